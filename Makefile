@@ -1,0 +1,96 @@
+# `make` prints the targets. Everything is installed into folders of this one: .venv (checks, tests, demo), .venv-engine
+# (the local DynamoDB; apart because it pins botocore) and .venv-bench (what the benchmarks compare with).
+
+PYTHON ?= python3
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+
+BIN := .venv/bin
+SOURCES := $(wildcard lambda_lock rig demo benchmarks infra tests)
+
+# Every virtual environment ends with a stamp, so a broken installation is repeated and a finished one costs nothing.
+DEV := .venv/.installed
+ENGINE := .venv-engine/.installed
+BENCH := .venv-bench/.installed
+
+.PHONY: help
+help: ## Print the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: setup
+setup: $(DEV) $(ENGINE) ## Install what checks, tests and demo need (they do it by themselves)
+
+.PHONY: check
+check: $(DEV) ## Lint, format and types
+	@$(BIN)/ruff check --quiet $(SOURCES)
+	@$(BIN)/ruff format --quiet --check $(SOURCES) || { echo "Not formatted as above: run 'make format'."; exit 1; }
+	@$(BIN)/mypy $(SOURCES)
+
+.PHONY: format
+format: $(DEV) ## Format the sources, and mend what the linter can mend
+	@$(BIN)/ruff check --quiet --fix-only $(SOURCES)
+	@$(BIN)/ruff format --quiet $(SOURCES)
+
+.PHONY: test
+test: $(DEV) $(ENGINE) ## Run the tests (ARGS='-k name' to choose)
+	@$(BIN)/pytest --quiet $(ARGS)
+
+.PHONY: test-slow
+test-slow: $(DEV) $(ENGINE) ## Run the slow proofs: hundreds of thousands of simulated schedules
+	@$(BIN)/pytest --quiet -m slow -o timeout=3600 $(ARGS)
+
+.PHONY: demo
+demo: $(DEV) $(ENGINE) ## Lambda environments that contend for locks, with a timeline
+	@$(BIN)/python -m demo $(ARGS)
+
+.PHONY: bench
+bench: $(DEV) $(ENGINE) $(BENCH) ## Compare cold starts with python-dynamodb-lock and Powertools
+	@$(BIN)/python -m benchmarks.cold_start $(ARGS)
+
+.PHONY: build
+build: $(DEV) ## Build wheel and sdist into dist/
+	@rm -rf dist
+	@said=$$($(BIN)/python -m build --no-isolation --outdir dist . 2>&1) || { echo "$$said"; exit 1; }
+	@ls dist
+
+.PHONY: clean
+clean: ## Remove everything that make has made
+	@rm -rf .venv .venv-engine .venv-bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: requirements
+requirements: $(DEV) ## Pin requirements/*.in anew, with hashes (needs uv)
+	@command -v uv >/dev/null || { echo "uv is not installed: $(PYTHON) -m pip install uv"; exit 1; }
+	@cd requirements && for name in dev engine bench; do \
+	  uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate \
+	    --no-emit-index-url --no-emit-find-links --python-version 3.11 "$$name.in" --output-file "$$name.txt" >/dev/null; done
+
+# install(folder, requirements file): a virtual environment with exactly the pinned packages
+define install
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Python 3.11 or newer is needed, '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true)."; \
+	  echo "Name another one: make PYTHON=python3.12"; exit 1; } >&2
+	@echo "Installing $(2) into $(1)"
+	@$(PYTHON) -m venv --clear $(1) || { \
+	  echo "'$(PYTHON) -m venv' failed: install Python's venv module (on Debian and Ubuntu: apt install python3-venv)."; \
+	  exit 1; } >&2
+	@$(1)/bin/python -m pip install --quiet --no-input --disable-pip-version-check --require-hashes -r $(2)
+endef
+
+$(DEV): requirements/dev.txt
+	$(call install,.venv,requirements/dev.txt)
+	@# What an editable installation comes to, without a build: this folder is importable from wherever a process runs.
+	@$(BIN)/python -c 'import pathlib, sysconfig; \
+	  pathlib.Path(sysconfig.get_path("purelib"), "lambda_lock.pth").write_text("$(CURDIR)\n")'
+	@touch $@
+
+$(ENGINE): requirements/engine.txt
+	$(call install,.venv-engine,requirements/engine.txt)
+	@touch $@
+
+$(BENCH): requirements/bench.txt
+	$(call install,.venv-bench,requirements/bench.txt)
+	@touch $@

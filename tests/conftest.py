@@ -1,0 +1,47 @@
+"""Fixtures for all tests: one engine a run, a table of its own for each test that asks for one."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+
+from rig.engine import Ministack, client_environment
+from rig.wire import Wire
+
+# No test asserts time: a slow machine must not make a property fail.
+settings.register_profile("untimed", deadline=None, print_blob=True, derandomize="CI" in os.environ)
+settings.load_profile("untimed")
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[Ministack]:
+    """A running DynamoDB (ministack). Tests share it: each uses a table of its own."""
+    with Ministack() as running:
+        yield running
+
+
+@pytest.fixture
+def table(engine: Ministack, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a new, empty table; the environment of this process points at it, as a Lambda function's would."""
+    for name in [name for name in os.environ if name.startswith(("AWS_", "LAMBDA_LOCK_"))]:
+        if name != "LAMBDA_LOCK_ENGINE_BIN":
+            monkeypatch.delenv(name)
+    created = engine.create_table(f"locks-{next(_numbers)}")
+    for name, value in (engine.environment() | {"LAMBDA_LOCK_TABLE": created}).items():
+        monkeypatch.setenv(name, value)
+    return created
+
+
+@pytest.fixture
+def wire(engine: Ministack, table: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
+    """A proxy before the engine, at which requests are counted and faults injected. AWS_ENDPOINT_URL leads to it."""
+    with Wire(engine.url) as proxy:
+        for name, value in client_environment(proxy.url).items():
+            monkeypatch.setenv(name, value)
+        yield proxy

@@ -1,0 +1,3 @@
+"""A module that cannot be loaded."""
+
+raise RuntimeError("broken at import")

@@ -1,0 +1,180 @@
+"""The Lambda environment: the unmodified awslambdaric is served, timed out, frozen and killed as Lambda does it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rig.lambda_runtime import FunctionError, LambdaEnvironment, TimedOut
+
+HANDLERS = Path(__file__).parent / "handlers"
+LONG = 60.0  # a timeout that no test reaches
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., LambdaEnvironment]]:
+    environments: list[LambdaEnvironment] = []
+
+    def make(handler: str = "echo.handler", **options: object) -> LambdaEnvironment:
+        environments.append(LambdaEnvironment(handler, HANDLERS, **options))  # type: ignore[arg-type]
+        return environments[-1]
+
+    yield make
+    for environment in environments:
+        environment.close()
+
+
+def state(pid: int) -> str:
+    """The kernel's letter for what a process does: T is stopped. Empty: there is none, or it is dead."""
+    try:
+        letter = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return "" if letter in "ZX" else letter
+
+
+def test_an_event_goes_in_and_the_answer_comes_out(start: Callable[..., LambdaEnvironment]) -> None:
+    environment = start(environment={"SOME_VARIABLE": "given"}, function_name="orders")
+    answer = environment.invoke({"name": "ünï"}, LONG, request_id="r-1").result()
+    assert answer["event"] == {"name": "ünï"}
+    assert answer["request_id"] == "r-1"
+    assert 0 < answer["remaining"] <= LONG * 1000
+    assert answer["function"] == "orders"
+    assert answer["arn"].endswith(":function:orders")
+    assert answer["variable"] == "given"
+
+
+def test_one_process_serves_one_invocation_after_the_other(start: Callable[..., LambdaEnvironment]) -> None:
+    environment = start()
+    pids = {environment.invoke({}, LONG).result()["pid"] for _ in range(3)}
+    assert pids == {environment.pid}
+    assert environment.cold_starts == 1
+
+
+def test_a_second_invocation_at_once_is_refused(start: Callable[..., LambdaEnvironment]) -> None:
+    environment = start()
+    environment.invoke({"sleep": LONG}, LONG)
+    with pytest.raises(RuntimeError, match="is under way"):
+        environment.invoke({}, LONG)
+
+
+def test_an_exception_of_the_handler_is_reported_and_the_process_goes_on(
+    start: Callable[..., LambdaEnvironment],
+) -> None:
+    environment = start()
+    with pytest.raises(FunctionError, match="no good") as caught:
+        environment.invoke({"raise": "no good"}, LONG).result()
+    assert caught.value.type == "ValueError"
+    assert "in handler" in caught.value.trace[-1]
+    assert environment.wait_for_line("[ERROR] ValueError: no good")
+    environment.invoke({}, LONG).result()
+    assert environment.cold_starts == 1
+
+
+def test_an_invocation_is_killed_at_its_timeout_and_the_next_is_a_cold_start(
+    start: Callable[..., LambdaEnvironment],
+) -> None:
+    environment = start()
+    invocation = environment.invoke({"sleep": LONG, "child": True}, 1.0)
+    with pytest.raises(TimedOut, match=r"timed out after 1\.00 seconds"):
+        invocation.result()
+    child = int(environment.wait_for_line("child").split()[1])
+    assert invocation.pid is not None
+    assert state(invocation.pid) == ""
+    assert state(child) == ""
+    assert environment.pid is None
+    assert environment.invoke({}, LONG).result()["pid"] != invocation.pid
+    assert environment.cold_starts == 2
+
+
+def test_a_process_that_exits_in_its_handler_is_an_error_and_replaced(start: Callable[..., LambdaEnvironment]) -> None:
+    environment = start()
+    with pytest.raises(FunctionError, match="exit status 3") as caught:
+        environment.invoke({"exit": 3}, LONG).result()
+    assert caught.value.type == "Runtime.ExitError"
+    environment.invoke({}, LONG).result()
+    assert environment.cold_starts == 2
+
+
+def test_a_module_that_cannot_be_loaded_is_reported(start: Callable[..., LambdaEnvironment]) -> None:
+    with pytest.raises(FunctionError, match="broken at import") as caught:
+        start("broken.handler").invoke({}, LONG).result()
+    assert caught.value.type == "RuntimeError"
+
+
+def test_a_killed_process_fails_the_invocation_under_way(start: Callable[..., LambdaEnvironment]) -> None:
+    environment = start()
+    invocation = environment.invoke({"sleep": LONG}, LONG, request_id="r-2")
+    environment.wait_for_line("handling r-2")
+    environment.kill()
+    with pytest.raises(FunctionError, match="SIGKILL"):
+        invocation.result()
+
+
+def test_a_frozen_process_stands_still_until_it_is_thawed(
+    start: Callable[..., LambdaEnvironment], tmp_path: Path
+) -> None:
+    environment = start()
+    invocation = environment.invoke({"until": str(tmp_path / "go")}, LONG, request_id="r-3")
+    environment.wait_for_line("handling r-3")
+    environment.freeze()
+    assert environment.pid is not None
+    assert state(environment.pid) == "T"
+    (tmp_path / "go").touch()
+    assert not invocation.wait(0.2)
+    environment.thaw()
+    assert invocation.result()["request_id"] == "r-3"
+
+
+def test_a_frozen_process_is_killed_at_its_timeout_all_the_same(start: Callable[..., LambdaEnvironment]) -> None:
+    environment = start()
+    invocation = environment.invoke({"sleep": LONG}, 1.0, request_id="r-4")
+    environment.wait_for_line("handling r-4")
+    environment.freeze()
+    with pytest.raises(TimedOut):
+        invocation.result()
+
+
+def test_the_process_can_be_frozen_between_invocations(start: Callable[..., LambdaEnvironment]) -> None:
+    environment = start(freeze_between=True)
+    for _ in range(3):
+        pid = environment.invoke({}, LONG).result()["pid"]
+        assert state(pid) == "T"
+    assert environment.cold_starts == 1
+
+
+def test_a_snap_start_function_gets_past_its_restore(start: Callable[..., LambdaEnvironment]) -> None:
+    environment = start(environment={"AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start"})
+    assert environment.invoke({}, LONG).result()["pid"] == environment.pid
+
+
+def test_lines_are_kept_and_can_be_waited_for(start: Callable[..., LambdaEnvironment]) -> None:
+    environment = start()
+    environment.invoke({}, LONG, request_id="r-5").result()
+    assert environment.wait_for_line("handling") == "handling r-5"
+    seen = len(environment.lines)
+    environment.invoke({}, LONG, request_id="r-6").result()
+    assert environment.wait_for_line("handling", after=seen) == "handling r-6"
+    with pytest.raises(TimeoutError, match="no line with 'nothing like it'"):
+        environment.wait_for_line("nothing like it", timeout=0.01)
+
+
+def test_a_closed_environment_leaves_neither_process_nor_thread(start: Callable[..., LambdaEnvironment]) -> None:
+    before = set(threading.enumerate())
+    environment = start()
+    pid = environment.invoke({}, LONG).result()["pid"]
+    environment.close()
+    assert state(pid) == ""
+    assert set(threading.enumerate()) == before
+
+
+def test_the_function_inherits_no_credentials_or_tables_of_ours(
+    start: Callable[..., LambdaEnvironment], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    assert os.environ["AWS_REGION"] == "eu-central-1"
+    assert start().invoke({}, LONG).result()["region"] == "us-east-1"

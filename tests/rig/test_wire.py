@@ -1,0 +1,227 @@
+"""The wire: what it counts is what was sent, and each fault does to the engine and the client what its name says."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from rig.engine import Ministack
+from rig.wire import Answer, Wire
+
+
+class Client:
+    """A connection kept alive, without retries: what happens on the wire is seen."""
+
+    def __init__(self, wire: Wire, table: str) -> None:
+        self.table = table
+        self.connection = http.client.HTTPConnection("127.0.0.1", int(wire.url.rpartition(":")[2]), timeout=30)
+
+    def send(self, operation: str, **request: Any) -> tuple[int, dict[str, Any]]:
+        headers = {"X-Amz-Target": f"DynamoDB_20120810.{operation}", "Content-Type": "application/x-amz-json-1.0"}
+        try:
+            self.connection.request("POST", "/", json.dumps({"TableName": self.table, **request}), headers)
+            response = self.connection.getresponse()
+            return response.status, json.loads(response.read())
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def count_up(self) -> int:
+        """Add one to a counter; the answer is its new value, so that each delivery shows."""
+        status, reply = self.send(
+            "UpdateItem",
+            Key={"key": {"S": "counter"}},
+            UpdateExpression="ADD #n :one",
+            ExpressionAttributeNames={"#n": "n"},
+            ExpressionAttributeValues={":one": {"N": "1"}},
+            ReturnValues="ALL_NEW",
+        )
+        assert status == 200, reply
+        return int(reply["Attributes"]["n"]["N"])
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+@pytest.fixture
+def client(wire: Wire, table: str) -> Iterator[Client]:
+    with closing(Client(wire, table)) as made:
+        yield made
+
+
+def counter(engine: Ministack, table: str) -> int:
+    items = engine.scan(table)
+    return int(items[0]["n"]["N"]) if items else 0
+
+
+def cut_off(client: Client) -> None:
+    with pytest.raises((ConnectionError, http.client.HTTPException)):
+        client.count_up()
+
+
+def test_requests_are_recorded_with_operation_body_and_status(wire: Wire, client: Client, table: str) -> None:
+    client.count_up()
+    client.send("GetItem", Key={"wrong": {"S": "x"}})
+    assert wire.operations == ["UpdateItem", "GetItem"]
+    assert [request.status for request in wire.requests] == [200, 400]
+    assert wire.requests[0].body["TableName"] == table
+    assert wire.count() == 2
+    assert wire.count("GetItem") == 1
+    wire.clear()
+    assert wire.count() == 0
+
+
+def test_the_reply_comes_through_with_the_headers_of_the_engine(wire: Wire, client: Client) -> None:
+    client.connection.request("POST", "/", "{}", {"X-Amz-Target": "DynamoDB_20120810.ListTables"})
+    response = client.connection.getresponse()
+    response.read()
+    assert response.getheader("Date")
+    assert response.getheader("x-amz-crc32")
+    assert len(response.headers.get_all("Date", [])) == 1
+
+
+def test_one_connection_serves_many_requests(wire: Wire, client: Client) -> None:
+    for expected in range(1, 21):
+        assert client.count_up() == expected
+    assert wire.connections == 1
+
+
+def test_many_threads_lose_no_request(wire: Wire, engine: Ministack, table: str) -> None:
+    def work(_: int) -> None:
+        with closing(Client(wire, table)) as client:
+            for _ in range(20):
+                client.count_up()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert counter(engine, table) == wire.count("UpdateItem") == 160
+    assert wire.connections == 8
+
+
+def test_a_dropped_request_never_reaches_the_engine(wire: Wire, client: Client, engine: Ministack, table: str) -> None:
+    wire.drop_request()
+    cut_off(client)
+    assert counter(engine, table) == 0
+    assert client.count_up() == 1  # the next one passes
+
+
+def test_a_request_whose_reply_is_dropped_was_carried_out(
+    wire: Wire, client: Client, engine: Ministack, table: str
+) -> None:
+    fault = wire.drop_reply("UpdateItem")
+    cut_off(client)
+    assert fault.finished.is_set()
+    assert counter(engine, table) == 1
+    assert wire.requests[0].status is None
+    assert wire.requests[0].delivered == 1
+
+
+def test_a_fault_meets_only_the_requests_it_is_for(wire: Wire, client: Client) -> None:
+    fault = wire.throttle("UpdateItem", times=2, when=lambda request: request.body["Key"] == {"key": {"S": "other"}})
+    assert client.count_up() == 1
+    assert not fault.reached.is_set()
+    statuses = [client.send("UpdateItem", Key={"key": {"S": "other"}})[0] for _ in range(3)]
+    assert statuses == [400, 400, 200]
+
+
+def test_a_delayed_reply_waits_for_its_release(wire: Wire, client: Client, engine: Ministack, table: str) -> None:
+    fault = wire.delay_reply()
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(client.count_up)
+        assert fault.reached.wait(10)
+        while not counter(engine, table):
+            pass  # it is carried out, though its reply is held
+        assert not sent.done()
+        fault.release()
+        assert sent.result(10) == 1
+
+
+def test_a_reply_can_be_delayed_by_a_time(wire: Wire, client: Client) -> None:
+    wire.delay_reply(seconds=0.01)
+    assert client.count_up() == 1
+
+
+def test_a_held_request_is_delivered_after_its_sender_gave_up(
+    wire: Wire, client: Client, engine: Ministack, table: str
+) -> None:
+    fault = wire.hold()
+    client.connection.connect()
+    client.connection.sock.settimeout(0.05)
+    with pytest.raises(TimeoutError):
+        client.count_up()
+    assert fault.reached.wait(10)
+    assert counter(engine, table) == 0
+    fault.release()
+    assert fault.finished.wait(10)
+    assert counter(engine, table) == 1
+
+
+def test_a_request_can_be_delivered_late_and_more_than_once(
+    wire: Wire, client: Client, engine: Ministack, table: str
+) -> None:
+    fault = wire.deliver_late(copies=2)
+    cut_off(client)
+    assert client.count_up() == 1  # overtakes it
+    fault.release()
+    assert fault.finished.wait(10)
+    assert counter(engine, table) == 3
+
+
+def test_a_request_delivered_twice_is_answered_with_the_first_reply(
+    wire: Wire, client: Client, engine: Ministack, table: str
+) -> None:
+    wire.deliver_twice()
+    assert client.count_up() == 1
+    assert counter(engine, table) == 2
+    assert wire.count() == 1
+
+
+def test_errors_are_answered_without_the_engine(wire: Wire, client: Client, engine: Ministack, table: str) -> None:
+    wire.unavailable()
+    wire.throttle()
+    wire.answer(500, "InternalServerError")
+    answers = [client.send("UpdateItem", Key={"key": {"S": "counter"}}) for _ in range(3)]
+    assert [status for status, _ in answers] == [503, 400, 500]
+    assert answers[1][1]["__type"].endswith("#ProvisionedThroughputExceededException")
+    assert engine.scan(table) == []
+
+
+def test_a_reply_can_be_altered(wire: Wire, client: Client) -> None:
+    def without_date(answer: Answer) -> Answer:
+        return Answer(answer.status, [(n, v) for n, v in answer.headers if n.lower() != "date"], answer.body)
+
+    wire.alter_reply(without_date)
+    client.connection.request("POST", "/", "{}", {"X-Amz-Target": "DynamoDB_20120810.ListTables"})
+    response = client.connection.getresponse()
+    response.read()
+    assert response.getheader("Date") is None
+
+
+def test_cut_connections_are_opened_again(wire: Wire, client: Client) -> None:
+    client.count_up()
+    wire.cut_connections()
+    cut_off(client)
+    assert client.count_up() == 2
+    assert wire.connections == 2
+
+
+def test_a_closed_wire_leaves_no_thread_and_drops_what_it_held(engine: Ministack, table: str) -> None:
+    before = set(threading.enumerate())
+    with Wire(engine.url) as wire, closing(Client(wire, table)) as client:
+        fault = wire.deliver_late()
+        cut_off(client)
+    assert set(threading.enumerate()) == before
+    assert fault.finished.is_set()
+    assert counter(engine, table) == 0
+
+
+def test_an_engine_that_is_gone_looks_like_a_cut_connection(table: str) -> None:
+    with Wire("http://127.0.0.1:1") as wire, closing(Client(wire, table)) as client:
+        cut_off(client)
