@@ -1,0 +1,109 @@
+"""Never two at once, never twice: locks for Python on AWS Lambda, in one DynamoDB table.
+
+Public names load on first use: what a function does not touch does not slow its cold start.
+"""
+
+from __future__ import annotations
+
+from ._version import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .client import LockClient
+    from .core.row import GO, JAVA, PYTHON, Schema
+    from .decorators.with_lock import current_lock, default_client, set_default_client, with_lock
+    from .errors import (
+        ClientClosedError,
+        CommitRefusedError,
+        DuplicateEventError,
+        KeyTemplateError,
+        LockAlreadyReleasedError,
+        LockArgumentError,
+        LockConfigurationError,
+        LockError,
+        LockFormatError,
+        LockLostError,
+        LockNotGrantedError,
+        LockTimeoutError,
+        OwnerMismatchError,
+        SessionMonitorNotSetError,
+        TransportError,
+    )
+    from .invocation import register_lambda_context
+    from .lock import Lock
+    from .record import LockRecord
+
+_WHERE = {
+    "LockClient": "client",
+    "GO": "core.row",
+    "JAVA": "core.row",
+    "PYTHON": "core.row",
+    "Schema": "core.row",
+    "ClientClosedError": "errors",
+    "CommitRefusedError": "errors",
+    "DuplicateEventError": "errors",
+    "KeyTemplateError": "errors",
+    "LockAlreadyReleasedError": "errors",
+    "LockArgumentError": "errors",
+    "LockConfigurationError": "errors",
+    "LockError": "errors",
+    "LockFormatError": "errors",
+    "LockLostError": "errors",
+    "LockNotGrantedError": "errors",
+    "LockTimeoutError": "errors",
+    "OwnerMismatchError": "errors",
+    "SessionMonitorNotSetError": "errors",
+    "TransportError": "errors",
+    "register_lambda_context": "invocation",
+    "Lock": "lock",
+    "LockRecord": "record",
+    "current_lock": "decorators.with_lock",
+    "default_client": "decorators.with_lock",
+    "set_default_client": "decorators.with_lock",
+    "with_lock": "decorators.with_lock",
+}
+
+__all__ = [
+    "GO",
+    "JAVA",
+    "PYTHON",
+    "ClientClosedError",
+    "CommitRefusedError",
+    "DuplicateEventError",
+    "KeyTemplateError",
+    "Lock",
+    "LockAlreadyReleasedError",
+    "LockArgumentError",
+    "LockClient",
+    "LockConfigurationError",
+    "LockError",
+    "LockFormatError",
+    "LockLostError",
+    "LockNotGrantedError",
+    "LockRecord",
+    "LockTimeoutError",
+    "OwnerMismatchError",
+    "Schema",
+    "SessionMonitorNotSetError",
+    "TransportError",
+    "__version__",
+    "current_lock",
+    "default_client",
+    "register_lambda_context",
+    "set_default_client",
+    "with_lock",
+]
+
+
+def __getattr__(name: str) -> object:
+    where = _WHERE.get(name)
+    if where is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = __import__(f"{__name__}.{where}", fromlist=[name])
+    value: object = getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,67 @@
+"""What can come of one request: the words in which a transport speaks to the core.
+
+A transport returns a Reply or raises one of the others (or errors.TransportError). ``date`` is the reply's Date header
+in whole epoch seconds, None where there was none: the core judges time by it, so a transport passes it on whenever it
+has one, also with a refusal.
+"""
+
+from __future__ import annotations
+
+from ..errors import TransportError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    #: An item, or a part of one, as DynamoDB's JSON has it: ``{"key": {"S": "a"}}``.
+    Item: TypeAlias = dict[str, dict[str, Any]]
+
+__all__ = ["ConditionFailed", "Reply", "ServiceError", "TransactionCanceled", "TransportError"]
+
+
+class Reply:
+    """Done. ``item`` is the item of a GetItem (None: there is none) or the attributes that a write returned."""
+
+    __slots__ = ("date", "item")
+
+    def __init__(self, item: Item | None, date: int | None) -> None:
+        self.item = item
+        self.date = date
+
+    def __repr__(self) -> str:
+        return f"Reply(item={self.item!r}, date={self.date!r})"
+
+
+class ConditionFailed(Exception):
+    """Not done: the condition did not hold. ``item`` is what stood there (ALL_OLD), None where nothing did."""
+
+    def __init__(self, item: Item | None, date: int | None) -> None:
+        super().__init__("the condition did not hold")
+        self.item = item
+        self.date = date
+
+
+class TransactionCanceled(Exception):
+    """A transaction was not done. ``reasons``: the cancellation codes, ``items``: what stood there, in order."""
+
+    def __init__(self, reasons: list[str], items: list[Item | None], date: int | None) -> None:
+        super().__init__(f"the transaction was cancelled: {', '.join(reasons)}")
+        self.reasons = reasons
+        self.items = items
+        self.date = date
+
+
+class ServiceError(Exception):
+    """DynamoDB answered with an error. ``code`` is its name without namespace, ``retryable`` whether to send again.
+
+    ``operation`` is filled in by whoever sent the request: an error about a permission names it.
+    """
+
+    operation = ""
+
+    def __init__(self, code: str, message: str, retryable: bool = False, date: int | None = None) -> None:
+        super().__init__(f"{code}: {message}" if message else code)
+        self.code = code
+        self.message = message
+        self.retryable = retryable
+        self.date = date

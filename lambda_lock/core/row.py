@@ -1,0 +1,295 @@
+"""The row: what stands in the table for one lock, and the schemas in which it is written.
+
+The rule that matters most here: **the stored expiry lives inside the version and nowhere else.** Other clients treat
+the version as opaque and replace it whenever they take or renew a row, so an expiry of ours is never left behind on a
+lock that a foreign client holds now. A version that does not parse has no stored expiry.
+
+A lease that cannot be read is an error that names the row, never a reason to take it over.
+"""
+
+from __future__ import annotations
+
+from ..errors import LockArgumentError, LockFormatError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .outcome import Item
+
+RELEASED = "1"  # the only value `isReleased` ever has: the Java client grants no other, the Go client hangs on it
+_VERSION_PREFIX = "L1:"
+_HEX = frozenset("0123456789abcdef")
+
+
+def make_version(expiry_ms: int, nonce: str) -> str:
+    """A version that carries ``expiry_ms`` (epoch ms, 13 digits, so that versions sort by expiry) and 32 hex digits."""
+    return f"{_VERSION_PREFIX}{expiry_ms:013d}:{nonce}"
+
+
+def expiry_of(version: str) -> int | None:
+    """The expiry in epoch ms that a version carries, None for a foreign one."""
+    if len(version) != 49 or not version.startswith(_VERSION_PREFIX) or version[16] != ":":
+        return None
+    digits, nonce = version[3:16], version[17:]
+    if not (digits.isascii() and digits.isdigit()) or not _HEX.issuperset(nonce):
+        return None
+    return int(digits)
+
+
+class Schema:
+    """The names and formats of a row's attributes. Immutable: ``replace`` gives a changed copy.
+
+    partition_key, sort_key: key names unless the client is given others; sort_key_value is what the sort key holds
+    where the caller gives none. lease_format: ``"ms"`` (whole ms in a string), ``"go"`` (a Go duration in a string)
+    or ``"seconds"`` (N). released None: rows are deleted on release. ttl_seconds: what rows of this schema must have
+    as time to live, None where the client's setting decides.
+    """
+
+    __slots__ = (
+        "completed_until",
+        "data",
+        "lease",
+        "lease_format",
+        "name",
+        "owner",
+        "partition_key",
+        "released",
+        "result",
+        "sort_key",
+        "sort_key_value",
+        "token",
+        "ttl",
+        "ttl_seconds",
+        "version",
+    )
+
+    name: str
+    partition_key: str
+    sort_key: str | None
+    sort_key_value: str | None
+    owner: str
+    lease: str
+    lease_format: str
+    version: str
+    released: str | None
+    data: str
+    token: str
+    ttl: str
+    ttl_seconds: int | None
+    completed_until: str
+    result: str
+
+    def __init__(self, **fields: Any) -> None:
+        unknown = fields.keys() - set(self.__slots__)
+        if unknown:
+            raise LockArgumentError(
+                f"a Schema has no field {', '.join(sorted(unknown))}: its fields are {', '.join(self.__slots__)}"
+            )
+        if fields["lease_format"] not in _LEASE_FORMATS:
+            raise LockArgumentError(
+                f"lease_format={fields['lease_format']!r} is unknown: use one of {', '.join(_LEASE_FORMATS)}"
+            )
+        for field in self.__slots__:
+            object.__setattr__(self, field, fields[field])
+        names = [name for name in self.attribute_names() if name is not None]
+        if len(set(names)) < len(names):
+            raise LockArgumentError(f"two fields of the schema have the same attribute name: {sorted(names)}")
+
+    def __setattr__(self, field: str, value: object) -> None:
+        raise AttributeError(f"a Schema is immutable: use replace({field}={value!r})")
+
+    def __delattr__(self, field: str) -> None:
+        raise AttributeError("a Schema is immutable")
+
+    def replace(self, **changes: Any) -> Schema:
+        """A copy with the given fields changed; LockArgumentError for a field that does not exist."""
+        return Schema(**{**{field: getattr(self, field) for field in self.__slots__}, **changes})
+
+    def attribute_names(self) -> tuple[str | None, ...]:
+        """The names that belong to the lock: the application's own attributes may have none of them."""
+        return (
+            self.owner,
+            self.lease,
+            self.version,
+            self.released,
+            self.data,
+            self.token,
+            self.ttl,
+            self.completed_until,
+            self.result,
+        )
+
+    def round_lease(self, lease_ms: int) -> int:
+        """``lease_ms`` rounded down to the unit that this schema can write."""
+        return lease_ms - lease_ms % 1000 if self.lease_format == "seconds" else lease_ms
+
+    def write_lease(self, lease_ms: int) -> dict[str, str]:
+        if self.lease_format == "ms":
+            return {"S": str(lease_ms)}
+        if self.lease_format == "go":
+            return {"S": f"{lease_ms}ms" if lease_ms % 1000 else f"{lease_ms // 1000}s"}
+        return {"N": str(lease_ms // 1000)}
+
+    def read_lease(self, value: dict[str, Any] | None) -> int | None:
+        """The lease in ms, None where it cannot be read in this schema."""
+        if value is None:
+            return None
+        return _LEASE_FORMATS[self.lease_format](value)
+
+    def __repr__(self) -> str:
+        return f"Schema({self.name})"
+
+
+def _read_ms(value: dict[str, Any]) -> int | None:
+    text = value.get("S")
+    if not isinstance(text, str) or not (text.isascii() and text.isdigit()):
+        return None
+    return int(text)
+
+
+def _read_seconds(value: dict[str, Any]) -> int | None:
+    text = value.get("N")
+    if not isinstance(text, str):
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return int(seconds * 1000) if 0 <= seconds < 1e12 else None
+
+
+_GO_UNITS_MS = {"ns": 1e-6, "us": 1e-3, "\u00b5s": 1e-3, "\u03bcs": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4, "h": 3.6e6}
+
+
+def _read_go(value: dict[str, Any]) -> int | None:
+    """A Go duration such as "1m30s". Rounded up: a lease read too long makes us wait, one too short makes us steal."""
+    text = value.get("S")
+    if not isinstance(text, str) or not text:
+        return None
+    total, start = 0.0, 0
+    while start < len(text):
+        rest = text[start:]
+        number = _leading(rest, "0123456789.")
+        unit = _leading_unit(rest[len(number) :])
+        if unit is None or not number.strip(".") or number.count(".") > 1:
+            return None
+        total += float(number) * _GO_UNITS_MS[unit]
+        start += len(number) + len(unit)
+    return -int(-total // 1)
+
+
+def _leading(text: str, allowed: str) -> str:
+    end = 0
+    while end < len(text) and text[end] in allowed:
+        end += 1
+    return text[:end]
+
+
+def _leading_unit(text: str) -> str | None:
+    end = 0
+    while end < len(text) and text[end] not in "0123456789.":
+        end += 1
+    return text[:end] if text[:end] in _GO_UNITS_MS else None
+
+
+_LEASE_FORMATS = {"ms": _read_ms, "go": _read_go, "seconds": _read_seconds}
+
+#: What the Java client (amazon-dynamodb-lock-client) reads and writes; the default.
+JAVA = Schema(
+    name="JAVA",
+    partition_key="key",
+    sort_key=None,
+    sort_key_value=None,
+    owner="ownerName",
+    lease="leaseDuration",
+    lease_format="ms",
+    version="recordVersionNumber",
+    released="isReleased",
+    data="data",
+    token="fencingToken",
+    ttl="ttl",
+    ttl_seconds=None,
+    completed_until="completedUntil",
+    result="result",
+)
+#: What cirello.io/dynamolock reads and writes.
+GO = JAVA.replace(name="GO", lease_format="go")
+#: What python-dynamodb-lock reads and writes: it deletes a row on release and always gives it an expiry_time.
+PYTHON = Schema(
+    name="PYTHON",
+    partition_key="lock_key",
+    sort_key="sort_key",
+    sort_key_value="-",
+    owner="owner_name",
+    lease="lease_duration",
+    lease_format="seconds",
+    version="record_version_number",
+    released=None,
+    data="data",
+    token="fencing_token",
+    ttl="expiry_time",
+    ttl_seconds=3600,
+    completed_until="completed_until",
+    result="result",
+)
+
+
+class Row:
+    """One item of the table, read in one schema. ``item`` is the whole of it as DynamoDB's JSON.
+
+    version None: a free lock. lease_ms None: it cannot be read (`require_lease` makes that an error).
+    """
+
+    __slots__ = ("completed_until", "expiry_ms", "item", "lease_ms", "owner", "released", "token", "version")
+
+    def __init__(self, item: Item, schema: Schema) -> None:
+        self.item = item
+        self.version = _text(item, schema.version)
+        self.owner = _text(item, schema.owner)
+        self.released = schema.released is not None and _text(item, schema.released) == RELEASED
+        self.lease_ms = schema.read_lease(item.get(schema.lease))
+        self.token = _whole(item, schema.token)
+        self.completed_until = _whole(item, schema.completed_until)
+        self.expiry_ms = expiry_of(self.version) if self.version is not None else None
+
+    @property
+    def is_free(self) -> bool:
+        """Nobody holds it: it was released, or never taken."""
+        return self.released or self.version is None
+
+    def require_lease(self, schema: Schema, key: str) -> int:
+        """The lease in ms; LockFormatError where it cannot be read: such a row is never taken over."""
+        if self.lease_ms is None:
+            raise LockFormatError(
+                f"the row of lock {key!r}, held by {self.owner!r}, has a {schema.lease} that the schema {schema.name} "
+                f"cannot read: {self.item.get(schema.lease)!r}. It is left alone; give the client the schema of "
+                "whoever wrote it, or delete the row once nobody works under it",
+                key=key,
+            )
+        return self.lease_ms
+
+
+def read_row(item: Item | None, schema: Schema, key: str) -> Row | None:
+    """The row of an item, None where there is none; LockFormatError where its version is not a string."""
+    if not item:
+        return None
+    if schema.version in item and _text(item, schema.version) is None:
+        raise LockFormatError(
+            f"the row of lock {key!r} has a {schema.version} that is not a string: {item[schema.version]!r}. "
+            "It is left alone; check that the table and the attribute names are those of locks",
+            key=key,
+        )
+    return Row(item, schema)
+
+
+def _text(item: Item, name: str) -> str | None:
+    value = item.get(name, {}).get("S")
+    return value if isinstance(value, str) else None
+
+
+def _whole(item: Item, name: str) -> int | None:
+    value = item.get(name, {}).get("N")
+    if not isinstance(value, str):
+        return None
+    return int(value) if value.lstrip("-").isdigit() else int(float(value))
