@@ -1,0 +1,148 @@
+"""Bad input is refused here, before anything is sent: each error names the parameter, the value and the remedy."""
+
+from __future__ import annotations
+
+from .attributes import ITEM_LIMIT, item_size, to_dynamodb
+from .core.lease import MIN_LEASE
+from .errors import LockArgumentError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from .core.outcome import Item
+    from .core.row import Schema
+
+MAX_LEASE = 365 * 86_400.0  # seconds: a bound that keeps expiries at 13 digits; nobody waits longer for a dead holder
+PARTITION_KEY_LIMIT = 2048  # bytes, "Quotas in Amazon DynamoDB"
+SORT_KEY_LIMIT = 1024
+
+
+def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
+    """A partition or sort key: a str of 1 to ``limit`` bytes."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {value!r} ({type(value).__name__})")
+    size = len(value.encode("utf-8", "surrogatepass"))
+    if not size:
+        raise LockArgumentError(f"{name} is empty: give each lock a name, an empty one would be one lock for everybody")
+    if size > limit:
+        raise LockArgumentError(
+            f"{name} {value[:40]!r}… has {size} bytes; DynamoDB takes {limit}. Shorten it, or use a hash of it",
+            key=value,
+        )
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise LockArgumentError(
+            f"{name} {value!r} is no valid Unicode (a lone surrogate): it cannot be sent", key=value
+        )
+    return value
+
+
+def seconds(name: str, value: object, *, least: float, most: float = MAX_LEASE, endless: bool = False) -> float:
+    """A number of seconds from ``least`` to ``most``; ``endless`` allows inf as well."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number of seconds, not {value!r} ({type(value).__name__})")
+    if endless and value == float("inf"):
+        return value
+    if not least <= value <= most:
+        raise LockArgumentError(f"{name}={value!r} is out of range: give {least:g} to {most:g} seconds")
+    return float(value)
+
+
+def optional_seconds(name: str, value: object, *, endless: bool = False) -> None:
+    if value is not None:
+        seconds(name, value, least=0.0, endless=endless)
+
+
+def refresh_period(value: object) -> float:
+    return seconds("refresh_period", value, least=0.01)
+
+
+def lease_duration(value: object) -> float:
+    return seconds("lease_duration", value, least=MIN_LEASE)
+
+
+def heartbeat_period(value: object, lease: float) -> float | None:
+    if value is None:
+        return None
+    period = seconds("heartbeat_period", value, least=0.0)
+    if period > lease / 2:
+        raise LockArgumentError(
+            f"heartbeat_period={value!r} is over half of lease_duration={lease:g}: one lost reply would lose the lock. "
+            f"Give at most {lease / 2:g}, 0 for no heartbeat, or None to have it planned"
+        )
+    return period
+
+
+def safe_time(value: object, lease: float) -> float | None:
+    if value is None:
+        return None
+    safe = seconds("safe_time", value, least=0.0)
+    if not 0 < safe < lease:
+        raise LockArgumentError(f"safe_time={value!r} must lie between 0 and lease_duration={lease:g} seconds")
+    return safe
+
+
+def whole(name: str, value: object, *, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int, not {value!r} ({type(value).__name__})")
+    if value < least:
+        raise LockArgumentError(f"{name}={value!r} is out of range: give {least} or more")
+    return value
+
+
+def table_name(value: object) -> str:
+    """A table's name or ARN ("Supported data types and naming rules": 3 to 255 of a-z, A-Z, 0-9, '_', '-', '.')."""
+    if not isinstance(value, str):
+        raise TypeError(f"table must be a str, not {value!r} ({type(value).__name__})")
+    name = value.rpartition("/")[2] if value.startswith("arn:") else value
+    if not (
+        3 <= len(name) <= 255
+        and name.isascii()
+        and name.replace("_", "a").replace("-", "a").replace(".", "a").isalnum()
+    ):
+        raise LockArgumentError(
+            f"table={value!r} is no table name: DynamoDB takes 3 to 255 letters, digits, '_', '-' and '.'"
+        )
+    return value
+
+
+def attribute_name(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {value!r} ({type(value).__name__})")
+    if not 1 <= len(value.encode()) <= 255:
+        raise LockArgumentError(f"{name}={value!r} is no attribute name: give 1 to 255 bytes")
+    return value
+
+
+def key_name(name: str, value: object) -> str | None:
+    return None if value is None else attribute_name(name, value)
+
+
+def data(value: object) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    raise TypeError(f"data must be bytes, not {type(value).__name__}: encode it first")
+
+
+def attributes(values: Mapping[str, Any] | None, schema: Schema, key_names: tuple[str, ...]) -> Item:
+    """The application's attributes as DynamoDB's JSON; the names that belong to the lock are refused."""
+    if not values:
+        return {}
+    reserved = {*schema.attribute_names(), *key_names}
+    for name in values:
+        attribute_name("the name of an attribute", name)
+        if name in reserved:
+            raise LockArgumentError(f"attributes: {name!r} belongs to the lock itself. Choose another name for it")
+    return {name: to_dynamodb(value, name) for name, value in values.items()}
+
+
+def size(item: Item, key: str) -> None:
+    """Refuse what DynamoDB would refuse as too large, with half a kilobyte left for the lock's own attributes."""
+    total = item_size(item) + 512
+    if total > ITEM_LIMIT:
+        raise LockArgumentError(
+            f"data and attributes of lock {key!r} come to about {total} bytes; an item has at most {ITEM_LIMIT}. "
+            "Keep the payload elsewhere and store a reference",
+            key=key,
+        )

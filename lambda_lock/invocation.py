@@ -1,0 +1,171 @@
+"""The Lambda invocation that is going on: how much time it has left, and its name.
+
+A deadline is read from the context once, because get_remaining_time_in_millis() asks the wall clock, which a thaw may
+step. From then on elapsed time is counted (timeline.py). Who reads first fixes the deadline for the whole invocation:
+nested decorators and later locks use the same reading.
+"""
+
+from __future__ import annotations
+
+import os
+from contextvars import ContextVar  # a few lines over a built-in module
+
+from .log import logger
+from .timeline import elapsed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextvars import Token
+
+_OWNER_PREFIX_LENGTH = 200  # a function's name has at most 64 characters, a request id 36
+
+# Slots of the process suffice beside the ContextVar: the Python runtime gives a process one invocation at a time, on
+# Managed Instances too (awslambdaric starts a process for each concurrent one), and a slot is seen by all its threads.
+_enclosing: ContextVar[Invocation | None] = ContextVar("lambda_lock_invocation", default=None)
+_latest: Invocation | None = None
+_registered: tuple[Invocation, str | None] | None = None
+_warned = False
+
+
+class Invocation:
+    """One invocation. ``deadline``: seconds on timeline.elapsed(), None where unknown or in the past when read."""
+
+    __slots__ = ("context", "deadline", "function_name", "request_id")
+
+    def __init__(self, context: object, deadline: float | None) -> None:
+        self.context = context
+        self.deadline = deadline
+        self.function_name = _text(context, "function_name") or os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "")
+        self.request_id = _text(context, "aws_request_id")
+
+    def remaining(self) -> float | None:
+        """Seconds until the deadline, above 0; None where it is unknown or in the past (which counts as unknown)."""
+        if self.deadline is None:
+            return None
+        left = self.deadline - elapsed()
+        return left if left > 0 else None
+
+
+def find(args: Sequence[object], kwargs: Mapping[str, object], context: object = None) -> Invocation | None:
+    """The invocation that a call belongs to, None where there is none to be found.
+
+    ``context`` if given; else the first argument with ``get_remaining_time_in_millis``; else the enclosing decorator's;
+    else the one registered with register_lambda_context. In Lambda without any, the first such call logs a warning:
+    the lock's lease then does not end with the invocation.
+
+    Raises TypeError where ``context`` is not a Lambda context.
+    """
+    if context is not None:
+        return _given(context, "context")
+    for argument in (*args, *kwargs.values()):
+        found = _reading(argument)
+        if found is not None:
+            return found
+    found = _enclosing.get() or _still_registered()
+    if found is None and in_lambda():
+        _warn_once()
+    return found
+
+
+def register_lambda_context(context: object) -> None:
+    """Tell lambda_lock the Lambda context, for helpers and resolvers that are not handed it.
+
+    It holds for the invocation it is called in, in all threads of the process; call it first thing in the handler.
+    None forgets it (a handler run by hand has no context). Raises TypeError for anything else that has no
+    ``get_remaining_time_in_millis`` giving a number.
+    """
+    global _registered
+    _registered = None if context is None else (_given(context, "context"), _trace_id())
+
+
+def enter(invocation: Invocation | None) -> Token[Invocation | None]:
+    """Make an invocation the enclosing one for this thread or task, until leave() is called with what this returns."""
+    return _enclosing.set(invocation or _enclosing.get())
+
+
+def leave(token: Token[Invocation | None]) -> None:
+    _enclosing.reset(token)
+
+
+def in_lambda() -> bool:
+    """Whether this process runs in AWS Lambda, or in an emulator that says so."""
+    return bool(os.environ.get("AWS_LAMBDA_FUNCTION_NAME"))
+
+
+def snapstart_initializing() -> bool:
+    """Whether this process is a SnapStart function before its snapshot: what it does now will be copied.
+
+    The runtime sets ``_X_AMZN_TRACE_ID`` with each invocation; a context that was seen is proof of one as well.
+    """
+    initialization = os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE")
+    return initialization == "snap-start" and _trace_id() is None and _latest is None
+
+
+def owner_prefix(invocation: Invocation | None) -> str:
+    """The readable part of an owner's name, at most 200 characters: ``function/request id``, or ``host/process id``."""
+    if invocation is not None and invocation.request_id:
+        name = f"{invocation.function_name or 'lambda'}/{invocation.request_id}"
+    else:
+        name = f"{os.environ.get('AWS_LAMBDA_FUNCTION_NAME') or _host()}/{os.getpid()}"
+    return name[:_OWNER_PREFIX_LENGTH]
+
+
+def _given(context: object, name: str) -> Invocation:
+    found = _reading(context)
+    if found is None:
+        raise TypeError(
+            f"{name}= must be a Lambda context, whose get_remaining_time_in_millis() gives a number; "
+            f"got {type(context).__name__}. Pass the handler's second argument"
+        )
+    return found
+
+
+def _reading(context: object) -> Invocation | None:
+    """The reading of a context, made now unless it was made before; None where ``context`` is not a context."""
+    global _latest
+    read = getattr(context, "get_remaining_time_in_millis", None)
+    if not callable(read):
+        return None
+    # Outside Lambda only the enclosing reading is used again: tests pass one stand-in context to many calls.
+    for known in (_enclosing.get(), _latest if in_lambda() else None):
+        if known is not None and known.context is context and known.remaining() is not None:
+            return known
+    now = elapsed()  # looked at before the reading: the deadline may come out early, never late
+    milliseconds = read()
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, (int, float)):
+        return None  # a mock that has every attribute
+    _latest = Invocation(context, now + milliseconds / 1000 if 0 < milliseconds < float("inf") else None)
+    return _latest
+
+
+def _still_registered() -> Invocation | None:
+    """The registered invocation, unless the runtime has begun another one since."""
+    if _registered is None:
+        return None
+    invocation, trace_id = _registered
+    return invocation if trace_id == _trace_id() else None
+
+
+def _trace_id() -> str | None:
+    return os.environ.get("_X_AMZN_TRACE_ID")
+
+
+def _warn_once() -> None:
+    global _warned
+    if _warned:
+        return
+    _warned = True
+    logger.warning(
+        "no Lambda context found: a lock cannot end with its invocation's deadline, and is renewed in the background. "
+        "Pass the handler's context on, or call lambda_lock.register_lambda_context(context) first in the handler"
+    )
+
+
+def _text(context: object, name: str) -> str:
+    value = getattr(context, name, None)
+    return value if isinstance(value, str) else ""
+
+
+def _host() -> str:
+    return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "host")

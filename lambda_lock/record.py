@@ -1,0 +1,105 @@
+"""What `LockClient.get` returns: a lock's row as it stood when it was read."""
+
+from __future__ import annotations
+
+from binascii import a2b_base64
+
+from .attributes import from_dynamodb
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .core.outcome import Item
+    from .core.requests import Place
+    from .core.row import Row
+
+
+def row_data(item: Item, place: Place) -> bytes | None:
+    """The application's bytes in a row, None where there are none."""
+    value = item.get(place.schema.data, {}).get("B")
+    return a2b_base64(value) if value is not None else None
+
+
+def row_attributes(item: Item, place: Place) -> dict[str, Any]:
+    """The application's additional attributes in a row."""
+    own = {*place.schema.attribute_names(), *place.key_names}
+    return {name: from_dynamodb(value) for name, value in item.items() if name not in own}
+
+
+class LockRecord:
+    """A lock's row, read without acquiring it. Frozen: it says how things stood at ``read_at``.
+
+    key, sort_key: str. owner: who holds it, or held it last. data: bytes or None. attributes: plain Python values.
+    version: None for a row that no client has held. lease_duration: seconds, None where it cannot be read.
+    expires_at: epoch seconds of the stored expiry, None for a foreign client's row. read_at: epoch seconds, the reply's
+    Date. is_released: nobody holds it. is_expired: held, and its stored expiry has passed by DynamoDB's clock.
+    completed_until: epoch seconds; result: the JSON text stored by a completed event.
+    """
+
+    __slots__ = (
+        "attributes",
+        "completed_until",
+        "data",
+        "expires_at",
+        "fencing_token",
+        "is_expired",
+        "is_released",
+        "key",
+        "lease_duration",
+        "owner",
+        "read_at",
+        "result",
+        "sort_key",
+        "version",
+    )
+
+    key: str
+    sort_key: str | None
+    owner: str | None
+    data: bytes | None
+    attributes: dict[str, Any]
+    version: str | None
+    lease_duration: float | None
+    expires_at: float | None
+    read_at: int | None
+    fencing_token: int | None
+    is_released: bool
+    is_expired: bool
+    completed_until: int | None
+    result: str | None
+
+    def __init__(self, row: Row, place: Place, read_at: int | None) -> None:
+        expires_at = None if row.expiry_ms is None else row.expiry_ms / 1000
+        fields = {
+            "key": place.key,
+            "sort_key": place.sort_key,
+            "owner": row.owner,
+            "data": row_data(row.item, place),
+            "attributes": row_attributes(row.item, place),
+            "version": row.version,
+            "lease_duration": None if row.lease_ms is None else row.lease_ms / 1000,
+            "expires_at": expires_at,
+            "read_at": read_at,
+            "fencing_token": row.token,
+            "is_released": row.is_free,
+            "is_expired": not row.is_free and None not in (expires_at, read_at) and read_at >= expires_at,  # type: ignore[operator]
+            "completed_until": row.completed_until,
+            "result": row.item.get(place.schema.result, {}).get("S"),
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a LockRecord is frozen: {name} cannot be set")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LockRecord):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]  # attributes is a dict
+
+    def __repr__(self) -> str:
+        state = "released" if self.is_released else f"held by {self.owner}"
+        return f"LockRecord({self.key!r}, {state}, token {self.fencing_token})"
