@@ -1,0 +1,181 @@
+"""What all decorators share: which functions they take, their client, and the locks that the current call holds."""
+
+from __future__ import annotations
+
+import functools  # the Lambda runtime has it loaded
+import sys
+from contextvars import ContextVar  # a few lines over a built-in module
+
+from ..client import LockClient
+from ..errors import LockAlreadyReleasedError, LockConfigurationError, LockError
+from ..log import logger
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Token
+    from types import FrameType
+    from typing import Any
+
+    from ..lock import Lock
+
+_GENERATOR, _COROUTINE = 0x20, 0x80 | 0x100  # flags of a code object, as inspect names them
+_ASYNC_GENERATOR = 0x200
+_OPTIMIZED = 0x01  # a function's code, not a module's or class body's
+
+# No lock guards it: setdefault is atomic, and building a client does nothing that would matter if it were built twice.
+_default: dict[str, LockClient] = {}
+
+
+def default_client() -> LockClient:
+    """The client of decorators that are given none; made at the first call, from LAMBDA_LOCK_TABLE.
+
+    Raises nothing: what is missing (table, Region, credentials) is said at the first acquire.
+    """
+    client = _default.get("client")
+    return _default.setdefault("client", LockClient()) if client is None else client
+
+
+def set_default_client(client: LockClient | None) -> None:
+    """Use ``client`` for decorators that are given none, from their next call on; None: one made from the environment.
+
+    Raises TypeError for what is no lock client.
+    """
+    if client is None:
+        _default.clear()
+    else:
+        _default["client"] = check_client(client)
+
+
+def check_client(client: LockClient) -> LockClient:
+    acquire = getattr(client, "acquire", None)
+    if not callable(acquire):
+        raise TypeError(f"client= must be a LockClient, got {type(client).__name__}")
+    if is_async(acquire):
+        raise TypeError(f"client= is a {type(client).__name__}, for async def functions; give a LockClient")
+    return client
+
+
+def check_function(func: object, decorator: str) -> None:
+    """Raise TypeError for what cannot run within a lock: its body would run after the release, or it is no function."""
+    if isinstance(func, (classmethod, staticmethod)):
+        raise TypeError(f"write @{decorator}(...) below @{type(func).__name__}, so that it decorates the function")
+    if isinstance(func, type) or not callable(func):
+        raise TypeError(
+            f"@{decorator} decorates functions and methods, not {type(func).__name__}; "
+            f"is it written with its key, as in @{decorator}('order-{{id}}')?"
+        )
+    flags, name = _flags(func), getattr(func, "__qualname__", type(func).__name__)
+    if flags & _COROUTINE:
+        raise TypeError(
+            f"@{decorator} cannot decorate {name}, an async def function: its client is not async. "
+            "Wait for AsyncLockClient, or decorate a plain function that the coroutine calls in a thread"
+        )
+    if flags & (_GENERATOR | _ASYNC_GENERATOR):
+        raise TypeError(
+            f"@{decorator} cannot decorate {name}, a generator: its body would run after the lock's release. "
+            "Decorate the function that consumes it"
+        )
+
+
+def is_async(func: object) -> bool:
+    """Whether ``func`` is known to be a coroutine function."""
+    return bool(_flags(func) & _COROUTINE)
+
+
+def check_result(result: object, func: Callable[..., Any], decorator: str) -> None:
+    """Raise TypeError if calling a plain function gave a coroutine: its body would run after the lock's release."""
+    if not hasattr(type(result), "__await__"):
+        return
+    close = getattr(result, "close", None)
+    if close is not None:
+        close()  # it has not begun
+    name = getattr(func, "__qualname__", type(func).__name__)
+    raise TypeError(
+        f"{name} returned {type(result).__name__}, which would run after the lock's release: "
+        f"@{decorator} takes functions that do their work before they return"
+    )
+
+
+def refuse_bare(key: object, decorator: str) -> None:
+    """Raise TypeError where the decorator was written without its parentheses, so that ``key`` is what it decorates.
+
+    A function that is being decorated was defined in the calling scope but is not bound to its name there yet; a
+    function that makes keys is bound, or a lambda, or from elsewhere. To be called by the decorator itself.
+    """
+    wrapped = isinstance(key, (classmethod, staticmethod, type))
+    if wrapped or (callable(key) and _is_being_decorated(key, sys._getframe(2))):
+        raise TypeError(
+            f"@{decorator} needs a key: write @{decorator}('order-{{id}}'), "
+            "where id is a parameter of the function or a field of its event"
+        )
+
+
+def _is_being_decorated(func: Callable[..., Any], frame: FrameType) -> bool:
+    name, module = getattr(func, "__name__", "<lambda>"), getattr(func, "__module__", None)
+    if name == "<lambda>" or module != frame.f_globals.get("__name__"):
+        return False
+    code = frame.f_code
+    scope = "" if code.co_name == "<module>" else code.co_qualname + "."
+    if code.co_flags & _OPTIMIZED:
+        scope += "<locals>."
+    return getattr(func, "__qualname__", None) == scope + name and frame.f_locals.get(name) is not func
+
+
+def _flags(func: object) -> int:
+    while isinstance(func, functools.partial):
+        func = func.func
+    code = getattr(func, "__code__", None) or getattr(type(func).__call__, "__code__", None)
+    return code.co_flags if code is not None else 0
+
+
+class Holding:
+    """The locks that the current call, and the calls around it, hold by one kind of decorator; innermost last."""
+
+    __slots__ = ("_entries", "decorator")
+
+    def __init__(self, decorator: str) -> None:
+        self.decorator = decorator
+        self._entries: ContextVar[tuple[tuple[object, Lock], ...]] = ContextVar(f"lambda_lock_{decorator}", default=())
+
+    def enter(self, place: object, lock: Lock) -> Token[Any]:
+        """Make ``lock``, the one at ``place``, the innermost until leave() is called with what this returns."""
+        return self._entries.set((*self._entries.get(), (place, lock)))
+
+    def leave(self, token: Token[Any]) -> None:
+        self._entries.reset(token)
+
+    def innermost(self) -> Lock:
+        entries = self._entries.get()
+        if not entries:
+            raise LookupError(f"no @{self.decorator} function is running in this thread or task")
+        return entries[-1][1]
+
+    def refuse_again(self, place: object, key: str) -> None:
+        """Raise LockConfigurationError where this very call holds the lock at ``place``: it would wait for itself.
+
+        Not contention, so no LockNotGrantedError: nobody else has the lock, and trying again would not help.
+        """
+        if any(held == place and lock.is_held for held, lock in self._entries.get()):
+            raise LockConfigurationError(
+                f"this call holds the lock {key!r} already, by an outer @{self.decorator}, and would wait for itself: "
+                "give the inner one reentrant=True, or another key",
+                key=key,
+            )
+
+
+def release_quietly(lock: Lock) -> bool:
+    """Release at the end of a call; False where the lock turns out to have been lost.
+
+    What goes wrong is logged: it must not hide the call's result or error.
+    """
+    extra = {"lock_event": "release_failed", "lock_key": lock.key, "lock_owner": lock.owner}
+    try:
+        return lock.release()
+    except LockAlreadyReleasedError:
+        pass  # by the function itself
+    except LockError as error:
+        logger.warning("lock %r was not released, its lease ends by itself: %s", lock.key, error, extra=extra)
+    except Exception:  # noqa: BLE001 - whatever it is, the call has to end as it did
+        logger.exception("lock %r was not released, its lease ends by itself", lock.key, extra=extra)
+    return True

@@ -1,0 +1,119 @@
+"""The kill switch: with LAMBDA_LOCK_DISABLED set, decorated functions run unprotected. For when nothing else helps."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from ..errors import LockAlreadyReleasedError
+from ..log import logger
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any, Self
+
+    from ..invocation import Invocation
+
+VARIABLE = "LAMBDA_LOCK_DISABLED"
+_YES = ("1", "true", "yes", "on")
+_NO = ("", "0", "false", "no", "off")
+
+
+def disabled() -> bool:
+    """Whether the switch is on, read at each call. Text that is neither yes nor no is no, with a warning."""
+    text = os.environ.get(VARIABLE, "")
+    word = text.strip().lower()
+    if word in _YES:
+        return True
+    if word not in _NO:
+        logger.warning(
+            "%s=%r is neither yes nor no, so locks stay on: write 1 to disable them, or remove it",
+            VARIABLE,
+            text,
+            extra={"lock_event": "switch_unreadable"},
+        )
+    return False
+
+
+class StandIn:
+    """What current_lock() gives while locks are disabled: it says that it is held, and protects nothing.
+
+    Its fencing token is 0. What the application guards by tokens refuses its writes then; a token above the last would
+    be accepted now, and every real one after it refused.
+    """
+
+    def __init__(self, key: str, sort_key: str | None, lease_duration: float, found: Invocation | None) -> None:
+        self.key = key
+        self.sort_key = sort_key
+        self.owner = "disabled"
+        self.fencing_token = 0
+        self.version = ""
+        self.data: bytes | None = None
+        self.attributes: dict[str, Any] = {}
+        self.lease_duration = lease_duration
+        self._invocation = found
+        self._released = threading.Event()
+        logger.warning(
+            "%s is set: the call runs without its lock %r",
+            VARIABLE,
+            key,
+            extra={"lock_event": "disabled", "lock_key": key},
+        )
+
+    @property
+    def remaining(self) -> float:
+        left = None if self._invocation is None else self._invocation.remaining()
+        return 0.0 if self._released.is_set() else left or self.lease_duration
+
+    @property
+    def is_held(self) -> bool:
+        return not self._released.is_set()
+
+    @property
+    def is_expired(self) -> bool:
+        return not self.is_held
+
+    @property
+    def is_almost_expired(self) -> bool:
+        return not self.is_held
+
+    @property
+    def lost(self) -> bool:
+        return False
+
+    def raise_if_lost(self) -> None:
+        return
+
+    def wait_lost(self, timeout: float | None = None) -> bool:
+        self._released.wait(timeout)
+        return False
+
+    def heartbeat(
+        self, *, data: bytes | None = None, delete_data: bool = False, lease_duration: float | None = None
+    ) -> None:
+        self._check_held()
+        if delete_data or data is not None:
+            self.data = data
+        if lease_duration is not None:
+            self.lease_duration = lease_duration
+
+    def release(self, *, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False) -> bool:
+        self._check_held()
+        self._released.set()
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._released.set()
+
+    def __repr__(self) -> str:
+        return f"<StandIn for the lock {self.key!r}: {VARIABLE} is set>"
+
+    def _check_held(self) -> None:
+        if self._released.is_set():
+            raise LockAlreadyReleasedError(f"lock {self.key!r} was released before (a stand-in)", key=self.key)

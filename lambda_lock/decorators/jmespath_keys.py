@@ -1,0 +1,78 @@
+"""Keys from JMESPath expressions. Loaded by who uses them; jmespath and Powertools likewise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..errors import KeyTemplateError, LockConfigurationError
+from .keys import Unusable, check_key, declared_fields, scalar_text, shown
+from .parameters import MISSING, Parameters
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .keys import KeyBuilder
+
+
+def from_jmespath(expression: str, parameters: Parameters, function: str) -> KeyBuilder:
+    """The builder of keys from a JMESPath expression over the first argument; compile_key says what it raises."""
+    made_by = f"key_jmespath={shown(expression)} of {function}()"
+    if parameters.first is None:
+        raise KeyTemplateError(f"{made_by}: the function has no first argument to search", field=expression)
+    try:
+        import jmespath  # paid for by who asks for it
+        from jmespath.exceptions import JMESPathError
+    except ImportError as error:
+        raise LockConfigurationError(
+            "key_jmespath= needs jmespath: pip install jmespath (boto3 and Powertools bring it), or use key="
+        ) from error
+    try:
+        compiled = jmespath.compile(expression)
+    except JMESPathError as error:
+        raise KeyTemplateError(f"{made_by} is no JMESPath expression: {error}", field=expression) from error
+    options = _jmespath_options(expression)
+
+    def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        first = parameters.first_argument(args, kwargs)
+        if first is MISSING:
+            raise KeyTemplateError(f"{made_by} cannot be built: the first argument is not given", field=expression)
+        try:
+            value = compiled.search(_plain(first), options)
+        except Exception as error:  # whatever a function of the expression raises over what it was given
+            reason = type(error).__name__  # no more than that: its message would show the event
+            raise KeyTemplateError(f"{made_by} cannot be built: {reason}", field=expression) from error
+        try:
+            return check_key(scalar_text(value), made_by)
+        except Unusable as error:
+            raise KeyTemplateError(f"{made_by} cannot be built: {error}", field=expression) from None
+
+    return build
+
+
+def _jmespath_options(expression: str) -> Any:
+    """With Powertools' functions where the expression names one: importing Powertools is dear."""
+    if "powertools_" not in expression:
+        return None
+    from jmespath import Options
+
+    try:
+        from aws_lambda_powertools.utilities.jmespath_utils import PowertoolsFunctions
+    except ImportError as error:
+        raise LockConfigurationError(
+            "the powertools_… functions in key_jmespath= need Powertools: pip install 'lambda-lock[powertools]'"
+        ) from error
+    return Options(custom_functions=PowertoolsFunctions())
+
+
+def _plain(value: object) -> object:
+    """An event class, model or dataclass as the dict that JMESPath can search; anything else as it is."""
+    if isinstance(value, dict):
+        return value
+    raw = getattr(value, "raw_event", None)
+    if isinstance(raw, Mapping):
+        return raw
+    if isinstance(value, (list, tuple)):
+        return [_plain(element) for element in value]
+    fields = declared_fields(value)
+    return value if fields is None else {name: _plain(getattr(value, name)) for name in fields}

@@ -1,0 +1,100 @@
+"""The parameters of a function, and where a call's arguments stand among them."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+_VARARGS, _VARKEYWORDS = 0x04, 0x08  # flags of a code object, as inspect names them
+MISSING = object()
+
+
+class Parameters:
+    """The parameters of a function, and where a call's arguments stand among them.
+
+    Read from the code object: inspect costs milliseconds of a cold start. As inspect.signature does, it follows
+    ``__wrapped__``, so a decorator that hides the signature does not hide the names.
+    """
+
+    __slots__ = ("_defaults", "_positions", "_varargs", "_varkeywords", "first", "names")
+
+    def __init__(
+        self,
+        positional: Sequence[str],
+        keyword_only: Sequence[str],
+        defaults: Mapping[str, object],
+        varargs: str | None,
+        varkeywords: str | None,
+    ) -> None:
+        self._positions = {name: index for index, name in enumerate(positional)}
+        self._defaults = defaults
+        self._varargs = varargs
+        self._varkeywords = varkeywords
+        self.names = frozenset(name for name in (*positional, *keyword_only, varargs, varkeywords) if name)
+        #: The first parameter after self or cls (known by these names, as there is nothing else to know them by).
+        self.first = next((name for name in positional if name not in ("self", "cls")), varargs)
+
+    @classmethod
+    def of(cls, func: Callable[..., Any]) -> Parameters:
+        while not hasattr(func, "__signature__") and hasattr(func, "__wrapped__"):
+            func = func.__wrapped__
+        bound = hasattr(func, "__self__")
+        function = func.__func__ if bound and hasattr(func, "__func__") else func
+        code = getattr(function, "__code__", None)
+        if code is None or hasattr(function, "__signature__"):
+            return cls._inspected(func)
+        names = code.co_varnames
+        positional = names[: code.co_argcount]
+        end = code.co_argcount + code.co_kwonlyargcount
+        values = function.__defaults__ or ()
+        defaults = dict(zip(positional[len(positional) - len(values) :], values, strict=True))
+        varargs = names[end] if code.co_flags & _VARARGS else None
+        varkeywords = names[end + bool(varargs)] if code.co_flags & _VARKEYWORDS else None
+        return cls(
+            positional[1:] if bound else positional,
+            names[code.co_argcount : end],
+            defaults | (function.__kwdefaults__ or {}),
+            varargs,
+            varkeywords,
+        )
+
+    @classmethod
+    def _inspected(cls, func: Callable[..., Any]) -> Parameters:
+        """For what has no code object of its own: partial objects, callable objects, built-in functions."""
+        from inspect import Parameter, signature
+
+        try:
+            parameters = signature(func).parameters.values()
+        except ValueError:  # some built-in functions have none
+            return cls((), (), {}, "args", "kwargs")
+        of_kind: dict[Any, list[str]] = {}
+        for parameter in parameters:
+            of_kind.setdefault(parameter.kind, []).append(parameter.name)
+        return cls(
+            of_kind.get(Parameter.POSITIONAL_ONLY, []) + of_kind.get(Parameter.POSITIONAL_OR_KEYWORD, []),
+            of_kind.get(Parameter.KEYWORD_ONLY, []),
+            {one.name: one.default for one in parameters if one.default is not Parameter.empty},
+            next(iter(of_kind.get(Parameter.VAR_POSITIONAL, [])), None),
+            next(iter(of_kind.get(Parameter.VAR_KEYWORD, [])), None),
+        )
+
+    def argument(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
+        """The value that a call gives the parameter ``name``, or its default; MISSING where there is neither."""
+        if name == self._varargs:
+            return args[len(self._positions) :]
+        if name == self._varkeywords:
+            return {given: value for given, value in kwargs.items() if given not in self.names}
+        position = self._positions.get(name)
+        if position is not None and position < len(args):
+            return args[position]
+        return kwargs[name] if name in kwargs else self._defaults.get(name, MISSING)
+
+    def first_argument(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
+        """The first argument after self or cls, however it is passed; MISSING where there is none."""
+        assert self.first is not None, "asked when the key was compiled"
+        value = self.argument(self.first, args, kwargs)
+        if self.first != self._varargs:
+            return value
+        return value[0] if isinstance(value, tuple) and value else MISSING

@@ -1,0 +1,198 @@
+"""What @with_lock refuses when a function is decorated: nothing is sent, and no call is needed to find out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lambda_lock import KeyTemplateError
+from lambda_lock.decorators.with_lock import set_default_client, with_lock
+
+
+def key_function(event: Any, context: Any = None) -> str:
+    return "k"
+
+
+def key_function_factory() -> Callable[..., str]:
+    def build(event: Any) -> str:
+        return "k"
+
+    return build
+
+
+async def coroutine_function() -> None: ...
+
+
+def generator() -> Iterator[int]:
+    yield 1
+
+
+async def async_generator() -> AsyncIterator[int]:
+    yield 1
+
+
+class AsyncCallable:
+    async def __call__(self) -> None: ...
+
+
+def bare(function: Any) -> Any:
+    """What follows an @with_lock without parentheses; under another name, for the type checker knows better."""
+    return with_lock(function)
+
+
+# --- bare ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_bare_decorator_on_a_function_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"@with_lock needs a key: write @with_lock\('order-\{id\}'\)"):
+
+        @with_lock  # type: ignore[arg-type]
+        def handler(event: Any, context: Any) -> None: ...
+
+
+def test_a_bare_decorator_in_a_class_is_refused() -> None:
+    with pytest.raises(TypeError, match="needs a key"):
+
+        class Service:
+            @with_lock  # type: ignore[arg-type]
+            def method(self, event: Any) -> None: ...  # type: ignore[misc]
+
+
+def test_a_bare_decorator_in_a_module_is_refused() -> None:
+    program = "@with_lock\ndef handler(event, context): ...\n"
+    with pytest.raises(TypeError, match="needs a key"):
+        exec(program, {"with_lock": with_lock, "__name__": "handlers"})
+
+
+def test_a_bare_decorator_above_another_is_refused() -> None:
+    def logged(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapper(*args: Any) -> Any:
+            return function(*args)
+
+        return wrapper
+
+    with pytest.raises(TypeError, match="needs a key"):
+
+        @with_lock
+        @logged
+        def handler(event: Any, context: Any) -> None: ...
+
+
+@pytest.mark.parametrize("wrapped", [staticmethod(key_function), classmethod(key_function), str])
+def test_a_bare_decorator_on_what_is_no_function_is_refused(wrapped: Any) -> None:
+    with pytest.raises(TypeError, match="needs a key"):
+        bare(wrapped)
+
+
+def test_a_bare_decorator_that_nothing_gives_away_fails_when_called() -> None:
+    with pytest.raises(TypeError):
+        bare(key_function)({"an": "event"}, None)
+    with pytest.raises(TypeError, match="is it written with its key"):
+        bare(key_function)({"an": "event"})
+
+
+def test_functions_that_make_keys_are_not_mistaken_for_bare_use() -> None:
+    def local(event: Any) -> str:
+        return "k"
+
+    class Keys:
+        @staticmethod
+        def make(event: Any) -> str:
+            return "k"
+
+        def method(self, event: Any) -> str:
+            return "k"
+
+    for key in (
+        local,
+        key_function,
+        key_function_factory(),
+        lambda event: "k",
+        Keys.make,
+        Keys().method,
+        functools.partial(key_function, context=None),
+    ):
+
+        @with_lock(key)
+        def handler(event: Any) -> None: ...
+
+        assert callable(handler)
+
+
+# --- the function -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "function", [coroutine_function, functools.partial(coroutine_function), AsyncCallable(), AsyncCallable().__call__]
+)
+def test_an_async_function_is_refused(function: Any) -> None:
+    with pytest.raises(TypeError, match=r"an async def function: .* AsyncLockClient"):
+        with_lock("k")(function)
+
+
+@pytest.mark.parametrize("function", [generator, async_generator, functools.partial(generator)])
+def test_a_generator_is_refused(function: Any) -> None:
+    with pytest.raises(TypeError, match="a generator: its body would run after the lock's release"):
+        with_lock("k")(function)
+
+
+@pytest.mark.parametrize("kind", [staticmethod, classmethod])
+def test_the_order_of_decorators_of_methods_is_named(kind: Any) -> None:
+    with pytest.raises(TypeError, match=f"below @{kind.__name__}"):
+        with_lock("k")(kind(key_function))
+
+
+@pytest.mark.parametrize("function", [5, "handler", None, dict, AsyncCallable])
+def test_what_is_no_function_is_refused(function: Any) -> None:
+    with pytest.raises(TypeError, match="decorates functions and methods, not"):
+        with_lock("k")(function)
+
+
+# --- the arguments ------------------------------------------------------------------------------------------------
+
+
+def test_a_decorator_without_a_key_is_refused() -> None:
+    with pytest.raises(TypeError, match="exactly one of key="):
+        with_lock()(key_function)
+    with pytest.raises(TypeError, match="exactly one of key="):
+        with_lock("k", key_jmespath="id")(key_function)
+
+
+def test_a_wrong_template_is_refused() -> None:
+    with pytest.raises(KeyTemplateError, match=r"key_function\(\)"):
+        with_lock("{event.id}")(key_function)
+
+
+@pytest.mark.parametrize("wrong", ["ignore", None, True, 5])
+def test_on_not_granted_is_a_word_or_a_function(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="on_not_granted= must be 'raise', 'skip' or a function"):
+        with_lock("k", on_not_granted=wrong)
+
+
+def test_on_not_granted_cannot_be_async() -> None:
+    with pytest.raises(TypeError, match="nobody would await it"):
+        with_lock("k", on_not_granted=coroutine_function)
+
+
+def test_a_parameter_of_the_name_that_on_not_granted_gets_is_refused() -> None:
+    def report(error: str) -> None: ...
+
+    with_lock("{error}")(report)
+    with pytest.raises(TypeError, match="a parameter named error"):
+        with_lock("{error}", on_not_granted=lambda **given: None)(report)
+
+
+class AsyncClient:
+    async def acquire(self, key: str) -> None: ...
+
+
+@pytest.mark.parametrize(("client", "message"), [("locks", "got str"), (AsyncClient(), "for async def functions")])
+def test_a_client_of_the_wrong_kind_is_refused(client: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        with_lock("k", client=client)
+    with pytest.raises(TypeError, match=message):
+        set_default_client(client)

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from unittest.mock import MagicMock
+
+import pytest
+
+from lambda_lock import invocation, timeline
+from lambda_lock.invocation import Invocation, find, owner_prefix, register_lambda_context, snapstart_initializing
+
+
+class Context:
+    """What Lambda hands to a handler, as far as it matters; counts how often its time is asked for."""
+
+    def __init__(self, remaining: float = 30.0, request_id: str = "request-1") -> None:
+        self.function_name = "orders"
+        self.aws_request_id = request_id
+        self.milliseconds = int(remaining * 1000)
+        self.reads = 0
+
+    def get_remaining_time_in_millis(self) -> int:
+        self.reads += 1
+        return self.milliseconds
+
+
+@pytest.fixture
+def in_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
+
+
+def context_of(found: Invocation | None) -> object:
+    assert found is not None
+    return found.context
+
+
+def test_a_call_without_context_belongs_to_no_invocation() -> None:
+    assert find(({"id": 1}, None), {}) is None
+
+
+@pytest.mark.parametrize("name", ["context", "lambda_context", "anything"])
+def test_the_context_is_recognised_by_what_it_can_do_and_not_by_its_name_or_place(name: str) -> None:
+    context = Context()
+    assert context_of(find(({}, context), {})) is context
+    assert context_of(find(({},), {name: context})) is context
+
+
+def test_a_context_that_is_given_beats_the_arguments() -> None:
+    given = Context()
+    assert context_of(find(({}, Context()), {}, given)) is given
+
+
+def test_an_argument_beats_the_enclosing_decorator_which_beats_the_registered_context() -> None:
+    registered, enclosing, argument = Context(), Context(), Context()
+    register_lambda_context(registered)
+    assert context_of(find((), {})) is registered
+    token = invocation.enter(find((), {}, enclosing))
+    assert context_of(find((), {})) is enclosing
+    assert context_of(find((argument,), {})) is argument
+    invocation.leave(token)
+    assert context_of(find((), {})) is registered
+
+
+def test_entering_without_an_invocation_leaves_the_outer_one_in_force() -> None:
+    context = Context()
+    outer = invocation.enter(find((context,), {}))
+    inner = invocation.enter(None)
+    assert context_of(find((), {})) is context
+    invocation.leave(inner)
+    invocation.leave(outer)
+    assert find((), {}) is None
+
+
+def test_the_time_left_is_read_once_and_then_counted() -> None:
+    context = Context(remaining=30)
+    found = find((context,), {})
+    assert found is not None
+    first, second = found.remaining(), found.remaining()
+    assert first is not None
+    assert second is not None
+    assert 0 < second <= first <= 30
+    assert context.reads == 1
+
+
+def test_nested_decorators_use_the_first_reading() -> None:
+    context = Context()
+    outer = find((context,), {})
+    token = invocation.enter(outer)
+    assert find((context,), {}) is outer
+    assert find((), {}, context) is outer
+    invocation.leave(token)
+    assert context.reads == 1
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_a_second_lock_of_the_same_invocation_uses_the_first_reading() -> None:
+    context = Context()
+    assert find((), {}, context) is find((context,), {})
+    assert context.reads == 1
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_the_next_invocation_is_read_anew() -> None:
+    first, second = Context(remaining=30), Context(remaining=60)
+    find((first,), {})
+    found = find((second,), {})
+    assert context_of(found) is second
+    assert second.reads == 1
+
+
+def test_a_stand_in_that_a_test_uses_again_and_again_does_not_run_out() -> None:
+    context = Context()
+    find((context,), {})
+    find((context,), {})
+    assert context.reads == 2
+
+
+@pytest.mark.parametrize("remaining", [0.0, -5.0])
+def test_a_deadline_in_the_past_counts_as_unknown(remaining: float) -> None:
+    found = find((Context(remaining),), {})
+    assert found is not None
+    assert found.deadline is None
+    assert found.remaining() is None
+
+
+def test_a_deadline_that_has_passed_since_counts_as_unknown() -> None:
+    assert Invocation(Context(), deadline=timeline.elapsed()).remaining() is None
+
+
+def test_a_mock_among_the_arguments_is_not_taken_for_a_context() -> None:
+    context = Context()
+    assert context_of(find((MagicMock(), context), {})) is context
+    assert find((MagicMock(),), {}) is None
+
+
+def test_a_mock_with_a_number_is_a_context() -> None:
+    mock = MagicMock()
+    mock.get_remaining_time_in_millis.return_value = 3000
+    assert context_of(find((mock,), {})) is mock
+
+
+@pytest.mark.parametrize("wrong", ["context", {}, MagicMock(), object()])
+def test_what_is_given_as_context_must_be_one(wrong: object) -> None:
+    with pytest.raises(TypeError, match=r"context= must be a Lambda context.*second argument"):
+        find((), {}, wrong)
+    with pytest.raises(TypeError, match=r"context= must be a Lambda context"):
+        register_lambda_context(wrong)
+
+
+def test_a_registered_context_is_seen_by_the_threads_of_the_handler() -> None:
+    context = Context()
+    register_lambda_context(context)
+    seen: list[object] = []
+    thread = threading.Thread(target=lambda: seen.append(context_of(find((), {}))))
+    thread.start()
+    thread.join()
+    assert seen == [context]
+    assert context.reads == 1
+
+
+def test_a_registered_context_ends_with_its_invocation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1;Lineage=a")
+    register_lambda_context(Context())
+    assert find((), {}) is not None
+    monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=2;Lineage=b")
+    assert find((), {}) is None
+
+
+def test_registering_none_forgets_the_context() -> None:
+    register_lambda_context(Context())
+    register_lambda_context(None)
+    assert find((), {}) is None
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_in_lambda_without_any_context_one_warning_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    find((), {})
+    find((), {})
+    [record] = caplog.records
+    assert (record.name, record.levelno) == ("lambda_lock", logging.WARNING)
+    assert "register_lambda_context" in record.message
+
+
+def test_outside_lambda_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    find((), {})
+    assert not caplog.records
+
+
+def test_a_snapstart_function_is_initialising_until_its_first_invocation(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not snapstart_initializing()
+    monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand")
+    assert not snapstart_initializing()
+    monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")
+    assert snapstart_initializing()
+    monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1")
+    assert not snapstart_initializing()
+
+
+def test_a_context_proves_an_invocation_where_no_trace_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")
+    register_lambda_context(Context())
+    assert not snapstart_initializing()
+
+
+def test_the_owner_of_an_invocation_is_named_after_function_and_request() -> None:
+    assert owner_prefix(find((Context(request_id="abc"),), {})) == "orders/abc"
+
+
+def test_an_owner_elsewhere_is_named_after_host_and_process() -> None:
+    assert owner_prefix(None) == f"{os.uname().nodename}/{os.getpid()}"
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_an_owner_in_lambda_without_context_is_named_after_function_and_process() -> None:
+    assert owner_prefix(None) == f"orders/{os.getpid()}"
+
+
+def test_an_owner_prefix_is_bounded() -> None:
+    assert len(owner_prefix(find((Context(request_id="x" * 5000),), {}))) == 200
+
+
+def test_a_context_whose_names_are_no_text_is_not_named_after_them() -> None:
+    mock = MagicMock()
+    mock.get_remaining_time_in_millis.return_value = 3000
+    assert owner_prefix(find((mock,), {})) == owner_prefix(None)

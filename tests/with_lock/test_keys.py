@@ -1,0 +1,508 @@
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import sys
+import uuid
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import Enum, IntEnum, StrEnum
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aws_lambda_powertools.utilities.data_classes import EventBridgeEvent, SQSEvent, event_source
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from lambda_lock.decorators.keys import MAX_KEY_BYTES, compile_key
+from lambda_lock.errors import KeyTemplateError
+
+if TYPE_CHECKING:
+    from lambda_lock.decorators.keys import Key
+
+EVENT = {
+    "id": "e-1",
+    "detail-type": "OrderPlaced",
+    "aws.account": "123",
+    "detail": {"customer_id": "c-7", "items": [{"sku": "a"}, {"sku": "b"}], "0": "zero", "none": None},
+    "body": json.dumps({"order": {"id": 42}, "message": json.dumps({"inner": "deep"})}),
+}
+
+
+def handler(event: Any, context: Any) -> None: ...
+
+
+def key_of(key: Key, *args: Any, func: Callable[..., Any] = handler, **kwargs: Any) -> str:
+    return compile_key(func, key, None)(args, kwargs)
+
+
+def searched(expression: str, *args: Any) -> str:
+    return compile_key(handler, None, expression)(args, {})
+
+
+# --- templates ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("nightly", "nightly"),
+        ("{id}", "e-1"),
+        ("{event[id]}", "e-1"),
+        ("invoice#{detail[customer_id]}", "invoice#c-7"),
+        ("{event[detail][customer_id]}#{id}", "c-7#e-1"),
+        ("{detail-type}", "OrderPlaced"),
+        ("{event[detail-type]}", "OrderPlaced"),
+        ("{event[aws.account]}", "123"),
+        ("{detail[items][1][sku]}", "b"),
+        ("{detail[0]}", "zero"),
+        ("{body[order][id]}", "42"),
+        ("{body[message][inner]}", "deep"),
+        ("{{{id}}}", "{e-1}"),
+        ("{{id}}", "{id}"),
+    ],
+)
+def test_a_template_reaches_fields_of_the_event(template: str, expected: str) -> None:
+    assert key_of(template, EVENT, None) == expected
+
+
+def test_a_name_that_is_a_parameter_is_that_argument_and_any_other_a_field_of_the_first() -> None:
+    def charge(order: Any, tenant: str, *, region: str = "eu") -> None: ...
+
+    template = "{tenant}#{region}#{customer}"
+    order = {"customer": "c-1", "tenant": "not this", "region": "nor this"}
+    assert key_of(template, order, "t-1", func=charge) == "t-1#eu#c-1"
+    assert key_of(template, func=charge, region="us", tenant="t-2", order=order) == "t-2#us#c-1"
+
+
+def test_defaults_of_parameters_count() -> None:
+    def job(name: str, shard: int = 0) -> None: ...
+
+    assert key_of("{name}#{shard}", "a", func=job) == "a#0"
+    assert key_of("{name}#{shard}", "a", 3, func=job) == "a#3"
+
+
+def test_further_positional_and_keyword_arguments_are_reached_by_their_parameter() -> None:
+    def job(name: str, *rest: str, flag: bool = False, **options: str) -> None: ...
+
+    assert key_of("{rest[1]}#{options[tenant]}", "a", "b", "c", func=job, flag=True, tenant="t") == "c#t"
+
+
+def test_the_first_of_starred_arguments_is_the_first_argument() -> None:
+    def job(*events: Any) -> None: ...
+
+    assert key_of("{id}", EVENT, func=job) == "e-1"
+    with pytest.raises(KeyTemplateError, match="not given"):
+        key_of("{id}", func=job)
+
+
+class Service:
+    def method(self, event: Any) -> None: ...
+
+    @classmethod
+    def of_class(cls, event: Any) -> None: ...
+
+
+def test_self_and_cls_are_not_the_first_argument() -> None:
+    assert key_of("{id}", Service(), EVENT, func=Service.method) == "e-1"
+    assert key_of("{id}", Service, EVENT, func=Service.__dict__["of_class"].__func__) == "e-1"
+
+
+def test_a_bound_method_has_its_self_already() -> None:
+    assert key_of("{id}", EVENT, func=Service().method) == "e-1"
+    assert key_of("{event[id]}", EVENT, func=Service.of_class) == "e-1"
+
+
+def test_a_record_handler_that_is_called_by_keyword_has_its_first_argument() -> None:
+    def record_handler(record: Any, lambda_context: Any = None) -> None: ...
+
+    assert key_of("{messageId}", func=record_handler, lambda_context=None, record={"messageId": "m"}) == "m"
+
+
+def test_a_decorator_that_hides_the_signature_does_not_hide_the_names() -> None:
+    @functools.wraps(handler)
+    def wrapper(*args: Any, **kwargs: Any) -> None: ...
+
+    assert key_of("{event[id]}", EVENT, None, func=wrapper) == "e-1"
+
+
+class Callee:
+    def __call__(self, event: Any, region: str = "eu") -> None: ...
+
+
+@pytest.mark.parametrize("func", [Callee(), functools.partial(Callee(), region="eu"), functools.lru_cache(Callee())])
+def test_callable_objects_and_partials_have_parameters_too(func: Callable[..., Any]) -> None:
+    assert key_of("{event[id]}#{region}", EVENT, func=func) == "e-1#eu"
+
+
+def test_a_function_without_a_signature_has_a_first_argument_all_the_same() -> None:
+    assert key_of("{id}", EVENT, func=dict.fromkeys) == "e-1"
+    assert key_of("{id}", EVENT, func=getattr) == "e-1"
+
+
+# --- what fields are reached through ------------------------------------------------------------------------------
+
+
+@dataclass
+class Customer:
+    name: str
+    tags: list[str] = field(default_factory=list)
+
+
+class Order(BaseModel):
+    id: uuid.UUID
+    customer: Customer
+
+
+ORDER = Order(id=uuid.UUID(int=5), customer=Customer("Ann", ["vip"]))
+
+
+def test_fields_are_reached_through_dataclasses_and_models() -> None:
+    key = key_of("{id}#{customer[name]}#{customer[tags][0]}", ORDER, None)
+    assert key == "00000000-0000-0000-0000-000000000005#Ann#vip"
+
+
+def test_fields_are_reached_through_powertools_event_classes() -> None:
+    record = next(iter(SQSEvent({"Records": [{"messageId": "m", "body": EVENT["body"]}]}).records))
+    assert key_of("{messageId}#{body[order][id]}", record) == "m#42"
+    assert key_of("{detail[customer_id]}", EventBridgeEvent(EVENT), None) == "c-7"
+
+
+def test_a_function_under_powertools_decorators_has_its_parameters() -> None:
+    @event_source(data_class=EventBridgeEvent)
+    def typed(placed: EventBridgeEvent, context: Any) -> None: ...
+
+    assert key_of("{placed[id]}#{id}", EVENT, None, func=typed) == "e-1#e-1"
+
+
+def test_an_event_class_that_is_no_mapping_is_reached_through_its_raw_event() -> None:
+    class Wrapped:
+        raw_event = EVENT
+
+    assert key_of("{event[id]}", Wrapped(), None) == "e-1"
+
+
+def test_bytes_are_parsed_as_a_body_is() -> None:
+    assert key_of("{event[id]}", b'{"id": "x"}', None) == "x"
+
+
+def test_methods_and_private_attributes_of_objects_are_out_of_reach() -> None:
+    for step in ("__class__", "model_dump", "__dict__"):
+        with pytest.raises(KeyTemplateError):
+            key_of(f"{{event[{step}]}}", ORDER, None)
+
+
+def test_looking_up_changes_nothing() -> None:
+    event: defaultdict[str, str] = defaultdict(str)
+    with pytest.raises(KeyTemplateError):
+        key_of("{event[id]}", event, None)
+    assert not event
+
+
+# --- values -------------------------------------------------------------------------------------------------------
+
+
+class Color(Enum):
+    RED = "red"
+    NOTHING = None
+
+
+class Level(IntEnum):
+    HIGH = 3
+
+
+class Word(StrEnum):
+    YES = "yes"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("a", "a"),
+        (" ", " "),
+        (0, "0"),
+        (-7, "-7"),
+        (10**30, "1" + "0" * 30),
+        (1.0, "1"),
+        (-0.0, "0"),
+        (1.5, "1.5"),
+        (1e-7, "0.0000001"),
+        (Decimal("1"), "1"),
+        (Decimal("1.50"), "1.5"),
+        (Decimal("1E+2"), "100"),
+        (Decimal("-0.0"), "0"),
+        (Decimal("12345678901234567890123456789012345678"), "12345678901234567890123456789012345678"),
+        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (Color.RED, "red"),
+        (Level.HIGH, "3"),
+        (Word.YES, "yes"),
+    ],
+)
+def test_a_value_is_written_in_one_way(value: object, expected: str) -> None:
+    assert key_of("{event}", value, None) == expected
+
+
+@given(st.integers(-(2**53), 2**53))
+def test_equal_numbers_of_any_type_give_equal_keys(number: int) -> None:
+    texts = {key_of("{event}", one, None) for one in (number, float(number), Decimal(number), Decimal(f"{number}.00"))}
+    assert texts == {str(number)}
+
+
+@given(st.floats(-(2**53), 2**53), st.floats(-(2**53), 2**53))
+def test_different_numbers_give_different_keys(one: float, other: float) -> None:
+    assert (key_of("{event}", one, None) == key_of("{event}", other, None)) == (one == other)
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (None, "None"),
+        ("", "an empty str"),
+        (True, "of type bool"),
+        (False, "of type bool"),
+        ({}, "of type dict"),
+        ({"secret": 1}, "of type dict"),
+        ([1], "of type list"),
+        ((), "of type tuple"),
+        ({1}, "of type set"),
+        (object(), "of type object"),
+        (b"bytes", "of type bytes"),
+        (Customer("Ann"), "of type Customer"),
+        (Color.NOTHING, "None"),
+        (float("nan"), "not finite"),
+        (float("inf"), "not finite"),
+        (2.0**54, "too large to be exact"),
+        (Decimal("NaN"), "not finite"),
+        (Decimal("sNaN"), "not finite"),
+        (Decimal("1E+999999"), "too many digits"),
+        pytest.param(10**5000, "too many digits", id="int"),
+    ],
+)
+def test_a_value_that_would_be_one_lock_for_everybody_is_refused(value: object, found: str) -> None:
+    with pytest.raises(KeyTemplateError, match=found) as caught:
+        key_of("a#{event[id]}", {"id": value}, None)
+    assert caught.value.field == "event[id]"
+    assert "event[id]" in str(caught.value)
+    assert "handler()" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("template", "event", "message"),
+    [
+        ("{missing}", EVENT, r"the first argument has no \[missing\]; it has id, detail-type"),
+        ("{detail[customerId]}", EVENT, r"detail has no \[customerId\]; it has customer_id, items"),
+        ("{event[detail][a][b]}", EVENT, r"event\[detail\] has no \[a\]"),
+        ("{detail[items][2][sku]}", EVENT, r"detail\[items\] has 2 elements, so there is no \[2\]"),
+        ("{detail[items][sku]}", EVENT, "reached by its index"),
+        ("{detail[items][-1]}", EVENT, "reached by its index"),
+        ("{detail[none][x]}", EVENT, r"detail\[none\] is None, which has no fields"),
+        ("{id[x]}", EVENT, "id is of type str that is not JSON"),
+        ("{event[x]}", "[" * 100_000, "not JSON"),
+        ("{event[x]}", {}, "it is empty"),
+        ("{customer[age]}", ORDER, r"customer has no field \[age\]; it has name, tags"),
+        ("{event[x]}", 5, "event is of type int, which has no fields"),
+    ],
+)
+def test_a_field_that_is_missing_is_named_with_what_was_found(template: str, event: Any, message: str) -> None:
+    with pytest.raises(KeyTemplateError, match=message) as caught:
+        key_of(template, event, None)
+    assert caught.value.field == template.strip("{}")
+
+
+def test_an_argument_that_is_not_given_is_named() -> None:
+    with pytest.raises(KeyTemplateError, match="event: the argument is not given"):
+        key_of("{event}")
+
+
+def test_messages_do_not_show_values() -> None:
+    secret = "s3cret"
+    for event in ({"id": [secret]}, {"id": {"x": secret}}, {"id": (secret,)}):
+        with pytest.raises(KeyTemplateError) as caught:
+            key_of("{event[id]}", event, None)
+        assert secret not in str(caught.value)
+
+
+# --- templates that are wrong -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("", "empty key"),
+        ("{}", "positional"),
+        ("{0}", "positional"),
+        ("{0[id]}", "positional"),
+        ("{event.id}", "attributes"),
+        ("{event[detail].id}", "attributes"),
+        ("{event[id]!r}", "conversion or format"),
+        ("{event[id]:>10}", "conversion or format"),
+        ("{event[]}", "cannot be read"),
+        ("{ event }", "cannot be read"),
+        ("{[id]}", "cannot be read"),
+        ("{event[id]x}", "event"),
+        ("{event", "literal brace"),
+        ("event}", "literal brace"),
+        ("{event[id}", "literal brace"),
+        ("{event[{id}]}", "event"),
+        ("x" * (MAX_KEY_BYTES + 1), "2049 bytes"),
+    ],
+)
+def test_a_wrong_template_is_refused_when_decorating(template: str, message: str) -> None:
+    with pytest.raises(KeyTemplateError, match=message):
+        compile_key(handler, template, None)
+
+
+def test_a_field_of_nothing_is_refused_when_decorating() -> None:
+    def job(*, region: str) -> None: ...
+
+    compile_key(job, "{region}", None)
+    with pytest.raises(KeyTemplateError, match="no first argument"):
+        compile_key(job, "{id}", None)
+
+
+@pytest.mark.parametrize(("key", "expression"), [(None, None), ("a", "b")])
+def test_exactly_one_source_of_keys_is_needed(key: str | None, expression: str | None) -> None:
+    with pytest.raises(TypeError, match=r"exactly one of key= .* and key_jmespath="):
+        compile_key(handler, key, expression)
+
+
+def test_sources_of_keys_have_their_types() -> None:
+    with pytest.raises(TypeError, match="key= must be a str or a function that returns one, got int"):
+        compile_key(handler, 5, None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="key_jmespath= must be a str, got int"):
+        compile_key(handler, None, 5)  # type: ignore[arg-type]
+
+
+# --- the key as a whole -------------------------------------------------------------------------------------------
+
+
+def test_a_key_may_have_2048_bytes_and_not_one_more() -> None:
+    assert key_of("{event}", "ü" * 1024, None) == "ü" * 1024
+    with pytest.raises(KeyTemplateError, match="2049 bytes"):
+        key_of("{event}", "ü" * 1024 + "x", None)
+
+
+def test_half_a_surrogate_pair_is_no_key() -> None:
+    with pytest.raises(KeyTemplateError, match="not valid Unicode"):
+        key_of("{event[id]}", '{"id": "\\ud800"}', None)
+
+
+# --- functions ----------------------------------------------------------------------------------------------------
+
+
+def test_a_key_function_gets_the_calls_own_arguments() -> None:
+    assert key_of(lambda event, context, shard=0: f"{event['id']}#{context}#{shard}", EVENT, "c", shard=2) == "e-1#c#2"
+
+
+@pytest.mark.parametrize("value", ["", None, 5, b"x", ["a"]])
+def test_a_key_function_must_return_a_non_empty_str(value: Any) -> None:
+    with pytest.raises(KeyTemplateError, match=r"key function .* must be a non-empty str"):
+        key_of(lambda event: value, EVENT)
+
+
+def test_an_error_in_a_key_function_comes_through() -> None:
+    with pytest.raises(KeyError, match="nope"):
+        key_of(lambda event: event["nope"], EVENT)
+
+
+# --- JMESPath -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("detail.customer_id", "c-7"),
+        ("join('#', [id, detail.customer_id])", "e-1#c-7"),
+        ("powertools_json(body).order.id", "42"),
+        ('"detail-type"', "OrderPlaced"),
+    ],
+)
+def test_an_expression_is_searched_in_the_first_argument(expression: str, expected: str) -> None:
+    assert searched(expression, EVENT, None) == expected
+    assert searched(expression, EventBridgeEvent(EVENT), None) == expected
+
+
+def test_an_expression_is_searched_in_models_and_dataclasses() -> None:
+    assert searched("customer.tags[0]", ORDER) == "vip"
+    assert searched("join('#', tags)", Customer("Ann", ["a", "b"])) == "a#b"
+
+
+def test_an_expression_is_searched_after_self() -> None:
+    assert compile_key(Service.method, None, "id")((Service(), EVENT), {}) == "e-1"
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("missing", "the value is None"),
+        ("detail", "of type dict"),
+        ("[id, id]", "of type list"),
+        ("id == id", "of type bool"),
+        ("length(@) > `0` && ''", "an empty str"),
+        ("powertools_json(id)", "JSONDecodeError"),
+        ("powertools_json(detail)", "JMESPathTypeError"),
+        ("powertools_base64_gzip('aGk=')", "BadGzipFile"),
+    ],
+)
+def test_a_result_that_is_no_key_is_refused(expression: str, message: str) -> None:
+    with pytest.raises(KeyTemplateError, match=message) as caught:
+        searched(expression, EVENT, None)
+    assert caught.value.field == expression
+
+
+def test_an_expression_without_a_first_argument_is_refused() -> None:
+    with pytest.raises(KeyTemplateError, match="no first argument"):
+        compile_key(lambda: None, None, "id")
+    with pytest.raises(KeyTemplateError, match="not given"):
+        searched("id")
+
+
+@pytest.mark.parametrize("expression", ["", "a..b", "[", "unknown_function(a"])
+def test_a_wrong_expression_is_refused_when_decorating(expression: str) -> None:
+    with pytest.raises(KeyTemplateError, match="is no JMESPath expression"):
+        compile_key(handler, None, expression)
+
+
+@pytest.mark.parametrize(
+    ("module", "expression", "remedy"),
+    [
+        ("jmespath", "id", "pip install jmespath"),
+        ("aws_lambda_powertools", "powertools_json(body)", r"pip install 'lambda-lock\[powertools\]'"),
+    ],
+)
+def test_a_package_that_is_not_installed_is_named_with_the_remedy(
+    module: str, expression: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lambda_lock.errors import LockConfigurationError
+
+    for name in [name for name in sys.modules if name.split(".")[0] == module]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)  # an import of it fails, as it does where it is not installed
+    with pytest.raises(LockConfigurationError, match=remedy):
+        compile_key(handler, None, expression)
+
+
+def test_a_plain_expression_does_not_load_powertools() -> None:
+    program = (
+        "import sys\n"
+        "from lambda_lock.decorators.keys import compile_key\n"
+        "assert compile_key(lambda event: 0, None, 'id')(({'id': 'a'},), {}) == 'a'\n"
+        "assert 'aws_lambda_powertools' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_templates_load_nothing_that_costs() -> None:
+    program = (
+        "import sys\n"
+        "from lambda_lock.decorators.keys import compile_key\n"
+        "def f(self, event, context=None, *, n=1): ...\n"
+        "assert compile_key(f, '{detail[id]}#{n}', None)((0, {'detail': {'id': 'a'}}), {}) == 'a#1'\n"
+        "dear = {'typing', 'inspect', 'dataclasses', 'decimal', 'jmespath', 'asyncio', 'uuid'} & set(sys.modules)\n"
+        "assert not dear, dear\n"
+    )
+    subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, '.')\n{program}"], check=True)

@@ -1,0 +1,613 @@
+"""@with_lock on the real client and a real engine. How its arguments are checked: test_decorating.py."""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    KeyTemplateError,
+    LockClient,
+    LockConfigurationError,
+    LockNotGrantedError,
+    LockTimeoutError,
+    TransportError,
+    register_lambda_context,
+)
+from lambda_lock.decorators.with_lock import current_lock, default_client, set_default_client, with_lock
+from rig.engine import Ministack
+from rig.wire import Wire
+
+pytestmark = pytest.mark.usefixtures("table")
+
+
+@pytest.fixture(autouse=True)
+def fresh_default_client() -> Iterator[None]:
+    set_default_client(None)
+    yield
+    default_client().close()
+    set_default_client(None)
+
+
+@pytest.fixture
+def other(table: str) -> Iterator[LockClient]:
+    """Another client of the same table, with nothing to do with the decorators'."""
+    with LockClient(table, owner_prefix="other") as client:
+        yield client
+
+
+class Context:
+    function_name = "orders"
+    aws_request_id = "request-1"
+
+    def __init__(self, remaining: float = 60.0) -> None:
+        self.remaining = remaining
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int(self.remaining * 1000)
+
+
+class Boom(Exception):
+    pass
+
+
+def is_free(other: LockClient, key: str) -> bool:
+    lock = other.try_acquire(key)
+    return lock is not None and lock.release()
+
+
+# --- held while the function runs ---------------------------------------------------------------------------------
+
+
+def test_the_lock_is_held_while_the_function_runs_and_free_afterwards(other: LockClient) -> None:
+    @with_lock("order#{id}")
+    def handler(event: dict[str, str], context: object) -> str:
+        assert other.try_acquire("order#7") is None
+        assert is_free(other, "order#8")
+        return "done"
+
+    assert handler({"id": "7"}, Context()) == "done"
+    assert is_free(other, "order#7")
+
+
+def test_a_call_takes_one_request_to_acquire_and_one_to_release(wire: Wire) -> None:
+    @with_lock("order#{id}")
+    def handler(event: dict[str, str], context: object) -> None: ...
+
+    handler({"id": "7"}, Context())
+    handler({"id": "7"}, Context())
+    assert wire.operations == ["UpdateItem"] * 4
+
+
+@pytest.mark.parametrize("error", [Boom("boom"), KeyboardInterrupt(), SystemExit(3), LockNotGrantedError("mine")])
+def test_an_error_of_the_function_comes_through_unchanged_and_the_lock_is_free(
+    error: BaseException, other: LockClient
+) -> None:
+    @with_lock("k", on_not_granted="skip")
+    def handler(event: object, context: object) -> None:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        handler({}, Context())
+    assert caught.value is error
+    assert error.__context__ is None
+    assert error.__cause__ is None
+    assert is_free(other, "k")
+
+
+def test_arguments_and_result_pass_through() -> None:
+    @with_lock("{a}")
+    def function(a: str, /, b: int = 2, *rest: int, c: int, **more: int) -> tuple[object, ...]:
+        return a, b, rest, c, more
+
+    assert function("x", 3, 4, c=5, d=6) == ("x", 3, (4,), 5, {"d": 6})
+
+
+def test_methods_lock_by_their_arguments_and_their_own_self(other: LockClient) -> None:
+    class Service:
+        def __init__(self) -> None:
+            self.done: list[str] = []
+
+        @with_lock("{order}")
+        def charge(self, order: str) -> None:
+            self.done.append(current_lock().key)
+
+        @classmethod
+        @with_lock("{order}")
+        def refund(cls, order: str) -> str:
+            return f"{cls.__name__} {current_lock().key}"
+
+        @staticmethod
+        @with_lock("{order}")
+        def check(order: str) -> str:
+            return current_lock().key
+
+    service = Service()
+    service.charge("o-1")
+    service.charge(order="o-2")
+    assert service.done == ["o-1", "o-2"]
+    assert service.refund("o-3") == "Service o-3"
+    assert service.check("o-4") == "o-4"
+
+
+def test_keys_come_from_functions_and_expressions_too() -> None:
+    @with_lock(lambda event, context: f"f#{event['id']}")
+    def by_function(event: dict[str, str], context: object) -> str:
+        return current_lock().key
+
+    @with_lock(key_jmespath="join('#', [a.b, id])")
+    def by_expression(event: dict[str, Any], context: object) -> str:
+        return current_lock().key
+
+    assert by_function({"id": "1"}, None) == "f#1"
+    assert by_expression({"id": "1", "a": {"b": "x"}}, None) == "x#1"
+
+
+def test_a_call_whose_arguments_give_no_key_sends_nothing(wire: Wire) -> None:
+    @with_lock("{id}")
+    def handler(event: dict[str, str], context: object) -> None:
+        pytest.fail("must not run")
+
+    with pytest.raises(KeyTemplateError):
+        handler({}, Context())
+    assert wire.operations == []
+
+
+def test_the_wrapper_looks_like_the_function() -> None:
+    def handler(event: dict[str, str], context: object = None) -> str:
+        """What it does."""
+        return "done"
+
+    wrapped = with_lock("k")(handler)
+    assert (wrapped.__name__, wrapped.__doc__, wrapped.__module__) == ("handler", "What it does.", __name__)
+    assert wrapped.__qualname__ == handler.__qualname__
+    assert inspect.signature(wrapped) == inspect.signature(handler)
+    assert inspect.unwrap(wrapped) is handler
+
+
+def test_partial_and_callable_objects_can_be_decorated() -> None:
+    class Callee:
+        def __call__(self, event: dict[str, str]) -> str:
+            return current_lock().key
+
+    assert with_lock("{id}")(Callee())({"id": "a"}) == "a"
+    assert with_lock("{id}")(functools.partial(Callee()))({"id": "b"}) == "b"
+
+
+# --- contention ---------------------------------------------------------------------------------------------------
+
+
+def test_a_held_lock_is_an_error_that_names_the_holder(other: LockClient) -> None:
+    @with_lock("k", wait=0)
+    def handler(event: object, context: object) -> None:
+        pytest.fail("must not run")
+
+    with other.acquire("k") as held, pytest.raises(LockNotGrantedError) as caught:
+        handler({}, Context())
+    assert caught.value.holder == held.owner
+
+
+def test_a_call_that_does_not_get_the_lock_is_skipped(other: LockClient) -> None:
+    @with_lock("k", wait=0, on_not_granted="skip")
+    def handler(event: object, context: object) -> str:
+        return "done"
+
+    with other.acquire("k"):
+        assert handler({}, Context()) is None
+    assert handler({}, Context()) == "done"
+
+
+def test_a_call_that_does_not_get_the_lock_is_answered_with_its_own_arguments(other: LockClient) -> None:
+    def answer(event: dict[str, str], context: object, *, error: LockNotGrantedError) -> dict[str, Any]:
+        with pytest.raises(LookupError):
+            current_lock()
+        return {"statusCode": 409, "id": event["id"], "key": error.key}
+
+    @with_lock("{id}", wait=0, on_not_granted=answer)
+    def handler(event: dict[str, str], context: object) -> dict[str, Any]:
+        return {"statusCode": 200}
+
+    with other.acquire("k"):
+        assert handler({"id": "k"}, context=Context()) == {"statusCode": 409, "id": "k", "key": "k"}
+    assert handler({"id": "k"}, Context()) == {"statusCode": 200}
+
+
+def test_an_error_of_the_answer_comes_through_with_the_refusal_as_its_context(other: LockClient) -> None:
+    def answer(event: object, context: object, *, error: LockNotGrantedError) -> None:
+        raise Boom
+
+    @with_lock("k", wait=0, on_not_granted=answer)
+    def handler(event: object, context: object) -> None: ...
+
+    with other.acquire("k"), pytest.raises(Boom) as caught:
+        handler({}, Context())
+    assert isinstance(caught.value.__context__, LockNotGrantedError)
+
+
+@pytest.mark.parametrize("on_not_granted", ["skip", lambda event, context, error: "answered"])
+def test_a_refusal_from_within_the_function_is_not_the_decorators_own(on_not_granted: Any, other: LockClient) -> None:
+    @with_lock("inner", wait=0)
+    def inner() -> None: ...
+
+    @with_lock("outer", on_not_granted=on_not_granted)
+    def handler(event: object, context: object) -> None:
+        inner()
+
+    with other.acquire("inner"), pytest.raises(LockNotGrantedError) as caught:
+        handler({}, Context())
+    assert caught.value.key == "inner"
+
+
+@pytest.mark.parametrize("on_not_granted", ["skip", lambda event, context, error: "answered"])
+def test_an_outage_is_not_contention_and_always_raises(on_not_granted: Any, wire: Wire) -> None:
+    @with_lock("k", wait=0, on_not_granted=on_not_granted)
+    def handler(event: object, context: object) -> None: ...
+
+    wire.answer(400, "AccessDeniedException", times=float("inf"))
+    with pytest.raises(LockConfigurationError):
+        handler({}, Context())
+
+
+def test_too_little_time_is_not_contention_and_always_raises(wire: Wire) -> None:
+    @with_lock("k", on_not_granted="skip")
+    def handler(event: object, context: object) -> None: ...
+
+    with pytest.raises(LockNotGrantedError):
+        handler({}, Context(remaining=0.5))
+    assert wire.operations == []
+
+
+def test_a_wait_that_runs_out_is_a_timeout(other: LockClient) -> None:
+    @with_lock("k", wait=0.2, refresh_period=0.05)
+    def handler(event: object, context: object) -> None: ...
+
+    with other.acquire("k"), pytest.raises(LockTimeoutError):
+        handler({}, Context())
+
+
+def test_a_waiting_call_goes_on_when_the_lock_is_released(other: LockClient, wire: Wire) -> None:
+    @with_lock("k", refresh_period=0.05)
+    def handler(event: object, context: object) -> str:
+        return "done"
+
+    held = other.acquire("k")
+    results: list[str] = []
+    thread = threading.Thread(target=lambda: results.append(handler({}, Context())))
+    refused = wire.delay_reply("UpdateItem")
+    thread.start()
+    assert refused.reached.wait(10)
+    refused.release()
+    held.release()
+    thread.join(10)
+    assert results == ["done"]
+
+
+# --- nesting ------------------------------------------------------------------------------------------------------
+
+
+def test_current_lock_is_the_innermost_of_this_call() -> None:
+    @with_lock("inner")
+    def inner() -> str:
+        return current_lock().key
+
+    @with_lock("outer")
+    def outer() -> list[str]:
+        return [current_lock().key, inner(), current_lock().key]
+
+    assert outer() == ["outer", "inner", "outer"]
+    with pytest.raises(LookupError, match="no @with_lock function is running"):
+        current_lock()
+
+
+def test_current_lock_reaches_threads_that_carry_the_context() -> None:
+    def keys_in_threads() -> list[str | None]:
+        found: list[str | None] = []
+
+        def look() -> None:
+            try:
+                found.append(current_lock().key)
+            except LookupError:
+                found.append(None)
+
+        for run in (look, functools.partial(contextvars.copy_context().run, look)):
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+        return found
+
+    assert with_lock("k")(keys_in_threads)() == [None, "k"]
+
+
+def test_a_nested_call_for_the_same_key_raises_at_once_and_not_as_contention(wire: Wire) -> None:
+    @with_lock("{name}", on_not_granted="skip")
+    def enter(name: str, then: Callable[[], object] = lambda: None) -> object:
+        return then() or "entered"
+
+    assert enter("a", lambda: enter("b")) == "entered"
+    wire.clear()
+    with pytest.raises(LockConfigurationError, match="reentrant=True") as caught:
+        enter("a", lambda: enter("b", lambda: enter("a")))
+    assert not isinstance(caught.value, LockNotGrantedError)
+    assert wire.operations == ["UpdateItem"] * 4
+
+
+def test_a_reentrant_call_enters_again_and_only_the_last_leaving_releases(wire: Wire, other: LockClient) -> None:
+    @with_lock("k", reentrant=True)
+    def depth(levels: int) -> int:
+        below = depth(levels - 1) if levels else 0
+        assert current_lock().is_held
+        return below + 1
+
+    assert depth(3) == 4
+    assert wire.operations == ["UpdateItem"] * 2
+    assert is_free(other, "k")
+
+
+def test_a_key_that_was_released_early_may_be_taken_again_within_the_call() -> None:
+    @with_lock("k")
+    def inner() -> str:
+        return "inner"
+
+    @with_lock("k")
+    def outer() -> str:
+        assert current_lock().release()
+        return inner()
+
+    assert outer() == "inner"
+
+
+# --- leaving ------------------------------------------------------------------------------------------------------
+
+
+def test_a_function_may_release_its_lock_itself(other: LockClient, caplog: pytest.LogCaptureFixture) -> None:
+    @with_lock("k")
+    def handler() -> bool:
+        current_lock().release()
+        return is_free(other, "k")
+
+    assert handler()
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_release_that_fails_is_logged_and_hides_neither_result_nor_error(
+    fails: bool, wire: Wire, caplog: pytest.LogCaptureFixture
+) -> None:
+    error = Boom()
+
+    @with_lock("k")
+    def handler() -> str:
+        wire.answer(400, "AccessDeniedException", times=float("inf"))
+        if fails:
+            raise error
+        return "done"
+
+    if fails:
+        with pytest.raises(Boom) as caught:
+            handler()
+        assert caught.value is error
+        assert error.__context__ is None
+    else:
+        assert handler() == "done"
+    [record] = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert record.name == "lambda_lock"
+    assert record.__dict__["lock_key"] == "k"
+
+
+class Awkward(LockClient):
+    """A client whose locks cannot be released, in ways that no engine brings about."""
+
+    error: Exception = Boom()
+
+    def acquire(self, key: str, **options: Any) -> Any:
+        lock = super().acquire(key, **options)
+
+        def release() -> bool:
+            raise self.error
+
+        lock.release = release  # type: ignore[assignment, method-assign]
+        return lock
+
+
+@pytest.mark.parametrize("error", [Boom("broken"), TransportError(ambiguous=True), RuntimeError("at exit")])
+def test_no_error_of_the_release_is_raised(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    client = Awkward()
+    client.error = error
+    assert with_lock("k", client=client)(lambda: "done")() == "done"
+    client.close(release=False)
+    [record] = [record for record in caplog.records if record.__dict__.get("lock_event") == "release_failed"]
+    assert str(error) in (record.exc_text or record.message)
+
+
+def test_a_function_that_finished_although_its_lock_was_lost_gives_its_result_with_a_warning(
+    engine: Ministack, table: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    @with_lock("k")
+    def handler() -> str:
+        engine.dynamodb("DeleteItem", {"TableName": table, "Key": {"key": {"S": "k"}}})
+        return "done"
+
+    assert handler() == "done"
+    finished = [record for record in caplog.records if record.__dict__.get("lock_event") == "finished_lost"]
+    assert [record.levelno for record in finished] == [logging.WARNING]
+    assert "handler() finished although its lock 'k' was lost" in finished[0].message
+
+
+def test_a_function_that_returns_a_coroutine_is_refused_before_it_runs(other: LockClient) -> None:
+    async def work() -> None:
+        pytest.fail("must not run")
+
+    @with_lock("k")
+    def handler() -> Any:
+        return work()
+
+    with pytest.raises(TypeError, match="would run after the lock's release"):
+        handler()
+    assert is_free(other, "k")
+
+
+# --- the invocation -----------------------------------------------------------------------------------------------
+
+
+def test_the_lease_ends_with_the_invocation_and_the_owner_is_named_after_it() -> None:
+    @with_lock("k")
+    def handler(event: object, context: object) -> tuple[float, str]:
+        return current_lock().lease_duration, current_lock().owner
+
+    lease, owner = handler({}, Context(remaining=8.0))
+    assert 7 < lease <= 8
+    assert owner.startswith("orders/request-1#")
+
+
+def test_functions_that_are_not_handed_the_context_share_the_handlers_deadline() -> None:
+    @with_lock("helper")
+    def helper() -> float:
+        return current_lock().lease_duration
+
+    @with_lock("handler")
+    def handler(event: object, context: object) -> float:
+        return helper()
+
+    assert helper() == 20
+    assert 7 < handler({}, Context(remaining=8.0)) <= 8
+    assert helper() == 20
+    register_lambda_context(Context(remaining=9.0))
+    assert 8 < helper() <= 9
+
+
+def test_the_time_left_is_read_once_for_nested_functions() -> None:
+    class Counting(Context):
+        reads = 0
+
+        def get_remaining_time_in_millis(self) -> int:
+            self.reads += 1
+            return super().get_remaining_time_in_millis()
+
+    @with_lock("inner")
+    def inner(context: object) -> str:
+        return "done"
+
+    @with_lock("outer")
+    def handler(event: object, context: object) -> str:
+        return inner(context)
+
+    context = Counting()
+    assert handler({}, context) == "done"
+    assert context.reads == 1
+
+
+def test_no_thread_is_started_where_the_lease_reaches_to_the_deadline() -> None:
+    before = threading.enumerate()
+
+    @with_lock("k")
+    def handler(event: object, context: object) -> list[threading.Thread]:
+        return threading.enumerate()
+
+    assert handler({}, Context(remaining=10.0)) == before
+
+
+# --- the client ---------------------------------------------------------------------------------------------------
+
+
+def test_the_default_client_is_made_once_from_the_environment(table: str, engine: Ministack) -> None:
+    @with_lock("k")
+    def handler() -> None: ...
+
+    clients = [default_client()]
+    threads = [threading.Thread(target=lambda: clients.append(default_client())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    handler()
+    assert len({id(client) for client in clients}) == 1
+    assert [item["key"]["S"] for item in engine.scan(table)] == ["k"]
+
+
+def test_key_names_come_from_the_environment_too(engine: Ministack, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.create_table("own-names", "pk", "sk")
+    monkeypatch.setenv("LAMBDA_LOCK_TABLE", "own-names")
+    monkeypatch.setenv("LAMBDA_LOCK_PARTITION_KEY", "pk")
+    monkeypatch.setenv("LAMBDA_LOCK_SORT_KEY", "sk")
+    with_lock("k", sort_key="s")(lambda: None)()
+    assert [(item["pk"]["S"], item["sk"]["S"]) for item in engine.scan("own-names")] == [("k", "s")]
+
+
+def test_a_client_that_is_given_beats_the_default_one(other: LockClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAMBDA_LOCK_TABLE")
+
+    @with_lock("k", client=other)
+    def handler() -> str:
+        return current_lock().owner
+
+    assert handler().startswith("other#")
+
+
+def test_the_default_client_can_be_set_and_functions_decorated_before_use_it(other: LockClient) -> None:
+    @with_lock("k")
+    def handler() -> str:
+        return current_lock().owner
+
+    set_default_client(other)
+    assert default_client() is other
+    assert handler().startswith("other#")
+
+
+def test_without_a_table_the_call_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAMBDA_LOCK_TABLE")
+    with pytest.raises(LockConfigurationError, match="LAMBDA_LOCK_TABLE"):
+        with_lock("k")(lambda: None)()
+
+
+# --- the kill switch ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("word", ["1", "true", "YES", " on "])
+def test_with_the_switch_on_a_call_runs_unprotected_with_a_warning(
+    word: str, wire: Wire, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    @with_lock("{id}")
+    def handler(event: dict[str, str], context: object) -> tuple[str, bool]:
+        return current_lock().key, current_lock().is_held
+
+    monkeypatch.setenv("LAMBDA_LOCK_DISABLED", word)
+    assert handler({"id": "a"}, Context()) == ("a", True)
+    assert wire.operations == []
+    [record] = caplog.records
+    assert (record.levelno, record.__dict__["lock_event"]) == (logging.WARNING, "disabled")
+    monkeypatch.delenv("LAMBDA_LOCK_DISABLED")
+    handler({"id": "a"}, Context())
+    assert wire.operations == ["UpdateItem"] * 2
+
+
+@pytest.mark.parametrize(("word", "warnings"), [("", 0), ("0", 0), ("false", 0), ("No", 0), ("off", 0), ("maybe", 1)])
+def test_with_the_switch_off_or_unreadable_the_lock_is_taken(
+    word: str, warnings: int, wire: Wire, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("LAMBDA_LOCK_DISABLED", word)
+    with_lock("k")(lambda: None)()
+    assert wire.operations == ["UpdateItem"] * 2
+    assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == warnings
+
+
+def test_with_the_switch_on_nothing_about_locks_keeps_a_call_from_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
+    monkeypatch.delenv("LAMBDA_LOCK_TABLE")
+
+    @with_lock("{missing}")
+    def handler(event: object) -> str:
+        return "done" if "missing" in current_lock().key else ""
+
+    @with_lock("k")
+    def nested(levels: int) -> int:
+        return 1 + nested(levels - 1) if levels else 0
+
+    assert handler({}) == "done"
+    assert nested(2) == 2

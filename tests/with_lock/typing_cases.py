@@ -1,0 +1,96 @@
+"""What type checkers know through @with_lock. Not run: `make check` has mypy read it, which reports unused ignores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, assert_type
+
+from lambda_lock.client import LockClient
+from lambda_lock.decorators.with_lock import current_lock, default_client, set_default_client, with_lock
+from lambda_lock.lock import Lock
+
+
+@with_lock("order#{order_id}")
+def charge(order_id: str, *, cents: int = 0) -> bytes:
+    return order_id.encode() * cents
+
+
+assert_type(charge("o", cents=1), bytes)
+charge(1)  # type: ignore[arg-type]
+charge("o", 1)  # type: ignore[call-arg]
+charge("o", euros=1)  # type: ignore[call-arg]
+
+
+@with_lock("order#{order_id}", on_not_granted="raise")
+def raising(order_id: str) -> bytes:
+    return b""
+
+
+@with_lock("order#{order_id}", wait=0, on_not_granted="skip")
+def skipping(order_id: str) -> bytes:
+    return b""
+
+
+def answer(order_id: str, *, error: Exception) -> int:
+    return 409
+
+
+@with_lock("order#{order_id}", on_not_granted=answer)
+def answering(order_id: str) -> bytes:
+    return b""
+
+
+@with_lock("order#{order_id}", on_not_granted=answer)
+def answering_alike(order_id: str) -> int:
+    return 200
+
+
+assert_type(raising("o"), bytes)
+assert_type(skipping("o"), bytes | None)
+assert_type(answering("o"), bytes | int)
+assert_type(answering_alike("o"), int)
+
+
+class Service:
+    @with_lock("{order_id}")
+    def method(self, order_id: str) -> int:
+        return 1
+
+    @classmethod
+    @with_lock("{order_id}")
+    def of_class(cls, order_id: str) -> int:
+        return 1
+
+    @staticmethod
+    @with_lock("{order_id}")
+    def static(order_id: str) -> int:
+        return 1
+
+
+assert_type(Service().method("o"), int)
+assert_type(Service.of_class("o"), int)
+assert_type(Service.static("o"), int)
+Service().method()  # type: ignore[call-arg]
+
+
+@with_lock(lambda event, context: str(event["id"]))
+def handler(event: dict[str, Any], context: object) -> None: ...
+
+
+@with_lock(key_jmespath="detail.id", client=LockClient("locks"), wait=5, reserve=1.5, on_lost=lambda lock: lock.key)
+def searched(event: dict[str, Any], context: object) -> None: ...
+
+
+handler({"id": "a"}, None)
+handler([], None)  # type: ignore[arg-type]
+assert_type(searched, Callable[[dict[str, Any], object], None])  # type: ignore[assert-type]  # the names are kept too
+
+with_lock(5)  # type: ignore[call-overload]
+with_lock("k", on_not_granted="ignore")  # type: ignore[call-overload]
+with_lock("k", wait="5")  # type: ignore[call-overload]
+with_lock("k", lease=5)  # type: ignore[call-overload]
+
+assert_type(current_lock(), Lock)
+assert_type(default_client(), LockClient)
+set_default_client(None)
+set_default_client("locks")  # type: ignore[arg-type]
