@@ -1,0 +1,213 @@
+"""DynamoDB through boto3: for profiles, SSO, instance roles, proxies, and for a client the user has already.
+
+The seam's items are DynamoDB JSON as on the wire, where binary values are base64 text; botocore gives and takes bytes.
+Everything else is the same, except that times in the answers of table operations are datetimes there.
+"""
+
+from __future__ import annotations
+
+import os
+from binascii import a2b_base64, b2a_base64, crc32
+from datetime import datetime
+
+import boto3
+from botocore import exceptions as failures
+from botocore.client import BaseClient
+from botocore.config import Config
+from botocore.parsers import ResponseParserError
+
+from .._version import __version__
+from ..core.outcome import Reply, TransportError
+from ..errors import LockConfigurationError
+from .classify import refusal, result, short
+from .dates import http_date
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Raised before a byte of the request was sent.
+_NOT_SENT = (
+    failures.ConnectTimeoutError,
+    failures.EndpointConnectionError,
+    failures.ProxyConnectionError,
+    failures.CredentialRetrievalError,
+    failures.MetadataRetrievalError,
+)
+#: Cannot be cured by sending again.
+_MISCONFIGURED = (
+    failures.NoCredentialsError,
+    failures.PartialCredentialsError,
+    failures.ConfigNotFound,
+    failures.ProfileNotFound,
+    failures.NoRegionError,
+    failures.InvalidRegionError,
+    failures.UnknownCredentialError,
+    failures.SSOError,
+    failures.TokenRetrievalError,
+    failures.ParamValidationError,
+    failures.EndpointProviderError,
+    failures.InvalidDefaultsMode,
+    failures.InvalidRetryConfigurationError,
+)
+
+
+class BotoTransport:
+    """Sends through a boto3 DynamoDB client (``boto3.client("dynamodb")``), for any number of threads.
+
+    With a client of this library's own making a send is one request, for which 2 s to connect and 1 s for the
+    answer are allowed. The user's own client keeps its own time-outs and retries: with ``read_timeout=60`` a send may
+    take that long, and meanwhile a lock is not renewed. A refusal that comes after a retry inside the client is
+    ambiguous, because an earlier try may be what it met.
+
+    Raises TypeError for anything else than such a client.
+    """
+
+    name = "boto3"
+
+    def __init__(self, client: Any, *, reason: str = "it was passed by the caller") -> None:
+        self.reason = reason
+        _check(client)
+        self._client = client
+        self._methods = {api: method for method, api in client.meta.method_to_api_mapping.items()}
+        retries = client.meta.config.retries or {}
+        self._sends_once = retries.get("total_max_attempts") == 1
+        self._pid = os.getpid()
+
+    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
+        """As HttpsTransport.send, except that ``timeout`` is the client's own (see the class)."""
+        if self._pid != os.getpid():  # a forked child: the parent's connections are not for it
+            self._client.close()
+            self._pid = os.getpid()
+        call = getattr(self._client, self._methods[operation])
+        try:
+            answer = call(**_to_boto(request))
+        except failures.ClientError as error:
+            raise self._refusal(error) from error
+        except _MISCONFIGURED as error:
+            raise LockConfigurationError(
+                f"boto3 cannot send the request: {error}. Check credentials, profile and the AWS_* variables"
+            ) from error
+        except (failures.BotoCoreError, ResponseParserError) as error:
+            raise self._failure(error) from error
+        metadata = answer.pop("ResponseMetadata", {})
+        if not _is_dynamodbs(metadata):
+            raise TransportError(True, "no usable answer, the request may have been carried out: it is not DynamoDB's")
+        return Reply(result(operation, _from_boto(answer)), _date(metadata))
+
+    def close(self) -> None:
+        """Close the idle connections. A send after this still works."""
+        self._client.close()
+
+    def _refusal(self, error: failures.ClientError) -> Exception:
+        response: Any = error.response
+        metadata = response.get("ResponseMetadata", {})
+        details = response.get("Error", {})
+        code, message = short(str(details.get("Code", ""))), str(details.get("Message", ""))
+        status, retries = metadata.get("HTTPStatusCode", 0), metadata.get("RetryAttempts", 0)
+        if not 400 <= status < 500 or not _is_dynamodbs(metadata):
+            return TransportError(
+                True, f"no usable answer, the request may have been carried out: HTTP {status} {error}"
+            )
+        if retries:
+            return TransportError(
+                True, f"refused after {retries} retries within boto3, one of which may have been carried out: {error}"
+            )
+        return refusal(code, message, _from_boto(response), _date(metadata))
+
+    def _failure(self, error: Exception) -> TransportError:
+        unsent = isinstance(error, _NOT_SENT) or "CERTIFICATE_VERIFY_FAILED" in str(error)
+        # With retries inside, the last try may not have been sent, but an earlier one.
+        if unsent and self._sends_once:
+            return TransportError(False, f"nothing was sent: {error}")
+        return TransportError(True, f"no usable answer, the request may have been carried out: {error}")
+
+
+def own_transport(session: Any, region: str | None, endpoint_url: str | None, *, reason: str) -> BotoTransport:
+    """A BotoTransport with a client of its own, made from a boto3 session (None: a new one, as boto3 configures it).
+
+    Raises TypeError where the session is none, LockConfigurationError where boto3 finds no Region or cannot use what is
+    configured.
+    """
+    if session is not None and not isinstance(session, boto3.session.Session):
+        raise TypeError(f"boto3_session must be a boto3.Session, not {type(session).__name__}")
+    config = Config(
+        retries={"total_max_attempts": 1},  # the core sends again, and knows what that means
+        connect_timeout=2,
+        read_timeout=1,
+        tcp_keepalive=True,
+        user_agent_extra=f"lambda-lock/{__version__}",
+    )
+    try:
+        session = session or boto3.session.Session()
+        client = session.client("dynamodb", region_name=region, endpoint_url=endpoint_url, config=config)
+    except failures.NoRegionError as error:
+        raise LockConfigurationError(
+            "no Region is configured: pass region_name, or set AWS_REGION or the profile's region"
+        ) from error
+    except (failures.BotoCoreError, ValueError) as error:
+        raise LockConfigurationError(f"boto3 cannot make a client for DynamoDB: {error}") from error
+    # botocore compares checksums only where it may send again.
+    client.meta.events.register("before-parse.dynamodb", _check_checksum)
+    return BotoTransport(client, reason=reason)
+
+
+def _check(client: Any) -> None:
+    remedy = "pass boto3.client('dynamodb')"
+    if not isinstance(client, BaseClient):
+        kind = "resource" if hasattr(getattr(client, "meta", None), "client") else "object"
+        raise TypeError(f"boto3_client is a {kind} of type {type(client).__name__}, not a low-level client: {remedy}")
+    if any(base.__module__.startswith("aiobotocore") for base in type(client).__mro__):
+        raise TypeError(f"boto3_client is an asynchronous client of aiobotocore: {remedy}")
+    service = client.meta.service_model.service_name
+    if service != "dynamodb":
+        raise TypeError(f"boto3_client is a client for {service}: {remedy}")
+    # The client of a resource turns every value into DynamoDB JSON, what is DynamoDB JSON already included.
+    probe: dict[str, Any] = {"Key": {"key": {"S": "probe"}}}
+    model = client.meta.service_model.operation_model("GetItem")
+    client.meta.events.emit("before-parameter-build.dynamodb.GetItem", params=probe, model=model, context={})
+    if probe["Key"] != {"key": {"S": "probe"}}:
+        raise TypeError(f"boto3_client belongs to a resource, which rewrites the values it sends: {remedy}")
+
+
+def _check_checksum(response_dict: dict[str, Any], **_: Any) -> None:
+    expected = response_dict["headers"].get("x-amz-crc32")
+    if expected is not None and expected != str(crc32(response_dict["body"])):
+        raise TransportError(True, f"no usable answer, the request may have been carried out: x-amz-crc32 {expected}")
+
+
+def _is_dynamodbs(metadata: dict[str, Any]) -> bool:
+    # botocore reads a proxy's welcome page as an empty answer, and its refusal as an error of DynamoDB's.
+    kind: str = metadata.get("HTTPHeaders", {}).get("content-type", "")
+    return kind.startswith("application/x-amz-json")
+
+
+def _date(metadata: dict[str, Any]) -> int | None:
+    return http_date(metadata.get("HTTPHeaders", {}).get("date"))
+
+
+def _to_boto(value: Any) -> Any:
+    """The same request with bytes for base64 text. {"B": text} can be nothing else: attribute names map to dicts."""
+    if isinstance(value, dict):
+        if len(value) == 1:
+            if isinstance(text := value.get("B"), str):
+                return {"B": a2b_base64(text)}
+            if isinstance(texts := value.get("BS"), list):
+                return {"BS": [a2b_base64(text) for text in texts]}
+        return {name: _to_boto(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_to_boto(inner) for inner in value]
+    return value
+
+
+def _from_boto(value: Any) -> Any:
+    """The same answer as on the wire: base64 text for bytes, epoch seconds for datetimes."""
+    if isinstance(value, dict):
+        return {name: _from_boto(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_from_boto(inner) for inner in value]
+    if isinstance(value, bytes):
+        return b2a_base64(value, newline=False).decode("ascii")
+    if isinstance(value, datetime):
+        return value.timestamp()
+    return value

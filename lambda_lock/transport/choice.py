@@ -1,0 +1,165 @@
+"""Which transport a client gets: HTTPS where arguments and environment say all it needs, boto3 for everything else.
+
+Order of the questions: a boto3 client or session that was passed; settings that only boto3 understands (a profile, a
+proxy, an endpoint with a path); the Region; credentials in the environment, then of a container, as the SDKs have them.
+"""
+
+from __future__ import annotations
+
+import logging  # the Lambda runtime has it loaded
+import os
+
+from ..errors import LockArgumentError, LockConfigurationError
+from . import endpoint as endpoints
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from .boto import BotoTransport
+    from .credentials import CredentialSource
+    from .https import HttpsTransport
+
+_PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE")
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+_CONTAINER = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
+#: Where the SDKs look before they ask a container, as they do for AWS_WEB_IDENTITY_TOKEN_FILE.
+_FILES = (("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"), ("AWS_CONFIG_FILE", "~/.aws/config"))
+
+
+def choose(
+    *,
+    region_name: str | None = None,
+    endpoint_url: str | None = None,
+    boto3_client: Any = None,
+    boto3_session: Any = None,
+    now: Callable[[], float],
+    logger: logging.Logger | None = None,
+) -> HttpsTransport | BotoTransport:
+    """The transport for these arguments and this environment. Its ``name`` and ``reason`` say which, and why.
+
+    region_name, endpoint_url: beat the environment. boto3_client: a DynamoDB client, used as it is. boto3_session: a
+    boto3.Session from which a client is made. now: gives the epoch seconds to sign with. logger: gets the choice at
+    DEBUG (None: the logger ``lambda_lock``).
+
+    Sends nothing. Raises LockConfigurationError where Region or credentials are missing, the endpoint cannot be used or
+    boto3 is needed and absent; LockArgumentError where arguments exclude each other; TypeError for wrong types.
+    """
+    logger = logger or logging.getLogger("lambda_lock")
+    transport = _choose(region_name, endpoint_url, boto3_client, boto3_session, now, logger)
+    logger.debug("transport %s: %s", transport.name, transport.reason, extra={"lock_transport": transport.name})
+    return transport
+
+
+def _choose(
+    region_name: str | None,
+    endpoint_url: str | None,
+    boto3_client: Any,
+    boto3_session: Any,
+    now: Callable[[], float],
+    logger: logging.Logger,
+) -> HttpsTransport | BotoTransport:
+    environ = os.environ
+    if boto3_client is not None:
+        _refuse_beside_client(boto3_session=boto3_session, region_name=region_name, endpoint_url=endpoint_url)
+        return _boto("boto3_client was passed", client=boto3_client)
+    region = endpoints.region(region_name, environ)
+    if boto3_session is not None:
+        if region_name is None and getattr(boto3_session, "region_name", None):
+            region = None  # the session's own
+        return _boto("boto3_session was passed", session=boto3_session, region=region, url=endpoint_url)
+    url = endpoints.configured_url(endpoint_url, environ)
+    endpoint = endpoints.Endpoint(endpoints.resolve(region, url, environ)) if region else None
+    source = _source(environ, logger)
+    reason = _why_boto(environ, endpoint, source)
+    if reason or region is None or endpoint is None or source is None:
+        return _boto(reason, region=region, url=endpoint_url)
+    from .https import HttpsTransport
+
+    return HttpsTransport(
+        region, endpoint.url, source[0], now, reason=f"Region and credentials are at hand ({source[1]})"
+    )
+
+
+def _refuse_beside_client(**others: object) -> None:
+    for name, value in others.items():
+        if value is not None:
+            raise LockArgumentError(
+                f"{name}={value!r} cannot be given beside boto3_client, which has its own: make the client with it"
+            )
+
+
+def _why_boto(
+    environ: Mapping[str, str], endpoint: endpoints.Endpoint | None, source: tuple[CredentialSource, str] | None
+) -> str:
+    """What is there, or missing, that only boto3 can deal with; "" if there is nothing."""
+    for name in _PROFILES:
+        if environ.get(name):
+            return f"{name} is set"
+    if endpoint is None:
+        return "there is no Region in arguments and environment (AWS_REGION)"
+    if endpoint.path != "/":
+        return f"the endpoint {endpoint.url} has a path"
+    proxy = proxy_variable(endpoint, environ)
+    if proxy:
+        return f"{proxy} is set"
+    if source is None:
+        return "there are no credentials in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)"
+    return ""
+
+
+def _source(environ: Mapping[str, str], logger: logging.Logger) -> tuple[CredentialSource, str] | None:
+    """Where credentials can be had without boto3, and its name; None where boto3 would look elsewhere first."""
+    from .credentials import ContainerCredentials, EnvironmentCredentials
+
+    if environ.get(_KEYS[0]) or environ.get(_KEYS[1]):  # with one of them missing the error at use says so
+        return EnvironmentCredentials(environ), _KEYS[0]
+    container = next((name for name in _CONTAINER if environ.get(name)), None)
+    if not container or environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
+        return None
+    if any(os.path.exists(os.path.expanduser(environ.get(name) or usual)) for name, usual in _FILES):
+        return None
+    return ContainerCredentials(environ, logger), container
+
+
+def proxy_variable(endpoint: endpoints.Endpoint, environ: Mapping[str, str]) -> str | None:
+    """The variable that names a proxy for this endpoint, if one does and NO_PROXY does not except the host."""
+    scheme = "https" if endpoint.tls else "http"
+    found = _spelling(f"{scheme}_proxy", environ)
+    if found is None or (found == "HTTP_PROXY" and "REQUEST_METHOD" in environ):  # under CGI that one is a header's
+        return None
+    exceptions = _spelling("no_proxy", environ)
+    return None if exceptions and _is_excepted(endpoint, environ[exceptions]) else found
+
+
+def _spelling(name: str, environ: Mapping[str, str]) -> str | None:
+    """Which of a variable's two spellings counts, if any: lower case comes first, also to switch it off by ""."""
+    spelling = name if name in environ else name.upper()
+    return spelling if environ.get(spelling) else None
+
+
+def _is_excepted(endpoint: endpoints.Endpoint, excepted: str) -> bool:
+    if excepted == "*":
+        return True
+    names = [name.strip().lstrip(".").lower() for name in excepted.split(",")]
+    candidates = (endpoint.host, endpoint.authority)
+    return any(name and any(host == name or host.endswith("." + name) for host in candidates) for name in names)
+
+
+def _boto(
+    reason: str, *, client: Any = None, session: Any = None, region: str | None = None, url: str | None = None
+) -> BotoTransport:
+    try:
+        from .boto import BotoTransport, own_transport
+    except ModuleNotFoundError as error:
+        if error.name not in ("boto3", "botocore"):
+            raise
+        raise LockConfigurationError(
+            f"{reason}: that needs boto3, which is not installed. Either install lambda-lock[boto3], or let the "
+            "environment have AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN for "
+            "temporary keys), without profile and proxy"
+        ) from error
+    if client is not None:
+        return BotoTransport(client, reason=reason)
+    return own_transport(session, region, url, reason=reason)

@@ -1,0 +1,65 @@
+"""What DynamoDB's refusals mean to the core: one place for both transports."""
+
+from __future__ import annotations
+
+from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+#: Refused for now, nothing was done. The first lines are botocore's list for throttling (botocore/retries/standard.py).
+_FOR_NOW = frozenset(
+    {
+        "BandwidthLimitExceeded",
+        "LimitExceededException",
+        "PriorRequestNotComplete",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "SlowDown",
+        "ThrottledException",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+        "TransactionInProgressException",
+        # a transaction of someone else is on the row
+        "TransactionConflictException",
+        # the signature's time is not DynamoDB's: the next one is made with the Date of this reply
+        "RequestExpired",
+        "RequestInTheFuture",
+        "RequestTimeTooSkewed",
+    }
+)
+#: How an InvalidSignatureException says that only the time was wrong.
+_SKEW = ("signature expired", "signature not yet current")
+
+
+def refusal(
+    code: str, message: str, fields: Mapping[str, Any], date: int | None
+) -> ConditionFailed | TransactionCanceled | ServiceError:
+    """The exception for an error that DynamoDB answered with a 4xx status. ``fields`` are those of its body."""
+    if code == "ConditionalCheckFailedException":
+        return ConditionFailed(fields.get("Item") or None, date)
+    if code == "TransactionCanceledException":
+        reasons = fields.get("CancellationReasons") or []
+        codes = [reason.get("Code") or "None" for reason in reasons]
+        return TransactionCanceled(codes, [reason.get("Item") or None for reason in reasons], date)
+    retryable = code in _FOR_NOW or message.lower().startswith(_SKEW)
+    return ServiceError(code, message, retryable, date)
+
+
+def short(code: str) -> str:
+    """An error's name without its namespace: ``com.amazonaws.dynamodb.v20120810#ValidationException``."""
+    return code.rpartition("#")[2].partition(":")[0]
+
+
+def result(operation: str, body: dict[str, Any]) -> dict[str, Any] | None:
+    """What a Reply's ``item`` is: the item read, the attributes a write returned, or for other operations the body."""
+    if operation == "GetItem":
+        return body.get("Item") or None
+    if operation in ("PutItem", "UpdateItem", "DeleteItem"):
+        return body.get("Attributes") or None
+    return body

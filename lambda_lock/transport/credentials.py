@@ -1,0 +1,221 @@
+"""Credentials that can be had without boto3: given, from the environment, or from a container endpoint.
+
+Each source has ``get(now, deadline)``, which gives the Credentials to sign with, and ``expire()``, which is called when
+DynamoDB says that they have ended and tells whether the next ``get`` may find others.
+"""
+
+from __future__ import annotations
+
+import json  # the Lambda runtime has it loaded
+import os
+import threading  # the Lambda runtime has it loaded, through logging
+import time
+
+from ..errors import LockConfigurationError, TransportError
+from .dates import iso_date
+from .endpoint import Endpoint
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from logging import Logger
+    from typing import Protocol
+
+    from .http1 import Answer
+
+    class CredentialSource(Protocol):
+        def get(self, now: float, deadline: float) -> Credentials: ...
+        def expire(self) -> bool: ...
+
+
+_EARLY = 600.0  # seconds before their end at which credentials are fetched anew
+_PAUSE = 30.0  # seconds between two tries while the old ones are still good
+_RELATIVE_HOST = "http://169.254.170.2"  # the ECS agent
+_PLAIN_HOSTS = ("localhost", "::1", "169.254.170.2", "169.254.170.23", "fd00:ec2::23")  # may be asked without TLS
+
+
+class Credentials:
+    """An access key, as given. It is its own source: it does not change and does not end."""
+
+    __slots__ = ("access_key", "secret_key", "token")
+
+    def __init__(self, access_key: str, secret_key: str, token: str | None = None) -> None:
+        """Raises LockConfigurationError where one is empty, or has a blank or line end in it (badly copied)."""
+        for name, value in (("access key", access_key), ("secret key", secret_key), ("session token", token or "-")):
+            if not value or not (value.isascii() and value.isprintable()) or " " in value:
+                raise LockConfigurationError(
+                    f"the {name} is empty, or has a blank, a line end or the like in it: correct it"
+                )
+        self.access_key = access_key
+        self.secret_key = secret_key
+        self.token = token or None
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.access_key!r}, …)"
+
+    def get(self, now: float, deadline: float) -> Credentials:
+        return self
+
+    def expire(self) -> bool:
+        return False
+
+
+class EnvironmentCredentials:
+    """AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, read again for each request."""
+
+    __slots__ = ("_environ",)
+
+    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
+        self._environ = environ
+
+    def get(self, now: float, deadline: float) -> Credentials:
+        """Raises LockConfigurationError where one of the two keys is missing by now."""
+        access_key, secret_key = self._environ.get("AWS_ACCESS_KEY_ID"), self._environ.get("AWS_SECRET_ACCESS_KEY")
+        if not access_key or not secret_key:
+            missing = "AWS_SECRET_ACCESS_KEY" if access_key else "AWS_ACCESS_KEY_ID"
+            raise LockConfigurationError(f"{missing} is not set: set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+        return Credentials(access_key, secret_key, self._environ.get("AWS_SESSION_TOKEN"))
+
+    def expire(self) -> bool:
+        return False
+
+
+class ContainerCredentials:
+    """The endpoint that ECS, EKS Pod Identity, Greengrass and SnapStart offer; asked anew ten minutes before the end.
+
+    Its address and authorization are read from the environment when it is asked. One thread asks; while what there is
+    is still good the others use that.
+    """
+
+    def __init__(self, environ: Mapping[str, str] = os.environ, logger: Logger | None = None) -> None:
+        self._environ = environ
+        self._logger = logger
+        self._current: tuple[Credentials, float] | None = None  # with the epoch second at which they end
+        self._asked = 0.0  # monotonic
+        self._pid = os.getpid()
+        self._asking = threading.Lock()
+
+    def get(self, now: float, deadline: float) -> Credentials:
+        """now: epoch seconds. Raises LockConfigurationError where the endpoint refuses or cannot be asked at all, and
+        TransportError(ambiguous=False) where it cannot be reached, if what there is has ended."""
+        current = self._current
+        if current and now < current[1] - _EARLY:
+            return current[0]
+        good = current if current and now < current[1] else None
+        if good and time.monotonic() < self._asked + _PAUSE:
+            return good[0]
+        if self._pid != os.getpid():  # the lock may have been held when this process was forked
+            self._pid, self._asking = os.getpid(), threading.Lock()
+        if not self._asking.acquire(timeout=0 if good else max(0.0, deadline - time.monotonic())):
+            if good:
+                return good[0]
+            raise TransportError(False, "another thread was still fetching the credentials: nothing was sent")
+        try:
+            if self._current is not current and self._current:  # fetched while this thread waited
+                return self._current[0]
+            return self._refresh(good, now, deadline)
+        finally:
+            self._asking.release()
+
+    def expire(self) -> bool:
+        self._current = None
+        return True
+
+    def _refresh(self, good: tuple[Credentials, float] | None, now: float, deadline: float) -> Credentials:
+        self._asked = time.monotonic()
+        try:
+            fetched = self._fetch(deadline)
+            if fetched[1] <= now:
+                raise LockConfigurationError(f"the credentials of {_where(self._environ)} have ended already")
+        except (LockConfigurationError, TransportError) as error:
+            if not good:
+                raise
+            if self._logger:
+                self._logger.warning(
+                    "credentials could not be refreshed, those at hand end in %d s: %s", good[1] - now, error
+                )
+            return good[0]
+        self._current = fetched
+        return fetched[0]
+
+    def _fetch(self, deadline: float) -> tuple[Credentials, float]:
+        where = _where(self._environ)
+        endpoint = Endpoint(where)
+        if not endpoint.tls and not _is_plain_host(endpoint.host):
+            raise LockConfigurationError(
+                f"AWS_CONTAINER_CREDENTIALS_FULL_URI names {where}: without https only the host itself and the "
+                f"addresses of ECS and EKS may be asked ({', '.join(_PLAIN_HOSTS)})"
+            )
+        try:
+            answer = _ask(endpoint, _authorization(self._environ), self._environ, deadline)
+        except TransportError as error:
+            raise TransportError(
+                False, f"no credentials from {where}, nothing was sent to DynamoDB: {error}"
+            ) from error
+        if answer.status >= 500 or answer.status == 429:
+            raise TransportError(
+                False, f"no credentials from {where}, nothing was sent to DynamoDB: HTTP {answer.status}"
+            )
+        if answer.status != 200:
+            raise LockConfigurationError(
+                f"{where} refused to give credentials: HTTP {answer.status} {answer.body[:200]!r}"
+            )
+        return _read(answer.body, where)
+
+
+def _where(environ: Mapping[str, str]) -> str:
+    relative = environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+    if relative:
+        return _RELATIVE_HOST + relative
+    return environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI", "")
+
+
+def _is_plain_host(host: str) -> bool:
+    octets = host.split(".")
+    return host in _PLAIN_HOSTS or (
+        octets[0] == "127" and len(octets) == 4 and all(octet.isdigit() for octet in octets)
+    )
+
+
+def _authorization(environ: Mapping[str, str]) -> str | None:
+    path = environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
+    if path:
+        try:
+            with open(path, encoding="utf-8") as file:
+                token = file.read()
+        except (OSError, UnicodeError) as error:
+            raise LockConfigurationError(f"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE cannot be read: {error}") from error
+    else:
+        token = environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN", "")
+    if token and not (token.isascii() and token.isprintable()):
+        raise LockConfigurationError("the container's authorization token has a line end or the like in it: correct it")
+    return token or None
+
+
+def _ask(endpoint: Endpoint, token: str | None, environ: Mapping[str, str], deadline: float) -> Answer:
+    from .http1 import Connection, tls_context
+
+    lines = [
+        f"GET {endpoint.path} HTTP/1.1",
+        f"Host: {endpoint.authority}",
+        "Accept: application/json",
+        "Connection: close",
+    ]
+    if token:
+        lines.append(f"Authorization: {token}")
+    connection = Connection(endpoint, tls_context(environ) if endpoint.tls else None, deadline)
+    try:
+        return connection.exchange("\r\n".join((*lines, "", "")).encode("ascii"), deadline)
+    finally:
+        connection.close()
+
+
+def _read(body: bytes, where: str) -> tuple[Credentials, float]:
+    try:
+        fields = json.loads(body)
+        ends = iso_date(fields["Expiration"])
+        if ends is None:
+            raise ValueError("Expiration is no date")
+        return Credentials(fields["AccessKeyId"], fields["SecretAccessKey"], fields.get("Token")), ends
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LockConfigurationError(f"what {where} answered are no credentials: {error!r}") from error

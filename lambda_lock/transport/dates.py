@@ -1,0 +1,48 @@
+"""Two date formats to epoch seconds, without datetime, email or calendar (about 5 ms of a cold start together)."""
+
+from __future__ import annotations
+
+import re  # the Lambda runtime has it loaded
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+# RFC 9110, IMF-fixdate: the only form a server may send ("Sat, 21 Nov 2026 04:49:13 GMT"). The patterns are compiled,
+# and kept by re, at their first use: not every process needs both.
+_HTTP = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (\d\d) ([A-Z][a-z][a-z]) (\d{4}) (\d\d):(\d\d):(\d\d) GMT"
+# RFC 3339, as credential endpoints write it ("2026-11-21T04:49:13Z", "2026-11-21T04:49:13.250+00:00").
+_ISO = r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[Zz]|([+-])(\d\d):?(\d\d))"
+
+
+def http_date(text: str | None) -> int | None:
+    """The epoch seconds of a Date header. None where there is none, or none that can be read."""
+    match = re.fullmatch(_HTTP, text or "", re.ASCII)
+    if not match or match[2] not in _MONTHS:
+        return None
+    day, year, hour, minute, second = (int(match[group]) for group in (1, 3, 4, 5, 6))
+    return _epoch(year, _MONTHS.index(match[2]) + 1, day, hour, minute, second)
+
+
+def iso_date(text: str) -> int | None:
+    """The epoch seconds of an RFC 3339 time, fractions dropped. None where it cannot be read."""
+    match = re.fullmatch(_ISO, text, re.ASCII)
+    if not match:
+        return None
+    seconds = _epoch(*(int(match[group]) for group in range(1, 7)))
+    if seconds is None or not match[7]:
+        return seconds
+    offset = int(match[8]) * 3600 + int(match[9]) * 60
+    return seconds - offset if match[7] == "+" else seconds + offset
+
+
+def _epoch(year: int, month: int, day: int, hour: int, minute: int, second: int) -> int | None:
+    # 60 is a leap second. Days are not checked against the month: a wrong one only comes from a broken server.
+    if not (1 <= month <= 12 and 1 <= day <= 31 and hour <= 23 and minute <= 59 and second <= 60):
+        return None
+    return ((_days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01. The year is taken to begin in March, so that the leap day is its last."""
+    if month <= 2:
+        year, month = year - 1, month + 12
+    return 365 * year + year // 4 - year // 100 + year // 400 + (153 * month - 457) // 5 + day - 719469

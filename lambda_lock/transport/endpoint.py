@@ -1,0 +1,115 @@
+"""Where DynamoDB is: the Region and the URL, from arguments and environment, as the AWS SDKs have them.
+
+An argument beats the environment; AWS_ENDPOINT_URL_DYNAMODB beats AWS_ENDPOINT_URL; an empty variable counts as unset.
+Endpoints that name an account (AWS_ACCOUNT_ID_ENDPOINT_MODE) are not used: the Region's serves every account.
+"""
+
+from __future__ import annotations
+
+import re  # the Lambda runtime has it loaded
+
+from ..errors import LockConfigurationError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Partitions by the beginning of their Regions' names: DNS suffix, and the one for dual-stack. Any other is `aws`.
+_PARTITIONS = (
+    ("cn-", "amazonaws.com.cn", "api.amazonwebservices.com.cn"),
+    ("eusc-", "amazonaws.eu", "api.amazonwebservices.eu"),
+    ("us-iso-", "c2s.ic.gov", "api.aws.ic.gov"),
+    ("us-isob-", "sc2s.sgov.gov", "api.aws.scloud"),
+    ("us-isof-", "csp.hci.ic.gov", "api.aws.hci.ic.gov"),
+    ("eu-isoe-", "cloud.adc-e.uk", "api.cloud-aws.adc-e.uk"),
+    ("", "amazonaws.com", "api.aws"),
+)
+_LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
+_URL = re.compile(
+    r"(?i:(https?))://"
+    r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?\.?))"
+    r"(?::(\d{1,5}))?"
+    r"(/[!-~]*)?",
+    re.ASCII,
+)
+
+
+class Endpoint:
+    """An URL taken apart. ``host`` is bare, ``authority`` as in the Host header, ``path`` "/" unless one was given."""
+
+    __slots__ = ("authority", "host", "path", "port", "tls", "url")
+
+    def __init__(self, url: str) -> None:
+        """Raises LockConfigurationError where the URL is not ``http(s)://host[:port][/path]``."""
+        if not isinstance(url, str):
+            raise TypeError(f"endpoint_url must be a str such as 'https://host:8000', not {type(url).__name__}")
+        match = _URL.fullmatch(url)
+        port = int(match[4]) if match and match[4] else None
+        if not match or (port is not None and not 0 < port < 65536):
+            raise LockConfigurationError(
+                f"the endpoint URL {url!r} cannot be used: it must read http(s)://host or http(s)://host:port, without "
+                "user name; correct endpoint_url, AWS_ENDPOINT_URL_DYNAMODB or AWS_ENDPOINT_URL"
+            )
+        self.url = url
+        self.tls = match[1].lower() == "https"
+        self.host = (match[2] or match[3]).lower()
+        default = 443 if self.tls else 80
+        self.port = port or default
+        name = f"[{self.host}]" if match[2] else self.host
+        self.authority = name if self.port == default else f"{name}:{self.port}"
+        self.path = match[5] or "/"
+
+
+def region(argument: str | None, environ: Mapping[str, str]) -> str | None:
+    """The Region: the argument, AWS_REGION, AWS_DEFAULT_REGION, or None.
+
+    Raises LockConfigurationError where it is no host label: it becomes part of a host name.
+    """
+    name = argument or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
+    if not name:
+        return None
+    if not isinstance(name, str):
+        raise TypeError(f"region_name must be a str such as 'eu-west-1', not {type(name).__name__}")
+    if not _LABEL.fullmatch(name):
+        raise LockConfigurationError(
+            f"{name!r} cannot be a Region's name (eu-west-1 is): correct region_name, AWS_REGION, AWS_DEFAULT_REGION"
+        )
+    return name
+
+
+def configured_url(argument: str | None, environ: Mapping[str, str]) -> str | None:
+    """The endpoint URL that argument or environment ask for, or None."""
+    if argument:
+        return argument
+    if _is_true(environ, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"):
+        return None
+    return environ.get("AWS_ENDPOINT_URL_DYNAMODB") or environ.get("AWS_ENDPOINT_URL") or None
+
+
+def resolve(region_name: str, url: str | None, environ: Mapping[str, str]) -> str:
+    """The URL to use for a Region: the one configured, else AWS's own.
+
+    AWS_USE_FIPS_ENDPOINT and AWS_USE_DUALSTACK_ENDPOINT choose among AWS's own.
+
+    Raises LockConfigurationError where a URL is configured together with one of the two, as the SDKs do.
+    """
+    fips, dualstack = _is_true(environ, "AWS_USE_FIPS_ENDPOINT"), _is_true(environ, "AWS_USE_DUALSTACK_ENDPOINT")
+    if not url:
+        return regional_url(region_name, fips=fips, dualstack=dualstack)
+    for flag, name in ((fips, "AWS_USE_FIPS_ENDPOINT"), (dualstack, "AWS_USE_DUALSTACK_ENDPOINT")):
+        if flag:
+            raise LockConfigurationError(f"{name} cannot be used together with the endpoint {url}: unset one of them")
+    return url
+
+
+def regional_url(region_name: str, *, fips: bool = False, dualstack: bool = False) -> str:
+    """AWS's own endpoint of a Region."""
+    suffix, dual_suffix = next(row[1:] for row in _PARTITIONS if region_name.startswith(row[0]))
+    # GovCloud's plain endpoint is its FIPS one; with dual-stack it is named like everywhere else.
+    plain = not fips or (region_name.startswith("us-gov-") and not dualstack)
+    service = "dynamodb" if plain else "dynamodb-fips"
+    return f"https://{service}.{region_name}.{dual_suffix if dualstack else suffix}"
+
+
+def _is_true(environ: Mapping[str, str], name: str) -> bool:
+    return environ.get(name, "").strip().lower() == "true"

@@ -1,0 +1,378 @@
+"""HTTP/1.1 as a client that asks one thing at a time: http.client without email, which costs 12 ms of a cold start.
+
+The rules
+---------
+1. A request is bytes, sent once. Whatever fails before its first byte may have left is TransportError(ambiguous=False);
+   whatever fails after that is ambiguous. This module never sends anything twice.
+2. A connection is used again only after an answer that was read to its end, with nothing behind it, and that did not
+   say ``Connection: close``. On time-outs, errors and every other BaseException it is closed.
+3. An answer must say where it ends (Content-Length or chunked), in a bounded head and body. Anything that RFC 9112 does
+   not have, or that nobody asked for, is an error: an answer is never guessed.
+4. An idle connection that shows something to read (an end, mostly), or that is older than IDLE by any clock (a frozen
+   environment stops some of them), is closed instead of used: a cut known beforehand is no ambiguous failure.
+5. Connections belong to the process that made them. A forked child closes its copies, which does not end the parent's
+   connection, and says nothing over TLS: nowhere is a TLS connection unwrapped.
+6. Deadlines are readings of time.monotonic() and bound the whole step, name look-up included, not single reads.
+"""
+
+from __future__ import annotations
+
+import os
+import re  # the Lambda runtime has it loaded
+import socket  # 2.2 ms, and TLS needs it as well
+import threading  # the Lambda runtime has it loaded, through logging
+import time
+
+from ..errors import LockConfigurationError, TransportError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from ssl import SSLContext
+    from typing import Any
+
+    from .endpoint import Endpoint
+
+ANSWER_TIMEOUT = 1.0  # seconds an answer is awaited on a connection that is open already
+IDLE = 20.0  # seconds; front ends and NATs cut later than that
+MAX_IDLE = 32  # connections kept for later
+MAX_HEAD = 64 * 1024
+MAX_BODY = 32 * 1024 * 1024  # DynamoDB's largest answer is 16 MB
+_RECEIVE = 64 * 1024
+
+_STATUS = re.compile(rb"HTTP/1\.([01]) ([2-5]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?")
+_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*")
+_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
+
+
+class Malformed(Exception):
+    """The answer is not HTTP as rule 3 wants it."""
+
+
+class Answer:
+    """``status``; ``headers`` with names in lower case; ``body`` whole."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
+
+
+class Connection:
+    """One open connection. ``reusable`` tells whether another request may be sent over it (rule 2)."""
+
+    __slots__ = ("_buffer", "_deadline", "_peer", "_socket", "idle_since", "reusable")
+
+    def __init__(self, endpoint: Endpoint, context: SSLContext | None, deadline: float) -> None:
+        """Connects, with TLS where there is a context. Raises TransportError(ambiguous=False)."""
+        self._peer = endpoint.authority
+        self._buffer = bytearray()
+        self._deadline = deadline
+        self.reusable = False
+        self.idle_since: tuple[float, ...] = ()
+        try:
+            self._socket = _dial(endpoint.host, endpoint.port, deadline)
+            if context is not None:
+                self._wrap(context, endpoint.host)
+        except OSError as error:
+            raise TransportError(
+                False, f"could not connect to {self._peer}, nothing was sent: {_why(error)}"
+            ) from error
+
+    def _wrap(self, context: SSLContext, host: str) -> None:
+        bare = self._socket
+        try:
+            bare.settimeout(_left(self._deadline))  # Python bounds the whole handshake by it
+            # As bytes: a str would load the IDNA tables.
+            self._socket = context.wrap_socket(bare, server_hostname=host.encode())
+        except BaseException:
+            bare.close()
+            raise
+
+    def exchange(self, request: bytes, deadline: float) -> Answer:
+        """Send, and read the answer. Raises TransportError(ambiguous=True) for all that may go wrong."""
+        self.reusable = False
+        self._deadline = deadline
+        try:
+            self._send(request)
+            answer, last = self._read_answer()
+            self.reusable = not last and not self._buffer
+        except (OSError, Malformed) as error:
+            message = f"no usable answer from {self._peer}, the request may have been carried out: {_why(error)}"
+            raise TransportError(True, message) from error
+        finally:
+            if not self.reusable:
+                self.close()
+        return answer
+
+    def is_quiet(self) -> bool:
+        """Whether there is nothing to read, as there must not be on an idle connection."""
+        try:
+            self._socket.settimeout(0)
+            # The plain socket's method: what is there may not be read through TLS, and need not be.
+            socket.socket.recv(self._socket, 1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def close(self) -> None:
+        self.reusable = False
+        self._socket.close()
+
+    def _send(self, request: bytes) -> None:
+        rest = memoryview(request)
+        while rest:
+            self._socket.settimeout(_left(self._deadline))
+            rest = rest[self._socket.send(rest) :]
+
+    def _read_answer(self) -> tuple[Answer, bool]:
+        """The answer, and whether the server said that it is the connection's last."""
+        head = self._take_line(b"\r\n\r\n", MAX_HEAD)
+        status_line, *lines = head.split(b"\r\n")
+        status = _STATUS.fullmatch(status_line)
+        if not status:
+            raise Malformed(f"not an HTTP/1.1 status line: {status_line[:80]!r}")
+        headers = _fields(lines)
+        body = self._read_body(headers)
+        tokens = headers.get("connection", "").lower().replace(" ", "").split(",")
+        last = status[1] == b"0" or "close" in tokens
+        return Answer(int(status[2]), headers, body), last
+
+    def _read_body(self, headers: Mapping[str, str]) -> bytes:
+        length, coding = headers.get("content-length"), headers.get("transfer-encoding")
+        if coding is not None:
+            if length is not None or coding.lower() != "chunked":
+                raise Malformed(f"Transfer-Encoding {coding!r} with Content-Length {length!r}")
+            return self._read_chunks()
+        if length is None or not (length.isascii() and length.isdigit()) or len(length) > 10:
+            raise Malformed(f"an answer without usable length: Content-Length is {length!r}")
+        return self._take(_bounded(int(length)))
+
+    def _read_chunks(self) -> bytes:
+        body = bytearray()
+        while True:
+            line = self._take_line(b"\r\n", 1024)
+            size = _CHUNK.fullmatch(line)
+            if not size:
+                raise Malformed(f"not a chunk's size: {line[:80]!r}")
+            count = int(size[1], 16)
+            if not count:
+                break
+            _bounded(len(body) + count)
+            body += self._take(count)
+            if self._take(2) != b"\r\n":
+                raise Malformed("a chunk longer than its size")
+        spent = 0
+        while line := self._take_line(b"\r\n", MAX_HEAD):  # trailers: checked, and of no use here
+            _fields([line])
+            spent += len(line)
+            if spent > MAX_HEAD:
+                raise Malformed("trailers without end")
+        return bytes(body)
+
+    def _take(self, count: int) -> bytes:
+        while len(self._buffer) < count:
+            self._receive()
+        taken = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return taken
+
+    def _take_line(self, end: bytes, limit: int) -> bytes:
+        seen = 0
+        while (at := self._buffer.find(end, seen, limit)) < 0:
+            if len(self._buffer) >= limit:
+                raise Malformed(f"no end within {limit} bytes: {bytes(self._buffer[:80])!r}")
+            seen = max(0, len(self._buffer) - len(end) + 1)
+            self._receive()
+        line = bytes(self._buffer[:at])
+        del self._buffer[: at + len(end)]
+        return line
+
+    def _receive(self) -> None:
+        self._socket.settimeout(_left(self._deadline))
+        data = self._socket.recv(_RECEIVE)
+        if not data:
+            raise ConnectionResetError("the connection was cut before the end of the answer")
+        self._buffer += data
+
+
+def clocks() -> tuple[float, ...]:
+    """Readings of all clocks there are: any of them may stand still in a frozen environment."""
+    boot = time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else 0.0
+    return time.monotonic(), boot, time.time()
+
+
+class Pool:
+    """Connections to one endpoint, kept while idle. For any number of threads; none waits for another."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        make_context: Callable[[], SSLContext],
+        clocks: Callable[[], tuple[float, ...]] = clocks,
+    ) -> None:
+        """``make_context`` is called at most once or twice, and for https only: at the first connection."""
+        self._endpoint = endpoint
+        self._make_context = make_context
+        self._context: SSLContext | None = None
+        self._clocks = clocks
+        self._idle: list[Connection] = []
+        self._pid = os.getpid()
+        self._closed = False
+
+    def exchange(self, request: bytes, deadline: float, answer_timeout: float) -> Answer:
+        """Send over an idle connection, where the answer is awaited for ``answer_timeout``, or over a new one."""
+        connection = self._take()
+        if connection is None:
+            connection = self._connect(deadline)
+        else:
+            deadline = min(deadline, time.monotonic() + answer_timeout)
+        answer = connection.exchange(request, deadline)
+        self._keep(connection)
+        return answer
+
+    def close(self) -> None:
+        """Close what is idle, and from now on each connection after its answer."""
+        self._closed = True
+        self._drop_all()
+
+    def _connect(self, deadline: float) -> Connection:
+        if self._endpoint.tls and self._context is None:
+            self._context = self._make_context()
+        return Connection(self._endpoint, self._context, deadline)
+
+    def _take(self) -> Connection | None:
+        if self._pid != os.getpid():
+            self._drop_all()
+            self._pid = os.getpid()
+        while self._idle:
+            try:
+                connection = self._idle.pop()
+            except IndexError:  # another thread was quicker
+                return None
+            if self._is_young(connection) and connection.is_quiet():
+                return connection
+            connection.close()
+        return None
+
+    def _is_young(self, connection: Connection) -> bool:
+        return max(now - then for now, then in zip(self._clocks(), connection.idle_since, strict=True)) <= IDLE
+
+    def _keep(self, connection: Connection) -> None:
+        if not connection.reusable:
+            return
+        if self._closed or len(self._idle) >= MAX_IDLE or self._pid != os.getpid():
+            connection.close()
+            return
+        connection.idle_since = self._clocks()
+        self._idle.append(connection)
+
+    def _drop_all(self) -> None:
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+
+def tls_context(environ: Mapping[str, str]) -> SSLContext:
+    """A verifying context, with AWS_CA_BUNDLE's certificates, or the system's (SSL_CERT_FILE, SSL_CERT_DIR).
+
+    Raises LockConfigurationError where AWS_CA_BUNDLE cannot be read.
+    """
+    # CPU, on a whole core: importing ssl 3 ms, a context with a system's bundle of 144 certificates 21 ms (boto3 pays
+    # as much), with a bundle of five 1 ms: AWS_CA_BUNDLE with Amazon's roots alone is the quickest cold start there is.
+    import ssl
+
+    bundle = environ.get("AWS_CA_BUNDLE") or None
+    try:
+        return ssl.create_default_context(cafile=bundle)
+    except OSError as error:
+        raise LockConfigurationError(f"AWS_CA_BUNDLE={bundle!r} cannot be read as PEM certificates: {error}") from error
+
+
+def _fields(lines: list[bytes]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for line in lines:
+        field = _FIELD.fullmatch(line)
+        if not field:
+            raise Malformed(f"not a header: {line[:80]!r}")
+        name, value = field[1].decode("ascii").lower(), field[2].decode("latin-1")
+        # Two Content-Lengths become "5, 5", which is no length: repeated framing is refused with that.
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def _bounded(count: int) -> int:
+    if count > MAX_BODY:
+        raise Malformed(f"a body of more than {MAX_BODY} bytes")
+    return count
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("the time was up")
+    return left
+
+
+def _why(error: Exception) -> str:
+    return "timed out" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+
+
+def _dial(host: str, port: int, deadline: float) -> socket.socket:
+    """A connected socket: each address of the name is tried, for an even share of the time left."""
+    addresses = _look_up(host, port, deadline)
+    for index, (family, kind, protocol, _, address) in enumerate(addresses):
+        try:
+            return _open(family, kind, protocol, address, _left(deadline) / (len(addresses) - index))
+        except OSError:
+            if index == len(addresses) - 1:
+                raise
+    raise OSError(f"{host} has no address")
+
+
+def _open(family: int, kind: int, protocol: int, address: Any, timeout: float) -> socket.socket:
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.settimeout(timeout)
+        sock.connect(address)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _look_up(host: str, port: int, deadline: float) -> list[Any]:
+    """getaddrinfo, which knows no time-out: a thread waits for it where there is a name to look up."""
+    found: list[Any] = []
+
+    def ask() -> None:
+        try:
+            # As bytes: a str would load the IDNA tables.
+            found.append(socket.getaddrinfo(host.encode(), port, type=socket.SOCK_STREAM))
+        except OSError as error:
+            found.append(error)
+
+    if ":" in host or host.replace(".", "").isdigit():
+        ask()
+    else:
+        _run(ask, deadline)
+    if not found:
+        raise TimeoutError("the time was up")
+    if isinstance(found[0], OSError):
+        raise found[0]
+    return list(found[0])
+
+
+def _run(ask: Callable[[], None], deadline: float) -> None:
+    thread = threading.Thread(target=ask, name="lambda_lock-getaddrinfo", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # no thread can be started: the interpreter is going down, or a limit is reached
+        ask()
+        return
+    thread.join(_left(deadline))

@@ -1,0 +1,132 @@
+"""DynamoDB over HTTPS, on the standard library alone: the quick way where credentials can be had without boto3."""
+
+from __future__ import annotations
+
+import json  # the Lambda runtime has it loaded
+import os
+import time
+import zlib  # built in
+
+from .._version import __version__
+from ..core.outcome import Reply, ServiceError, TransportError
+from ..errors import LockConfigurationError
+from . import endpoint as endpoints
+from .classify import refusal, result, short
+from .dates import http_date
+from .http1 import ANSWER_TIMEOUT, Answer, Pool, tls_context
+from .sigv4 import authorization
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .credentials import CredentialSource
+
+#: What a lock waits for. Pages of a Scan, and operations on tables, may take longer than ANSWER_TIMEOUT.
+_QUICK = ("GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems")
+_ENDED = ("ExpiredToken", "ExpiredTokenException")
+
+
+class HttpsTransport:
+    """Sends one signed request at a time for each thread, over connections that are kept open.
+
+    region: the Region that is signed for. endpoint: ``https://host[:port]`` (http too, for engines on the machine).
+    credentials: a Credentials, or another source of transport.credentials. now: the epoch seconds to sign with; a
+    caller who knows DynamoDB's clock better than its own gives that. reason: why this transport was chosen.
+
+    Raises LockConfigurationError where Region or endpoint cannot be used. Nothing is sent, opened or loaded before the
+    first ``send``.
+    """
+
+    name = "https"
+
+    def __init__(
+        self,
+        region: str,
+        endpoint: str,
+        credentials: CredentialSource,
+        now: Callable[[], float] = time.time,
+        *,
+        reason: str = "it was passed by the caller",
+    ) -> None:
+        self.reason = reason
+        self.region = endpoints.region(region, {})
+        self.endpoint = endpoints.Endpoint(endpoint)
+        if self.region is None:
+            raise LockConfigurationError("no Region is given: pass one such as 'eu-west-1'")
+        if self.endpoint.path != "/":
+            raise LockConfigurationError(
+                f"the endpoint {endpoint} has a path: only boto3 can use it, pass boto3_client"
+            )
+        self._credentials = credentials
+        self._now = now
+        self._pool = Pool(self.endpoint, lambda: tls_context(os.environ))
+
+    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
+        """Send one request, once.
+
+        operation: DynamoDB's name for it ("UpdateItem"). request: its parameters as DynamoDB JSON. timeout: seconds
+        for everything, connecting included; over a connection that is open already the answer to an operation on items
+        (not Scan or Query) is awaited for at most ANSWER_TIMEOUT (1 s).
+
+        Returns a Reply whose ``item`` is the item of a GetItem, the attributes a PutItem, UpdateItem or DeleteItem
+        returned, and for every other operation the whole answer.
+
+        Raises ConditionFailed, TransactionCanceled and ServiceError for what DynamoDB refused; TransportError where
+        there is no usable answer (``ambiguous`` unless no byte was sent); LockConfigurationError without credentials.
+        """
+        deadline = time.monotonic() + timeout
+        message = self._message(operation, json.dumps(request, separators=(",", ":")).encode(), deadline)
+        answer = self._pool.exchange(
+            message, deadline, min(timeout, ANSWER_TIMEOUT) if operation in _QUICK else timeout
+        )
+        try:
+            return _read(operation, answer)
+        except ServiceError as error:
+            if error.code in _ENDED and self._credentials.expire():
+                error.retryable = True  # the next send has other credentials
+            raise
+
+    def close(self) -> None:
+        """Close the idle connections. A send after this still works, over a connection that is not kept."""
+        self._pool.close()
+
+    def _message(self, operation: str, body: bytes, deadline: float) -> bytes:
+        now = self._now()
+        headers = {
+            "Host": self.endpoint.authority,
+            "Content-Type": "application/x-amz-json-1.0",
+            "X-Amz-Target": f"DynamoDB_20120810.{operation}",
+        }
+        credentials = self._credentials.get(now, deadline)
+        headers |= authorization(headers, body, credentials=credentials, region=self.region or "", now=now)
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        head = f"POST / HTTP/1.1\r\n{lines}User-Agent: lambda-lock/{__version__}\r\nContent-Length: {len(body)}\r\n\r\n"
+        return head.encode("ascii") + body
+
+
+def _read(operation: str, answer: Answer) -> Reply:
+    date = http_date(answer.headers.get("date"))
+    if answer.status >= 500:
+        raise _unusable(f"HTTP {answer.status} {answer.body[:200].decode('utf-8', 'replace')}".rstrip())
+    checksum = answer.headers.get("x-amz-crc32")
+    if checksum is not None and checksum != str(zlib.crc32(answer.body)):
+        raise _unusable(f"its x-amz-crc32 is {checksum}, but that of the body is {zlib.crc32(answer.body)}")
+    try:
+        body = json.loads(answer.body)
+    except ValueError as error:
+        raise _unusable(f"HTTP {answer.status} without JSON: {answer.body[:200]!r}") from error
+    if not isinstance(body, dict):
+        raise _unusable(f"HTTP {answer.status} with JSON that is no object: {answer.body[:200]!r}")
+    if answer.status == 200:
+        return Reply(result(operation, body), date)
+    code = short(str(body.get("__type") or answer.headers.get("x-amzn-errortype") or ""))
+    if answer.status < 400 or not code:
+        raise _unusable(f"HTTP {answer.status}, which is nothing of DynamoDB's: {answer.body[:200]!r}")
+    # Amazon's DynamoDB Local spells some errors' text "Message".
+    raise refusal(code, str(body.get("message") or body.get("Message") or ""), body, date)
+
+
+def _unusable(what: str) -> TransportError:
+    return TransportError(True, f"no usable answer, the request may have been carried out: {what}")

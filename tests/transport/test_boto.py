@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from lambda_lock.errors import LockConfigurationError
+from lambda_lock.transport import BotoTransport, ConditionFailed, ServiceError, TransactionCanceled, TransportError
+from lambda_lock.transport.boto import own_transport
+
+from .conftest import EPOCH, Say, Stub, answer, cut, error, say, silence
+
+REQUEST = {"TableName": "locks", "Key": {"key": {"S": "a"}}}
+
+
+@pytest.fixture(autouse=True)
+def keys(bare_environment: pytest.MonkeyPatch) -> None:
+    bare_environment.setenv("AWS_ACCESS_KEY_ID", "a")
+    bare_environment.setenv("AWS_SECRET_ACCESS_KEY", "b")
+
+
+@pytest.fixture
+def own(stub: Stub) -> Iterator[BotoTransport]:
+    transport = own_transport(None, "eu-west-1", stub.url, reason="a test")
+    yield transport
+    transport.close()
+
+
+@pytest.fixture
+def users(stub: Stub) -> Iterator[BotoTransport]:
+    """A transport with a client that sends three times by itself."""
+    config = Config(retries={"total_max_attempts": 3, "mode": "standard"}, read_timeout=1)
+    transport = BotoTransport(boto3.client("dynamodb", region_name="eu-west-1", endpoint_url=stub.url, config=config))
+    yield transport
+    transport.close()
+
+
+def fails(transport: BotoTransport, *, ambiguous: bool) -> TransportError:
+    with pytest.raises(TransportError) as caught:
+        transport.send("GetItem", REQUEST, timeout=3)
+    assert caught.value.ambiguous is ambiguous
+    assert caught.value.__cause__ is not None or ambiguous
+    return caught.value
+
+
+def test_an_own_client_says_who_it_is_and_sends_once(stub: Stub, own: BotoTransport) -> None:
+    stub.script = [say(error("InternalServerError", status=500))]
+    fails(own, ambiguous=True)
+    assert len(stub.requests) == 1
+    assert b"lambda-lock/" in stub.requests[0]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        cut,
+        silence,
+        say(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", close=True),
+        say(b"what?\r\n\r\n", close=True),
+        say(error("InternalServerError", status=500)),
+        say(answer(b"<html>", 502, headers={"Content-Type": "text/html"})),
+        say(answer(b"<html>", 403, headers={"Content-Type": "text/html"})),
+        say(answer(b"<html>", 200, headers={"Content-Type": "text/html"})),
+        say(answer({"Item": {}}, headers={"x-amz-crc32": "1"})),
+    ],
+)
+def test_an_answer_that_is_not_dynamodbs_word_is_ambiguous(stub: Stub, own: BotoTransport, failure: Say) -> None:
+    stub.script = [failure]
+    fails(own, ambiguous=True)
+    assert len(stub.requests) == 1
+
+
+def test_a_refused_connection_is_not_ambiguous_unless_the_client_may_have_sent_before() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+    fails(own_transport(None, "eu-west-1", url, reason="a test"), ambiguous=False)
+    config = Config(retries={"total_max_attempts": 2})
+    client = boto3.client("dynamodb", region_name="eu-west-1", endpoint_url=url, config=config)
+    fails(BotoTransport(client), ambiguous=True)
+
+
+def test_a_refusal_is_the_same_as_over_https(stub: Stub, own: BotoTransport) -> None:
+    item = {"data": {"B": "AAE="}}
+    reasons = [{"Code": "None"}, {"Code": "ConditionalCheckFailed", "Item": item}]
+    stub.script = [
+        say(error("ConditionalCheckFailedException", "no", Item=item)),
+        say(error("TransactionCanceledException", CancellationReasons=reasons)),
+        say(error("ThrottlingException", "slow down")),
+        say(error("InvalidSignatureException", "Signature expired: x")),
+        say(error("ValidationException", "why")),
+    ]
+    with pytest.raises(ConditionFailed) as failed:
+        own.send("GetItem", REQUEST, timeout=3)
+    assert (failed.value.item, failed.value.date) == (item, EPOCH)
+    with pytest.raises(TransactionCanceled) as cancelled:
+        own.send("TransactWriteItems", {"TransactItems": [{"Delete": REQUEST}]}, timeout=3)
+    assert (cancelled.value.reasons, cancelled.value.items) == (["None", "ConditionalCheckFailed"], [None, item])
+    for code, retryable in [
+        ("ThrottlingException", True),
+        ("InvalidSignatureException", True),
+        ("ValidationException", False),
+    ]:
+        with pytest.raises(ServiceError) as refused:
+            own.send("GetItem", REQUEST, timeout=3)
+        assert (refused.value.code, refused.value.retryable, refused.value.date) == (code, retryable, EPOCH)
+
+
+def test_a_failed_condition_after_a_retry_inside_the_client_is_ambiguous(stub: Stub, users: BotoTransport) -> None:
+    stub.script = [cut, say(error("ConditionalCheckFailedException"))]
+    caught = fails(users, ambiguous=True)
+    assert "after 1 retries" in str(caught)
+    assert len(stub.requests) == 2
+
+
+def test_a_failed_condition_without_a_retry_is_one_also_with_the_users_client(stub: Stub, users: BotoTransport) -> None:
+    stub.script = [say(error("ConditionalCheckFailedException"))]
+    with pytest.raises(ConditionFailed):
+        users.send("GetItem", REQUEST, timeout=3)
+
+
+def test_binary_values_go_both_ways_at_any_depth(stub: Stub, own: BotoTransport) -> None:
+    item: dict[str, Any] = {
+        "key": {"S": "a"},
+        "B": {"B": "AAEC"},
+        "sets": {"BS": ["AA==", "AAE="]},
+        "empty": {"B": ""},
+        "list": {"L": [{"B": "AA=="}, {"M": {"B": {"S": "x"}, "BS": {"N": "1"}, "deep": {"B": "/w=="}}}]},
+    }
+    stub.script = [say(answer({"Item": item}))]
+    own.send("PutItem", {"TableName": "locks", "Item": item}, timeout=3)
+    assert own.send("GetItem", REQUEST, timeout=3).item is None
+    assert stub.bodies()[0]["Item"] == item
+    stub.script = [say(answer({"Item": item}))]
+    assert own.send("GetItem", REQUEST, timeout=3).item == item
+
+
+def test_a_request_that_boto3_does_not_take_is_a_configuration_error(stub: Stub, own: BotoTransport) -> None:
+    with pytest.raises(LockConfigurationError, match="NoSuchParameter"):
+        own.send("GetItem", REQUEST | {"NoSuchParameter": 1}, timeout=3)
+    assert stub.requests == []
+
+
+def test_a_forked_child_does_not_use_its_parents_connection(stub: Stub, own: BotoTransport) -> None:
+    own.send("GetItem", REQUEST, timeout=3)
+    own._pid = os.getpid() + 1  # as it looks in a child
+    own.send("GetItem", REQUEST, timeout=3)
+    own.send("GetItem", REQUEST, timeout=3)
+    assert stub.connections == 2

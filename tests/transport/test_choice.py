@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from urllib import request
+
+import boto3
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lambda_lock.errors import LockArgumentError, LockConfigurationError
+from lambda_lock.transport import BotoTransport, HttpsTransport, choose
+from lambda_lock.transport.choice import proxy_variable
+from lambda_lock.transport.endpoint import Endpoint
+
+from .conftest import Stub
+
+KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+LAMBDA = KEYS | {"AWS_REGION": "eu-west-1", "AWS_SESSION_TOKEN": "c"}
+SNAPSTART = {
+    "AWS_REGION": "eu-west-1",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:9001/2021-04-23/credentials",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN": "x",
+}
+
+
+def chosen(**arguments: Any) -> HttpsTransport | BotoTransport:
+    return choose(now=time.time, **arguments)
+
+
+def set_all(environment: pytest.MonkeyPatch, **variables: str) -> None:
+    for name, value in variables.items():
+        environment.setenv(name, value)
+
+
+@pytest.mark.parametrize(
+    ("environ", "name", "reason"),
+    [
+        (LAMBDA, "https", "AWS_ACCESS_KEY_ID"),
+        (SNAPSTART, "https", "AWS_CONTAINER_CREDENTIALS_FULL_URI"),
+        (KEYS | {"AWS_DEFAULT_REGION": "eu-west-1"}, "https", "AWS_ACCESS_KEY_ID"),
+        (LAMBDA | SNAPSTART, "https", "AWS_ACCESS_KEY_ID"),
+        (LAMBDA | {"AWS_ENDPOINT_URL": "http://127.0.0.1:4566"}, "https", "AWS_ACCESS_KEY_ID"),
+        (LAMBDA | {"AWS_ENDPOINT_URL": "http://127.0.0.1/gateway"}, "boto3", "path"),
+        (LAMBDA | {"HTTPS_PROXY": "http://proxy:1"}, "boto3", "HTTPS_PROXY"),
+        (LAMBDA | {"https_proxy": "http://proxy:1"}, "boto3", "https_proxy"),
+        (LAMBDA | {"HTTPS_PROXY": "http://proxy:1", "https_proxy": ""}, "https", "AWS_ACCESS_KEY_ID"),
+        (LAMBDA | {"HTTP_PROXY": "http://proxy:1"}, "https", "AWS_ACCESS_KEY_ID"),
+        (LAMBDA | {"HTTPS_PROXY": "http://proxy:1", "NO_PROXY": ".amazonaws.com"}, "https", "AWS_ACCESS_KEY_ID"),
+        (LAMBDA | {"HTTPS_PROXY": "http://proxy:1", "NO_PROXY": "*"}, "https", "AWS_ACCESS_KEY_ID"),
+        ({"AWS_REGION": "eu-west-1"}, "boto3", "no credentials"),
+        (
+            SNAPSTART | {"AWS_WEB_IDENTITY_TOKEN_FILE": "/var/token", "AWS_ROLE_ARN": "arn:aws:iam::1:role/x"},
+            "boto3",
+            "no credentials",
+        ),
+    ],
+)
+def test_the_environment_decides(
+    bare_environment: pytest.MonkeyPatch, environ: dict[str, str], name: str, reason: str
+) -> None:
+    set_all(bare_environment, **environ)
+    transport = chosen()
+    assert transport.name == name
+    assert reason in transport.reason
+
+
+@pytest.mark.parametrize("variable", ["AWS_PROFILE", "AWS_DEFAULT_PROFILE"])
+def test_a_profile_goes_to_boto3_also_beside_keys(
+    bare_environment: pytest.MonkeyPatch, tmp_path: Path, variable: str
+) -> None:
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "config").write_text("[profile dev]\nregion = eu-north-1\n")
+    set_all(bare_environment, **KEYS, **{variable: "dev"})
+    transport = chosen()
+    assert isinstance(transport, BotoTransport)
+    assert transport.reason == f"{variable} is set"
+    assert transport._client.meta.region_name == "eu-north-1"
+
+
+def test_a_config_file_that_alone_gives_the_region_goes_to_boto3(
+    bare_environment: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "config").write_text("[default]\nregion = eu-north-1\n")
+    set_all(bare_environment, **KEYS)
+    transport = chosen()
+    assert isinstance(transport, BotoTransport)
+    assert "Region" in transport.reason
+    assert transport._client.meta.region_name == "eu-north-1"
+
+
+def test_a_credentials_file_comes_before_the_container_as_in_the_sdks(
+    bare_environment: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_text("[default]\naws_access_key_id = a\naws_secret_access_key = b\n")
+    set_all(bare_environment, **SNAPSTART)
+    assert chosen().name == "boto3"
+
+
+def test_arguments_beat_the_environment(bare_environment: pytest.MonkeyPatch) -> None:
+    set_all(bare_environment, **LAMBDA, AWS_ENDPOINT_URL="http://127.0.0.1:1")
+    transport = chosen(region_name="eu-west-2", endpoint_url="http://127.0.0.1:2")
+    assert isinstance(transport, HttpsTransport)
+    assert (transport.region, transport.endpoint.url) == ("eu-west-2", "http://127.0.0.1:2")
+
+
+def test_a_lambda_function_gets_its_regions_endpoint(bare_environment: pytest.MonkeyPatch) -> None:
+    set_all(bare_environment, **LAMBDA)
+    transport = chosen()
+    assert isinstance(transport, HttpsTransport)
+    assert transport.endpoint.url == "https://dynamodb.eu-west-1.amazonaws.com"
+
+
+def test_a_session_is_used_with_its_own_region_unless_one_is_given(bare_environment: pytest.MonkeyPatch) -> None:
+    set_all(bare_environment, **LAMBDA)
+    transport = chosen(boto3_session=boto3.Session(region_name="eu-west-3"))
+    assert isinstance(transport, BotoTransport)
+    assert transport._client.meta.region_name == "eu-west-3"
+    other = chosen(boto3_session=boto3.Session(region_name="eu-west-3"), region_name="eu-west-2")
+    assert isinstance(other, BotoTransport)
+    assert other._client.meta.region_name == "eu-west-2"
+
+
+def test_aws_region_serves_a_session_that_has_none(bare_environment: pytest.MonkeyPatch) -> None:
+    set_all(bare_environment, **LAMBDA)
+    transport = chosen(boto3_session=boto3.Session())
+    assert isinstance(transport, BotoTransport)
+    assert transport._client.meta.region_name == "eu-west-1"
+
+
+def test_a_client_is_used_as_it_is(bare_environment: pytest.MonkeyPatch) -> None:
+    client = boto3.client("dynamodb", region_name="eu-west-3")
+    transport = chosen(boto3_client=client)
+    assert isinstance(transport, BotoTransport)
+    assert transport._client is client
+    assert transport.reason == "boto3_client was passed"
+
+
+@pytest.mark.parametrize("other", [{"region_name": "eu-west-1"}, {"endpoint_url": "http://h"}, {"boto3_session": "x"}])
+def test_a_client_excludes_what_it_has_itself(bare_environment: pytest.MonkeyPatch, other: dict[str, Any]) -> None:
+    client = boto3.client("dynamodb", region_name="eu-west-3")
+    with pytest.raises(LockArgumentError, match=next(iter(other))):
+        chosen(boto3_client=client, **other)
+
+
+@pytest.mark.parametrize("make", [lambda: object(), lambda: "dynamodb", lambda: boto3])
+def test_what_is_no_client_is_a_type_error(bare_environment: pytest.MonkeyPatch, make: Any) -> None:
+    with pytest.raises(TypeError, match=r"boto3\.client\('dynamodb'\)"):
+        chosen(boto3_client=make())
+    with pytest.raises(TypeError, match=r"boto3_session must be a boto3\.Session"):
+        chosen(boto3_session=make())
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: boto3.client("sqs", region_name="eu-west-1"), "sqs"),
+        (lambda: boto3.resource("dynamodb", region_name="eu-west-1"), "resource"),
+        (lambda: boto3.resource("dynamodb", region_name="eu-west-1").Table("locks"), "resource"),
+        (lambda: boto3.resource("dynamodb", region_name="eu-west-1").meta.client, "rewrites the values"),
+    ],
+)
+def test_another_thing_of_boto3_says_what_it_is(bare_environment: pytest.MonkeyPatch, make: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        chosen(boto3_client=make())
+
+
+def test_no_region_anywhere_is_an_error_with_the_remedy(bare_environment: pytest.MonkeyPatch) -> None:
+    set_all(bare_environment, **KEYS)
+    with pytest.raises(LockConfigurationError, match="AWS_REGION"):
+        chosen()
+
+
+def test_no_credentials_anywhere_is_an_error_with_the_remedy(bare_environment: pytest.MonkeyPatch, stub: Stub) -> None:
+    set_all(bare_environment, AWS_REGION="eu-west-1", AWS_ENDPOINT_URL=stub.url)
+    with pytest.raises(LockConfigurationError, match="credentials"):
+        chosen().send("GetItem", {"TableName": "locks", "Key": {"key": {"S": "a"}}}, timeout=20)
+    assert stub.requests == []
+
+
+def test_a_profile_that_does_not_exist_is_an_error(bare_environment: pytest.MonkeyPatch) -> None:
+    set_all(bare_environment, **LAMBDA, AWS_PROFILE="nobody")
+    with pytest.raises(LockConfigurationError, match="nobody"):
+        chosen()
+
+
+@pytest.mark.parametrize(
+    ("environ", "found"),
+    [
+        (LAMBDA | {"AWS_PROFILE": "dev"}, "AWS_PROFILE is set"),
+        (LAMBDA | {"HTTPS_PROXY": "http://proxy"}, "HTTPS_PROXY is set"),
+        (KEYS, "no Region"),
+        ({"AWS_REGION": "eu-west-1"}, "no credentials"),
+    ],
+)
+def test_without_boto3_the_error_says_what_was_found_and_both_remedies(
+    bare_environment: pytest.MonkeyPatch, environ: dict[str, str], found: str
+) -> None:
+    set_all(bare_environment, **environ)
+    bare_environment.setitem(sys.modules, "boto3", None)
+    bare_environment.delitem(sys.modules, "lambda_lock.transport.boto", raising=False)
+    with pytest.raises(LockConfigurationError, match=found) as caught:
+        chosen()
+    assert "lambda-lock[boto3]" in str(caught.value)
+    assert "AWS_ACCESS_KEY_ID" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "environ", [LAMBDA | {"AWS_REGION": "eu west"}, LAMBDA | {"AWS_ENDPOINT_URL": "localhost:8000"}]
+)
+def test_a_bad_region_or_endpoint_is_refused_at_once(
+    bare_environment: pytest.MonkeyPatch, environ: dict[str, str]
+) -> None:
+    set_all(bare_environment, **environ)
+    with pytest.raises(LockConfigurationError):
+        chosen()
+
+
+def test_the_choice_is_logged_at_debug(bare_environment: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    set_all(bare_environment, **LAMBDA)
+    with caplog.at_level(logging.DEBUG, "lambda_lock"):
+        transport = chosen()
+    assert [record.getMessage() for record in caplog.records] == [f"transport https: {transport.reason}"]
+
+
+NAMES = st.sampled_from(
+    ["example.org", "db.example.org", "localhost", "127.0.0.1", "xexample.org", "org", "EXAMPLE.org"]
+)
+EXCEPTED = st.builds(
+    lambda dot, name, port, space: f"{space}{dot}{name}{port}{space}",
+    st.sampled_from(["", "."]),
+    NAMES | st.just("*") | st.just(""),
+    st.sampled_from(["", ":8000"]),
+    st.sampled_from(["", " "]),
+)
+
+
+@given(NAMES, st.sampled_from(["", ":8000", ":1"]), st.lists(EXCEPTED, max_size=3))
+def test_no_proxy_is_read_as_the_standard_library_reads_it(host: str, port: str, excepted: list[str]) -> None:
+    text = ",".join(excepted)
+    endpoint = Endpoint(f"http://{host}{port}")
+    bypassed = request.proxy_bypass_environment(endpoint.authority, {"no": text})  # type: ignore[attr-defined]
+    variable = proxy_variable(endpoint, {"http_proxy": "http://proxy", "no_proxy": text})
+    assert (variable is None) == bool(bypassed)

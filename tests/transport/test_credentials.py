@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from lambda_lock.errors import LockConfigurationError, TransportError
+from lambda_lock.transport import HttpsTransport, ServiceError
+from lambda_lock.transport.credentials import ContainerCredentials, Credentials, EnvironmentCredentials
+
+from .conftest import EPOCH, Say, Stub, answer, cut, error, say
+
+KEYS = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "token"}
+
+
+def soon() -> float:
+    """A deadline for the step at hand."""
+    return time.monotonic() + 20
+
+
+def grant(name: str, ends: str = "2026-11-21T05:49:13Z", token: str | None = "token") -> Say:
+    """The endpoint's answer; by default the credentials end an hour after EPOCH."""
+    fields = {"AccessKeyId": name, "SecretAccessKey": "secret", "Token": token, "Expiration": ends}
+    return say(answer({name: value for name, value in fields.items() if value is not None}))
+
+
+def container(stub: Stub, **environ: str) -> ContainerCredentials:
+    full = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{stub.url}/role?a=b"}
+    return ContainerCredentials(full | environ, logging.getLogger("lambda_lock"))
+
+
+# Static and environment
+
+
+def test_static_credentials_are_their_own_source() -> None:
+    keys = Credentials("AKID", "secret", "token")
+    assert keys.get(0, soon()) is keys
+    assert keys.expire() is False
+    assert "secret" not in repr(keys)
+
+
+@pytest.mark.parametrize(
+    ("access_key", "secret_key", "token", "name"),
+    [
+        ("", "s", None, "access key"),
+        ("a", "", None, "secret"),
+        ("a\n", "s", None, "access"),
+        ("a", "s s", None, "secret"),
+        ("a", "s", "t\r\nX: y", "token"),
+        ("a", "é", None, "secret"),
+    ],
+)
+def test_credentials_that_were_badly_copied_are_refused_without_showing_them(
+    access_key: str, secret_key: str, token: str | None, name: str
+) -> None:
+    with pytest.raises(LockConfigurationError, match=name):
+        Credentials(access_key, secret_key, token)
+
+
+def test_the_environment_is_read_again_at_each_use() -> None:
+    environ = dict(KEYS)
+    source = EnvironmentCredentials(environ)
+    first = source.get(0, soon())
+    assert (first.access_key, first.secret_key, first.token) == ("AKID", "secret", "token")
+    environ["AWS_ACCESS_KEY_ID"] = "other"
+    del environ["AWS_SESSION_TOKEN"]
+    second = source.get(0, soon())
+    assert (second.access_key, second.token) == ("other", None)
+
+
+@pytest.mark.parametrize("name", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
+@pytest.mark.parametrize("value", [None, ""])
+def test_an_environment_with_half_a_key_names_the_other_half(name: str, value: str | None) -> None:
+    environ = {other: text for other, text in KEYS.items() if other != name} | ({name: value} if value == "" else {})
+    with pytest.raises(LockConfigurationError, match=f"^{name} is not set"):
+        EnvironmentCredentials(environ).get(0, soon())
+
+
+# The container endpoint
+
+
+def test_the_endpoint_is_asked_once_and_then_again_before_the_end(stub: Stub) -> None:
+    stub.script = [grant("first"), grant("second", ends="2026-11-21T06:49:13.5+00:00")]
+    source = container(stub)
+    assert source.get(EPOCH, soon()).access_key == "first"
+    assert source.get(EPOCH + 2999, soon()).access_key == "first"
+    source._asked -= 3600  # its own clock; time does not pass in tests
+    assert source.get(EPOCH + 3001, soon()).access_key == "second"
+    assert source.get(EPOCH + 3002, soon()).access_key == "second"
+    assert len(stub.requests) == 2
+    assert stub.requests[0].startswith(b"GET /role?a=b HTTP/1.1\r\n")
+    assert b"Authorization" not in stub.requests[0]
+
+
+def test_the_authorization_token_is_sent(stub: Stub) -> None:
+    stub.script = [grant("a")]
+    container(stub, AWS_CONTAINER_AUTHORIZATION_TOKEN="Basic abc").get(EPOCH, soon())
+    assert b"\r\nAuthorization: Basic abc\r\n" in stub.requests[0]
+
+
+def test_the_token_file_comes_first_and_is_read_at_each_fetch(stub: Stub, tmp_path: Path) -> None:
+    stub.script = [grant("a"), grant("b")]
+    file = tmp_path / "token"
+    source = container(stub, AWS_CONTAINER_AUTHORIZATION_TOKEN="x", AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(file))
+    file.write_text("one")
+    source.get(EPOCH, soon())
+    file.write_text("two")
+    source.expire()
+    source.get(EPOCH, soon())
+    assert [b"Authorization: one\r\n" in stub.requests[0], b"Authorization: two\r\n" in stub.requests[1]] == [
+        True,
+        True,
+    ]
+
+
+@pytest.mark.parametrize("content", [None, "a\nb"])
+def test_a_token_file_that_cannot_be_used_is_named(stub: Stub, tmp_path: Path, content: str | None) -> None:
+    file = tmp_path / "token"
+    if content:
+        file.write_text(content)
+    with pytest.raises(LockConfigurationError, match="token"):
+        container(stub, AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(file)).get(EPOCH, soon())
+    assert stub.requests == []
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://169.254.170.3/",
+        "http://example.com/",
+        "http://127.evil.example/",
+        "http://[fd00::1]/",
+        "http://10.0.0.1/",
+        "http://localhost.example/",
+        "http://127.0.0.1.example/",
+    ],
+)
+def test_credentials_are_not_asked_of_any_host_without_tls(uri: str) -> None:
+    with pytest.raises(LockConfigurationError, match="https"):
+        ContainerCredentials({"AWS_CONTAINER_CREDENTIALS_FULL_URI": uri}).get(EPOCH, soon())
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "http://169.254.170.2/",
+        "http://169.254.170.23/v1",
+        "http://[fd00:ec2::23]/v1",
+        "http://127.8.9.1:1/",
+        "http://[::1]:1",
+        "http://localhost:1/",
+        "https://no-such-host.invalid/",
+    ],
+)
+def test_the_hosts_of_the_sdks_may_be_asked(uri: str) -> None:
+    source = ContainerCredentials({"AWS_CONTAINER_CREDENTIALS_FULL_URI": uri})
+    with pytest.raises(TransportError) as caught:  # they may be asked, but there is no time to
+        source.get(EPOCH, time.monotonic())
+    assert caught.value.ambiguous is False
+
+
+def test_a_relative_uri_is_the_ecs_agents() -> None:
+    source = ContainerCredentials({"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/v2/credentials/1"})
+    with pytest.raises(TransportError, match=r"http://169\.254\.170\.2/v2/credentials/1"):
+        source.get(EPOCH, time.monotonic())
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        say(answer({"message": "who are you"}, 403)),
+        say(answer(b"<html>")),
+        say(answer({"AccessKeyId": "a"})),
+        say(answer([])),
+        grant("a", ends="tomorrow"),
+        grant("a b"),
+        grant("a", ends="2026-11-21T04:49:13Z"),  # this very second
+    ],
+)
+def test_an_endpoint_that_gives_no_credentials_is_a_clear_error(stub: Stub, refusal: Say) -> None:
+    stub.script = [refusal]
+    with pytest.raises(LockConfigurationError):
+        container(stub).get(EPOCH, soon())
+
+
+@pytest.mark.parametrize("failure", [cut, say(answer(b"", 500)), say(answer(b"", 429))])
+def test_an_endpoint_that_fails_for_now_is_not_ambiguous(stub: Stub, failure: Say) -> None:
+    stub.script = [failure, grant("a")]
+    source = container(stub)
+    with pytest.raises(TransportError, match="nothing was sent to DynamoDB") as caught:
+        source.get(EPOCH, soon())
+    assert caught.value.ambiguous is False
+    assert source.get(EPOCH, soon()).access_key == "a"
+
+
+def test_credentials_that_are_still_good_are_used_with_a_warning_while_the_endpoint_fails(
+    stub: Stub, caplog: pytest.LogCaptureFixture
+) -> None:
+    stub.script = [grant("a"), say(answer(b"", 500)), say(answer(b"", 500))]
+    source = container(stub)
+    source.get(EPOCH, soon())
+    source._asked -= 3600
+    assert source.get(EPOCH + 3300, soon()).access_key == "a"
+    assert source.get(EPOCH + 3301, soon()).access_key == "a"  # without asking again so soon
+    assert len(stub.requests) == 2
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    with pytest.raises(TransportError, match="HTTP 500"):  # they have ended
+        source.get(EPOCH + 3600, soon())
+
+
+def test_only_one_thread_asks(stub: Stub) -> None:
+    waiting = threading.Event()
+
+    def hold(_: Stub, connection: socket.socket) -> bool:
+        assert waiting.wait(20)
+        return grant("a")(stub, connection)
+
+    stub.script = [hold]
+    source = container(stub)
+    with ThreadPoolExecutor(8) as threads:
+        results = [threads.submit(source.get, EPOCH, soon()) for _ in range(8)]
+        waiting.set()
+        assert {result.result().access_key for result in results} == {"a"}
+    assert len(stub.requests) == 1
+
+
+def test_a_thread_does_not_wait_for_a_refresh_while_there_are_good_credentials(stub: Stub) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def hold(_: Stub, connection: socket.socket) -> bool:
+        asked.set()
+        assert go_on.wait(20)
+        return grant("b", ends="2026-11-21T06:49:13Z")(stub, connection)
+
+    stub.script = [grant("a"), hold]
+    source = container(stub)
+    source.get(EPOCH, soon())
+    source._asked -= 3600
+    with ThreadPoolExecutor(1) as threads:
+        refreshing = threads.submit(source.get, EPOCH + 3300, soon())
+        assert asked.wait(20)
+        source._asked -= 3600
+        assert source.get(EPOCH + 3300, soon()).access_key == "a"
+        go_on.set()
+        assert refreshing.result().access_key == "b"
+
+
+def test_credentials_that_dynamodb_calls_expired_are_fetched_anew(stub: Stub) -> None:
+    stub.script = [grant("a"), say(error("ExpiredTokenException")), grant("b"), say(answer())]
+    transport = HttpsTransport("eu-west-1", stub.url, container(stub), lambda: EPOCH)
+    with pytest.raises(ServiceError) as caught:
+        transport.send("GetItem", {}, timeout=20)
+    assert caught.value.retryable is True
+    transport.send("GetItem", {}, timeout=20)
+    transport.close()
+    assert b"Credential=b/" in stub.requests[3]
+
+
+def test_a_request_is_not_sent_when_its_credentials_cannot_be_had(stub: Stub) -> None:
+    stub.script = [say(answer({}, 404))]
+    transport = HttpsTransport("eu-west-1", stub.url, container(stub), lambda: EPOCH)
+    with pytest.raises(LockConfigurationError, match="404"):
+        transport.send("GetItem", {}, timeout=20)
+    assert len(stub.requests) == 1  # the endpoint's
+
+
+def test_what_the_endpoint_answers_is_not_shown_in_errors(stub: Stub) -> None:
+    stub.script = [say(answer(json.dumps({"AccessKeyId": "a", "SecretAccessKey": "hidden"}).encode()))]
+    with pytest.raises(LockConfigurationError) as caught:
+        container(stub).get(EPOCH, soon())
+    assert "hidden" not in str(caught.value)

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import itertools
+
+import botocore.session
+import pytest
+from botocore.endpoint_provider import EndpointProvider
+
+from lambda_lock.errors import LockConfigurationError
+from lambda_lock.transport.endpoint import Endpoint, configured_url, region, regional_url, resolve
+
+LOADER = botocore.session.get_session().get_component("data_loader")
+PARTITIONS = LOADER.load_data("partitions")
+RULES = EndpointProvider(LOADER.load_service_model("dynamodb", "endpoint-rule-set-1"), PARTITIONS)
+REGIONS = [
+    name for partition in PARTITIONS["partitions"] for name in partition["regions"] if not name.endswith("-global")
+]
+UNKNOWN = ["xx-new-1", "eu-future-9", "us-gov-new-1", "cn-new-1", "us-iso-new-1", "us-isob-new-1", "eu-isoe-new-2"]
+
+
+def test_botocore_knows_enough_regions_to_compare_with() -> None:
+    assert len(REGIONS) > 40
+
+
+@pytest.mark.parametrize(("fips", "dualstack"), list(itertools.product([False, True], repeat=2)))
+@pytest.mark.parametrize("name", REGIONS + UNKNOWN)
+def test_each_region_has_the_endpoint_that_botocore_gives_it(name: str, fips: bool, dualstack: bool) -> None:
+    expected = RULES.resolve_endpoint(Region=name, UseFIPS=fips, UseDualStack=dualstack).url
+    assert regional_url(name, fips=fips, dualstack=dualstack) == expected
+
+
+def test_the_flags_are_read_from_the_environment() -> None:
+    flags = {"AWS_USE_FIPS_ENDPOINT": "true", "AWS_USE_DUALSTACK_ENDPOINT": "True"}
+    assert resolve("eu-west-1", None, flags) == "https://dynamodb-fips.eu-west-1.api.aws"
+    assert resolve("eu-west-1", None, dict.fromkeys(flags, "no")) == "https://dynamodb.eu-west-1.amazonaws.com"
+
+
+@pytest.mark.parametrize("flag", ["AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT"])
+def test_a_flag_beside_a_configured_endpoint_is_refused(flag: str) -> None:
+    with pytest.raises(LockConfigurationError, match=flag):
+        resolve("eu-west-1", "http://localhost:8000", {flag: "true"})
+
+
+def test_the_region_comes_from_the_argument_before_the_environment() -> None:
+    both = {"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "eu-west-2"}
+    assert region("eu-west-3", both) == "eu-west-3"
+    assert region(None, both) == "eu-west-1"
+    assert region(None, {"AWS_REGION": "", "AWS_DEFAULT_REGION": "eu-west-2"}) == "eu-west-2"
+    assert region(None, {}) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["eu west 1", "eu-west-1.evil.example", "eu-west-1/", "-eu", "eu-west-1\n", "é", "a" * 64]
+)
+def test_a_region_that_is_no_host_label_is_refused(name: str) -> None:
+    with pytest.raises(LockConfigurationError, match="Region"):
+        region(name, {})
+    with pytest.raises(LockConfigurationError, match="Region"):
+        region(None, {"AWS_REGION": name})
+
+
+def test_the_endpoint_comes_from_the_most_special_setting() -> None:
+    both = {"AWS_ENDPOINT_URL_DYNAMODB": "http://a", "AWS_ENDPOINT_URL": "http://b"}
+    assert configured_url("http://c", both) == "http://c"
+    assert configured_url(None, both) == "http://a"
+    assert configured_url(None, {"AWS_ENDPOINT_URL_DYNAMODB": "", "AWS_ENDPOINT_URL": "http://b"}) == "http://b"
+    assert configured_url(None, {}) is None
+
+
+def test_configured_endpoints_can_be_ignored_but_not_the_argument() -> None:
+    environ = {"AWS_ENDPOINT_URL": "http://b", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}
+    assert configured_url(None, environ) is None
+    assert configured_url("http://c", environ) == "http://c"
+
+
+@pytest.mark.parametrize(
+    ("url", "tls", "host", "port", "authority", "path"),
+    [
+        ("https://dynamodb.eu-west-1.amazonaws.com", True, "dynamodb.eu-west-1.amazonaws.com", 443, None, "/"),
+        ("http://localhost:8000", False, "localhost", 8000, "localhost:8000", "/"),
+        ("HTTP://LocalHost:80/", False, "localhost", 80, "localhost", "/"),
+        ("http://127.0.0.1:443", False, "127.0.0.1", 443, "127.0.0.1:443", "/"),
+        ("https://[::1]:8000/", True, "::1", 8000, "[::1]:8000", "/"),
+        ("https://my_host/a/b?c=d", True, "my_host", 443, "my_host", "/a/b?c=d"),
+    ],
+)
+def test_an_url_is_taken_apart(url: str, tls: bool, host: str, port: int, authority: str | None, path: str) -> None:
+    endpoint = Endpoint(url)
+    assert (endpoint.tls, endpoint.host, endpoint.port, endpoint.path) == (tls, host, port, path)
+    assert endpoint.authority == (authority or host)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost:8000",
+        "ftp://host",
+        "https://",
+        "https://user:pw@host",
+        "https://host:0",
+        "https://host:65536",
+        "https://ho st",
+        "https://host:x",
+        "https://host/\r\nX: y",
+        "https://host\n",
+        "https://-",
+        "http://[::1",
+        "https://host?x",
+        "https://é",
+    ],
+)
+def test_a_malformed_endpoint_is_refused(url: str) -> None:
+    with pytest.raises(LockConfigurationError, match="endpoint"):
+        Endpoint(url)
+
+
+def test_an_endpoint_that_is_no_text_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="endpoint_url"):
+        Endpoint(8000)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="region_name"):
+        region(1, {})  # type: ignore[arg-type]

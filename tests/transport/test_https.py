@@ -1,0 +1,519 @@
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lambda_lock.errors import LockConfigurationError
+from lambda_lock.transport import (
+    ConditionFailed,
+    Credentials,
+    HttpsTransport,
+    Reply,
+    ServiceError,
+    TransactionCanceled,
+    TransportError,
+)
+from lambda_lock.transport.http1 import IDLE, MAX_BODY, MAX_HEAD, Pool
+
+from .conftest import DATE, EPOCH, Stub, answer, cut, drip, error, say, silence
+
+ITEM = {"key": {"S": "a"}}
+
+
+def get(transport: HttpsTransport, timeout: float = 20.0) -> Reply:
+    return transport.send("GetItem", {"TableName": "locks", "Key": ITEM}, timeout=timeout)
+
+
+def fails(transport: HttpsTransport, *, ambiguous: bool, timeout: float = 20.0) -> TransportError:
+    with pytest.raises(TransportError) as caught:
+        get(transport, timeout)
+    assert caught.value.ambiguous is ambiguous
+    return caught.value
+
+
+# What is sent
+
+
+def test_a_request_is_a_signed_post_with_its_json(stub: Stub, https: HttpsTransport) -> None:
+    get(https)
+    head = stub.requests[0].partition(b"\r\n\r\n")[0].decode().split("\r\n")
+    fields = dict(line.split(": ", 1) for line in head[1:])
+    assert head[0] == "POST / HTTP/1.1"
+    assert fields["Host"] == f"127.0.0.1:{stub.port}"
+    assert fields["X-Amz-Target"] == "DynamoDB_20120810.GetItem"
+    assert fields["User-Agent"].startswith("lambda-lock/")
+    assert "/eu-west-1/dynamodb/aws4_request" in fields["Authorization"]
+    assert stub.bodies() == [{"TableName": "locks", "Key": ITEM}]
+
+
+def test_the_signature_has_the_time_that_the_caller_gives(stub: Stub) -> None:
+    times = iter([EPOCH, EPOCH + 3600])
+    transport = HttpsTransport("eu-west-1", stub.url, Credentials("a", "b"), lambda: next(times))
+    get(transport)
+    get(transport)
+    transport.close()
+    assert [b"X-Amz-Date: 20261121T044913Z" in stub.requests[0], b"20261121T054913Z" in stub.requests[1]] == [
+        True,
+        True,
+    ]
+
+
+def test_a_transport_opens_nothing_before_the_first_send(stub: Stub, https: HttpsTransport) -> None:
+    assert https.name == "https"
+    assert https.reason
+    assert stub.connections == 0
+
+
+@pytest.mark.parametrize(("region", "endpoint"), [("", "http://h"), ("eu west", "http://h"), ("eu-west-1", "h")])
+def test_a_transport_is_not_made_with_a_bad_region_or_endpoint(region: str, endpoint: str) -> None:
+    with pytest.raises(LockConfigurationError):
+        HttpsTransport(region, endpoint, Credentials("a", "b"))
+
+
+def test_a_transport_is_not_made_for_an_endpoint_with_a_path() -> None:
+    with pytest.raises(LockConfigurationError, match="boto3"):
+        HttpsTransport("eu-west-1", "https://host/dynamodb", Credentials("a", "b"))
+
+
+# What an answer means
+
+
+@pytest.mark.parametrize(
+    ("operation", "body", "item"),
+    [
+        ("GetItem", {"Item": ITEM}, ITEM),
+        ("GetItem", {}, None),
+        ("PutItem", {}, None),
+        ("UpdateItem", {"Attributes": ITEM}, ITEM),
+        ("DeleteItem", {"Attributes": ITEM}, ITEM),
+        ("TransactWriteItems", {}, {}),
+        ("Query", {"Items": [ITEM], "Count": 1}, {"Items": [ITEM], "Count": 1}),
+        ("DescribeTable", {"Table": {"TableName": "locks"}}, {"Table": {"TableName": "locks"}}),
+    ],
+)
+def test_a_reply_has_the_item_or_the_whole_answer_and_the_date(
+    stub: Stub, https: HttpsTransport, operation: str, body: dict[str, Any], item: Any
+) -> None:
+    stub.script = [say(answer(body))]
+    reply = https.send(operation, {}, timeout=20)
+    assert (reply.item, reply.date) == (item, EPOCH)
+
+
+def test_a_reply_without_date_has_none(stub: Stub, https: HttpsTransport) -> None:
+    stub.script = [say(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), say(answer(headers={"Date": "yesterday"}))]
+    assert get(https).date is None
+    assert get(https).date is None
+
+
+@pytest.mark.parametrize("item", [ITEM, None])
+def test_a_failed_condition_shows_what_stood_there(stub: Stub, https: HttpsTransport, item: Any) -> None:
+    fields = {"Item": item} if item else {}
+    stub.script = [say(error("ConditionalCheckFailedException", "The conditional request failed", **fields))]
+    with pytest.raises(ConditionFailed) as caught:
+        get(https)
+    assert (caught.value.item, caught.value.date) == (item, EPOCH)
+
+
+def test_a_cancelled_transaction_gives_the_codes_and_items_in_order(stub: Stub, https: HttpsTransport) -> None:
+    reasons = [{"Code": "None"}, {"Code": "ConditionalCheckFailed", "Message": "m", "Item": ITEM}, {}]
+    stub.script = [say(error("TransactionCanceledException", CancellationReasons=reasons))]
+    with pytest.raises(TransactionCanceled) as caught:
+        https.send("TransactWriteItems", {}, timeout=20)
+    assert caught.value.reasons == ["None", "ConditionalCheckFailed", "None"]
+    assert caught.value.items == [None, ITEM, None]
+    assert caught.value.date == EPOCH
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "retryable"),
+    [
+        ("ThrottlingException", "", True),
+        ("ProvisionedThroughputExceededException", "", True),
+        ("RequestLimitExceeded", "", True),
+        ("TransactionConflictException", "", True),
+        ("TransactionInProgressException", "", True),
+        ("LimitExceededException", "", True),
+        ("RequestTimeTooSkewed", "", True),
+        ("InvalidSignatureException", "Signature expired: 20261121T044913Z is now earlier than 20261121T045000Z", True),
+        ("InvalidSignatureException", "Signature not yet current: 20261121T044913Z is still later than", True),
+        ("InvalidSignatureException", "The request signature we calculated does not match", False),
+        ("ValidationException", "", False),
+        ("AccessDeniedException", "User: x is not authorized", False),
+        ("ResourceNotFoundException", "", False),
+        ("ExpiredTokenException", "", False),
+    ],
+)
+def test_a_refusal_says_whether_to_send_again(
+    stub: Stub, https: HttpsTransport, code: str, message: str, retryable: bool
+) -> None:
+    stub.script = [say(error(code, message))]
+    with pytest.raises(ServiceError) as caught:
+        get(https)
+    refused = caught.value
+    assert (refused.code, refused.message, refused.retryable, refused.date) == (code, message, retryable, EPOCH)
+
+
+def test_a_message_may_be_spelled_with_a_capital(stub: Stub, https: HttpsTransport) -> None:
+    stub.script = [say(answer({"__type": "ns#ValidationException", "Message": "why"}, 400))]
+    with pytest.raises(ServiceError, match="why"):
+        get(https)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        error("InternalServerError", status=500),
+        error("ServiceUnavailable", status=503),
+        error("ThrottlingException", status=500),
+        answer(b"<html>bad gateway</html>", 502),
+        answer(b"<html>who are you</html>", 403),
+        answer({"message": "no type"}, 400),
+        answer(b"", 301),
+        answer(b"<html>welcome</html>"),
+        answer(b"[1]"),
+        answer(b""),
+        answer({"Item": ITEM}, headers={"x-amz-crc32": "1"}),
+        answer({"Item": ITEM}, headers={"x-amz-crc32": "one"}),
+    ],
+)
+def test_an_answer_that_is_not_dynamodbs_word_is_ambiguous(stub: Stub, https: HttpsTransport, data: bytes) -> None:
+    stub.script = [say(data)]
+    fails(https, ambiguous=True)
+    assert len(stub.requests) == 1  # sending again is the core's decision
+
+
+# HTTP
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nDate: " + DATE.encode() + b"\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        CHUNKED + b"2\r\n{}\r\n0\r\n\r\n",
+        CHUNKED + b'5;a="b"\r\n{"a":\r\n00003\r\n 1}\r\n0\r\nTrailer: x\r\n\r\n',
+        b"HTTP/1.1 200\r\nDATE:" + DATE.encode() + b"\t\r\ncontent-length:2\r\n\r\n{}",
+        answer({"Item": ITEM}),
+    ],
+)
+def test_an_answer_may_come_in_any_pieces(stub: Stub, https: HttpsTransport, data: bytes) -> None:
+    def in_single_bytes(_: Stub, connection: socket.socket) -> bool:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for at in range(len(data)):
+            connection.sendall(data[at : at + 1])
+        return True
+
+    stub.script = [in_single_bytes, say(data)]
+    assert get(https).date == EPOCH
+    assert get(https).date == EPOCH
+    assert stub.connections == 1
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(st.sampled_from([CHUNKED + b"2\r\n{}\r\n0\r\n\r\n", answer({"Item": ITEM})]), st.data())
+def test_every_answer_that_is_cut_short_is_ambiguous(
+    stub: Stub, https: HttpsTransport, whole: bytes, data: st.DataObject
+) -> None:
+    part = whole[: data.draw(st.integers(min_value=0, max_value=len(whole) - 1))]
+    stub.script = [say(part, close=True)]
+    fails(https, ambiguous=True)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@given(st.binary(max_size=200) | st.binary(max_size=100).map(lambda junk: b"HTTP/1.1 200 OK\r\n" + junk + b"\r\n\r\n"))
+def test_garbage_is_ambiguous(stub: Stub, https: HttpsTransport, junk: bytes) -> None:
+    stub.script = [say(junk, close=True)]
+    fails(https, ambiguous=True)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HTTP/2 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\nContent-Length: 2\n\n{}\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nA: b\r\n folded\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (MAX_BODY + 1),
+        b"HTTP/1.1 200 OK\r\nA: " + b"b" * (MAX_HEAD + 1) + b"\r\nContent-Length: 2\r\n\r\n{}",
+        CHUNKED + b"2\r\n{}x\r\n0\r\n\r\n",
+        CHUNKED + b"-2\r\n{}\r\n0\r\n\r\n",
+        CHUNKED + b"%x\r\n" % (MAX_BODY + 1),
+        CHUNKED + b"2\r\n{}\r\n0\r\nnot a trailer\r\n\r\n",
+        CHUNKED + b"2\r\n{}\r\n0\r\n" + b"A: b\r\n" * MAX_HEAD + b"\r\n",
+    ],
+)
+def test_an_answer_outside_the_grammar_is_ambiguous_and_ends_the_connection(
+    stub: Stub, https: HttpsTransport, data: bytes
+) -> None:
+    stub.script = [say(data)]
+    fails(https, ambiguous=True)
+    get(https)
+    assert stub.connections == 2
+
+
+@pytest.mark.parametrize("cause", [cut, say(b"", close=True), say(b"HTTP/1.1 200 OK\r\nContent-Le", close=True)])
+def test_a_cut_connection_is_ambiguous_and_has_its_cause(stub: Stub, https: HttpsTransport, cause: Any) -> None:
+    stub.script = [cause]
+    caught = fails(https, ambiguous=True)
+    assert isinstance(caught.__cause__, OSError)
+    assert "may have been carried out" in str(caught)
+
+
+@pytest.mark.parametrize("slow", [silence, drip])
+def test_an_answer_that_does_not_come_in_time_is_ambiguous(stub: Stub, https: HttpsTransport, slow: Any) -> None:
+    stub.script = [slow]
+    caught = fails(https, ambiguous=True, timeout=0.2)
+    assert isinstance(caught.__cause__, TimeoutError)
+    assert "timed out" in str(caught)
+
+
+def test_a_connection_with_an_answer_outstanding_is_never_used_again(stub: Stub, https: HttpsTransport) -> None:
+    stub.script = [silence]
+    fails(https, ambiguous=True, timeout=0.2)
+    assert stub.hung_up.wait(10)
+    get(https)
+    assert stub.connections == 2
+
+
+def test_an_interrupt_while_waiting_closes_the_connection(stub: Stub) -> None:
+    script = """
+import signal, sys, time
+from lambda_lock.transport import Credentials, HttpsTransport
+signal.signal(signal.SIGINT, signal.default_int_handler)
+transport = HttpsTransport("eu-west-1", sys.argv[1], Credentials("a", "b"))
+try:
+    transport.send("GetItem", {}, timeout=60)
+except KeyboardInterrupt:
+    transport.send("GetItem", {}, timeout=60)
+"""
+    arrived = threading.Event()
+
+    def announce_and_hang(stub: Stub, connection: socket.socket) -> bool:
+        arrived.set()
+        return silence(stub, connection)
+
+    stub.script = [announce_and_hang]
+    with subprocess.Popen([sys.executable, "-c", script, stub.url]) as process:
+        assert arrived.wait(20)
+        process.send_signal(2)
+        assert stub.hung_up.wait(20)
+        assert process.wait(20) == 0
+    assert stub.connections == 2
+
+
+def test_an_answer_on_an_open_connection_is_awaited_for_a_second_only(stub: Stub, https: HttpsTransport) -> None:
+    stub.script = [say(answer()), silence]
+    get(https)
+    fails(https, ambiguous=True, timeout=3600)  # would hang here otherwise
+
+
+def test_no_time_left_means_that_nothing_was_sent(stub: Stub, https: HttpsTransport) -> None:
+    fails(https, ambiguous=False, timeout=0)
+    assert stub.requests == []
+
+
+def test_a_refused_connection_is_not_ambiguous() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    transport = HttpsTransport("eu-west-1", f"http://127.0.0.1:{port}", Credentials("a", "b"))
+    caught = fails(transport, ambiguous=False)
+    assert isinstance(caught.__cause__, ConnectionRefusedError)
+
+
+def test_a_name_that_does_not_exist_is_not_ambiguous() -> None:
+    transport = HttpsTransport("eu-west-1", "http://no-such-host.invalid", Credentials("a", "b"))
+    caught = fails(transport, ambiguous=False)
+    assert isinstance(caught.__cause__, OSError)
+
+
+def test_a_host_may_be_a_name_with_several_addresses(stub: Stub) -> None:
+    transport = HttpsTransport("eu-west-1", f"http://localhost:{stub.port}", Credentials("a", "b"))
+    get(transport)  # the stub listens on IPv4 only; localhost may be ::1 as well
+    transport.close()
+    assert len(stub.requests) == 1
+
+
+def test_a_body_of_many_packets_goes_through(stub: Stub, https: HttpsTransport) -> None:
+    big = {"key": {"S": "x" * 3_000_000}}
+    stub.script = [say(answer({"Item": big}))]
+    assert https.send("GetItem", {"Key": big}, timeout=60).item == big
+    assert stub.bodies() == [{"Key": big}]
+
+
+# Keep-alive
+
+
+def test_requests_go_over_one_connection(stub: Stub, https: HttpsTransport) -> None:
+    stub.script = [say(answer()), say(error("ValidationException")), say(error("InternalServerError", status=500))]
+    get(https)
+    with pytest.raises(ServiceError):
+        get(https)
+    fails(https, ambiguous=True)  # a whole answer all the same
+    get(https)
+    assert stub.connections == 1
+
+
+@pytest.mark.parametrize("headers", [{"Connection": "close"}, {"Connection": "Keep-Alive, CLOSE"}])
+def test_connection_close_is_honoured(stub: Stub, https: HttpsTransport, headers: dict[str, str]) -> None:
+    stub.script = [say(answer(headers=headers))]
+    get(https)
+    get(https)
+    assert stub.connections == 2
+
+
+def test_an_answer_of_http_1_0_ends_its_connection(stub: Stub, https: HttpsTransport) -> None:
+    stub.script = [say(b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}")]
+    get(https)
+    get(https)
+    assert stub.connections == 2
+
+
+def test_bytes_behind_an_answer_end_the_connection(stub: Stub, https: HttpsTransport) -> None:
+    stub.script = [say(answer() + answer({"Item": ITEM}))]
+    assert get(https).item is None
+    assert get(https).item is None
+    assert stub.connections == 2
+
+
+def test_a_connection_cut_while_idle_is_replaced_without_an_error(stub: Stub, https: HttpsTransport) -> None:
+    stub.script = [say(answer(), close=True)]
+    get(https)
+    assert stub.closed.acquire(timeout=20)
+    get(https)
+    assert (stub.connections, len(stub.requests)) == (2, 2)
+
+
+@pytest.mark.parametrize("clock", [0, 1, 2])
+def test_a_connection_that_is_old_by_any_clock_is_replaced(stub: Stub, https: HttpsTransport, clock: int) -> None:
+    readings = [100.0, 200.0, 300.0]
+    https._pool = Pool(https.endpoint, pytest.fail, lambda: tuple(readings))
+    get(https)
+    readings[clock] += IDLE - 1
+    get(https)
+    assert stub.connections == 1
+    readings[clock] += IDLE + 1
+    readings[clock - 1] -= 3600  # a clock that was stepped back does not hide it
+    get(https)
+    assert stub.connections == 2
+
+
+def test_threads_use_a_connection_each_and_leave_them_for_later(stub: Stub, https: HttpsTransport) -> None:
+    together = threading.Barrier(8)
+
+    def meet(_: Stub, connection: socket.socket) -> bool:
+        together.wait(20)
+        connection.sendall(answer())
+        return True
+
+    stub.script = [meet] * 8
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda _: get(https), range(8)))
+        assert stub.connections == 8
+        list(threads.map(lambda _: get(https), range(100)))
+    assert stub.connections == 8
+
+
+def test_no_more_connections_than_the_bound_are_kept(
+    stub: Stub, https: HttpsTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lambda_lock.transport.http1.MAX_IDLE", 1)
+    in_use = [https._pool._connect(time.monotonic() + 20) for _ in range(3)]
+    for connection in in_use:
+        connection.exchange(b"POST / HTTP/1.1\r\n\r\n", time.monotonic() + 20)
+    for connection in in_use:
+        https._pool._keep(connection)
+    assert stub.closed.acquire(timeout=20)
+    assert stub.closed.acquire(timeout=20)
+    get(https)
+    assert stub.connections == 3
+
+
+def test_close_closes_idle_connections_and_a_later_send_keeps_none(stub: Stub, https: HttpsTransport) -> None:
+    get(https)
+    https.close()
+    assert stub.closed.acquire(timeout=20)
+    get(https)
+    assert stub.closed.acquire(timeout=20)
+    assert stub.connections == 2
+
+
+def test_a_forked_child_does_not_use_its_parents_connection(stub: Stub) -> None:
+    script = """
+import os, sys
+from lambda_lock.transport import Credentials, HttpsTransport
+transport = HttpsTransport("eu-west-1", sys.argv[1], Credentials("a", "b"))
+ask = lambda who: transport.send("GetItem", {"TableName": who}, timeout=60)
+ask("parent")
+child = os.fork()
+if not child:
+    ask("child")
+    ask("child")
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+ask("parent")
+"""
+    subprocess.run([sys.executable, "-c", script, stub.url], check=True, timeout=60)
+    assert [body["TableName"] for body in stub.bodies()] == ["parent", "child", "child", "parent"]
+    assert stub.carriers == [1, 2, 2, 1]
+
+
+# Cold start
+
+DEAR = "typing dataclasses inspect asyncio uuid random email http.client urllib datetime calendar boto3 botocore"
+
+
+def test_a_first_request_with_environment_credentials_imports_nothing_dear(
+    stub: Stub, bare_environment: pytest.MonkeyPatch
+) -> None:
+    script = f"""
+import time
+import sys
+from lambda_lock.transport import choose
+transport = choose(now=time.time)
+assert transport.name == "https", transport.reason
+transport.send("GetItem", {{}}, timeout=60)
+loaded = set("{DEAR} ssl encodings.idna".split()) & set(sys.modules)
+assert not loaded, loaded
+"""
+    environ = {
+        "AWS_ENDPOINT_URL": stub.url,
+        "AWS_REGION": "eu-west-1",
+        "AWS_ACCESS_KEY_ID": "a",
+        "AWS_SECRET_ACCESS_KEY": "b",
+        "PYTHONPATH": ":".join(path for path in sys.path if path),
+    }
+    # -S: no site-packages, where .pth files may import anything
+    subprocess.run([sys.executable, "-S", "-c", script], check=True, timeout=60, env=environ)
+    assert len(stub.requests) == 1
+
+
+def test_the_seam_has_its_names_and_no_others() -> None:
+    import lambda_lock.transport as seam
+
+    for name in seam.__all__:
+        assert getattr(seam, name).__name__ == name
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = seam.nothing
+
+
+def test_now_defaults_to_the_wall_clock(stub: Stub) -> None:
+    transport = HttpsTransport("eu-west-1", stub.url, Credentials("a", "b"))
+    before = time.gmtime()
+    get(transport)
+    transport.close()
+    assert time.strftime("X-Amz-Date: %Y%m%d", before).encode() in stub.requests[0]

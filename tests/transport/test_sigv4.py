@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import time
+
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials as BotoCredentials
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lambda_lock.transport.credentials import Credentials
+from lambda_lock.transport.endpoint import Endpoint
+from lambda_lock.transport.sigv4 import authorization
+
+VISIBLE = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=60)
+HOSTS = st.sampled_from(
+    ["dynamodb.eu-west-1.amazonaws.com", "localhost", "127.0.0.1", "[::1]", "a_b.example", "MiXed.Org"]
+)
+PORTS = st.sampled_from(["", ":80", ":443", ":8000", ":65535"])
+HEADER_VALUES = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=60)
+
+
+def botocore_headers(
+    url: str, headers: dict[str, str], body: bytes, keys: Credentials, region: str, now: int
+) -> dict[str, str]:
+    """What botocore adds to the same request, signed at a given time."""
+    auth = SigV4Auth(BotoCredentials(keys.access_key, keys.secret_key, keys.token), "dynamodb", region)
+    request = AWSRequest(
+        "POST", url, headers={name: value for name, value in headers.items() if name != "Host"}, data=body
+    )
+    request.context["timestamp"] = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+    auth._modify_request_before_signing(request)
+    text = auth.string_to_sign(request, auth.canonical_request(request))
+    auth._inject_signature_to_request(request, auth.signature(text, request))
+    return dict(request.headers.items())
+
+
+@given(
+    scheme=st.sampled_from(["http", "https"]),
+    host=HOSTS,
+    port=PORTS,
+    slash=st.sampled_from(["", "/"]),
+    body=st.binary(max_size=400),
+    target=VISIBLE,
+    value=HEADER_VALUES,
+    keys=st.builds(Credentials, VISIBLE, VISIBLE, st.none() | VISIBLE),
+    region=st.from_regex(r"[a-z]{2}-[a-z]{1,9}-[1-9]", fullmatch=True),
+    now=st.integers(min_value=0, max_value=253402300799),
+)
+def test_a_request_is_signed_as_botocore_signs_it(
+    scheme: str,
+    host: str,
+    port: str,
+    slash: str,
+    body: bytes,
+    target: str,
+    value: str,
+    keys: Credentials,
+    region: str,
+    now: int,
+) -> None:
+    url = f"{scheme}://{host}{port}{slash}"
+    headers = {"Host": Endpoint(url).authority, "Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": target}
+    headers["X-Anything"] = value
+    expected = botocore_headers(url, headers, body, keys, region, now)
+    signed = authorization(headers, body, credentials=keys, region=region, now=now)
+    assert signed["Authorization"] == expected["Authorization"]
+    assert signed["X-Amz-Date"] == expected["X-Amz-Date"]
+    assert signed.get("X-Amz-Security-Token") == expected.get("X-Amz-Security-Token")
+
+
+def test_the_signing_key_follows_secret_region_and_day() -> None:
+    url = "https://dynamodb.eu-west-1.amazonaws.com"
+    headers = {"Host": Endpoint(url).authority}
+    for secret, region, now in [
+        ("a", "eu-west-1", 0),
+        ("b", "eu-west-1", 0),
+        ("b", "us-east-1", 0),
+        ("b", "us-east-1", 86400),
+    ] * 2:
+        keys = Credentials("id", secret)
+        expected = botocore_headers(url, headers, b"{}", keys, region, now)
+        assert (
+            authorization(headers, b"{}", credentials=keys, region=region, now=now)["Authorization"]
+            == expected["Authorization"]
+        )

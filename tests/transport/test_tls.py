@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from lambda_lock.errors import LockConfigurationError
+from lambda_lock.transport import HttpsTransport, TransportError
+from lambda_lock.transport.credentials import Credentials
+
+from .conftest import EPOCH, Stub, answer, say, silence
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for 127.0.0.1 that is its own authority, and its key, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "lambda_lock test")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path_factory.mktemp("tls") / "authority.pem"
+    unprotected = serialization.NoEncryption()
+    path.write_bytes(
+        certificate.public_bytes(serialization.Encoding.PEM)
+        + key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, unprotected)
+    )
+    return path
+
+
+@pytest.fixture
+def secure(authority: Path) -> Iterator[Stub]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority)
+    server = Stub(context)
+    yield server
+    server.close()
+
+
+def send(url: str, *, times: int = 1) -> Any:
+    transport = HttpsTransport("eu-west-1", url, Credentials("a", "b"))
+    try:
+        return [transport.send("GetItem", {}, timeout=20) for _ in range(times)][-1]
+    finally:
+        transport.close()
+
+
+@pytest.mark.parametrize("variable", ["AWS_CA_BUNDLE", "SSL_CERT_FILE"])
+def test_a_server_is_believed_whose_authority_is_configured(
+    secure: Stub, authority: Path, bare_environment: pytest.MonkeyPatch, variable: str
+) -> None:
+    bare_environment.setenv(variable, str(authority))
+    assert send(secure.url, times=3).date == EPOCH
+    assert secure.connections == 1
+
+
+def test_a_server_is_refused_whose_authority_is_unknown(secure: Stub, bare_environment: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TransportError, match="CERTIFICATE_VERIFY_FAILED") as caught:
+        send(secure.url)
+    assert caught.value.ambiguous is False
+    assert secure.requests == []
+
+
+def test_a_server_is_refused_that_has_another_name(
+    secure: Stub, authority: Path, bare_environment: pytest.MonkeyPatch
+) -> None:
+    bare_environment.setenv("AWS_CA_BUNDLE", str(authority))
+    with pytest.raises(TransportError, match="not valid for 'localhost'") as caught:
+        send(secure.url.replace("127.0.0.1", "localhost"))
+    assert caught.value.ambiguous is False
+    assert secure.requests == []
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_bundle_that_cannot_be_read_is_named(
+    secure: Stub, tmp_path: Path, bare_environment: pytest.MonkeyPatch, content: str | None
+) -> None:
+    bundle = tmp_path / "bundle.pem"
+    if content:
+        bundle.write_text(content)
+    bare_environment.setenv("AWS_CA_BUNDLE", str(bundle))
+    with pytest.raises(LockConfigurationError, match=r"AWS_CA_BUNDLE.*bundle\.pem"):
+        send(secure.url)
+
+
+def test_a_server_that_does_not_speak_tls_got_no_request(stub: Stub, bare_environment: pytest.MonkeyPatch) -> None:
+    stub.script = [say(b"what?\r\n")]
+    with pytest.raises(TransportError) as caught:
+        HttpsTransport("eu-west-1", stub.url.replace("http:", "https:"), Credentials("a", "b")).send(
+            "GetItem", {}, timeout=1
+        )
+    assert caught.value.ambiguous is False
+
+
+def test_a_connection_over_tls_that_was_cut_while_idle_is_replaced_without_an_error(
+    secure: Stub, authority: Path, bare_environment: pytest.MonkeyPatch
+) -> None:
+    bare_environment.setenv("AWS_CA_BUNDLE", str(authority))
+    secure.script = [say(answer(), close=True)]
+    transport = HttpsTransport("eu-west-1", secure.url, Credentials("a", "b"))
+    transport.send("GetItem", {}, timeout=20)
+    assert secure.closed.acquire(timeout=20)
+    transport.send("GetItem", {}, timeout=20)
+    transport.close()
+    assert (secure.connections, len(secure.requests)) == (2, 2)
+
+
+def test_an_answer_over_tls_that_does_not_come_in_time_is_ambiguous(
+    secure: Stub, authority: Path, bare_environment: pytest.MonkeyPatch
+) -> None:
+    bare_environment.setenv("AWS_CA_BUNDLE", str(authority))
+    secure.script = [say(answer()), silence]
+    transport = HttpsTransport("eu-west-1", secure.url, Credentials("a", "b"))
+    transport.send("GetItem", {}, timeout=20)
+    with pytest.raises(TransportError, match="timed out") as caught:
+        transport.send("GetItem", {}, timeout=0.2)
+    assert caught.value.ambiguous is True
+    transport.close()
