@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # loaded by every Python
+
 from .attributes import ITEM_LIMIT, item_size, to_dynamodb
 from .core.lease import MIN_LEASE
+from .core.row import Schema
 from .errors import LockArgumentError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
     from .core.outcome import Item
-    from .core.row import Schema
+    from .transport import Transport
 
 MAX_LEASE = 365 * 86_400.0  # seconds: a bound that keeps expiries at 13 digits; nobody waits longer for a dead holder
 PARTITION_KEY_LIMIT = 2048  # bytes, "Quotas in Amazon DynamoDB"
@@ -127,14 +129,36 @@ def data(value: object) -> bytes | None:
 
 def attributes(values: Mapping[str, Any] | None, schema: Schema, key_names: tuple[str, ...]) -> Item:
     """The application's attributes as DynamoDB's JSON; the names that belong to the lock are refused."""
-    if not values:
+    if values is None:
         return {}
+    if not isinstance(values, Mapping):
+        raise TypeError(f"attributes must be a dict of names and values, not {values!r} ({type(values).__name__})")
     reserved = {*schema.attribute_names(), *key_names}
     for name in values:
         attribute_name("the name of an attribute", name)
         if name in reserved:
             raise LockArgumentError(f"attributes: {name!r} belongs to the lock itself. Choose another name for it")
     return {name: to_dynamodb(value, name) for name, value in values.items()}
+
+
+def callback(name: str, value: object) -> None:
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} must be a function that takes the Lock, not {value!r} ({type(value).__name__})")
+
+
+def schema(value: object) -> Schema:
+    if not isinstance(value, Schema):
+        raise TypeError(f"schema must be JAVA, GO or PYTHON of lambda_lock, not {value!r} ({type(value).__name__})")
+    return value
+
+
+def transport(value: Transport) -> Transport:
+    if not callable(getattr(value, "send", None)):
+        raise TypeError(
+            f"transport must have send(operation, request, *, timeout), which {type(value).__name__} has not; "
+            "a boto3 client goes into boto3_client="
+        )
+    return value
 
 
 def size(item: Item, key: str) -> None:

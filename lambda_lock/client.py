@@ -14,6 +14,7 @@ from .core.requests import Content, Place, encode_data
 from .core.row import JAVA
 from .errors import (
     ClientClosedError,
+    LockAlreadyReleasedError,
     LockArgumentError,
     LockConfigurationError,
     LockError,
@@ -103,12 +104,12 @@ class LockClient:
         self._ttl = None if ttl is None else checks.whole("ttl", ttl, least=0)
         self._partition_key_name = checks.key_name("partition_key_name", partition_key_name)
         self._sort_key_name = checks.key_name("sort_key_name", sort_key_name)
-        self._schema = schema
+        self._schema = checks.schema(schema)
         self._region_name = region_name
         self._endpoint_url = endpoint_url
         self._boto3_client = boto3_client
         self._boto3_session = boto3_session
-        self._given_transport = transport
+        self._given_transport = None if transport is None else checks.transport(transport)
         self._timeline = SYSTEM if clock is None else Timeline(clock)
         self._log = logger
         self._memory = protocol.Memory(checks.whole("observation_cache_size", observation_cache_size, least=1))
@@ -162,6 +163,8 @@ class LockClient:
         content = self._content(place, data, replace_data, attributes)
         checks.optional_seconds("wait", wait, endless=True)
         checks.optional_seconds("reserve", reserve)
+        checks.callback("on_danger", on_danger)
+        checks.callback("on_lost", on_lost)
         self._check_open()
         line = _line_of_execution()
         if reentrant and (held := self._held_by(place, line)) is not None:
@@ -235,7 +238,10 @@ class LockClient:
                 lock._abandon()
                 continue
             lock._entered = 1
-            lock.release(best_effort=True)
+            try:
+                lock.release(best_effort=True)
+            except LockAlreadyReleasedError:
+                continue  # by its holder, a moment ago
         with self._choosing:
             if self._chosen is not None:
                 self._chosen.close()
@@ -283,6 +289,7 @@ class LockClient:
             )
             lock = Lock(self, hold, **handle)
             self._locks[lock.owner] = lock
+            self._check_open()  # either close() finds the lock among those held, or we find the client closed
         except LockNotGrantedError as error:
             self._log.info("%s", error, extra={"lock_event": "not_granted", "lock_key": wish.place.key})
             raise
@@ -376,7 +383,7 @@ class LockClient:
         return None
 
     def _give_back(self, hold: protocol.Hold) -> None:
-        """Interrupted between the grant and the return: nobody will ever release this lock."""
+        """Interrupted, or closed, between the grant and the return: nobody will ever release this lock."""
         try:
             self._run(lambda look: protocol.release(hold, self._memory, self._chance, look), hold.place)
         except LockError as error:
@@ -412,13 +419,13 @@ def _check_may_run(place: Place, found: Invocation | None, left: float | None) -
         raise protocol.too_late(place.key, int(left * 1000))
 
 
-def _line_of_execution() -> tuple[int, object]:
+def _line_of_execution() -> tuple[object, object]:
     """This thread, and this task where asyncio runs one: what a re-entrant lock may be entered by again."""
     asyncio = sys.modules.get("asyncio")
     task = None
     if asyncio is not None and asyncio._get_running_loop() is not None:
         task = asyncio.current_task()
-    return threading.get_ident(), task
+    return threading.current_thread(), task  # not its number, which is given out again once a thread has ended
 
 
 def _nonce() -> str:

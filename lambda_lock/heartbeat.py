@@ -98,6 +98,7 @@ class Heartbeat:
                 lock = reference()
                 if lock is not None and self._live.get(id(lock)) == number:
                     return lock, number
+                del lock  # a stale entry: the wait for the next one must not keep its lock alive
 
 
 HEARTBEAT = Heartbeat()

@@ -11,6 +11,7 @@ from .core.outcome import ServiceError
 from .core.requests import encode_data
 from .errors import (
     LockAlreadyReleasedError,
+    LockArgumentError,
     LockError,
     LockLostError,
     OwnerMismatchError,
@@ -179,8 +180,11 @@ class Lock:
         """
         encoded = self._checked_data(data)
         if data is not None and delete_data:
-            raise ValueError("heartbeat takes data= or delete_data=True, not both")
-        lease_ms = None if lease_duration is None else int(checks.lease_duration(lease_duration) * 1000)
+            raise LockArgumentError("heartbeat takes data= or delete_data=True, not both", key=self.key)
+        lease_ms = None
+        if lease_duration is not None:
+            lease_ms = int(checks.lease_duration(lease_duration) * 1000)
+            checks.heartbeat_period(self._period, lease_duration)
         self._check_process()
         if self._hold.ended:
             raise LockAlreadyReleasedError(f"lock {self.key!r} was released: it cannot be renewed", key=self.key)
@@ -320,8 +324,12 @@ class Lock:
         """When to renew: as planned from validity, or by the period that the user set; never past the deadline."""
         hold = self._hold
         if self._period is not None:
-            planned = self._elapsed() + self._period if self._period else float("inf")
-            return planned if planned < (hold.lease_end or float("inf")) else None
+            if not self._period:
+                return None
+            # Where a slow clock cut validity short, the period would come too late: then as planned from validity.
+            by_period = self._elapsed() + self._period
+            planned = by_period if by_period < hold.valid_until else planned
+            return planned if hold.lease_end is None or planned < hold.lease_end else None
         return planned if lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms) else None
 
     def _seconds_to_next_tick(self) -> float | None:
