@@ -193,7 +193,7 @@ def _authorization(environ: Mapping[str, str]) -> str | None:
 
 
 def _ask(endpoint: Endpoint, token: str | None, environ: Mapping[str, str], deadline: float) -> Answer:
-    from .http1 import Connection, tls_context
+    from .http1 import Connection
 
     lines = [
         f"GET {endpoint.path} HTTP/1.1",
@@ -203,7 +203,12 @@ def _ask(endpoint: Endpoint, token: str | None, environ: Mapping[str, str], dead
     ]
     if token:
         lines.append(f"Authorization: {token}")
-    connection = Connection(endpoint, tls_context(environ) if endpoint.tls else None, deadline)
+    context = None
+    if endpoint.tls:
+        from .trust import Trust
+
+        context = Trust(environ, whole=True).context
+    connection = Connection(endpoint, context, deadline)
     try:
         return connection.exchange("\r\n".join((*lines, "", "")).encode("ascii"), deadline)
     finally:

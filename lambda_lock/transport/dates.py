@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import re  # the Lambda runtime has it loaded
 
+_WEEKDAYS = ("Mon,", "Tue,", "Wed,", "Thu,", "Fri,", "Sat,", "Sun,")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
-# RFC 9110, IMF-fixdate: the only form a server may send ("Sat, 21 Nov 2026 04:49:13 GMT"). The patterns are compiled,
-# and kept by re, at their first use: not every process needs both.
-_HTTP = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (\d\d) ([A-Z][a-z][a-z]) (\d{4}) (\d\d):(\d\d):(\d\d) GMT"
 # RFC 3339, as credential endpoints write it ("2026-11-21T04:49:13Z", "2026-11-21T04:49:13.250+00:00").
 _ISO = r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[Zz]|([+-])(\d\d):?(\d\d))"
 
 
 def http_date(text: str | None) -> int | None:
-    """The epoch seconds of a Date header. None where there is none, or none that can be read."""
-    match = re.fullmatch(_HTTP, text or "", re.ASCII)
-    if not match or match[2] not in _MONTHS:
+    """The epoch seconds of a Date header. None where there is none, or none that can be read.
+
+    Read: RFC 9110's IMF-fixdate, the only form a server may send ("Sat, 21 Nov 2026 04:49:13 GMT").
+    """
+    # By its words: compiling a pattern for it would cost each cold start 0.7 ms.
+    words = (text or "").split(" ")
+    if len(words) != 6 or words[0] not in _WEEKDAYS or words[2] not in _MONTHS or words[5] != "GMT":
         return None
-    day, year, hour, minute, second = (int(match[group]) for group in (1, 3, 4, 5, 6))
-    return _epoch(year, _MONTHS.index(match[2]) + 1, day, hour, minute, second)
+    numbers = [words[1], words[3], *words[4].split(":")]
+    if [len(number) for number in numbers] != [2, 4, 2, 2, 2] or not all(map(_is_number, numbers)):
+        return None
+    day, year, hour, minute, second = map(int, numbers)
+    return _epoch(year, _MONTHS.index(words[2]) + 1, day, hour, minute, second)
 
 
 def iso_date(text: str) -> int | None:
@@ -32,6 +37,10 @@ def iso_date(text: str) -> int | None:
         return seconds
     offset = int(match[8]) * 3600 + int(match[9]) * 60
     return seconds - offset if match[7] == "+" else seconds + offset
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 def _epoch(year: int, month: int, day: int, hour: int, minute: int, second: int) -> int | None:

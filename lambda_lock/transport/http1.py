@@ -23,7 +23,7 @@ import socket  # 2.2 ms, and TLS needs it as well
 import threading  # the Lambda runtime has it loaded, through logging
 import time
 
-from ..errors import LockConfigurationError, TransportError
+from ..errors import TransportError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .endpoint import Endpoint
+    from .trust import Trust
 
 ANSWER_TIMEOUT = 1.0  # seconds an answer is awaited on a connection that is open already
 IDLE = 20.0  # seconds; front ends and NATs cut later than that
@@ -212,13 +213,13 @@ class Pool:
     def __init__(
         self,
         endpoint: Endpoint,
-        make_context: Callable[[], SSLContext],
+        make_trust: Callable[[bool], Trust],
         clocks: Callable[[], tuple[float, ...]] = clocks,
     ) -> None:
-        """``make_context`` is called at most once or twice, and for https only: at the first connection."""
+        """``make_trust(whole)`` is called for https only: at the first connection, and where that is not trusted."""
         self._endpoint = endpoint
-        self._make_context = make_context
-        self._context: SSLContext | None = None
+        self._make_trust = make_trust
+        self._trust: Trust | None = None
         self._clocks = clocks
         self._idle: list[Connection] = []
         self._pid = os.getpid()
@@ -241,9 +242,16 @@ class Pool:
         self._drop_all()
 
     def _connect(self, deadline: float) -> Connection:
-        if self._endpoint.tls and self._context is None:
-            self._context = self._make_context()
-        return Connection(self._endpoint, self._context, deadline)
+        if not self._endpoint.tls:
+            return Connection(self._endpoint, None, deadline)
+        trust = self._trust = self._trust or self._make_trust(False)
+        try:
+            return Connection(self._endpoint, trust.context, deadline)
+        except TransportError as error:
+            if not trust.may_widen(error):
+                raise
+        whole = self._trust = self._make_trust(True)
+        return Connection(self._endpoint, whole.context, deadline)
 
     def _take(self) -> Connection | None:
         if self._pid != os.getpid():
@@ -275,22 +283,6 @@ class Pool:
         idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
-
-
-def tls_context(environ: Mapping[str, str]) -> SSLContext:
-    """A verifying context, with AWS_CA_BUNDLE's certificates, or the system's (SSL_CERT_FILE, SSL_CERT_DIR).
-
-    Raises LockConfigurationError where AWS_CA_BUNDLE cannot be read.
-    """
-    # CPU, on a whole core: importing ssl 3 ms, a context with a system's bundle of 144 certificates 21 ms (boto3 pays
-    # as much), with a bundle of five 1 ms: AWS_CA_BUNDLE with Amazon's roots alone is the quickest cold start there is.
-    import ssl
-
-    bundle = environ.get("AWS_CA_BUNDLE") or None
-    try:
-        return ssl.create_default_context(cafile=bundle)
-    except OSError as error:
-        raise LockConfigurationError(f"AWS_CA_BUNDLE={bundle!r} cannot be read as PEM certificates: {error}") from error
 
 
 def _fields(lines: list[bytes]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from ..errors import LockConfigurationError
 from . import endpoint as endpoints
 from .classify import refusal, result, short
 from .dates import http_date
-from .http1 import ANSWER_TIMEOUT, Answer, Pool, tls_context
+from .http1 import ANSWER_TIMEOUT, Answer, Pool
 from .sigv4 import authorization
 
 TYPE_CHECKING = False
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .credentials import CredentialSource
+    from .trust import Trust
 
 #: What a lock waits for. Pages of a Scan, and operations on tables, may take longer than ANSWER_TIMEOUT.
 _QUICK = ("GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems")
@@ -61,7 +62,7 @@ class HttpsTransport:
             )
         self._credentials = credentials
         self._now = now
-        self._pool = Pool(self.endpoint, lambda: tls_context(os.environ))
+        self._pool = Pool(self.endpoint, _trust)
 
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
         """Send one request, once.
@@ -104,6 +105,12 @@ class HttpsTransport:
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         head = f"POST / HTTP/1.1\r\n{lines}User-Agent: lambda-lock/{__version__}\r\nContent-Length: {len(body)}\r\n\r\n"
         return head.encode("ascii") + body
+
+
+def _trust(whole: bool) -> Trust:
+    from .trust import Trust  # and ssl with it: for https only
+
+    return Trust(os.environ, whole=whole)
 
 
 def _read(operation: str, answer: Answer) -> Reply:

@@ -401,7 +401,7 @@ def test_a_connection_cut_while_idle_is_replaced_without_an_error(stub: Stub, ht
 @pytest.mark.parametrize("clock", [0, 1, 2])
 def test_a_connection_that_is_old_by_any_clock_is_replaced(stub: Stub, https: HttpsTransport, clock: int) -> None:
     readings = [100.0, 200.0, 300.0]
-    https._pool = Pool(https.endpoint, pytest.fail, lambda: tuple(readings))
+    https._pool = Pool(https.endpoint, lambda _: pytest.fail("no TLS here"), lambda: tuple(readings))
     get(https)
     readings[clock] += IDLE - 1
     get(https)

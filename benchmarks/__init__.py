@@ -1,0 +1,1 @@
+"""Measurements that the README quotes, each by the command that repeats it."""

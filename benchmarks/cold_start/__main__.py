@@ -1,0 +1,175 @@
+"""Compare cold starts: python -m benchmarks.cold_start (make bench)
+
+Every contestant runs in fresh processes of one interpreter, against one engine, in turns. CPU time is that of the whole
+process, user and system, from its start to the body of its first lock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from lambda_lock import __version__
+from rig.engine import REGION, ROOT, Ministack
+from rig.wire import Wire
+
+from .measure import ContestantFailed, Result, Sample, run_cycle, sample
+from .report import Results, as_json, table
+from .tls import TlsTerminator
+
+SCRIPTS = Path(__file__).parent / "contestants"
+PYTHON = ROOT / ".venv-bench" / "bin" / "python"
+PACKAGES = ("lambda-lock", "python-dynamodb-lock", "aws-lambda-powertools", "boto3")
+LOCKS = ("locks", "dynamodb_lock", "powertools")
+# The key attributes that each expects by default.
+TABLES = {"locks": ("key", None), "dynamodb_lock": ("lock_key", "sort_key"), "powertools": ("id", None)}
+UNCOMPILED_ROUNDS = 3  # compiling boto3 takes a second each time
+
+
+class Bench:
+    """The engine with a table for each contestant, TLS before it, and the packages once more without .pyc files."""
+
+    def __init__(self, engine: Ministack, terminator: TlsTerminator, folder: Path) -> None:
+        self._folder = folder
+        self._engine = engine
+        self._terminator = terminator
+        installed = next((ROOT / ".venv-bench" / "lib").glob("python*/site-packages"))
+        # What boto3 trusts by default, for all, and the loopback's authority.
+        self._bundle = folder / "bundle.pem"
+        self._bundle.write_bytes(
+            (installed / "botocore" / "cacert.pem").read_bytes() + terminator.authority.read_bytes()
+        )
+        self._uncompiled = folder / "packages"
+        _copy_sources(installed, self._uncompiled)
+        for name, (partition_key, sort_key) in TABLES.items():
+            engine.create_table(name, partition_key, sort_key)
+
+    def sample(self, condition: str, name: str) -> Sample:
+        root = self._uncompiled if condition == "https_uncompiled" else ROOT
+        environment = self._environment(name, self._engine.url, root)
+        if condition.startswith("https"):
+            # Where each looks by default: lambda_lock in the system's file, boto3 in its own, as long as none is named.
+            trust = "SSL_CERT_FILE" if name == "locks" else "AWS_CA_BUNDLE"
+            environment |= {"AWS_ENDPOINT_URL": self._terminator.url, trust: str(self._bundle)}
+        if root is not ROOT:
+            environment["PYTHONDONTWRITEBYTECODE"] = "1"
+        return sample(PYTHON, SCRIPTS / f"{name}.py", environment)
+
+    def requests(self, name: str) -> list[str]:
+        """The operations of one cycle: the lock taken, and given back."""
+        with Wire(self._engine.url) as wire:
+            run_cycle(PYTHON, SCRIPTS / f"{name}.py", self._environment(name, wire.url, ROOT))
+            return wire.operations
+
+    def _environment(self, name: str, url: str, root: Path) -> dict[str, str]:
+        """All that a contestant sees: nothing of this process's own, in which proxies and profiles may be set."""
+        kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
+        return kept | {
+            "HOME": str(self._folder),
+            "PYTHONPATH": str(root),
+            "AWS_ENDPOINT_URL": url,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "LAMBDA_LOCK_TABLE": name,
+            "BENCHMARK_TABLE": name,
+        }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cold_start", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=10, help="how often each is run (default: 10)")
+    parser.add_argument("--json", action="store_true", help="write JSON instead of the table")
+    arguments = parser.parse_args()
+    if arguments.rounds < 1:
+        parser.error(f"--rounds={arguments.rounds}: at least 1")
+    if not PYTHON.exists():
+        parser.error(f"{PYTHON} is not there: run 'make bench'")
+    try:
+        with _bench() as bench:
+            results = _measure(bench, arguments.rounds)
+            requests = {name: bench.requests(name) for name in LOCKS}
+    except ContestantFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    if arguments.json:
+        about = {"python": sys.version.split()[0], "packages": _versions(), "rounds": arguments.rounds}
+        print(json.dumps(about | as_json(results, requests), indent=2))
+        return 0
+    versions = ", ".join(f"{name} {version}" for name, version in _versions().items())
+    print("From the start of a process to its first lock held: CPU time (user and system), median\n")
+    print(table(results, requests))
+    rounds = f"{arguments.rounds} rounds, {min(arguments.rounds, UNCOMPILED_ROUNDS)} without .pyc files"
+    print(f"\n{versions}; Python {sys.version.split()[0]}; {rounds}")
+    return 0
+
+
+@contextlib.contextmanager
+def _bench() -> Iterator[Bench]:
+    with (
+        tempfile.TemporaryDirectory(prefix="lambda-lock-bench-") as folder,
+        Ministack() as engine,
+        TlsTerminator(engine.port, Path(folder)) as terminator,
+    ):
+        yield Bench(engine, terminator, Path(folder))
+
+
+def _measure(bench: Bench, rounds: int) -> Results:
+    plan = {
+        "https": LOCKS,
+        "https_uncompiled": LOCKS,
+        "http": LOCKS,
+        "none": ("bare", "runtime"),
+    }
+    samples: dict[str, dict[str, list[Sample]]] = {
+        condition: {name: [] for name in names} for condition, names in plan.items()
+    }
+    for names in plan.values():
+        for name in names:
+            bench.sample("http", name)  # writes the .pyc files, and brings the files into memory
+    for number in range(rounds):
+        _progress(f"round {number + 1} of {rounds}")
+        for condition, names in plan.items():
+            if condition == "https_uncompiled" and number >= UNCOMPILED_ROUNDS:
+                continue
+            for name in names:
+                samples[condition][name].append(bench.sample(condition, name))
+    _progress("")
+    return {condition: {name: Result(taken) for name, taken in row.items()} for condition, row in samples.items()}
+
+
+def _copy_sources(installed: Path, target: Path) -> None:
+    """What a deployment package without .pyc files has: lambda_lock and the installed packages."""
+    for source in (ROOT / "lambda_lock", ROOT / "benchmarks", *sorted(installed.iterdir())):
+        if source.is_dir():
+            # botocore's descriptions of all services are 30 MB: one link serves.
+            shutil.copytree(source, target / source.name, ignore=shutil.ignore_patterns("__pycache__", "data"))
+        elif source.suffix == ".py":
+            shutil.copy(source, target)
+    for name in ("boto3", "botocore"):
+        (target / name / "data").symlink_to(installed / name / "data")
+
+
+def _versions() -> dict[str, str]:
+    code = "import importlib.metadata, sys; print(*(importlib.metadata.version(name) for name in sys.argv[1:]))"
+    others = PACKAGES[1:]
+    found = subprocess.run([PYTHON, "-c", code, *others], check=True, capture_output=True, text=True).stdout.split()
+    return {PACKAGES[0]: __version__} | dict(zip(others, found, strict=True))
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""TLS on loopback before an engine that speaks plain HTTP, as DynamoDB's endpoints have it."""
+
+from __future__ import annotations
+
+import datetime
+import select
+import socket
+import ssl
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+
+from rig.loopback import Handler, LoopbackServer
+
+_HOST = "localhost"  # a name to look up and to verify, as real endpoints have
+
+
+class TlsTerminator(LoopbackServer):
+    """Takes TLS connections on a free port and carries their bytes to ``port`` on 127.0.0.1; a context manager.
+
+    ``url`` is where clients connect to, ``authority`` the file with the certificate that they must trust. The files
+    are written to ``folder``.
+    """
+
+    def __init__(self, port: int, folder: Path) -> None:
+        self.authority = folder / "authority.pem"
+        context = _server_context(self.authority, folder / "server.pem")
+
+        class Relay(Handler):
+            def setup(self) -> None:
+                """No files are made of the socket."""
+                self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+            def finish(self) -> None:
+                """There are none to close."""
+
+            def handle(self) -> None:
+                with (
+                    self.unless_gone(),
+                    context.wrap_socket(self.request, server_side=True) as client,
+                    socket.create_connection(("127.0.0.1", port)) as engine,
+                ):
+                    engine.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    _relay(client, engine)
+
+        super().__init__(Relay)
+
+    @property
+    def url(self) -> str:
+        return f"https://{_HOST}:{self.port}"
+
+
+def _relay(client: ssl.SSLSocket, engine: socket.socket) -> None:
+    # Chunks are larger than a TLS record, so that none is left behind in the TLS layer, where select() does not see it.
+    while True:
+        ready, _, _ = select.select([client, engine], [], [])
+        for source, target in ((client, engine), (engine, client)):
+            if source not in ready:
+                continue
+            data = source.recv(65536)
+            if not data:
+                return
+            target.sendall(data)
+
+
+def _server_context(authority: Path, server: Path) -> ssl.SSLContext:
+    key, server_key = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2))
+    issuer = _name("Amazon Root CA (on loopback)")  # named as those are that sign for DynamoDB
+    root = _certificate(issuer, key, issuer, key, is_authority=True)
+    leaf = _certificate(_name(_HOST), server_key, issuer, key, is_authority=False)
+    authority.write_bytes(root.public_bytes(serialization.Encoding.PEM))
+    private = server_key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    server.write_bytes(private + leaf.public_bytes(serialization.Encoding.PEM))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(server)
+    return context
+
+
+def _certificate(
+    subject: x509.Name, key: rsa.RSAPrivateKey, issuer: x509.Name, signer: rsa.RSAPrivateKey, *, is_authority: bool
+) -> x509.Certificate:
+    now = datetime.datetime.now(datetime.UTC)
+    day = datetime.timedelta(days=1)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - day)
+        .not_valid_after(now + day)
+        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(_HOST)]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+        .add_extension(
+            x509.KeyUsage(
+                digital_signature=not is_authority,
+                key_cert_sign=is_authority,
+                crl_sign=is_authority,
+                content_commitment=False,
+                key_encipherment=False,
+                data_encipherment=False,
+                key_agreement=False,
+                encipher_only=False,
+                decipher_only=False,
+            ),
+            critical=True,
+        )
+        .sign(signer, hashes.SHA256())
+    )
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])

@@ -1,0 +1,151 @@
+"""Which certificates are loaded: Amazon's first, the system's all only where these do not do, AWS_CA_BUNDLE's alone."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from lambda_lock.transport import HttpsTransport, TransportError
+from lambda_lock.transport.credentials import Credentials
+from lambda_lock.transport.trust import Trust
+
+from .conftest import Stub
+
+REQUEST = {"TableName": "locks", "Key": {"key": {"S": "k"}}}
+Serve = Callable[[str], Stub]
+
+
+def certificate(common: str, folder: Path) -> Path:
+    """A self-signed certificate for localhost with its key, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path = folder / f"{common}.pem"
+    path.write_bytes(made.public_bytes(serialization.Encoding.PEM) + private)
+    return path
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Starts a server whose certificate bears this name."""
+    started: list[Stub] = []
+
+    def start(common: str) -> Stub:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate(common, tmp_path))
+        started.append(Stub(context))
+        return started[-1]
+
+    yield start
+    for stub in started:
+        stub.close()
+
+
+@pytest.fixture
+def system(tmp_path: Path, bare_environment: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Lets the system's file have these certificates, of those that were made before."""
+
+    def trust(*names: str) -> None:
+        path = tmp_path / "system.pem"
+        path.write_bytes(b"".join((tmp_path / f"{name}.pem").read_bytes() for name in names))
+        bare_environment.setenv("SSL_CERT_FILE", str(path))
+        bare_environment.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
+
+    return trust
+
+
+def subjects(trust: Trust) -> list[str]:
+    return [certificate["subject"][0][0][1] for certificate in trust.context.get_ca_certs()]
+
+
+def send_twice(stub: Stub) -> None:
+    transport = HttpsTransport("eu-west-1", f"https://localhost:{stub.port}", Credentials("AKIDEXAMPLE", "secret"))
+    try:
+        transport.send("GetItem", REQUEST, timeout=5)
+        transport.send("GetItem", REQUEST, timeout=5)
+    finally:
+        transport.close()
+
+
+def test_of_the_system_only_what_bears_amazons_names_is_loaded(system: Callable[..., None], tmp_path: Path) -> None:
+    certificate("Amazon Root CA 1", tmp_path)
+    certificate("Somebody else", tmp_path)
+    system("Somebody else", "Amazon Root CA 1")
+    trust = Trust({})
+    assert subjects(trust) == ["Amazon Root CA 1"]
+    assert not trust.is_whole
+    assert len(subjects(Trust({}, whole=True))) == 2
+
+
+def test_the_system_is_loaded_whole_where_it_has_nothing_of_amazons(
+    system: Callable[..., None], tmp_path: Path
+) -> None:
+    certificate("Somebody else", tmp_path)
+    system("Somebody else")
+    trust = Trust({})
+    assert trust.is_whole
+    assert subjects(trust) == ["Somebody else"]
+
+
+def test_the_bundle_named_in_the_environment_is_all_that_is_trusted(
+    system: Callable[..., None], tmp_path: Path
+) -> None:
+    certificate("Amazon Root CA 1", tmp_path)
+    bundle = certificate("Somebody else", tmp_path)
+    system("Amazon Root CA 1")
+    trust = Trust({"AWS_CA_BUNDLE": str(bundle)})
+    assert trust.is_whole
+    assert subjects(trust) == ["Somebody else"]
+
+
+def test_an_endpoint_of_amazons_is_connected_to_at_once(serve: Serve, system: Callable[..., None]) -> None:
+    stub = serve("Amazon Root CA 1")
+    system("Amazon Root CA 1")
+    send_twice(stub)
+    assert stub.connections == 1
+
+
+def test_another_endpoint_that_the_system_trusts_takes_a_second_handshake_and_no_second_request(
+    serve: Serve, system: Callable[..., None], tmp_path: Path
+) -> None:
+    certificate("Amazon Root CA 1", tmp_path)
+    stub = serve("Somebody else")
+    system("Amazon Root CA 1", "Somebody else")
+    send_twice(stub)
+    assert stub.connections == 2
+    assert len(stub.requests) == 2
+
+
+def test_an_endpoint_that_the_system_does_not_trust_is_sent_nothing(
+    serve: Serve, system: Callable[..., None], tmp_path: Path
+) -> None:
+    certificate("Amazon Root CA 1", tmp_path)
+    stub = serve("Amazon Root CA forged")
+    system("Amazon Root CA 1")
+    with pytest.raises(TransportError, match="CERTIFICATE_VERIFY_FAILED") as caught:
+        send_twice(stub)
+    assert not caught.value.ambiguous
+    assert stub.requests == []
