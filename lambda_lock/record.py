@@ -87,8 +87,10 @@ class LockRecord:
             "completed_until": row.completed_until,
             "result": row.item.get(place.schema.result, {}).get("S"),
         }
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        _fill(self, fields)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _record, ({name: getattr(self, name) for name in self.__slots__},)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a LockRecord is frozen: {name} cannot be set")
@@ -103,3 +105,14 @@ class LockRecord:
     def __repr__(self) -> str:
         state = "released" if self.is_released else f"held by {self.owner}"
         return f"LockRecord({self.key!r}, {state}, token {self.fencing_token})"
+
+
+def _record(fields: dict[str, object]) -> LockRecord:
+    record = LockRecord.__new__(LockRecord)
+    _fill(record, fields)
+    return record
+
+
+def _fill(record: LockRecord, fields: dict[str, Any]) -> None:
+    for name, value in fields.items():
+        object.__setattr__(record, name, value)

@@ -104,7 +104,19 @@ class Schema:
 
     def replace(self, **changes: Any) -> Schema:
         """A copy with the given fields changed; LockArgumentError for a field that does not exist."""
-        return Schema(**{**{field: getattr(self, field) for field in self.__slots__}, **changes})
+        return _schema({**self._fields(), **changes})
+
+    def _fields(self) -> dict[str, Any]:
+        return {field: getattr(self, field) for field in self.__slots__}
+
+    def __eq__(self, other: object) -> bool:
+        return self._fields() == other._fields() if isinstance(other, Schema) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._fields().values()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _schema, (self._fields(),)
 
     def attribute_names(self) -> tuple[str | None, ...]:
         """The names that belong to the lock: the application's own attributes may have none of them."""
@@ -139,6 +151,10 @@ class Schema:
 
     def __repr__(self) -> str:
         return f"Schema({self.name})"
+
+
+def _schema(fields: dict[str, Any]) -> Schema:
+    return Schema(**fields)
 
 
 def _read_ms(value: dict[str, Any]) -> int | None:

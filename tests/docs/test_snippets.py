@@ -1,0 +1,62 @@
+"""Every Python block in README.md and docs/ runs against the engine, as a reader would run it.
+
+A comment ``<!-- then: code -->`` right behind a block is run after it: it calls what the block defines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lambda_lock import default_client, set_default_client
+from rig import events
+from rig.engine import ROOT, Ministack
+
+_BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:<!-- then: (.*?) -->)?", re.MULTILINE | re.DOTALL)
+_PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_SNIPPETS = [
+    pytest.param(page, match[1], match[2] or "", id=f"{page.name}:{page.read_text()[: match.start()].count(chr(10)) + 1}")
+    for page in _PAGES
+    for match in _BLOCK.finditer(page.read_text())
+]
+
+
+class _Context:
+    """A Lambda context with so many seconds left."""
+
+    function_name = "function"
+    aws_request_id = "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int(self._seconds * 1000)
+
+
+@pytest.fixture
+def tables(engine: Ministack, table: str) -> Iterator[None]:
+    """The table "locks" that snippets use, besides the one in LAMBDA_LOCK_TABLE; what they create goes at the end."""
+    engine.create_table("locks")
+    before = set(engine.dynamodb("ListTables", {})["TableNames"])
+    set_default_client(None)
+    yield
+    default_client().close()
+    set_default_client(None)
+    for name in {"locks", *engine.dynamodb("ListTables", {})["TableNames"]} - (before - {"locks"}):
+        engine.delete_table(name)
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize(("page", "code", "then"), _SNIPPETS)
+def test_a_snippet_runs_as_it_stands(page: Path, code: str, then: str) -> None:
+    names = {"events": {name: events.load(name) for name in events.names()}, "context": _Context}
+    exec(compile(code, str(page), "exec"), names)
+    exec(compile(then, f"{page} (then)", "exec"), names)
+
+
+def test_the_readme_has_snippets_to_run() -> None:
+    assert len(_SNIPPETS) >= 5
