@@ -22,7 +22,7 @@ from .errors import (
     TransportError,
 )
 from .lock import Lock
-from .log import logger
+from .log import logger as package_logger
 from .timeline import SYSTEM, Timeline
 
 TYPE_CHECKING = False
@@ -68,7 +68,7 @@ class LockClient:
     region_name, endpoint_url, boto3_client, boto3_session, transport: how requests are sent; None: as the environment
         says.
     clock: an object with monotonic(), boottime(), wall() and sleep(seconds), for tests.
-    logger: in place of ``logging.getLogger("lambda_lock")``.
+    logger: None: ``logging.getLogger("lambda_lock")``.
 
     Raises LockArgumentError or TypeError for bad input; what concerns table, Region and credentials at the first use.
     """
@@ -93,7 +93,7 @@ class LockClient:
         boto3_session: Any = None,
         transport: Transport | None = None,
         clock: Clock | None = None,
-        logger: logging.Logger = logger,
+        logger: logging.Logger | None = None,
     ) -> None:
         self._table = None if table is None else checks.table_name(table)
         self._lease = checks.lease_duration(lease_duration)
@@ -111,7 +111,7 @@ class LockClient:
         self._boto3_session = boto3_session
         self._given_transport = None if transport is None else checks.transport(transport)
         self._timeline = SYSTEM if clock is None else Timeline(clock)
-        self._log = logger
+        self._log = logger or package_logger
         self._memory = protocol.Memory(checks.whole("observation_cache_size", observation_cache_size, least=1))
         self._chance = protocol.Chance(_nonce, _jitter)
         self._locks: weakref.WeakValueDictionary[str, Lock] = weakref.WeakValueDictionary()  # by owner

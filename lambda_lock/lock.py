@@ -18,7 +18,6 @@ from .errors import (
     SessionMonitorNotSetError,
     TransportError,
 )
-from .log import logger
 from .record import row_attributes, row_data
 
 TYPE_CHECKING = False
@@ -235,7 +234,7 @@ class Lock:
         except LockError as error:
             if not best_effort:
                 raise
-            logger.warning(
+            self._client._log.warning(
                 "lock %r was not released, its lease ends by itself: %s",
                 self.key,
                 error,
@@ -245,7 +244,7 @@ class Lock:
         self._released = True
         if not done:
             self._hold.lost = True
-            logger.warning("lock %r was lost before its release", self.key, extra=self._extra("lost"))
+            self._client._log.warning("lock %r was lost before its release", self.key, extra=self._extra("lost"))
         return done
 
     def _abandon(self) -> None:
@@ -296,7 +295,7 @@ class Lock:
             return
         if renewal.error is None:
             return
-        logger.info(
+        self._client._log.info(
             "renewal of lock %r failed, trying again: %s", self.key, renewal.error, extra=self._extra("renewal_failed")
         )
         pause = lease.backoff(self._failures, 1.0, self._client._chance.jitter())
@@ -387,7 +386,7 @@ class Lock:
             self._call(self._on_danger)
         if lost and not self._lost_told:
             self._lost_told = True
-            logger.warning("lock %r is lost", self.key, extra=self._extra("lost"))
+            self._client._log.warning("lock %r is lost", self.key, extra=self._extra("lost"))
             self._stop()
             self._call(self._on_lost)
 
@@ -399,7 +398,9 @@ class Lock:
             try:
                 callback(self)
             except Exception:  # noqa: BLE001 - the application's, on a thread of its own: logged, nobody is there to raise to
-                logger.exception("a callback of lock %r failed", self.key, extra=self._extra("callback_failed"))
+                self._client._log.exception(
+                    "a callback of lock %r failed", self.key, extra=self._extra("callback_failed")
+                )
 
         threading.Thread(target=run, name="lambda_lock-callback", daemon=True).start()
 
