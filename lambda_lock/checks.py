@@ -134,11 +134,19 @@ def attributes(values: Mapping[str, Any] | None, schema: Schema, key_names: tupl
     if not isinstance(values, Mapping):
         raise TypeError(f"attributes must be a dict of names and values, not {values!r} ({type(values).__name__})")
     reserved = {*schema.attribute_names(), *key_names}
-    for name in values:
-        attribute_name("the name of an attribute", name)
+    columns: Item = {}
+    for name, value in values.items():
+        try:
+            attribute_name("the name of an attribute", name)
+            columns[name] = to_dynamodb(value, name)
+            item_size({name: columns[name]})
+        except UnicodeEncodeError as error:
+            raise LockArgumentError(
+                f"attributes: {name!r} has text that is no valid Unicode (a lone surrogate): it cannot be sent"
+            ) from error
         if name in reserved:
             raise LockArgumentError(f"attributes: {name!r} belongs to the lock itself. Choose another name for it")
-    return {name: to_dynamodb(value, name) for name, value in values.items()}
+    return columns
 
 
 def callback(name: str, value: object) -> None:

@@ -9,10 +9,10 @@ from .errors import TransportError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     from .core.outcome import Reply
-    from .core.protocol import Steps
+    from .core.protocol import Steps, Wait
     from .timeline import Timeline
     from .transport import Transport
 
@@ -25,23 +25,25 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
     What is raised while they wait (KeyboardInterrupt, a closed client, a bug of a transport) is thrown into them: they
     may still send, to release what may have been taken, before it comes out here.
     """
-    try:
-        step = next(steps)
-        while True:
-            try:
-                outcome: Reply | Exception | None = None
+    resume: Callable[[Any], Send | Wait] = steps.send
+    value: Event | BaseException | None = None
+    while True:
+        try:
+            while True:  # inside the try: an interrupt may come up between any two steps of this loop
+                step = resume(value)
+                outcome = None
                 if isinstance(step, Send):
                     outcome = _send(step, transport)
                 else:
                     sleep(step.seconds)
-                event = Event(timeline.look(), outcome)
-            except BaseException as error:  # noqa: BLE001 - thrown on into the steps, which raise it when they have cleaned up
-                step = steps.throw(error)
-            else:
-                step = steps.send(event)
-    except StopIteration as end:
-        result: T = end.value
-        return result
+                resume, value = steps.send, Event(timeline.look(), outcome)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        except BaseException as error:
+            if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
+                raise
+            resume, value = steps.throw, error
 
 
 def _send(step: Send, transport: Transport) -> Reply | Exception:

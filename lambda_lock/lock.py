@@ -60,8 +60,7 @@ class Lock:
         self._line = line  # of execution: what may enter again
         self._entered = 1
         self._released = False
-        self._danger_told = safe_time is None
-        self._lost_told = False
+        self._untold = {"danger": True, "lost": True}
         self._ended = threading.Event()  # lost or released: wakes wait_lost
         self._renewing = threading.Lock()  # renewals of one handle are sent one after the other
         self._failures = 0
@@ -338,7 +337,7 @@ class Lock:
         moments = [hold.valid_until]
         if self._next_renewal is not None:
             moments.append(self._next_renewal)
-        if not self._danger_told and self._safe_time is not None:
+        if self._safe_time is not None and "danger" in self._untold:
             moments.append(hold.valid_until - self._safe_time)
         return max(min(moments) - self._elapsed(), 0.0)
 
@@ -377,18 +376,17 @@ class Lock:
         lost = hold.expire(now)
         if hold.ended:
             return
-        if (
-            not self._danger_told
-            and self._safe_time is not None
-            and (lost or hold.valid_until - now <= self._safe_time)
-        ):
-            self._danger_told = True
+        in_danger = self._safe_time is not None and (lost or hold.valid_until - now <= self._safe_time)
+        if in_danger and self._is_first_to_tell("danger"):
             self._call(self._on_danger)
-        if lost and not self._lost_told:
-            self._lost_told = True
+        if lost and self._is_first_to_tell("lost"):
             self._client._log.warning("lock %r is lost", self.key, extra=self._extra("lost"))
             self._stop()
             self._call(self._on_lost)
+
+    def _is_first_to_tell(self, signal: str) -> bool:
+        """Threads may notice at once; taking the entry out is one step, which one of them makes."""
+        return self._untold.pop(signal, False)
 
     def _call(self, callback: Callback | None) -> None:
         if callback is None:

@@ -1,0 +1,1 @@
+"""What tests of locks need: an in-memory table that evaluates the real requests."""
