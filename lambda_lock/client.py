@@ -160,6 +160,10 @@ class LockClient:
         """
         place = self._place(key, sort_key)
         duration, poll, safe = self._terms(lease_duration, refresh_period, safe_time)
+        if on_danger is not None and safe is None:
+            raise LockArgumentError(
+                f"on_danger would never be called for lock {key!r}: give safe_time= as well", key=key
+            )
         content = self._content(place, data, replace_data, attributes)
         checks.optional_seconds("wait", wait, endless=True)
         checks.optional_seconds("reserve", reserve)

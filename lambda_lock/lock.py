@@ -145,9 +145,17 @@ class Lock:
         return self._hold.lost
 
     def raise_if_lost(self) -> None:
-        """Raise LockLostError if the lock is not ours any more: before each step that must not be done twice."""
-        if not self.lost:
+        """Raise LockLostError if the lock is not ours any more: before each step that must not be done twice.
+
+        That is so once it is lost, and once it was released (by another thread, say).
+        """
+        lost = self.lost
+        if not lost and not self._hold.ended:
             return
+        if not lost:
+            raise LockLostError(
+                f"lock {self.key!r} was released: whoever has it now may be doing the same work", key=self.key
+            )
         by = f"; {self._hold.holder} has it now" if self._hold.holder else ""
         raise LockLostError(
             f"lock {self.key!r} is lost{by}. Stop here: whoever has it now may be doing the same work",
@@ -191,9 +199,9 @@ class Lock:
         with self._renewing:
             while not (renewal := self._renew(lease_ms=lease_ms, data=encoded, delete_data=delete_data)).renewed:
                 self._notice()
-                self.raise_if_lost()
                 if self._hold.ended:
                     raise LockAlreadyReleasedError(f"lock {self.key!r} was released meanwhile", key=self.key)
+                self.raise_if_lost()
                 pause = lease.backoff(tries, 1.0, self._client._chance.jitter())
                 tries += 1
                 if renewal.error is None or not protocol.may_pass(renewal.error) or self._elapsed() + pause >= until:

@@ -131,7 +131,10 @@ class Observation:
         """Whether the version stood unchanged for its lease: the rule of the older clients, and for their rows."""
         if (monotonic - self.monotonic) * 1000 >= self.lease_ms * (1 + DRIFT):
             return True
-        return date is not None and self.date is not None and (date - self.date) * 1000 >= self.lease_ms + 2000
+        if date is None or self.date is None:
+            return False
+        # Dates taken at one moment differ by less than MARGIN; a foreign holder makes no allowance for drift.
+        return (date - self.date) * 1000 >= self.lease_ms + max(2000, MARGIN * 1000 + self.lease_ms * DRIFT)
 
     def seconds_left(self, monotonic: float) -> float:
         return self.lease_ms / 1000 * (1 + DRIFT) - (monotonic - self.monotonic)

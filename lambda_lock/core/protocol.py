@@ -270,14 +270,24 @@ class _Take:
 
 
 class _Held:
-    """Next: wait. ``row`` is None where nothing is known of the holder, ``error`` why (no answer)."""
+    """Next: wait. ``row`` is None where nothing is known of the holder, ``error`` why (no answer).
 
-    __slots__ = ("error", "row", "seen")
+    ``missing``: there is no row, and only an existing one is wanted.
+    """
 
-    def __init__(self, row: Row | None = None, seen: Observation | None = None, error: Exception | None = None) -> None:
+    __slots__ = ("error", "missing", "row", "seen")
+
+    def __init__(
+        self,
+        row: Row | None = None,
+        seen: Observation | None = None,
+        error: Exception | None = None,
+        missing: bool = False,
+    ) -> None:
         self.row = row
         self.seen = seen
         self.error = error
+        self.missing = missing
 
 
 class _Acquisition:
@@ -368,7 +378,8 @@ class _Acquisition:
         place, observations = self.wish.place, self.memory.observations
         row = read_row(item, place.schema, place.key)
         if row is None and self.wish.only_if_exists:
-            return _Held()
+            self.last = _Held(missing=True)
+            return self.last
         if row is None or row.is_free:
             observations.forget(place.where)
             return _Take(None)
@@ -383,6 +394,7 @@ class _Acquisition:
     def own(self, row: Row, version: str, date: int | None) -> Hold | _Take:
         """A row under a version that this acquisition sent: a grant, or one to correct (rules 3 and 4)."""
         sent = self.sent[version]
+        sent.may_land = True  # it has, even if every answer was a refusal: a copy of it came late
         if date is None:
             raise LockConfigurationError(
                 f"the answer for lock {self.wish.place.key!r} has no Date header: this is not DynamoDB, and its time "
@@ -424,17 +436,17 @@ class _Acquisition:
             if held.row.expiry_ms is not None:
                 retry_after = min(retry_after, held.row.expiry_ms / 1000 - self.memory.server.now(self.look))
             retry_after = max(retry_after, 0.0)
+        state = "does not exist, as only_if_exists asks" if held.missing else f"is held by {holder or 'somebody else'}"
         if not self.wish.patient:
             return LockNotGrantedError(
-                f"lock {key!r} is held by {holder or 'somebody else'}. Try again later, or give wait=seconds",
+                f"lock {key!r} {state}. Try again later, or give wait=seconds",
                 key=key,
                 holder=holder,
                 waited=waited,
                 retry_after=retry_after,
             )
         return LockTimeoutError(
-            f"lock {key!r} was still held by {holder or 'somebody else'} after {waited:.1f} s of waiting. "
-            "Wait longer, or let the caller try again",
+            f"lock {key!r} {state}, still after {waited:.1f} s of waiting. Wait longer, or let the caller try again",
             key=key,
             holder=holder,
             waited=waited,
@@ -443,9 +455,8 @@ class _Acquisition:
 
     def abandon(self) -> Steps[None]:
         """Release whichever version of mine may be there, the newest first (rule 5)."""
-        versions = [version for version, sent in self.sent.items() if sent.may_land]
-        while versions:
-            version = versions.pop()
+        version = next((version for version, sent in reversed(self.sent.items()) if sent.may_land), None)
+        while version is not None:
             request = requests.release(
                 self.wish.place,
                 owner=self.wish.owner,
@@ -456,9 +467,8 @@ class _Acquisition:
             )
             event = yield Send(*request, SEND)
             row = _row_of(event.outcome, self.wish.place)
-            if row is None or row.is_free or row.version not in versions:
-                return
-            versions = [row.version]
+            # A refusal may show another of mine: it landed before this one, or meanwhile.
+            version = row.version if row is not None and not row.is_free and row.version in self.sent else None
 
 
 def too_late(key: str, left_ms: int, waited: float = 0.0) -> LockNotGrantedError:
@@ -665,8 +675,8 @@ def _is_mine(row: Row, hold: Hold) -> bool:
 
 
 def _row_of(outcome: Outcome | None, place: Place) -> Row | None:
-    """The row that a refusal shows, None where nothing stood there."""
-    return read_row(outcome.item, place.schema, place.key) if isinstance(outcome, ConditionFailed) else None
+    """The row that a refusal shows, None where nothing stood there. Whatever cannot be read in it is not mine."""
+    return Row(outcome.item, place.schema) if isinstance(outcome, ConditionFailed) and outcome.item else None
 
 
 def read(place: Place, memory: Memory, chance: Chance, look: Look) -> Steps[tuple[Row | None, int | None]]:

@@ -1,0 +1,370 @@
+"""The five requests, on the in-memory table: their conditions and effects; and that table against a real engine."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lambda_lock.core import requests
+from lambda_lock.core.outcome import ConditionFailed, ServiceError
+from lambda_lock.core.requests import Content, Place, encode_data
+from lambda_lock.core.row import GO, JAVA, PYTHON, Row, Schema, make_version
+from lambda_lock.testing.table import Table
+from rig.engine import EngineError, Ministack
+
+PLACE = Place("locks", JAVA, "key", "k", None, None)
+E = 1_800_000_000_000
+
+
+def version(expiry_ms: int = E, digit: str = "0") -> str:
+    return make_version(expiry_ms, digit * 32)
+
+
+def claim(place: Place = PLACE, **changes: Any) -> requests.Request:
+    wish: dict[str, Any] = {
+        "owner": "me#1", "version": version(), "lease_ms": 10_000, "expiry_ms": E, "seed_ms": 5000,
+        "content": Content(ttl=60),
+    }  # fmt: skip
+    return requests.claim(place, **(wish | changes))
+
+
+def renew(**changes: Any) -> requests.Request:
+    wish: dict[str, Any] = {
+        "owner": "me#1", "token": 5001, "version": version(E + 1), "lease_ms": 10_000, "expiry_ms": E + 1,
+        "completed_until": None, "content": Content(ttl=60),
+    }  # fmt: skip
+    return requests.renew(PLACE, **(wish | changes))
+
+
+def release(**changes: Any) -> requests.Request:
+    wish: dict[str, Any] = {"owner": "me#1", "token": 5001, "delete": False, "expiry_ms": E, "content": Content(ttl=60)}
+    return requests.release(PLACE, **(wish | changes))
+
+
+@pytest.fixture
+def locks() -> Table:
+    return Table()
+
+
+def test_a_claim_of_nothing_writes_the_row(locks: Table) -> None:
+    item = locks.apply(*claim(content=Content(encode_data(b"hello"), attributes={"colour": {"S": "red"}}, ttl=60)))
+    assert item == {
+        "key": {"S": "k"},
+        "ownerName": {"S": "me#1"},
+        "recordVersionNumber": {"S": version()},
+        "leaseDuration": {"S": "10000"},
+        "fencingToken": {"N": "5001"},
+        "ttl": {"N": str(E // 1000 + 60)},
+        "data": {"B": "aGVsbG8="},
+        "colour": {"S": "red"},
+    }
+
+
+def test_a_claim_of_a_held_row_is_refused_and_shows_it(locks: Table) -> None:
+    held = locks.apply(*claim())
+    with pytest.raises(ConditionFailed) as refused:
+        locks.apply(*claim(owner="you#1", version=version(digit="1")))
+    assert refused.value.item == held
+
+
+def test_a_claim_of_a_released_row_keeps_the_data_and_raises_the_token(locks: Table) -> None:
+    locks.apply(*claim(content=Content(encode_data(b"kept"))))
+    locks.apply(*release())
+    item = locks.apply(*claim(owner="you#1", version=version(digit="1")))
+    assert item is not None
+    assert item["fencingToken"] == {"N": "5002"}
+    assert item["data"] == {"B": encode_data(b"kept")}
+    assert "isReleased" not in item
+
+
+def test_data_that_must_not_be_replaced_is_written_only_where_there_is_none(locks: Table) -> None:
+    content = Content(encode_data(b"first"), replace_data=False)
+    locks.apply(*claim(content=content))
+    locks.apply(*release())
+    item = locks.apply(*claim(content=Content(encode_data(b"second"), replace_data=False)))
+    assert item is not None
+    assert item["data"] == {"B": encode_data(b"first")}
+
+
+def test_a_take_over_needs_the_version_observed(locks: Table) -> None:
+    locks.apply(*claim())
+    with pytest.raises(ConditionFailed):
+        locks.apply(*claim(owner="you#1", version=version(digit="2"), observed=version(digit="1")))
+    item = locks.apply(*claim(owner="you#1", version=version(digit="2"), observed=version()))
+    assert item is not None
+    assert item["ownerName"] == {"S": "you#1"}
+
+
+def test_a_claim_of_what_must_exist_makes_no_row(locks: Table) -> None:
+    with pytest.raises(ConditionFailed) as refused:
+        locks.apply(*claim(only_if_exists=True))
+    assert refused.value.item is None
+    assert locks.items() == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"owner": "you#1"}, {"token": 5000}, {"version": version()}, {"version": version(E - 1)}],
+    ids=["another's", "another token", "the same version", "an older version"],
+)
+def test_a_renewal_is_refused(locks: Table, changes: dict[str, Any]) -> None:
+    held = locks.apply(*claim())
+    with pytest.raises(ConditionFailed):
+        locks.apply(*renew(**changes))
+    assert locks.get("k") == held
+
+
+def test_a_renewal_of_a_released_or_deleted_row_is_refused(locks: Table) -> None:
+    locks.apply(*claim())
+    locks.apply(*release())
+    with pytest.raises(ConditionFailed):
+        locks.apply(*renew())
+    locks.apply(*claim())
+    locks.apply(*release(token=5002, delete=True))
+    with pytest.raises(ConditionFailed):
+        locks.apply(*renew(token=5002))
+    assert locks.items() == []
+
+
+def test_a_renewal_changes_version_lease_ttl_and_data_alone(locks: Table) -> None:
+    before = locks.apply(*claim())
+    locks.apply(*renew(lease_ms=20_000, content=Content(encode_data(b"new"), ttl=None)))
+    after = locks.get("k")
+    assert before is not None
+    assert after == {
+        **{name: value for name, value in before.items() if name != "ttl"},
+        "recordVersionNumber": {"S": version(E + 1)},
+        "leaseDuration": {"S": "20000"},
+        "data": {"B": encode_data(b"new")},
+    }
+    locks.apply(*renew(version=version(E + 2), delete_data=True))
+    assert "data" not in (locks.get("k") or {})
+
+
+def test_a_release_keeps_the_version_and_is_carried_out_once(locks: Table) -> None:
+    locks.apply(*claim())
+    locks.apply(*release())
+    item = locks.get("k")
+    assert item is not None
+    assert item["isReleased"] == {"S": "1"}
+    assert item["recordVersionNumber"] == {"S": version()}
+    with pytest.raises(ConditionFailed):
+        locks.apply(*release())
+
+
+def test_a_release_under_a_version_leaves_any_other_alone(locks: Table) -> None:
+    locks.apply(*claim())
+    with pytest.raises(ConditionFailed):
+        locks.apply(*release(token=None, version=version(digit="1")))
+    locks.apply(*release(token=None, version=version()))
+
+
+def test_python_rows_are_deleted_on_release_and_always_have_a_ttl() -> None:
+    locks = Table("lock_key", "sort_key")
+    place = Place("locks", PYTHON, "lock_key", "k", "sort_key", "-")
+    item = locks.apply(*claim(place, content=Content()))
+    assert item is not None
+    assert item["expiry_time"] == {"N": str(E // 1000 + 3600)}
+    assert item["lease_duration"] == {"N": "10"}
+    locks.apply(*requests.release(place, owner="me#1", token=5001, delete=False, expiry_ms=E, content=Content()))
+    assert locks.items() == []
+
+
+def test_the_ttl_is_the_later_of_expiry_and_completion_and_never_early(locks: Table) -> None:
+    locks.apply(*claim(expiry_ms=E + 1))
+    assert (locks.get("k") or {})["ttl"] == {"N": str(E // 1000 + 1 + 60)}
+    locks.apply(*renew(version=version(E + 2), completed_until=E // 1000 + 500))
+    assert (locks.get("k") or {})["ttl"] == {"N": str(E // 1000 + 560)}
+
+
+@given(st.sampled_from([JAVA, GO, PYTHON]), st.binary(max_size=20), st.booleans())
+def test_what_a_claim_writes_is_read_back(schema: Schema, data: bytes, replace: bool) -> None:
+    locks = Table("key", "sort")
+    place = Place("locks", schema, "key", "k", "sort", "s")
+    item = locks.apply(*claim(place, content=Content(encode_data(data), replace_data=replace)))
+    assert item is not None
+    row = Row(item, schema)
+    assert (row.owner, row.version, row.expiry_ms, row.lease_ms, row.token) == ("me#1", version(), E, 10_000, 5001)
+    assert not row.is_free
+
+
+# -- the table itself
+
+
+@pytest.mark.parametrize(
+    ("request_", "error"),
+    [
+        (("Query", {}), NotImplementedError),
+        (("GetItem", {"Key": {"key": {"S": "k"}}, "ProjectionExpression": "a"}), NotImplementedError),
+        (("GetItem", {"Key": {}}), ServiceError),
+        (("GetItem", {"Key": {"key": {"S": ""}}}), ServiceError),
+        (("DeleteItem", {"Key": {"key": {"S": "k"}, "more": {"S": "k"}}}), ServiceError),
+        (("DeleteItem", {"Key": {"key": {"S": "k"}}, "ConditionExpression": "size(a) = b"}), NotImplementedError),
+        (("DeleteItem", {"Key": {"key": {"S": "k"}}, "ConditionExpression": "a.b = c"}), NotImplementedError),
+        (("DeleteItem", {"Key": {"key": {"S": "k"}}, "ConditionExpression": "a = b c"}), ServiceError),
+        (("DeleteItem", {"Key": {"key": {"S": "k"}}, "ConditionExpression": "a = :b"}), ServiceError),
+        (("DeleteItem", {"Key": {"key": {"S": "k"}}, "ExpressionAttributeNames": {"#a": "a"}}), ServiceError),
+        (("UpdateItem", {"Key": {"key": {"S": "k"}}, "UpdateExpression": "ADD a b"}), NotImplementedError),
+        (("UpdateItem", {"Key": {"key": {"S": "k"}}, "UpdateExpression": "REMOVE a, a"}), ServiceError),
+        (("UpdateItem", {"Key": {"key": {"S": "k"}}, "UpdateExpression": "REMOVE key"}), ServiceError),
+        (("UpdateItem", {"Key": {"key": {"S": "k"}}, "UpdateExpression": "SET a = b"}), ServiceError),
+        (("UpdateItem", {"Key": {"key": {"S": "k"}}, "ReturnValues": "UPDATED_NEW"}), NotImplementedError),
+    ],
+)
+def test_what_the_table_does_not_do_is_a_clear_error(request_: tuple[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        Table().apply(*request_)
+
+
+texts = st.sampled_from(["1", "0", version(), version(E + 1), version(E + 2, "f"), "me#1", "you#1", "20000", "20s"])
+values = st.one_of(
+    st.builds(lambda text: {"S": text}, texts), st.builds(lambda n: {"N": str(n)}, st.integers(4999, 5002))
+)
+attributes = ["ownerName", "recordVersionNumber", "isReleased", "leaseDuration", "ttl", "data"]
+numbers = st.sampled_from(["0", "1", "-1", "10", "1.5", "2"])
+rows = st.none() | st.builds(
+    lambda row, token: {**row, **({"fencingToken": {"N": token}} if token else {})},
+    st.dictionaries(st.sampled_from(attributes), values, max_size=6),
+    st.none() | numbers,
+)
+versions = st.sampled_from([version(), version(E + 1), version(E + 2, "f")])
+owners = st.sampled_from(["me#1", "you#1"])
+contents = st.builds(
+    Content,
+    data=st.sampled_from([None, encode_data(b""), encode_data(b"x")]),
+    replace_data=st.booleans(),
+    attributes=st.sampled_from([None, {"colour": {"S": "red"}}, {"isbn": {"N": "7"}}]),
+    ttl=st.sampled_from([None, 60]),
+)
+many_requests = st.one_of(
+    st.builds(
+        claim,
+        owner=owners,
+        version=versions,
+        content=contents,
+        observed=st.none() | versions,
+        only_if_exists=st.booleans(),
+    ),
+    st.builds(
+        renew,
+        owner=owners,
+        version=versions,
+        token=st.integers(4999, 5002),
+        content=contents,
+        delete_data=st.booleans(),
+    ),
+    st.builds(
+        release,
+        owner=owners,
+        token=st.none() | st.integers(4999, 5002),
+        version=st.none() | versions,
+        delete=st.booleans(),
+        content=contents,
+    ),
+    st.just(requests.read(PLACE)),
+)
+# Left out, as the engine of these tests differs from DynamoDB: two absent attributes compared by = (it says yes), sums
+# with and begins_with() of another type.
+CONDITIONS = [
+    "a = :x", "a <> :x", "a < :x", "a <= :x", "a > :x", "a >= :x", "NOT a = :x", "a < b OR b = :x", "a > b AND b = :x",
+    "NOT (a = :x OR b = :x)", "attribute_exists(a) AND a <> :x", "attribute_not_exists(b) OR b <> :x", "a IN (:x, :s)",
+    "a = :x OR b = :x AND a < b", "NOT a = :x AND b = :x",
+    "begins_with(d, :s) AND b <> :x", "begins_with(d, :s) OR :x = b",
+]  # fmt: skip
+UPDATES = [
+    "SET a = :x", "SET a = b", "SET a = if_not_exists(b, :x)", "SET a = if_not_exists(a, b) REMOVE b", "REMOVE a, b",
+    "SET a = :n + :n, b = a", "SET b = if_not_exists(c, :n) - :n", "SET c = if_not_exists(c, :n) + :n REMOVE a",
+    "SET a = b, b = a",
+]  # fmt: skip
+conditions = st.none() | st.sampled_from(CONDITIONS)
+plain = st.one_of(
+    st.builds(lambda text: {"S": text}, st.sampled_from(["", "a", "ab", "B"])),
+    st.builds(lambda n: {"N": n}, numbers),
+)
+items = st.builds(
+    lambda item, number, text: {
+        **item, **({"c": {"N": number}} if number else {}), **({} if text is None else {"d": {"S": text}}),
+    },
+    st.dictionaries(st.sampled_from("ab"), plain, max_size=2),
+    st.none() | numbers,
+    st.sampled_from([None, "", "a", "ab", "ba"]),
+)  # fmt: skip
+
+
+@st.composite
+def any_expressions(draw: st.DrawFn) -> requests.Request:
+    operation = draw(st.sampled_from(["UpdateItem", "DeleteItem", "PutItem"]))
+    request: dict[str, Any] = {"TableName": "locks", "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+    condition = draw(conditions)
+    text = ""
+    if condition is not None:
+        text = request["ConditionExpression"] = condition
+    if operation == "PutItem":
+        request["Item"] = {"key": {"S": "k"}, **draw(items)}
+    else:
+        request["Key"] = PLACE.item_key
+    if operation == "UpdateItem":
+        request["UpdateExpression"] = draw(st.sampled_from(UPDATES))
+        text += " " + request["UpdateExpression"]
+    request["ReturnValues"] = draw(st.sampled_from(["NONE", "ALL_OLD"] + ["ALL_NEW"] * (operation == "UpdateItem")))
+    known = {
+        ":x": draw(plain),
+        ":s": {"S": draw(st.sampled_from(["a", "b"]))},
+        ":n": {"N": draw(st.sampled_from(["1", "2"]))},
+    }
+    used = {name: value for name, value in known.items() if name in text}
+    if used:
+        request["ExpressionAttributeValues"] = used
+    return operation, request
+
+
+def on_engine(engine: Ministack, table: str, operation: str, request: dict[str, Any]) -> Any:
+    try:
+        reply = engine.dynamodb(operation, {**request, "TableName": table})
+    except EngineError as error:
+        return error.code
+    return reply.get("Item") if operation == "GetItem" else reply.get("Attributes")
+
+
+def on_table(locks: Table, operation: str, request: dict[str, Any]) -> Any:
+    try:
+        return locks.apply(operation, request)
+    except ConditionFailed:
+        return "ConditionalCheckFailedException"
+    except ServiceError as error:
+        return error.code
+
+
+_keys = itertools.count(1)
+
+
+def compare(engine: Ministack, table: str, item: dict[str, Any] | None, steps: list[requests.Request]) -> None:
+    locks = Table()
+    engine.dynamodb("DeleteItem", {"TableName": table, "Key": PLACE.item_key})
+    if item is not None:
+        put: requests.Request = ("PutItem", {"TableName": table, "Item": {**PLACE.item_key, **item}})
+        assert on_engine(engine, table, *put) == on_table(locks, *put)
+    for step in steps:
+        assert (on_table(locks, *step) or None) == (on_engine(engine, table, *step) or None), step
+        read = requests.read(PLACE)
+        assert on_table(locks, *read) == on_engine(engine, table, *read), step
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows, st.lists(many_requests, min_size=1, max_size=4))
+def test_the_five_requests_do_the_same_on_a_real_engine(
+    engine: Ministack, table: str, item: dict[str, Any] | None, steps: list[requests.Request]
+) -> None:
+    compare(engine, table, item, steps)
+
+
+@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.none() | items, st.lists(any_expressions(), min_size=1, max_size=3))
+def test_expressions_mean_the_same_on_a_real_engine(
+    engine: Ministack, table: str, item: dict[str, Any] | None, steps: list[requests.Request]
+) -> None:
+    compare(engine, table, item, steps)

@@ -1,0 +1,275 @@
+"""The lives of our clients: acquire, hold, renew, release, or die of it, again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TypeVar
+
+from lambda_lock.core import lease, protocol
+from lambda_lock.core.outcome import ServiceError
+from lambda_lock.core.protocol import Event, Send, Wait, Wish
+from lambda_lock.core.requests import Content, Place
+from lambda_lock.core.row import JAVA
+from lambda_lock.errors import LockConfigurationError, LockFormatError, LockNotGrantedError, TransportError
+
+from .judge import Errand, OurHolding, Waiter
+from .schedule import draw_lease
+from .world import GivenUp, Life, Process, World
+
+T = TypeVar("T")
+Part = Generator[Send | Wait, Event, T]
+
+_DOCUMENTED = (LockNotGrantedError, TransportError, ServiceError)
+_PATIENCE = 40.0  # seconds of elapsed time that an acquire may take beyond its wait: its sends, and giving up
+
+
+def place_of(key: str) -> Place:
+    return Place("locks", JAVA, "key", key, None, None)
+
+
+def owner_name(process: Process) -> str:
+    """Unique for each acquisition, as DESIGN section 2 wants it."""
+    return f"{process.name}#{process.world.chance.nonce()[:8]}"
+
+
+class Client:
+    """One of our processes, with its memory of the server's time and of other holders."""
+
+    def __init__(self, world: World, name: str, keys: list[str], kind: str) -> None:
+        self.world = world
+        self.rng = world.rng
+        self.keys = keys
+        self.kind = kind  # of its leases
+        self.process = Process(world, name, world.rng.choice(world.settings.skews))
+        self.memory = protocol.Memory(100)
+        self.zombies: list[OurHolding] = []  # lost, to be released later
+        self.task = self.process.start(self.life())
+
+    # -- a life
+
+    def life(self) -> Life:
+        settings = self.world.settings
+        yield Wait(self.rng.uniform(0, 0.5) * self.rng.choice((0.1, self.world.scale)))
+        while self.world.counts["grants"] < settings.grants and self.world.counts["turns"] < 4 * settings.grants:
+            self.world.counts["turns"] += 1
+            holding = yield from self.acquire()
+            if holding is not None:
+                yield from self.hold(holding)
+            if self.rng.random() < 0.5:
+                yield Wait(self.rng.uniform(0, 0.5) * self.rng.choice((0.1, self.world.scale)))
+
+    def acquire(self) -> Part[OurHolding | None]:
+        wish = self.draw_wish()
+        process, task, world = self.process, self.task, self.world
+        waiter = Waiter(world, process, wish)
+        if self.rng.random() < world.settings.give_up:
+            patience = (
+                10 ** self.rng.uniform(-3, 1) if self.rng.random() < 0.7 else self.rng.uniform(0, 2) * world.scale
+            )
+            world.at(world.now + patience, process.call, task.interrupt, lambda: task.watcher is waiter)
+        if self.rng.random() < world.settings.die / 2:
+            world.at(world.now + self.rng.uniform(0, 1) * self.rng.choice((0.1, 1, world.scale)), self.perish)
+        look = process.look()
+        task.watcher = waiter
+        try:
+            hold = yield from protocol.acquire(wish, self.memory, world.chance, look)
+        except (*_DOCUMENTED, LockFormatError, LockConfigurationError, GivenUp) as error:
+            world.trace(process.name, f"not granted: {error!r}")
+            waiter.failed(error, process.peek())
+            self.judge_error(error)
+            return None
+        finally:
+            task.watcher = None
+            waiter.close()
+        held_up = process.peek() - max(look.elapsed, wish.wait_until if wish.patient else 0.0)
+        if held_up > _PATIENCE and process.faulted < waiter.started:
+            world.judge.fail("endless", f"an acquire of {wish.owner} took {held_up:.0f} s beyond its wait")
+        holding = OurHolding(process, hold, wish)
+        world.judge.granted(holding, hold.token)
+        world.judge.expiry(holding, 0, 3.5)
+        if waiter.unharmed:
+            world.counts["clean grants"] += 1
+        # A slow clock may leave so little of the first validity that no renewal can be in time.
+        holding.harmless = waiter.unharmed and hold.valid_until - process.peek() > 0.3
+        return holding
+
+    def judge_error(self, error: BaseException) -> None:
+        settings = self.world.settings
+        if isinstance(error, LockFormatError) and not settings.unreadable:
+            self.world.judge.fail("escaped", repr(error))
+        if isinstance(error, LockConfigurationError) and not settings.dateless:
+            self.world.judge.fail("escaped", repr(error))
+
+    def draw_wish(self) -> Wish:
+        rng, settings, now = self.rng, self.world.settings, self.process.peek()
+        seconds = draw_lease(rng, self.kind) if rng.random() < 0.3 else self.world.scale
+        patient = rng.random() >= settings.fail_fast
+        deadline = now + seconds * rng.uniform(0.3, 3) + 1 if rng.random() < settings.deadline else None
+        return Wish(
+            place_of(rng.choice(self.keys)),
+            owner_name(self.process),
+            int(seconds * 1000),
+            Content(ttl=86_400),
+            lease_end=deadline,
+            wait_until=now + self.world.scale * rng.uniform(0.2, 3) if patient else 0.0,
+            patient=patient,
+            refresh_period=1.0
+            if self.world.scale < 15 and rng.random() < 0.5
+            else max(1.0, self.world.scale / settings.polls),
+            delete_on_release=self.world.deletes or rng.random() < settings.delete / 2,
+        )
+
+    # -- holding
+
+    def hold(self, holding: OurHolding) -> Part[None]:
+        rng, settings, hold = self.rng, self.world.settings, holding.hold
+        planned = rng.random() >= settings.no_heartbeat
+        work = hold.lease_ms / 1000 * (rng.uniform(0, 0.4) if rng.random() < 0.5 else rng.uniform(0.7, 3))
+        end = self.process.peek() + work
+        if hold.lease_end is not None:
+            end = min(end, hold.lease_end - max(0.5, hold.lease_ms / 1e5) - 0.05)
+        if planned:
+            self.plan(holding)
+        explicit = rng.random() < settings.reheartbeat
+        part = 0
+        while True:
+            elapsed = self.process.look().elapsed
+            if elapsed >= end or hold.expire(elapsed):
+                break
+            part += 1
+            yield Wait(max(0.001, min(end - elapsed, work / 3 * rng.uniform(0.5, 1.5))))
+            if explicit and part == 1 + (rng.random() < 0.5):
+                yield from self.heartbeats(holding, planned)
+        self.judge_end(holding, planned, end)
+        yield from self.finish(holding)
+
+    def heartbeats(self, holding: OurHolding, planned: bool) -> Part[None]:
+        """One that the application asks for, or two."""
+        rng, settings = self.rng, self.world.settings
+        for _ in range(1 + (rng.random() < settings.pair)):
+            while holding.renewing:
+                yield Wait(0.05)
+            lease_ms = None
+            if rng.random() < settings.other_lease:
+                lease_ms = max(1000, int(holding.hold.lease_ms * rng.choice((0.1, 0.3, 0.5, 2, 4))))
+                lease_ms = min(lease_ms, 3_600_000)
+            yield from self.renew(holding, lease_ms)
+        if planned:
+            self.plan(holding)
+
+    def renew(self, holding: OurHolding, lease_ms: int | None = None) -> Part[bool]:
+        """Renewals of one handle are sent one after the other: this is what sees to it."""
+        hold, process, world = holding.hold, self.process, self.world
+        holding.renewing = True
+        before_ms, was_lost = hold.expiry_ms, hold.lost
+        world.trace(process.name, f"renews {holding}" + (f" for {lease_ms} ms" if lease_ms else ""))
+        try:
+            renewal = yield from protocol.renew(hold, self.memory, world.chance, process.look(), lease_ms=lease_ms)
+        finally:
+            holding.renewing = False
+        elapsed = process.peek()
+        if renewal.renewed:
+            world.counts["renewals"] += 1
+            world.judge.expiry(holding, before_ms, 3.5)
+        if hold.lost and not was_lost and elapsed < hold.valid_until:
+            world.judge.fail("robbed", f"{holding} was refused a renewal while it was valid")
+        world.trace(
+            process.name,
+            f"renewed: {renewal.renewed}, error {renewal.error!r}, valid for {hold.valid_until - elapsed:.3f} s",
+        )
+        return renewal.renewed
+
+    def plan(self, holding: OurHolding) -> None:
+        """Plan heartbeats anew, as after a grant and after each renewal by the application."""
+        holding.plan += 1
+        elapsed, hold = self.process.peek(), holding.hold
+        if holding.over or not lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms):
+            return
+        when = lease.first_heartbeat(elapsed, hold.valid_until, hold.lease_ms)
+        self.process.start(self.heartbeat(holding, holding.plan, when))
+
+    def heartbeat(self, holding: OurHolding, plan: int, when: float) -> Life:
+        hold = holding.hold
+        while holding.plan == plan:
+            elapsed = self.process.look().elapsed
+            if hold.ended or hold.expire(elapsed):
+                return
+            if elapsed < when:
+                yield Wait(max(0.001, min(when - elapsed, 1.0 + hold.lease_ms / 5000)))
+                continue
+            if holding.renewing:
+                yield Wait(0.05)
+                continue
+            renewed = yield from self.renew(holding)
+            if holding.over:
+                return
+            elapsed = self.process.look().elapsed
+            if not renewed:
+                when = elapsed + self.rng.uniform(0.05, 0.5)
+            elif lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms):
+                when = lease.next_heartbeat(elapsed, hold.valid_until)
+            else:
+                return
+
+    def judge_end(self, holding: OurHolding, planned: bool, end: float) -> None:
+        """Who renews as planned, and is hit by no fault, still holds when the work is done."""
+        if not planned or not holding.harmless or self.process.faulted >= holding.since:
+            return
+        hold = holding.hold
+        if hold.lease_end is not None:
+            end = min(end, hold.lease_end - max(0.5, hold.lease_ms / 1e5) - 0.05)
+        if not holding.is_held(min(self.process.peek(), end)):
+            self.world.judge.fail(
+                "lost for nothing",
+                f"{holding} lost {holding.key} without a fault, {end - holding.hold.valid_until:.2f} s too early",
+            )
+
+    # -- the end
+
+    def finish(self, holding: OurHolding) -> Part[None]:
+        rng, settings = self.rng, self.world.settings
+        zombies, self.zombies = self.zombies, []
+        for zombie in zombies:
+            yield from self.release(zombie)
+        if rng.random() < settings.die:
+            self.perish()
+            yield Wait(0)
+        if rng.random() < settings.forget:
+            holding.plan += 1  # no heartbeat any more
+            self.world.trace(self.process.name, f"forgets {holding}")
+        elif holding.hold.lost and rng.random() < settings.late_release:
+            self.zombies.append(holding)
+        else:
+            yield from self.release(holding)
+
+    def perish(self) -> None:
+        """Die, and let another process come."""
+        if self.process.dead or self.task.done:
+            return
+        self.process.die()
+        world = self.world
+        world.counts["processes"] += 1
+        name = f"p{world.counts['processes']}"
+        delay = self.rng.uniform(0, 0.5) * world.scale
+        world.at(world.now + delay, self.succeed, name)
+
+    def succeed(self, name: str) -> None:
+        Client(self.world, name, self.keys, self.kind)
+
+    def release(self, holding: OurHolding) -> Part[None]:
+        process, world, task = self.process, self.world, self.task
+        errand = task.watcher = Errand(world, process, holding.key)
+        delete = None if self.rng.random() < 0.9 or world.deletes else False
+        try:
+            done = yield from protocol.release(holding.hold, self.memory, world.chance, process.look(), delete=delete)
+        except (TransportError, ServiceError) as error:
+            world.trace(process.name, f"release of {holding}: {error!r}")
+            if errand.unharmed:
+                world.judge.fail("escaped", f"release of {holding}, without a fault: {error!r}")
+            return
+        finally:
+            task.watcher = None
+            errand.close()
+        world.trace(process.name, f"release of {holding}: {done}")
+        world.counts["releases"] += done
+        world.judge.released(holding, done, errand)

@@ -1,0 +1,180 @@
+"""A foreign client on the same rows, in the manner of the Java one: Get and Put, versions without meaning, patience.
+
+It waits a whole lease since it first saw a version, by its own monotonic clock, and counts its own lease from before
+its send. Its clocks neither stop nor step, as it trusts the monotonic one alone, and all foreign clients of a run
+share one machine's: they make no allowance for drift among themselves, which is not ours to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from lambda_lock.core.outcome import Reply
+from lambda_lock.core.protocol import Event, Send, Wait
+from lambda_lock.core.row import JAVA
+
+from .clocks import Clocks
+from .schedule import draw_lease
+from .world import Life, Process, World
+
+Part = Generator[Send | Wait, Event, Any]
+_TIMEOUT = 2.0  # seconds
+
+
+class ForeignHolding:
+    def __init__(self, process: Process, key: str, version: str, until: float) -> None:
+        self.process = process
+        self.key = key
+        self.version = version
+        self.until = until  # by its monotonic clock
+        self.over_now = False
+        self.suspects: list[tuple[str, str]] = []
+
+    @property
+    def over(self) -> bool:
+        return self.process.dead or self.over_now
+
+    def is_held(self, elapsed: float) -> bool:
+        return not self.over and self.process.monotonic() < self.until
+
+    def owns(self, item: Any) -> bool:
+        return item is not None and "isReleased" not in item and item["ownerName"]["S"] == self.process.name
+
+    def __repr__(self) -> str:
+        return f"{self.process.name} (foreign)"
+
+
+class ForeignClient:
+    def __init__(self, world: World, name: str, keys: list[str], kind: str, clocks: Clocks | None) -> None:
+        self.world = world
+        self.rng = world.rng
+        self.keys = keys
+        self.kind = kind
+        self.process = Process(world, name, steady=True, clocks=clocks)
+        self.readable = world.rng.random() >= world.settings.unreadable
+        self.carries = (
+            world.rng.random() < 0.5
+        )  # columns that it does not know are written back (updateExistingLockRecord)
+        self.process.start(self.life())
+
+    def life(self) -> Life:
+        settings = self.world.settings
+        yield Wait(self.rng.uniform(0, 0.5) * self.rng.choice((0, self.world.scale)))
+        while self.world.counts["grants"] < settings.grants and self.world.counts["turns"] < 4 * settings.grants:
+            self.world.counts["turns"] += 1
+            holding = yield from self.acquire(self.rng.choice(self.keys))
+            if holding is not None:
+                yield from self.hold(holding)
+                if self.process.dead:
+                    yield Wait(0)
+            yield Wait(self.rng.uniform(0, 0.5) * self.world.scale)
+
+    def acquire(self, key: str) -> Part:
+        give_up = self.process.monotonic() + self.world.scale * 3
+        seen, since = None, 0.0
+        while self.process.monotonic() < give_up:
+            event = yield Send(
+                "GetItem", {"TableName": "locks", "Key": {"key": {"S": key}}, "ConsistentRead": True}, _TIMEOUT
+            )
+            if isinstance(event.outcome, Reply):
+                row, now = event.outcome.item, self.process.monotonic()
+                version = row[JAVA.version]["S"] if row else None
+                if row and version != seen:
+                    seen, since = version, now
+                if row is None or "isReleased" in row or now - since >= self.lease_in(row):
+                    holding = yield from self.put(key, version, row)
+                    if holding is not None:
+                        return holding
+            yield Wait(max(0.3, self.world.scale / 10))
+        return None
+
+    @staticmethod
+    def lease_in(row: Any) -> float:
+        text = row[JAVA.lease]["S"]
+        return float(text[:-1]) if text.endswith("s") else int(text) / 1000
+
+    def put(self, key: str, observed: str | None, row: Any) -> Part:
+        seconds = draw_lease(self.rng, self.kind) if self.rng.random() < 0.3 else self.world.scale
+        lease_ms = int(seconds * 1000)
+        item = {
+            "key": {"S": key},
+            JAVA.owner: {"S": self.process.name},
+            JAVA.lease: {"S": str(lease_ms) if self.readable else f"{lease_ms / 1000:f}s"},
+            JAVA.version: {"S": self.world.chance.nonce()},
+        }
+        if row is not None and self.carries:
+            item = {**{name: value for name, value in row.items() if name != "isReleased"}, **item}
+        request: dict[str, Any] = {"TableName": "locks", "Item": item}
+        names = {"#k": "key"}
+        if observed is None:
+            condition = "attribute_not_exists(#k)"
+        else:
+            condition = "attribute_exists(#k) AND #v = :v"
+            names["#v"] = JAVA.version
+            request["ExpressionAttributeValues"] = {":v": {"S": observed}}
+        until = self.process.monotonic() + lease_ms / 1000
+        event = yield Send(
+            "PutItem", {**request, "ConditionExpression": condition, "ExpressionAttributeNames": names}, _TIMEOUT
+        )
+        if not isinstance(event.outcome, Reply) or self.process.monotonic() >= until:
+            return None
+        holding = ForeignHolding(self.process, key, item[JAVA.version]["S"], until)
+        self.world.judge.granted(holding)
+        return holding
+
+    def hold(self, holding: ForeignHolding) -> Part:
+        rng, settings = self.rng, self.world.settings
+        beats = rng.choice(settings.foreign_heartbeats)
+        lease = holding.until - self.process.monotonic()
+        for _ in range(beats):
+            yield Wait(lease / 3)
+            if not (yield from self.heartbeat(holding, lease)):
+                holding.over_now = True
+                return
+        left = holding.until - self.process.monotonic()
+        yield Wait(max(0.0, left * rng.choice(settings.foreign_work)))
+        if rng.random() < settings.die + 0.2:
+            holding.over_now = rng.random() < 0.5  # or is counted on until its time is over
+            return
+        holding.over_now = True
+        yield from self.release(holding)
+
+    def heartbeat(self, holding: ForeignHolding, lease: float) -> Part:
+        version, until = self.world.chance.nonce(), self.process.monotonic() + lease
+        event = yield Send(
+            "UpdateItem",
+            {
+                **self.mine(holding),
+                "UpdateExpression": "SET #v = :new",
+                "ExpressionAttributeValues": {
+                    ":v": {"S": holding.version}, ":o": {"S": self.process.name}, ":new": {"S": version},
+                },
+            },
+            _TIMEOUT,
+        )  # fmt: skip
+        if not isinstance(event.outcome, Reply) or self.process.monotonic() >= holding.until:
+            return False
+        holding.version, holding.until = version, until
+        return True
+
+    def release(self, holding: ForeignHolding) -> Part:
+        values = {":v": {"S": holding.version}, ":o": {"S": self.process.name}}
+        if self.world.deletes:
+            yield Send("DeleteItem", {**self.mine(holding), "ExpressionAttributeValues": values}, _TIMEOUT)
+            return
+        mine = self.mine(holding)
+        mine["ExpressionAttributeNames"]["#r"] = "isReleased"
+        yield Send(
+            "UpdateItem",
+            {**mine, "UpdateExpression": "SET #r = :r", "ExpressionAttributeValues": {**values, ":r": {"S": "1"}}},
+            _TIMEOUT,
+        )
+
+    def mine(self, holding: ForeignHolding) -> dict[str, Any]:
+        return {
+            "TableName": "locks",
+            "Key": {"key": {"S": holding.key}},
+            "ConditionExpression": "attribute_exists(#k) AND #v = :v AND #o = :o",
+            "ExpressionAttributeNames": {"#k": "key", "#v": JAVA.version, "#o": JAVA.owner},
+        }

@@ -1,0 +1,298 @@
+"""What must hold, in true time. The judge sees everything; the processes it judges see only their clocks and replies.
+
+A process *holds* at a true time if, looking at its clocks then, it would find its handle held. A frozen process looks
+at its thaw, and that look counts for the whole freeze. The dead hold nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lambda_lock.core import lease
+from lambda_lock.core.outcome import ConditionFailed, Reply
+from lambda_lock.core.row import JAVA, Row, read_row
+
+from .clocks import EPOCH
+
+if TYPE_CHECKING:
+    from lambda_lock.core.protocol import Hold, Send, Wish
+
+    from .world import Process, World
+
+SLACK = 1.6  # seconds: a back-off within an exchange, some hops, and a moment of a client's own
+DATES = 1.25  # seconds after an expiry until every front end's Date, cut to whole seconds, has reached it
+
+
+class Holding(Protocol):
+    """A lock that some process thinks it has."""
+
+    process: Process
+    key: str
+    suspects: list[tuple[str, str]]  # what would be a failure, should the frozen process thaw and still hold
+
+    @property
+    def over(self) -> bool:
+        """Whether it is lost or ended for good."""
+
+    def is_held(self, elapsed: float) -> bool: ...
+    def owns(self, item: Any) -> bool:
+        """Whether a row is this holding's, and held."""
+
+
+class OurHolding:
+    def __init__(self, process: Process, hold: Hold, wish: Wish) -> None:
+        self.process = process
+        self.key = wish.place.key
+        self.hold = hold
+        self.wish = wish
+        self.suspects: list[tuple[str, str]] = []
+        self.renewing = False
+        self.plan = 0  # number of the newest plan of heartbeats
+        self.since = process.world.now
+        self.harmless = False  # whether no fault hit its acquisition
+
+    @property
+    def over(self) -> bool:
+        return self.process.dead or self.hold.lost or self.hold.ended
+
+    def is_held(self, elapsed: float) -> bool:
+        return self.hold.is_held(elapsed)
+
+    def owns(self, item: Any) -> bool:
+        return (
+            item is not None
+            and "isReleased" not in item
+            and item["ownerName"]["S"] == self.hold.owner
+            and item.get("fencingToken") == {"N": str(self.hold.token)}
+        )
+
+    def __repr__(self) -> str:
+        return f"{self.hold.owner} (token {self.hold.token})"
+
+
+class Judge:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.failures: dict[str, str] = {}  # the first of each kind
+        self.changed: dict[str, float] = {}  # true time of the last write, by key
+        self.writes: Counter[str] = Counter()
+        self.errands: dict[int, Errand] = {}  # the releases that are under way, by their first request
+        self._holdings: dict[str, list[Holding]] = {}
+        self._tokens: dict[str, int] = {}  # the newest in the row's life, by key
+        self._granted: dict[str, int] = {}
+
+    def fail(self, kind: str, message: str) -> None:
+        self.world.trace("JUDGE", f"{kind}: {message}")
+        self.failures.setdefault(kind, f"at {self.world.now:.3f} s: {message}")
+
+    # -- the row
+
+    def wrote(self, process: Process, action: Send, before: Any) -> None:
+        """A write was carried out. ``before`` is the row as it was."""
+        key = (action.request.get("Key") or action.request["Item"])["key"]["S"]
+        after = self.world.table.get(key)
+        self.changed[key] = self.world.now
+        self.writes[key] += 1
+        self._token(key, before, after)
+        errand = self.errands.get(id(action.request))
+        if errand is not None:
+            errand.carried_out = True
+        for holding in self._holdings.get(key, ()):
+            if not holding.over and not holding.owns(after):
+                self._suspect(holding, "robbed", f"{holding} lost its row to a request of {process.name}")
+
+    def _token(self, key: str, before: Any, after: Any) -> None:
+        if after is None or "fencingToken" not in after:  # deleted, or taken by a foreign client: a new life
+            self._tokens.pop(key, None)
+            self._granted.pop(key, None)
+            return
+        token = int(after["fencingToken"]["N"])
+        if before is not None and before.get("fencingToken") == after["fencingToken"]:
+            return
+        if token <= self._tokens.get(key, 0):
+            self.fail("token", f"token {token} of {key} came after {self._tokens[key]}")
+        self._tokens[key] = token
+
+    # -- holdings
+
+    def granted(self, holding: Holding, token: int | None = None) -> None:
+        world, key = self.world, holding.key
+        world.counts["grants"] += 1
+        world.trace(holding.process.name, f"GRANTED {key}: {holding}")
+        holdings = [other for other in self._holdings.get(key, ()) if not other.over]
+        for other in holdings:
+            self._suspect(other, "overlap", f"{holding} was granted {key}, which {other} held")
+        self._holdings[key] = [*holdings, holding]
+        holding.process.holdings = [*[one for one in holding.process.holdings if not one.over], holding]
+        if not holding.owns(world.table.get(key)):
+            self._suspect(holding, "robbed", f"{holding} was granted {key}, but the row is another's")
+        if token is not None and key in self._tokens:
+            if token <= self._granted.get(key, 0):
+                self.fail("token", f"token {token} of {key} was granted after {self._granted[key]}")
+            self._granted[key] = token
+
+    def looked(self, process: Process, elapsed: float) -> None:
+        """A process with holdings looked at its clocks."""
+        for holding in process.holdings:
+            others = self._holdings[holding.key]
+            if len(others) == 1 or holding.over or not holding.is_held(elapsed):
+                continue
+            for other in others:
+                if other is not holding and not other.over:
+                    self._suspect(other, "overlap", f"{holding} and {other} hold {holding.key}")
+
+    def thawed(self, process: Process) -> None:
+        for holding in process.holdings:
+            suspects, holding.suspects = holding.suspects, []
+            if suspects and not holding.over and holding.is_held(process.peek()):
+                for kind, message in suspects:
+                    self.fail(kind, f"{message} (frozen then, and held at the thaw)")
+
+    def _suspect(self, holding: Holding, kind: str, message: str) -> None:
+        if holding.process.frozen:
+            holding.suspects.append((kind, message))
+        elif holding.is_held(holding.process.peek()):
+            self.fail(kind, message)
+
+    # -- single acts
+
+    def expiry(self, holding: OurHolding, before_ms: int, beyond: float) -> None:
+        """A correct writer's stored expiry frees the row soon after its lease, should it die now."""
+        hold = holding.hold
+        latest = EPOCH + self.world.now * (1 + lease.DRIFT) + hold.lease_ms / 1000 + lease.GRACE + beyond
+        if hold.expiry_ms > max(before_ms + 2, latest * 1000):
+            self.fail("expiry", f"{holding} wrote an expiry {hold.expiry_ms / 1000 - latest:.1f} s too late")
+
+    def released(self, holding: OurHolding, done: bool, errand: Errand) -> None:
+        """What `release` returned is true, and no late copy that it saw is left."""
+        row = self.world.table.get(holding.key)
+        if not done and errand.carried_out and not self.world.settings.answered_twice:
+            self.fail("release", f"release of {holding} was False, but it was carried out")
+        if self.changed.get(holding.key, 0.0) >= errand.sent:
+            return
+        if done and holding.owns(row):
+            self.fail("release", f"release of {holding} was True, and it is still held")
+        mine = row is not None and "isReleased" not in row and row["ownerName"]["S"] == holding.hold.owner
+        if mine and isinstance(errand.outcome, (Reply, ConditionFailed)):
+            self.fail("copy left", f"release of {holding} left a late copy of its claim behind")
+
+
+class Errand:
+    """Watches one call of a generator: what it sends, and what came of the newest request."""
+
+    def __init__(self, world: World, process: Process, key: str) -> None:
+        self.world = world
+        self.process = process
+        self.key = key
+        self.started = world.now
+        self.sent = 0.0  # true time of the newest send
+        self._first: Any = None
+        self.action: Send | None = None
+        self.outcome: Any = None
+        self.carried_out = False  # the first of its requests
+
+    @property
+    def unharmed(self) -> bool:
+        """No fault has hit the process since the start."""
+        return self.process.faulted < self.started
+
+    def sends(self, action: Send) -> None:
+        self.sent = self.world.now
+        if self.action is None:
+            self.world.judge.errands[id(action.request)] = self
+            self._first = action.request
+        self.action = action
+        self.outcome = None
+
+    def woke(self, outcome: Any) -> None:
+        if outcome is not None:  # None: a wait is over
+            self.outcome = outcome
+
+    def close(self) -> None:
+        self.world.judge.errands.pop(id(self._first), None)
+
+
+class Waiter(Errand):
+    """Watches one acquisition: nobody waits for a ghost, and nobody is refused what is free."""
+
+    def __init__(self, world: World, process: Process, wish: Wish) -> None:
+        super().__init__(world, process, wish.place.key)
+        self.wish = wish
+        self._since = self._latest = -1.0  # by when it should have the lock, if nothing happens since then
+        self._may_be_there: set[str] = set()  # versions of its own that it has seen, or had no clear answer for
+        self._writes = world.judge.writes[self.key]
+        self._was_free = self._is_free()
+
+    def woke(self, outcome: Any) -> None:
+        super().woke(outcome)
+        if outcome is not None:
+            self._note(outcome)
+        if not self.wish.patient:
+            return
+        now, refresh = self.world.now, self.wish.refresh_period
+        since = max(self.started, self.process.faulted, self.world.judge.changed.get(self.key, 0.0))
+        if now <= since + refresh + SLACK:
+            return
+        if since != self._since:
+            self._since, self._latest = since, max(since, self._free_at(since)) + refresh + SLACK
+        if now > self._latest:
+            self.world.judge.fail("starved", f"{self.wish.owner} still waits, though {self.key} is free for long")
+
+    def interrupted(self) -> None:
+        if self.outcome is None:
+            self._note(None)
+
+    def _note(self, outcome: Any) -> None:
+        if isinstance(outcome, (Reply, ConditionFailed)):
+            if outcome.item is not None and JAVA.version in outcome.item:
+                self._may_be_there.add(outcome.item[JAVA.version]["S"])
+        elif self.action is not None:
+            values = self.action.request.get("ExpressionAttributeValues", {}).values()
+            self._may_be_there |= {value["S"] for value in values if value.get("S", "").startswith("L1:")}
+
+    def failed(self, error: BaseException, elapsed: float) -> None:
+        """The acquisition ended with ``error``."""
+        self._abandoned()
+        wish = self.wish
+        if wish.lease_end is not None and wish.lease_end - elapsed < 6:
+            return
+        unchanged = self._writes == self.world.judge.writes[self.key]
+        if unchanged and self.unharmed and self._was_free and not self.process.world.settings.dateless:
+            self.world.judge.fail("refused", f"{wish.owner} did not get {self.key}, which was free: {error!r}")
+
+    def _is_free(self) -> bool:
+        row = self._row()
+        if row is None or row.is_free:
+            return True
+        return row.expiry_ms is not None and row.expiry_ms / 1000 - EPOCH + DATES < self.world.now
+
+    def _free_at(self, since: float) -> float:
+        """True time at which the row is free for this waiter at the latest, if nobody writes."""
+        row = self._row()
+        if row is None or row.is_free:
+            return since
+        if row.lease_ms is None:
+            return float("inf")
+        observed = since + self.wish.refresh_period + SLACK + row.lease_ms / 1000 * (1 + 2 * lease.DRIFT)
+        if row.expiry_ms is None:
+            return observed
+        return min(observed, row.expiry_ms / 1000 - EPOCH + DATES)
+
+    def _abandoned(self) -> None:
+        """A claim that landed before the acquisition's last request is not left behind, if it could know of it."""
+        row, judge = self._row(), self.world.judge
+        if row is None or row.is_free or row.owner != self.wish.owner or judge.changed[self.key] >= self.sent:
+            return
+        if row.version not in self._may_be_there:
+            return
+        assert self.action is not None
+        was_release = self.action.operation == "DeleteItem" or "isReleased" in str(
+            self.action.request.get("ExpressionAttributeNames")
+        )
+        if was_release and not isinstance(self.outcome, (Reply, ConditionFailed)):
+            return
+        judge.fail("left behind", f"{self.wish.owner} gave up, and left {self.key} held by nobody")
+
+    def _row(self) -> Row | None:
+        return read_row(self.world.table.get(self.key), JAVA, self.key)

@@ -1,0 +1,472 @@
+"""The rules, each broken alone. A simulator that does not notice is too tame, or the rule is not needed: both must be
+said.
+
+Every mutation patches the shipped core for the length of a `with broken(name):` and is run under the biases in which it
+hurts. What happened to how many runs: `python -m tests.simulation --mutations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from lambda_lock.core import lease, protocol, requests, row
+from lambda_lock.core.outcome import ServiceError, TransportError
+
+from . import clients, clocks
+from .schedule import Settings
+
+_Patch = Callable[[Any, str, Any], None]
+
+
+class Mutation:
+    """biases: those under which it shows best. runs: in how many at most it must have shown.
+
+    shows: the kinds of failure of which one must be seen. redundant: why none is to be expected, for a rule that
+    exclusion does not need.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        patch: Callable[[_Patch], None],
+        biases: tuple[str, ...],
+        runs: int,
+        shows: tuple[str, ...],
+        redundant: str,
+    ) -> None:
+        self.name = name
+        self.patch = patch
+        self.biases = biases
+        self.runs = runs
+        self.shows = shows
+        self.redundant = redundant
+
+
+MUTATIONS: dict[str, Mutation] = {}
+_UNSAFE = ("overlap", "robbed")
+
+
+def mutation(
+    name: str, *biases: str, runs: int, shows: tuple[str, ...] = _UNSAFE, redundant: str = ""
+) -> Callable[[Any], Any]:
+    def add(patch: Callable[[_Patch], None]) -> Callable[[_Patch], None]:
+        MUTATIONS[name] = Mutation(name, patch, biases, runs, shows, redundant)
+        return patch
+
+    return add
+
+
+@contextmanager
+def broken(name: str) -> Iterator[None]:
+    """The core with one rule broken."""
+    undo: list[tuple[Any, str, Any]] = []
+
+    def patch(target: Any, attribute: str, value: Any) -> None:
+        undo.append((target, attribute, getattr(target, attribute)))
+        setattr(target, attribute, value)
+
+    MUTATIONS[name].patch(patch)
+    try:
+        yield
+    finally:
+        for target, attribute, value in reversed(undo):
+            setattr(target, attribute, value)
+
+
+# -- the waiter -------------------------------------------------------------------------------------------------------
+
+
+@mutation("expiry judged by the waiter's clock", "mixed", "stormy", runs=20)
+def _(patch: _Patch) -> None:
+    def may_take_over(row: Any, seen: Any, received: Any, date: int | None) -> bool:
+        return (row.expiry_ms is not None and received.wall * 1000 >= row.expiry_ms) or seen.is_over(
+            received.monotonic, date
+        )
+
+    patch(lease, "may_take_over", may_take_over)
+
+
+@mutation("an observation counted by elapsed time, which may run ahead", "freezes", "no-heartbeat", runs=200)
+def _(patch: _Patch) -> None:
+    original = lease.may_take_over
+    note = lease.Observations.note
+
+    def look(received: Any) -> Any:
+        return lease.Look(received.elapsed, received.elapsed, received.wall)
+
+    patch(lease, "may_take_over", lambda row, seen, received, date: original(row, seen, look(received), date))
+    patch(
+        lease.Observations,
+        "note",
+        lambda self, where, row, lease_ms, received, date: note(self, where, row, lease_ms, look(received), date),
+    )
+
+
+@mutation("an observation not begun anew when the version changes", "mixed", "calm", "foreign", runs=60)
+def _(patch: _Patch) -> None:
+    def note(self: Any, where: object, row: Any, lease_ms: int, received: Any, date: int | None) -> Any:
+        return self._seen.setdefault(where, lease.Observation(row.version, lease_ms, received.monotonic, date))
+
+    patch(lease.Observations, "note", note)
+
+
+@mutation("an observation by Dates without allowance", "foreign-dates", runs=600)
+def _(patch: _Patch) -> None:
+    def is_over(self: Any, monotonic: float, date: int | None) -> bool:
+        if (monotonic - self.monotonic) * 1000 >= self.lease_ms * (1 + lease.DRIFT):
+            return True
+        return date is not None and self.date is not None and (date - self.date) * 1000 >= self.lease_ms
+
+    patch(lease.Observation, "is_over", is_over)
+
+
+@mutation("a take-over without the version observed", "mixed", "stormy", runs=40)
+def _(patch: _Patch) -> None:
+    original = requests.claim
+
+    def claim(place: Any, *, observed: str | None = None, **more: Any) -> Any:
+        operation, request = original(place, observed=observed, **more)
+        if observed is not None:
+            unused = next(
+                name for name, value in request["ExpressionAttributeValues"].items() if value == {"S": observed}
+            )
+            request["ConditionExpression"] = request["ConditionExpression"].replace(
+                f"= {unused}", f"<> {unused} OR #n1 = {unused}"
+            )
+        return operation, request
+
+    patch(requests, "claim", claim)
+
+
+@mutation("a row taken over whose lease cannot be read", "unreadable", runs=40)
+def _(patch: _Patch) -> None:
+    patch(row.Row, "require_lease", lambda self, schema, key: self.lease_ms or 0)
+
+
+# -- the holder's time ------------------------------------------------------------------------------------------------
+
+
+@mutation("validity by the lease alone", "slow-clocks", "mixed", runs=100)
+def _(patch: _Patch) -> None:
+    patch(lease, "validity", lambda lease_ms, expiry_ms, date: lease_ms / 1000 * (1 - lease.DRIFT))
+
+
+@mutation("validity by the stored expiry alone", "foreign", "shortened", "fast", runs=300)
+def _(patch: _Patch) -> None:
+    patch(
+        lease,
+        "validity",
+        lambda lease_ms, expiry_ms, date: (expiry_ms / 1000 - date - lease.MARGIN) * (1 - lease.DRIFT),
+    )
+
+
+@mutation("validity counted from the reply", "slow-replies", runs=300)
+def _(patch: _Patch) -> None:
+    own, extended = protocol._Acquisition.own, protocol._extended
+
+    def counted_from_reply(self: Any, row: Any, version: str, date: int | None) -> Any:
+        self.sent[version].started = self.look.elapsed
+        return own(self, row, version, date)
+
+    patch(protocol._Acquisition, "own", counted_from_reply)
+    patch(protocol, "_extended", lambda hold, sent, look, date: extended(hold, look, look, date))
+
+
+@mutation("no margin between two Dates", "slow-clocks", runs=400)
+def _(patch: _Patch) -> None:
+    patch(lease, "MARGIN", 0.0)
+
+
+@mutation("no grace", "calm", "mixed", runs=60, shows=("refused", "starved", "lost for nothing", *_UNSAFE))
+def _(patch: _Patch) -> None:
+    patch(lease, "GRACE", 0.0)
+
+
+@mutation("no allowance for drift", "long", runs=400)
+def _(patch: _Patch) -> None:
+    patch(lease, "DRIFT", 0.0)
+
+
+@mutation("elapsed time anchored once", "freezes", "no-heartbeat", runs=1500)
+def _(patch: _Patch) -> None:
+    class Anchored(lease.Elapsed):
+        __slots__ = ("_first",)
+
+        def __init__(self, *clocks: float) -> None:
+            super().__init__(*clocks)
+            self._first = clocks
+
+        def look(self, *clocks: float) -> float:
+            self.total = max(self.total, *(now - first for now, first in zip(clocks, self._first, strict=True)))
+            return self.total
+
+    patch(lease, "Elapsed", Anchored)
+
+
+@mutation("elapsed time by the monotonic clock alone", "freezes", "no-heartbeat", runs=60)
+def _(patch: _Patch) -> None:
+    class Monotonic(lease.Elapsed):
+        __slots__ = ()
+
+        def __init__(self, *clocks: float) -> None:
+            super().__init__(clocks[0])
+
+        def look(self, *clocks: float) -> float:
+            return super().look(clocks[0])
+
+    patch(lease, "Elapsed", Monotonic)
+
+
+@mutation("elapsed time by the wall clock alone", "freezes", "no-heartbeat", runs=100)
+def _(patch: _Patch) -> None:
+    class Wall(lease.Elapsed):
+        __slots__ = ()
+
+        def __init__(self, *clocks: float) -> None:
+            super().__init__(clocks[2])
+
+        def look(self, *clocks: float) -> float:
+            return super().look(clocks[2])
+
+    patch(lease, "Elapsed", Wall)
+
+
+@mutation(
+    "no heartbeat, though validity ends before the deadline", "calm", "deadlines", runs=60, shows=("lost for nothing",)
+)
+def _(patch: _Patch) -> None:
+    patch(lease, "needs_heartbeat", lambda valid_until, deadline, lease_ms: deadline is None)
+
+
+@mutation("the first heartbeat only at a third of the lease", "calm-slow", runs=400, shows=("lost for nothing",))
+def _(patch: _Patch) -> None:
+    patch(lease, "first_heartbeat", lambda now, valid_until, lease_ms: now + lease_ms / 3000)
+
+
+# -- renewals ---------------------------------------------------------------------------------------------------------
+
+
+def _without(kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """A request whose condition lacks what it says about ``kind``: a part of "attribute condition"."""
+
+    def build(place: Any, **more: Any) -> Any:
+        operation, request = original(place, **more)
+        parts = request["ConditionExpression"].split(" AND ")
+        request["ConditionExpression"] = " AND ".join(
+            _always(part) if kind in _kinds(request, part) else part for part in parts
+        )
+        return operation, request
+
+    return build
+
+
+def _kinds(request: dict[str, Any], part: str) -> str:
+    """Which attribute a part of a condition is about, and how."""
+    for placeholder, name in request["ExpressionAttributeNames"].items():
+        if placeholder in part.replace(")", " ").replace("(", " ").split():
+            return f"{name} {part}"
+    return part
+
+
+def _always(part: str) -> str:
+    """As true as can be, with the same placeholders."""
+    return f"({part} OR NOT {part})"
+
+
+@mutation("a renewal without the owner", "foreign", "foreign-late", runs=4000)
+def _(patch: _Patch) -> None:
+    patch(requests, "renew", _without("ownerName", requests.renew))
+
+
+@mutation("a renewal without owner and token", "renewals", "shortened", "stormy", runs=600)
+def _(patch: _Patch) -> None:
+    patch(requests, "renew", _without("ownerName", requests.renew))
+    patch(requests, "renew", _without("fencingToken", requests.renew))
+
+
+@mutation(
+    "a renewal of what is released",
+    "renewals",
+    "delete",
+    "stormy",
+    runs=150,
+    redundant="a late renewal leaves isReleased where it is, so the row stays free; where rows are deleted, "
+    "owner and token are gone. It saves others a refused take-over, no more",
+)
+def _(patch: _Patch) -> None:
+    patch(requests, "renew", _without("isReleased", requests.renew))
+
+
+@mutation("a renewal that may turn the expiry back", "renewals", runs=400)
+def _(patch: _Patch) -> None:
+    patch(requests, "renew", _without("<", requests.renew))
+
+
+@mutation(
+    "renewals whose versions do not rise",
+    "renewals",
+    "shortened",
+    runs=150,
+    redundant="'version < the new one' refuses what does not rise, and the answer says above what to go: one "
+    "more request. A late renewal that is above has a later expiry, and then a lease at least as long",
+)
+def _(patch: _Patch) -> None:
+    original = protocol.renew
+
+    def renew(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
+        hold.expiry_ms = 0  # forgotten: the next version is reckoned from the time and the lease alone
+        return (yield from original(hold, *arguments, **more))
+
+    patch(protocol, "renew", renew)
+
+
+@mutation("a shortened lease not cut before it is sent", "shortened", runs=600)
+def _(patch: _Patch) -> None:
+    original = protocol.renew
+
+    def renew(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
+        before = hold.valid_until
+        steps = original(hold, *arguments, **more)
+        try:
+            action = next(steps)
+            hold.valid_until = max(hold.valid_until, before)
+            while True:
+                action = steps.send((yield action))
+        except StopIteration as end:
+            return end.value
+
+    patch(protocol, "renew", renew)
+
+
+@mutation("a release without owner and token", "stormy", "fast", runs=200)
+def _(patch: _Patch) -> None:
+    patch(requests, "release", _without("ownerName", _without("fencingToken", requests.release)))
+
+
+@mutation("a handle that counts as held while it is released", "renewals", "stormy", runs=4000)
+def _(patch: _Patch) -> None:
+    original = protocol.release
+
+    def release(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
+        steps = original(hold, *arguments, **more)
+        try:
+            action = next(steps)
+            while True:
+                hold.ended = False
+                action = steps.send((yield action))
+        except StopIteration as end:
+            hold.ended = True
+            return end.value
+
+    patch(protocol, "release", release)
+
+
+# -- claims, corrections, giving up -----------------------------------------------------------------------------------
+
+
+@mutation("a grant of a fast clock not corrected", "fast", "mixed", runs=60, shows=("expiry",))
+def _(patch: _Patch) -> None:
+    patch(lease, "clock_was_fast", lambda lease_ms, expiry_ms, date: False)
+
+
+@mutation("released and claimed anew instead of corrected", "corrections", runs=20_000)
+def _(patch: _Patch) -> None:
+    original = protocol._Acquisition.write
+
+    def write(self: Any, observed: str | None) -> Generator[Any, Any, Any]:
+        if observed in self.sent:
+            self.sent[observed].struck = False
+            yield from self.exchange(
+                requests.release(
+                    self.wish.place,
+                    owner=self.wish.owner,
+                    version=observed,
+                    delete=self.wish.delete_on_release,
+                    expiry_ms=self.sent[observed].expiry_ms,
+                    content=requests.Content(ttl=self.wish.content.ttl),
+                )
+            )
+            observed = None
+        return (yield from original(self, observed))
+
+    patch(protocol._Acquisition, "write", write)
+
+
+@mutation("a corrected version counted when it is seen again", "corrections", runs=20_000)
+def _(patch: _Patch) -> None:
+    original = protocol._Acquisition.own
+
+    def own(self: Any, row: Any, version: str, date: int | None) -> Any:
+        self.sent[version].struck = False
+        return original(self, row, version, date)
+
+    patch(protocol._Acquisition, "own", own)
+
+
+@mutation("a claim given up and not released", "given-up", "stormy", runs=40, shows=("left behind",))
+def _(patch: _Patch) -> None:
+    def abandon(self: Any) -> Generator[Any, Any, None]:
+        yield from ()
+
+    patch(protocol._Acquisition, "abandon", abandon)
+
+
+@mutation("an owner that is not unique for each acquisition", "stormy", "freezes", runs=600)
+def _(patch: _Patch) -> None:
+    patch(clients, "owner_name", lambda process: "function")
+
+
+@mutation("a late copy of the claim that release leaves", "stormy", "fast", runs=4000, shows=("copy left",))
+def _(patch: _Patch) -> None:
+    original = protocol.release
+
+    def release(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
+        steps = original(hold, *arguments, **more)
+        first = None
+        try:
+            action = next(steps)
+            while True:
+                if isinstance(action, protocol.Send):
+                    first = first or action.request
+                    if action.request is not first:  # the copy's release: not sent
+                        error = ServiceError("AccessDeniedException", "")
+                        action = steps.send(protocol.Event(arguments[2], error))
+                        continue
+                action = steps.send((yield action))
+        except StopIteration as end:
+            return end.value
+
+    patch(protocol, "release", release)
+
+
+@mutation("a lost row counted as released", "stormy", "renewals", runs=1000, shows=("release",))
+def _(patch: _Patch) -> None:
+    original = protocol.release
+
+    def release(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
+        try:
+            return (yield from original(hold, *arguments, **more))
+        except TransportError:
+            return True
+
+    patch(protocol, "release", release)
+
+
+# -- what DESIGN section 4 assumes: broken, it shows ------------------------------------------------------------------
+
+
+@mutation("front ends further apart than half a second", "slow-clocks", runs=200)
+def _(patch: _Patch) -> None:
+    patch(Settings, "front_ends", 1.5)
+
+
+@mutation("clocks that drift more than DRIFT", "long", runs=100)
+def _(patch: _Patch) -> None:
+    patch(clocks, "_SPREAD", 3 * lease.DRIFT)
+
+
+@mutation("a step back and a freeze of the other clocks between two looks", "freezes", "no-heartbeat", runs=1500)
+def _(patch: _Patch) -> None:
+    patch(Settings, "unwatched", True)

@@ -1,0 +1,202 @@
+"""What becomes of a request: delivered, lost, late, twice; its reply likewise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransportError
+
+if TYPE_CHECKING:
+    from lambda_lock.core.protocol import Send
+
+    from .world import Task, World
+
+OPEN_CONNECTION = 1.0  # seconds that a transport waits for an answer where it need not connect
+
+
+class Network:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        settings = world.settings
+        self._fates = [
+            (self._lost, settings.lost),
+            (self._reply_lost, settings.reply_lost),
+            (self._double, settings.double),
+            (self._late, settings.late),
+            (self._failed_after, settings.failed_after),
+            (self._failed_before, settings.failed_before),
+            (self._throttled, settings.throttled),
+            (self._unsent, settings.unsent),
+            (self._slow, settings.slow),
+            (self._answered_twice, settings.answered_twice),
+        ]
+        self._trouble = sum(share for _, share in self._fates)
+
+    def send(self, task: Task, serial: int, action: Send) -> None:
+        world = self.world
+        rng = world.rng
+        world.counts["requests"] += 1
+        timeout = action.timeout
+        if rng.random() < 0.8:
+            timeout = min(timeout, OPEN_CONNECTION)
+        self._trace(task, action, "sends")
+        if task.watcher is not None:
+            task.watcher.sends(action)
+        draw = rng.random()
+        if draw < self._trouble and not task.process.spared:
+            for fate, share in self._fates:
+                if draw < share:
+                    world.counts["faults"] += 1
+                    task.process.faulted = world.now + timeout  # at the latest, unless the process freezes
+                    fate(task, serial, action, timeout)
+                    return
+                draw -= share
+        self._deliver(task, serial, action, timeout, self._hop(), self._hop())
+        if world.settings.freeze and rng.random() < world.settings.freeze / 2:
+            world.at(world.now + rng.uniform(0, 0.05), task.process.maybe_freeze)
+
+    # -- fates
+
+    def _lost(self, task: Task, serial: int, action: Send, timeout: float) -> None:
+        self._trace(task, action, "  (lost)")
+        self._time_out(task, serial, timeout)
+
+    def _reply_lost(self, task: Task, serial: int, action: Send, timeout: float) -> None:
+        self._trace(task, action, "  (reply lost)")
+        self._fly(self._hop(), task, action)
+        if self.world.rng.random() < 0.5:
+            self._time_out(task, serial, timeout)
+        else:
+            self._answer(self._hop() + self._hop(), task, serial, TransportError(True))
+
+    def _double(self, task: Task, serial: int, action: Send, timeout: float) -> None:
+        self._trace(task, action, "  (twice)")
+        self._fly(self._long(), task, action)
+        self._deliver(task, serial, action, timeout, self._hop(), self._hop())
+
+    def _late(self, task: Task, serial: int, action: Send, timeout: float) -> None:
+        self._trace(task, action, "  (late)")
+        self._fly(self._long(), task, action)
+        self._time_out(task, serial, timeout)
+
+    def _failed_after(self, task: Task, serial: int, action: Send, timeout: float) -> None:
+        self._trace(task, action, "  (5xx, carried out)")
+        hop = self._hop()
+        self._fly(hop, task, action)
+        self._answer(hop + self._hop(), task, serial, ServiceError("InternalServerError", "", True, None))
+
+    def _failed_before(self, task: Task, serial: int, action: Send, timeout: float) -> None:
+        self._trace(task, action, "  (5xx, not carried out)")
+        self._answer(self._hop(), task, serial, ServiceError("ServiceUnavailable", "", True, None))
+
+    def _throttled(self, task: Task, serial: int, action: Send, timeout: float) -> None:
+        self._trace(task, action, "  (throttled)")
+        code = self.world.rng.choice(("ThrottlingException", "TransactionConflictException"))
+        self._answer(self._hop(), task, serial, ServiceError(code, "", True, self._date()))
+
+    def _unsent(self, task: Task, serial: int, action: Send, timeout: float) -> None:
+        self._trace(task, action, "  (not sent)")
+        self._answer(self._hop(), task, serial, TransportError(False))
+
+    def _slow(self, task: Task, serial: int, action: Send, timeout: float) -> None:
+        slow = [10 ** self.world.rng.uniform(-1, 0.5) for _ in range(2)]
+        self._trace(task, action, f"  (slow: {slow[0]:.2f} + {slow[1]:.2f} s)")
+        there, back = self.world.rng.choice(((slow[0], self._hop()), (self._hop(), slow[1]), (slow[0], slow[1])))
+        self._deliver(task, serial, action, timeout, there, back)
+
+    def _answered_twice(self, task: Task, serial: int, action: Send, timeout: float) -> None:
+        self._trace(task, action, "  (twice; the second is answered)")
+        hop = self._hop()
+        self._fly(hop, task, action)
+        self._deliver(task, serial, action, timeout, hop + self._hop(), self._hop())
+
+    # -- parts
+
+    def _hop(self) -> float:
+        return self.world.rng.uniform(0.001, 0.02)
+
+    def _long(self) -> float:
+        """How late a late copy is: log-uniform from less than a time-out to some leases."""
+        return (
+            min(10 ** self.world.rng.uniform(-0.5, 1.0), 10.0)
+            if self.world.rng.random() < 0.6
+            else (self.world.scale * self.world.rng.uniform(0.05, 2.5))
+        )
+
+    def _deliver(self, task: Task, serial: int, action: Send, timeout: float, there: float, back: float) -> None:
+        if there + back >= timeout:
+            self._fly(there, task, action)
+            self._time_out(task, serial, timeout)
+        else:
+            self.world.at(self.world.now + there, self._arrive, task, serial, action, back)
+
+    def _arrive(self, task: Task, serial: int, action: Send, back: float) -> None:
+        self._answer(back, task, serial, self._execute(task, action))
+
+    def _fly(self, seconds: float, task: Task, action: Send) -> None:
+        self.world.at(self.world.now + seconds, self._execute, task, action)
+
+    def _execute(self, task: Task, action: Send) -> Reply | ConditionFailed:
+        world = self.world
+        outcome: Reply | ConditionFailed
+        before = self._row(action)
+        try:
+            outcome = Reply(world.table.apply(action.operation, action.request), self._date())
+        except ConditionFailed as refused:
+            refused.date = self._date()
+            outcome = refused
+        if world.traced:
+            what = "refused" if isinstance(outcome, ConditionFailed) else "done"
+            world.trace(
+                "table",
+                f"{task.process.name}'s {describe(action)}: {what}; {describe_row(self._row(action))}; Date "
+                f"{outcome.date}",
+            )
+        if action.operation != "GetItem" and isinstance(outcome, Reply):
+            world.judge.wrote(task.process, action, before)
+        return outcome
+
+    def _row(self, action: Send) -> Any:
+        key = action.request.get("Key") or action.request["Item"]
+        return self.world.table.get(key["key"]["S"])
+
+    def _date(self) -> int | None:
+        from .world import date_of
+
+        if self.world.settings.dateless and self.world.rng.random() < self.world.settings.dateless:
+            return None
+        return date_of(self.world)
+
+    def _answer(self, seconds: float, task: Task, serial: int, outcome: Any) -> None:
+        self.world.at(self.world.now + seconds, task.process.call, task.resume, serial, outcome)
+
+    def _time_out(self, task: Task, serial: int, timeout: float) -> None:
+        self._answer(timeout, task, serial, TransportError(True))
+
+    def _trace(self, task: Task, action: Send, what: str) -> None:
+        if self.world.traced:
+            self.world.trace(task.process.name, f"{what} {describe(action)}" if what == "sends" else what)
+
+
+def describe(action: Send) -> str:
+    request = action.request
+    if action.operation == "GetItem":
+        return "read"
+    if action.operation == "PutItem":
+        return f"put {request['Item'].get('recordVersionNumber', {}).get('S')}"
+    values = [next(iter(value.values())) for value in request.get("ExpressionAttributeValues", {}).values()]
+    update = request.get("UpdateExpression", "delete")
+    if "if_not_exists" in update:
+        kind = "claim" if "attribute_not_exists" in request["ConditionExpression"] else "take-over"
+    elif action.operation == "DeleteItem":
+        kind = "delete"
+    else:
+        kind = "renewal" if "<" in request["ConditionExpression"] else "release"
+    return f"{kind} {values}"
+
+
+def describe_row(item: Any) -> str:
+    if item is None:
+        return "no row"
+    texts = {name: next(iter(value.values())) for name, value in item.items() if name not in ("key", "ttl")}
+    return " ".join(f"{name}={text}" for name, text in texts.items())

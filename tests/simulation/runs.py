@@ -1,0 +1,167 @@
+"""Runs: one from a seed, or many with their totals."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+
+from lambda_lock.core import protocol
+from lambda_lock.core.protocol import Wish
+from lambda_lock.core.requests import Content
+from lambda_lock.core.row import JAVA, read_row
+
+from .clients import Client, place_of
+from .clocks import EPOCH
+from .foreign import ForeignClient
+from .judge import DATES, Waiter
+from .mutations import broken
+from .schedule import Settings, draw_bias, draw_lease, settings_for
+from .world import EndlessError, Life, Process, World
+
+MORE = 10  # failed runs that are printed
+_FAULTS = (
+    "lost", "reply_lost", "double", "late", "failed_after", "failed_before", "throttled", "unsent", "slow", "step",
+    "freeze",
+)  # fmt: skip
+
+
+class Result:
+    """What came of one run. failures: the first message of each kind."""
+
+    def __init__(self, seed: int, bias: str, failures: dict[str, str], counts: Counter[str]) -> None:
+        self.seed = seed
+        self.bias = bias
+        self.failures = failures
+        self.counts = counts
+
+    def __str__(self) -> str:
+        lines = [f"  {kind}: {message}" for kind, message in self.failures.items()]
+        replay = f"python -m tests.simulation --seed {self.seed} --bias {self.bias} --trace"
+        return "\n".join([f"seed {self.seed} ({self.bias}):", *lines, f"  replay: {replay}"])
+
+
+def simulate(seed: int, bias: str | None = None, trace: Callable[[str], None] | None = None) -> Result:
+    """One run, the same for the same seed and bias."""
+    rng = random.Random(seed)
+    drawn = draw_bias(rng)
+    settings = settings_for(bias or drawn)
+    _vary(rng, settings)
+    world = World(seed, settings, trace)
+    kind = rng.choice(settings.leases)
+    world.scale = draw_lease(rng, kind)
+    world.deletes = rng.random() < settings.delete_all
+    keys = ["a", "b"][: rng.choice(settings.keys)]
+    for _ in range(rng.choice(settings.clients)):
+        world.counts["processes"] += 1
+        Client(world, f"p{world.counts['processes']}", keys, kind)
+    clocks = None
+    for number in range(settings.foreign):
+        clocks = ForeignClient(world, f"java{number + 1}", keys, kind, clocks).process.clocks
+    try:
+        world.run()
+        for key in keys:
+            _try_once_more(world, key)
+    except EndlessError as error:
+        world.judge.fail("endless", str(error))
+    world.counts["runs"] = 1
+    return Result(seed, bias or drawn, world.judge.failures, world.counts)
+
+
+def _vary(rng: random.Random, settings: Settings) -> None:
+    """Some runs see more of the faults, some fewer, some none of one kind."""
+    for name in _FAULTS:
+        setattr(settings, name, getattr(settings, name) * rng.choice((0, 0.5, 1, 1, 1, 1.5)))
+
+
+def _try_once_more(world: World, key: str) -> None:
+    """After all that, the lock is not stuck: whoever comes when the stored expiry has passed gets it."""
+    process = Process(world, "last")
+    process.spared, process.steady = True, True
+    world.settings.freeze = world.settings.dateless = 0.0
+    row = read_row(world.table.get(key), JAVA, key)
+    patience = 0.0
+    if row is not None and not row.is_free:
+        if row.lease_ms is None:
+            return
+        if row.expiry_ms is None:
+            patience = row.lease_ms / 1000 * 1.01 + 5
+        else:
+            world.now = max(world.now, row.expiry_ms / 1000 - EPOCH + DATES)
+
+    def life() -> Life:
+        look = process.look()
+        wish = Wish(
+            place_of(key),
+            "last#1",
+            5000,
+            Content(),
+            wait_until=look.elapsed + patience,
+            patient=patience > 0,
+            refresh_period=1.0,
+        )
+        task.watcher = Waiter(world, process, wish)
+        try:
+            yield from protocol.acquire(wish, protocol.Memory(10), world.chance, look)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the failure looked for
+            world.judge.fail("stuck", f"{key} cannot be acquired any more: {error!r}")
+
+    task = process.start(life())
+    world.run()
+
+
+class Totals:
+    """The sums of many runs, and those that failed."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.failed: list[Result] = []
+
+    def add(self, other: Totals) -> None:
+        self.counts.update(other.counts)
+        self.failed += other.failed
+
+    def kinds(self) -> Counter[str]:
+        """How many runs failed in which way."""
+        return Counter(kind for result in self.failed for kind in result.failures)
+
+    def __str__(self) -> str:
+        counts = self.counts
+        faults = sum(counts[name] for name in ("faults", "freezes", "steps", "given up"))
+        return (
+            f"{counts['runs']} runs: {counts['grants']} grants, {counts['renewals']} renewals, "
+            f"{counts['requests']} requests, "
+            f"{faults} faults, {counts['deaths']} deaths; {len(self.failed)} failed"
+        )
+
+
+def run_many(first: int, runs: int, bias: str | None = None, rule: str | None = None) -> Totals:
+    """Seeds ``first``, ``first`` + 1, ... in this process, with the named rule broken if one is named."""
+    total = Totals()
+    with broken(rule) if rule else nullcontext():
+        for seed in range(first, first + runs):
+            result = simulate(seed, bias)
+            total.counts.update(result.counts)
+            if result.failures:
+                total.failed.append(result)
+    return total
+
+
+def run_chunks(
+    first: int, runs: int, bias: str | None = None, processes: int = 2, rule: str | None = None, chunk: int = 100
+) -> Iterator[Totals]:
+    """The same over several processes, a chunk at a time, in whatever order they come."""
+    chunks = [(start, min(chunk, first + runs - start), bias, rule) for start in range(first, first + runs, chunk)]
+    if processes == 1 or len(chunks) == 1:
+        yield from itertools.starmap(run_many, chunks)
+        return
+    # Spawned, not forked: a test's process has threads.
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        yield from pool.imap_unordered(_run_chunk, chunks)
+
+
+def _run_chunk(chunk: tuple[int, int, str | None, str | None]) -> Totals:
+    return run_many(*chunk)

@@ -1,0 +1,177 @@
+"""What happens how often: the settings of a run, and the biases towards rare pairs of faults."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+
+class Settings:
+    """Probabilities are for each occasion: a send, an acquisition, a hold. Durations are true seconds."""
+
+    # The network, for each send
+    lost = 0.03
+    reply_lost = 0.03
+    double = 0.03  # delivered, and once more later
+    late = 0.03  # delivered long after its sender gave up
+    failed_after = 0.01  # 5xx, carried out
+    failed_before = 0.01  # 5xx, not carried out
+    throttled = 0.01
+    unsent = 0.005
+    slow = 0.05  # replies that take up to 3 s
+    dateless = 0.0
+    answered_twice = 0.0  # the sender sees the answer to a second copy (a proxy sends again by itself)
+    front_ends = 0.2  # a Date is off by as much, either way
+    # Processes
+    clients = (3, 3, 4)
+    keys = (1, 1, 1, 2)
+    skews = ("right", "right", "near", "minutes", "fast", "slow")
+    extreme_rates = 0.3
+    step = 0.05  # the wall clock is stepped, for each wait of a process
+    freeze = 0.03  # for each send or wait
+    unwatched = False
+    die = 0.08
+    foreign = 0  # how many processes are a foreign client's
+    foreign_heartbeats = (0, 0, 2, 4)
+    foreign_work = (0.1, 0.5, 0.99, 0.9999, 1.0)  # parts of a lease
+    unreadable = 0.0  # of the foreign processes' rows: with a lease that ours cannot read
+    # What clients want
+    leases = ("second", "short", "short", "medium", "long")
+    fail_fast = 0.3
+    deadline = 0.3
+    give_up = 0.08  # an exception is thrown into an acquire
+    no_heartbeat = 0.2
+    reheartbeat = 0.3  # an explicit heartbeat during a hold
+    other_lease = 0.5  # ... with a shorter or longer lease
+    pair = 0.3  # ... and another at once
+    delete = 0.1
+    delete_all = 0.15  # of the runs: every release deletes
+    forget = 0.05
+    late_release = 0.3  # a lost handle is released only after the next acquisition
+    polls = 8.0  # of long leases: a wait's refresh period is at most this part of a lease
+    grants = 6
+
+    def __init__(self, **changes: Any) -> None:
+        for name, value in changes.items():
+            assert hasattr(Settings, name), name
+            setattr(self, name, value)
+
+
+_CLEAN = {
+    "lost": 0.0, "reply_lost": 0.0, "double": 0.0, "late": 0.0, "failed_after": 0.0, "failed_before": 0.0,
+    "throttled": 0.0, "unsent": 0.0, "slow": 0.0, "step": 0.0, "freeze": 0.0, "give_up": 0.0,
+}  # fmt: skip
+_LATE = {"lost": 0.04, "reply_lost": 0.08, "double": 0.12, "late": 0.15, "slow": 0.1}
+
+BIASES: dict[str, dict[str, Any]] = {
+    "mixed": {},
+    # Nothing goes wrong but deaths and clocks: what must be granted is, and what is held stays held.
+    "calm": {**_CLEAN, "deadline": 0.5},
+    "stormy": {**_LATE, "freeze": 0.06, "step": 0.1, "die": 0.12},
+    # A clock a few seconds fast, with late requests.
+    "fast": {**_LATE, "skews": ("fast",), "freeze": 0.01, "no_heartbeat": 0.5, "give_up": 0.02},
+    # Ever new processes with a fast clock: their first claims are corrected, while copies of them still fly.
+    "corrections": {
+        "lost": 0.05, "reply_lost": 0.15, "double": 0.15, "late": 0.3, "slow": 0.1, "skews": ("edge",),
+        "freeze": 0.01, "step": 0.0, "die": 0.6, "no_heartbeat": 0.6, "fail_fast": 0.1, "give_up": 0.02,
+        "leases": ("short", "second", "medium"), "grants": 10,
+    },
+    # Clocks that leave little of the first validity, and nothing else that goes wrong.
+    "calm-slow": {
+        **_CLEAN, "skews": ("slow",), "no_heartbeat": 0.0, "die": 0.3, "leases": ("short", "medium"),
+        "reheartbeat": 0.0,
+    },
+    "slow-clocks": {"skews": ("slow",), "no_heartbeat": 0.9, "late_release": 0.0, "die": 0.2, "freeze": 0.01},
+    "slow-replies": {"slow": 0.5, "no_heartbeat": 0.8, "die": 0.0, "skews": ("right", "slow", "near")},
+    "no-heartbeat": {"no_heartbeat": 1.0, "freeze": 0.08, "step": 0.1},
+    "given-up": {**_LATE, "give_up": 0.5, "no_heartbeat": 0.4},
+    "renewals": {
+        **_LATE, "reheartbeat": 1.0, "pair": 0.8, "other_lease": 0.3, "no_heartbeat": 0.5, "die": 0.15, "forget": 0.3,
+        "freeze": 0.005, "step": 0.01, "leases": ("short", "short", "medium"),
+    },
+    "shortened": {
+        **_LATE, "reply_lost": 0.2, "reheartbeat": 1.0, "other_lease": 1.0, "pair": 0.6, "no_heartbeat": 0.8,
+        "freeze": 0.01, "step": 0.01,
+    },
+    "delete": {**_LATE, "delete_all": 1.0, "give_up": 0.15},
+    "long": {
+        **_CLEAN, "late": 0.02, "reply_lost": 0.02, "leases": ("hours",), "extreme_rates": 1.0, "no_heartbeat": 0.95,
+        "deadline": 0.05, "die": 0.0, "fail_fast": 0.1, "reheartbeat": 0.0,
+    },
+    "freezes": {"freeze": 0.2, "step": 0.2, "no_heartbeat": 0.4, "lost": 0.01, "late": 0.01, "slow": 0.02},
+    "foreign": {"foreign": 2, "clients": (2, 2, 3)},
+    "foreign-late": {
+        **_LATE, "foreign": 2, "clients": (2,), "leases": ("short", "second"), "no_heartbeat": 0.1,
+        "reheartbeat": 1.0, "pair": 0.8, "freeze": 0.08, "die": 0.0, "deadline": 0.0,
+    },
+    "foreign-long": {
+        **_CLEAN, "foreign": 1, "clients": (2,), "leases": ("hours",), "extreme_rates": 1.0, "no_heartbeat": 0.9,
+        "die": 0.0, "reheartbeat": 0.0,
+    },
+    # One of ours that polls often, behind a foreign holder whose clock is slow.
+    "foreign-drift": {
+        **_CLEAN, "foreign": 1, "clients": (1,), "keys": (1,), "leases": ("hours",), "extreme_rates": 1.0,
+        "no_heartbeat": 1.0, "die": 0.0, "skews": ("right",), "fail_fast": 0.0, "deadline": 0.0,
+        "polls": 3000.0, "grants": 2,
+        "foreign_heartbeats": (0,), "foreign_work": (1.0,),
+    },
+    # Waiters whose monotonic clock stops, behind foreign holders that use their lease up.
+    "foreign-dates": {
+        **_CLEAN, "freeze": 0.06, "foreign": 1, "clients": (2, 3), "leases": ("short", "second"), "die": 0.0,
+        "skews": ("right",), "foreign_heartbeats": (0,), "foreign_work": (1.0,), "no_heartbeat": 1.0, "deadline": 0.0,
+    },
+    "unreadable": {"foreign": 2, "clients": (2,), "unreadable": 0.7},
+    "deadlines": {"deadline": 1.0, "no_heartbeat": 0.0, "give_up": 0.02},
+    "odd": {"dateless": 0.02, "answered_twice": 0.05},
+}  # fmt: skip
+
+#: How often each is drawn where none is asked for.
+WEIGHTS = {
+    "mixed": 6,
+    "calm": 2,
+    "stormy": 3,
+    "fast": 3,
+    "renewals": 3,
+    "shortened": 3,
+    "given-up": 2,
+    "freezes": 2,
+    "foreign-drift": 0.05,
+    "foreign-long": 0.3,
+}
+
+
+def draw_bias(rng: random.Random) -> str:
+    names = list(BIASES)
+    return rng.choices(names, [WEIGHTS.get(name, 1) for name in names])[0]
+
+
+def settings_for(bias: str) -> Settings:
+    return Settings(**BIASES[bias])
+
+
+def draw_lease(rng: random.Random, kind: str) -> float:
+    """Seconds, at least one."""
+    if kind == "second":
+        return rng.choice((1.0, 1.0, rng.uniform(1, 2)))
+    if kind == "short":
+        return rng.uniform(2, 12)
+    if kind == "medium":
+        return rng.choice((20.0, rng.uniform(10, 120)))
+    if kind == "long":
+        return rng.choice((900.0, 3600.0, rng.uniform(120, 3600)))
+    return rng.choice((3600.0, rng.uniform(1800, 3600)))
+
+
+def draw_skew(rng: random.Random, kind: str) -> float:
+    """Seconds by which a wall clock is off."""
+    if kind == "right":
+        return rng.uniform(-0.2, 0.2)
+    if kind == "near":
+        return rng.uniform(-5, 5)
+    if kind == "minutes":
+        return rng.choice((-1, 1)) * rng.uniform(30, 900)
+    if kind == "fast":
+        return rng.choice((rng.uniform(2, 9), rng.uniform(2, 9), rng.uniform(5, 120)))
+    if kind == "edge":
+        return rng.uniform(2.5, 8)  # around what is corrected
+    return -rng.uniform(0.5, 15)

@@ -1,0 +1,108 @@
+"""What a lock costs in requests when nothing goes wrong, and when one thing does."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from lambda_lock.core import protocol
+from lambda_lock.core.protocol import Memory, Send, Wait, Wish
+from lambda_lock.core.requests import Content
+from tests.simulation.clients import place_of
+from tests.simulation.schedule import Settings
+from tests.simulation.world import Life, Process, Task, World
+
+QUIET = {
+    name: 0.0
+    for name in vars(Settings)
+    if isinstance(vars(Settings)[name], float) and name not in ("polls", "front_ends")
+}
+
+
+class Counted:
+    """Runs one life in a quiet world, and counts its requests."""
+
+    def __init__(self, offset: float = 0.0) -> None:
+        self.world = World(1, Settings(**QUIET))
+        self.process = Process(self.world, "p1")
+        assert self.process.clocks.step(0.0, offset)
+        self.requests: Counter[str] = Counter()
+        self.memory = Memory(10)
+        self.task: Task | None = None
+
+    def run(self, life: Life) -> None:
+        task = self.process.start(life)
+        task.watcher = self
+        self.world.run()
+        assert task.done
+        assert not self.world.judge.failures
+
+    def sends(self, action: Send) -> None:
+        self.requests[action.operation] += 1
+
+    def woke(self, outcome: object) -> None:
+        pass
+
+    def wish(self, **changes: object) -> Wish:
+        return Wish(place_of("a"), f"p1#{self.world.chance.nonce()}", 20_000, Content(), **changes)  # type: ignore[arg-type]
+
+    def acquire(self, wish: Wish) -> protocol.Steps[protocol.Hold]:
+        return protocol.acquire(wish, self.memory, self.world.chance, self.process.look())
+
+    def release(self, hold: protocol.Hold) -> protocol.Steps[bool]:
+        return protocol.release(hold, self.memory, self.world.chance, self.process.look())
+
+
+@pytest.mark.parametrize("patient", [False, True])
+def test_an_uncontended_lock_takes_one_request_and_its_release_another(patient: bool) -> None:
+    counted = Counted()
+
+    def life() -> Life:
+        for round_ in range(1, 4):
+            hold = yield from counted.acquire(counted.wish(patient=patient, wait_until=30.0))
+            assert counted.requests["UpdateItem"] == 2 * round_ - 1
+            assert (yield from counted.release(hold))
+            assert counted.requests == {"UpdateItem": 2 * round_}
+
+    counted.run(life())
+
+
+def test_a_released_row_of_long_ago_takes_one_request() -> None:
+    counted = Counted()
+
+    def life() -> Life:
+        hold = yield from counted.acquire(counted.wish())
+        yield from counted.release(hold)
+        yield Wait(3000)
+        before = counted.requests["UpdateItem"]
+        yield from counted.acquire(counted.wish())
+        assert counted.requests == {"UpdateItem": before + 1}
+
+    counted.run(life())
+
+
+def test_a_dead_holder_s_row_takes_a_fail_fast_call_two_requests() -> None:
+    counted = Counted()
+
+    def life() -> Life:
+        yield from counted.acquire(counted.wish())
+        yield Wait(24)
+        yield from counted.acquire(counted.wish())
+        assert counted.requests == {"UpdateItem": 3}
+
+    counted.run(life())
+
+
+@pytest.mark.parametrize("offset", [60.0, -60.0])
+def test_a_wall_clock_a_minute_off_costs_one_correction_at_the_first_lock_alone(offset: float) -> None:
+    counted = Counted(offset)
+
+    def life() -> Life:
+        hold = yield from counted.acquire(counted.wish())
+        assert counted.requests == {"UpdateItem": 2}
+        yield from counted.release(hold)
+        yield from counted.acquire(counted.wish())
+        assert counted.requests == {"UpdateItem": 4}
+
+    counted.run(life())

@@ -1,0 +1,90 @@
+"""The shipped protocol under the simulator. A failure names its seed and the command that replays it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.mutations import MUTATIONS
+from tests.simulation.runs import MORE, Totals, run_chunks, run_many, simulate
+from tests.simulation.schedule import BIASES, WEIGHTS
+
+
+def check(total: Totals) -> None:
+    assert not total.failed, "\n".join([str(total), *[str(result) for result in total.failed[:MORE]]])
+
+
+def test_thousands_of_schedules_have_no_two_holders_and_no_ghost() -> None:
+    total = Totals()
+    for part in run_chunks(0, 3000):
+        total.add(part)
+    print(total)
+    check(total)
+    assert total.counts["grants"] > 5 * 3000
+    assert total.counts["faults"] > 40 * 3000
+
+
+@pytest.mark.parametrize("bias", sorted(BIASES))
+def test_every_bias_holds_and_grants_locks(bias: str) -> None:
+    runs = 2 if bias == "foreign-drift" else 15
+    total = run_many(100_000, runs, bias)
+    check(total)
+    assert total.counts["grants"] >= runs
+
+
+def test_a_run_can_be_repeated_event_for_event() -> None:
+    first: list[str] = []
+    second: list[str] = []
+    simulate(7, "stormy", first.append)
+    simulate(7, "stormy", second.append)
+    assert first == second
+    assert len(first) > 100
+
+
+def test_every_bias_is_drawn_at_least_now_and_then() -> None:
+    assert WEIGHTS.keys() <= BIASES.keys()
+
+
+NEEDED = [name for name, mutation in MUTATIONS.items() if not mutation.redundant]
+QUICK = [name for name in NEEDED if MUTATIONS[name].runs <= 400]
+RARE = [name for name in NEEDED if name not in QUICK]
+
+
+def shown(name: str, runs: int, processes: int) -> bool:
+    """Whether one of the runs under any of the mutation's biases shows that a rule is broken."""
+    mutation = MUTATIONS[name]
+    for start in range(0, runs, 200):
+        for bias in mutation.biases:
+            for part in run_chunks(
+                start, min(200, runs - start), bias, processes, name, chunk=20 if processes == 1 else 100
+            ):
+                if any(result.failures.keys() & set(mutation.shows) for result in part.failed):
+                    return True
+    return False
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_broken_rule_is_caught(name: str) -> None:
+    assert shown(name, MUTATIONS[name].runs, processes=1), f"{MUTATIONS[name].runs} runs did not show: {name}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RARE)
+def test_a_broken_rule_that_needs_rare_faults_is_caught(name: str) -> None:
+    assert shown(name, MUTATIONS[name].runs, processes=2), f"{MUTATIONS[name].runs} runs did not show: {name}"
+
+
+@pytest.mark.slow
+def test_hundreds_of_thousands_of_grants_have_no_two_holders_and_no_ghost() -> None:
+    total = Totals()
+    for number, part in enumerate(run_chunks(1_000_000, 150_000, chunk=250)):
+        total.add(part)
+        if number % 40 == 39:
+            print(total, flush=True)
+    check(total)
+    assert total.counts["grants"] > 800_000
+
+
+@pytest.mark.parametrize("name", [name for name in MUTATIONS if name not in NEEDED])
+def test_a_rule_that_exclusion_does_not_need_may_be_broken(name: str) -> None:
+    """Should this fail one day, the reason that stands beside the mutation is wrong."""
+    assert not shown(name, MUTATIONS[name].runs, processes=1), MUTATIONS[name].redundant
