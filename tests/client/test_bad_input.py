@@ -1,0 +1,428 @@
+"""Bad input: an error that names the parameter, the value and the remedy; nothing sent, nothing held."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import boto3
+import pytest
+
+from lambda_lock import LockClient
+from lambda_lock.core.outcome import ServiceError
+from lambda_lock.errors import LockArgumentError, LockConfigurationError, LockError, LockFormatError
+from rig.engine import REGION, Ministack
+from rig.wire import Wire
+
+from .conftest import Make, Rows
+
+NAN, INF = float("nan"), float("inf")
+
+
+def refused(act: Callable[[], object], kind: type[Exception], *says: str) -> Exception:
+    with pytest.raises(kind) as caught:
+        act()
+    for words in says:
+        assert words in str(caught.value)
+    return caught.value
+
+
+# Arguments of an acquire: known before anything is sent
+
+VALUES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    ({"key": ""}, ("key is empty", "give each lock a name")),
+    ({"key": "k" * 2049}, ("key", "kkkk", "2049 bytes", "2048", "hash")),
+    ({"key": "ü" * 1025}, ("2050 bytes",)),
+    ({"key": "lone \ud800"}, ("key", "surrogate")),
+    ({"lease_duration": 0.5}, ("lease_duration=0.5", "1 to")),
+    ({"lease_duration": 0}, ("lease_duration=0", "1 to")),
+    ({"lease_duration": -20}, ("lease_duration=-20", "1 to")),
+    ({"lease_duration": NAN}, ("lease_duration=nan", "1 to")),
+    ({"lease_duration": INF}, ("lease_duration=inf", "1 to")),
+    ({"lease_duration": 1e12}, ("lease_duration=1000000000000.0", "1 to")),
+    ({"wait": -1}, ("wait=-1", "0 to")),
+    ({"wait": NAN}, ("wait=nan", "0 to")),
+    ({"wait": -INF}, ("wait=-inf", "0 to")),
+    ({"reserve": -1}, ("reserve=-1", "0 to")),
+    ({"reserve": INF}, ("reserve=inf", "0 to")),
+    ({"refresh_period": 0}, ("refresh_period=0", "0.01 to")),
+    ({"refresh_period": NAN}, ("refresh_period=nan",)),
+    ({"safe_time": 0}, ("safe_time=0", "lease_duration=20")),
+    ({"safe_time": 20}, ("safe_time=20", "lease_duration=20")),
+    ({"safe_time": NAN}, ("safe_time=nan",)),
+    ({"sort_key": "s"}, ("sort_key='s'", "sort_key_name")),
+    ({"data": b"x" * 409_600}, ("data", "409600", "reference")),
+    ({"attributes": {"text": "x" * 409_600}}, ("attributes", "409600", "reference")),
+    ({"data": b"x" * 210_000, "attributes": {"more": b"x" * 210_000}}, ("409600", "reference")),
+    ({"attributes": {"": 1}}, ("attribute", "''", "1 to 255")),
+    ({"attributes": {"odd": "lone \ud800"}}, ("'odd'", "surrogate")),
+    ({"attributes": {"odd": [{"lone \ud800": 1}]}}, ("'odd'", "surrogate")),
+    ({"attributes": {"lone \ud800": 1}}, ("attributes", "surrogate")),
+    ({"attributes": {"n" * 256: 1}}, ("attribute", "1 to 255")),
+]
+
+
+@pytest.mark.parametrize(("options", "says"), VALUES, ids=lambda value: str(value)[:50])
+def test_a_value_out_of_range_is_refused_before_anything_is_sent(
+    options: dict[str, Any], says: tuple[str, ...], wire: Wire, wired: LockClient
+) -> None:
+    options = {"key": "a", **options}
+    error = refused(lambda: wired.acquire(**options), LockArgumentError, *says)
+    assert isinstance(error, ValueError)
+    assert wire.operations == []
+    assert wired.held() == ()
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+TYPES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    ({"key": None}, ("key", "str", "None")),
+    ({"key": 5}, ("key", "str", "5")),
+    ({"key": b"a"}, ("key", "str", "b'a'")),
+    ({"lease_duration": "20"}, ("lease_duration", "'20'")),
+    ({"lease_duration": True}, ("lease_duration", "True")),
+    ({"lease_duration": Decimal(20)}, ("lease_duration", "Decimal")),
+    ({"wait": "1"}, ("wait", "'1'")),
+    ({"wait": True}, ("wait", "True")),
+    ({"reserve": "1"}, ("reserve", "'1'")),
+    ({"refresh_period": "1"}, ("refresh_period", "'1'")),
+    ({"safe_time": "1"}, ("safe_time", "'1'")),
+    ({"data": "text"}, ("data must be bytes", "str", "encode")),
+    ({"data": 5}, ("data must be bytes", "int")),
+    ({"attributes": {5: 1}}, ("attribute", "5", "str")),
+    ({"attributes": "colour"}, ("attributes", "'colour'")),
+    ({"attributes": [("colour", "red")]}, ("attributes",)),
+    ({"attributes": {"colour": Colour.RED}}, ("'colour'", "Colour", "str, numbers")),
+    ({"attributes": {"colour": object()}}, ("'colour'", "object")),
+    ({"attributes": {"odd": 1j}}, ("'odd'", "complex")),
+    ({"attributes": {"odd": NAN}}, ("'odd'", "nan", "finite")),
+    ({"attributes": {"odd": [INF]}}, ("'odd'", "inf", "finite")),
+    ({"attributes": {"odd": Decimal("NaN")}}, ("'odd'", "NaN", "finite")),
+    ({"attributes": {"odd": set()}}, ("'odd'", "not empty")),
+    ({"attributes": {"odd": {1, "a"}}}, ("'odd'", "set")),
+    ({"attributes": {"odd": {True}}}, ("'odd'", "set")),
+    ({"attributes": {"odd": {"in": {1: 2}}}}, ("'odd'", "keys of a map must be str")),
+    ({"context": object()}, ("context", "Lambda context")),
+    ({"on_danger": "call me", "safe_time": 1}, ("on_danger", "'call me'")),
+    ({"on_lost": 5}, ("on_lost", "5")),
+]
+
+
+@pytest.mark.parametrize(("options", "says"), TYPES, ids=lambda value: str(value)[:50])
+def test_a_value_of_the_wrong_type_is_refused_before_anything_is_sent(
+    options: dict[str, Any], says: tuple[str, ...], wire: Wire, wired: LockClient
+) -> None:
+    options = {"key": "a", **options}
+    refused(lambda: wired.acquire(**options), TypeError, *says)
+    assert wire.operations == []
+    assert wired.held() == ()
+
+
+RESERVED = [
+    "key", "ownerName", "leaseDuration", "recordVersionNumber", "isReleased", "data", "fencingToken", "ttl",
+    "completedUntil", "result",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RESERVED)
+def test_the_locks_own_attribute_names_are_refused_to_the_application(name: str, wire: Wire, wired: LockClient) -> None:
+    act = lambda: wired.acquire("a", attributes={name: "mine"})  # noqa: E731
+    refused(act, LockArgumentError, "attributes", repr(name), "another name")
+    assert wire.operations == []
+
+
+def test_a_sort_key_of_another_name_is_reserved_as_well(engine: Ministack, table: str, make: Make) -> None:
+    client = make(partition_key_name="pk", sort_key_name="sk")
+    for name in ("pk", "sk"):
+        act = partial(client.acquire, "a", sort_key="s", attributes={name: 1})
+        refused(act, LockArgumentError, repr(name))
+
+
+@pytest.mark.parametrize("sort_key", ["", "s" * 1025])
+def test_a_sort_key_that_dynamodb_would_refuse_is_refused(sort_key: str, make: Make) -> None:
+    refused(lambda: make(sort_key_name="sk").acquire("a", sort_key=sort_key), LockArgumentError, "sort_key")
+
+
+def test_a_table_with_a_sort_key_needs_one(make: Make) -> None:
+    refused(lambda: make(sort_key_name="sk").acquire("a"), LockArgumentError, "'sk'", "give sort_key=")
+    refused(lambda: make(sort_key_name="sk").acquire("a", sort_key=5), TypeError, "sort_key", "5")  # type: ignore[arg-type]
+
+
+def test_get_looks_at_its_arguments_as_acquire_does(wire: Wire, wired: LockClient) -> None:
+    refused(lambda: wired.get(""), LockArgumentError, "key is empty")
+    refused(lambda: wired.get(5), TypeError, "key")  # type: ignore[arg-type]
+    refused(lambda: wired.get("a", sort_key="s"), LockArgumentError, "sort_key='s'")
+    assert wire.operations == []
+
+
+# Arguments of a held lock: the lock stays as it is
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "says"),
+    [
+        ({"lease_duration": 0.9}, LockArgumentError, ("lease_duration=0.9",)),
+        ({"lease_duration": NAN}, LockArgumentError, ("lease_duration=nan",)),
+        ({"lease_duration": "20"}, TypeError, ("lease_duration",)),
+        ({"data": "text"}, TypeError, ("data must be bytes",)),
+        ({"data": b"x" * 409_600}, LockArgumentError, ("409600",)),
+        ({"data": b"x", "delete_data": True}, LockArgumentError, ("data=", "delete_data=True", "not both")),
+        ({"lease_duration": 15}, LockArgumentError, ("heartbeat_period", "lease_duration=15", "7.5")),
+    ],
+)
+def test_a_heartbeat_with_bad_arguments_sends_nothing_and_loses_nothing(
+    options: dict[str, Any], kind: type[Exception], says: tuple[str, ...], wire: Wire, make: Make
+) -> None:
+    lock = make(heartbeat_period=10).acquire("a")
+    wire.clear()
+    refused(lambda: lock.heartbeat(**options), kind, *says)
+    assert wire.operations == []
+    assert lock.is_held
+    assert lock.lease_duration == 20
+    assert lock.release() is True
+
+
+def test_a_release_with_bad_arguments_leaves_the_lock_held(wire: Wire, wired: LockClient) -> None:
+    lock = wired.acquire("a")
+    wire.clear()
+    refused(lambda: lock.release(data="text"), TypeError, "data must be bytes")  # type: ignore[arg-type]
+    refused(lambda: lock.release(data=b"x" * 409_600), LockArgumentError, "409600")
+    assert wire.operations == []
+    assert lock.is_held
+    assert lock.release() is True
+
+
+def test_a_lease_under_the_clients_heartbeat_period_is_refused(wire: Wire, make: Make) -> None:
+    client = make(heartbeat_period=8)
+    refused(lambda: client.acquire("a", lease_duration=10), LockArgumentError, "heartbeat_period=8", "5", "None")
+    assert wire.operations == []
+
+
+# Arguments of a client: refused where it is built
+
+CLIENT: list[tuple[dict[str, Any], type[Exception], tuple[str, ...]]] = [
+    ({"table": ""}, LockArgumentError, ("table=''", "3 to 255")),
+    ({"table": "no spaces"}, LockArgumentError, ("table='no spaces'", "3 to 255")),
+    ({"table": "t" * 256}, LockArgumentError, ("3 to 255",)),
+    ({"table": 5}, TypeError, ("table", "5")),
+    ({"lease_duration": 0.99}, LockArgumentError, ("lease_duration=0.99",)),
+    ({"lease_duration": NAN}, LockArgumentError, ("lease_duration=nan",)),
+    ({"lease_duration": None}, TypeError, ("lease_duration", "None")),
+    ({"heartbeat_period": 11}, LockArgumentError, ("heartbeat_period=11", "lease_duration=20", "at most 10")),
+    ({"heartbeat_period": -1}, LockArgumentError, ("heartbeat_period=-1",)),
+    ({"heartbeat_period": NAN}, LockArgumentError, ("heartbeat_period=nan",)),
+    ({"heartbeat_period": "5"}, TypeError, ("heartbeat_period", "'5'")),
+    ({"refresh_period": 0}, LockArgumentError, ("refresh_period=0",)),
+    ({"safe_time": 20}, LockArgumentError, ("safe_time=20",)),
+    ({"owner_prefix": ""}, LockArgumentError, ("owner_prefix is empty",)),
+    ({"owner_prefix": "o" * 513}, LockArgumentError, ("owner_prefix", "513 bytes", "512")),
+    ({"owner_prefix": 5}, TypeError, ("owner_prefix", "5")),
+    ({"ttl": -1}, LockArgumentError, ("ttl=-1", "0 or more")),
+    ({"ttl": 1.5}, TypeError, ("ttl", "1.5")),
+    ({"ttl": True}, TypeError, ("ttl", "True")),
+    ({"partition_key_name": ""}, LockArgumentError, ("partition_key_name=''", "1 to 255")),
+    ({"partition_key_name": 5}, TypeError, ("partition_key_name", "5")),
+    ({"sort_key_name": "n" * 256}, LockArgumentError, ("sort_key_name",)),
+    ({"observation_cache_size": 0}, LockArgumentError, ("observation_cache_size=0", "1 or more")),
+    ({"schema": "JAVA"}, TypeError, ("schema", "'JAVA'", "JAVA, GO or PYTHON")),
+    ({"transport": object()}, TypeError, ("transport", "send")),
+]
+
+
+@pytest.mark.parametrize(("options", "kind", "says"), CLIENT, ids=lambda value: str(value)[:50])
+def test_a_client_with_bad_arguments_is_not_built(
+    options: dict[str, Any], kind: type[Exception], says: tuple[str, ...]
+) -> None:
+    refused(lambda: LockClient(**options), kind, *says)
+
+
+# What is around: table, Region, credentials, permissions
+
+
+def test_without_a_table_the_error_says_how_to_name_one(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAMBDA_LOCK_TABLE")
+    refused(lambda: make().acquire("a"), LockConfigurationError, "LockClient(table)", "LAMBDA_LOCK_TABLE")
+
+
+def test_a_table_of_the_environment_that_is_no_name_is_refused(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMBDA_LOCK_TABLE", "no spaces")
+    refused(lambda: make().acquire("a"), LockArgumentError, "'no spaces'", "3 to 255")
+
+
+def test_an_unknown_table_is_named_with_the_remedy(make: Make) -> None:
+    client = make("no-such-table")
+    for act in (lambda: client.acquire("a"), lambda: client.try_acquire("a"), lambda: client.get("a")):
+        error = refused(
+            act, LockConfigurationError, "'no-such-table'", "was not found", "Create it", "LAMBDA_LOCK_TABLE"
+        )
+        assert isinstance(error, LockError)
+        assert error.key == "a"
+        assert isinstance(error.__cause__, ServiceError)
+        assert error.__cause__.code == "ResourceNotFoundException"
+    assert client.held() == ()
+
+
+@pytest.fixture
+def homeless(table: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> pytest.MonkeyPatch:
+    """No file of a home directory, no instance metadata."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    return monkeypatch
+
+
+def test_without_region_the_error_says_how_to_give_one(make: Make, homeless: pytest.MonkeyPatch) -> None:
+    homeless.delenv("AWS_REGION")
+    homeless.delenv("AWS_DEFAULT_REGION")
+    refused(lambda: make().acquire("a"), LockConfigurationError, "Region", "AWS_REGION")
+
+
+def test_without_credentials_the_error_says_how_to_give_them(
+    make: Make, homeless: pytest.MonkeyPatch, wire: Wire
+) -> None:
+    homeless.delenv("AWS_ACCESS_KEY_ID")
+    homeless.delenv("AWS_SECRET_ACCESS_KEY")
+    client = make()
+    refused(lambda: client.acquire("a"), LockConfigurationError, "redentials", "AWS_")
+    assert wire.operations == []
+    assert client.held() == ()
+
+
+def test_half_a_key_pair_is_named(make: Make, homeless: pytest.MonkeyPatch, wire: Wire) -> None:
+    homeless.delenv("AWS_SECRET_ACCESS_KEY")
+    refused(lambda: make().acquire("a"), LockConfigurationError, "AWS_SECRET_ACCESS_KEY")
+    assert wire.operations == []
+
+
+def test_region_and_endpoint_of_the_wrong_type_are_refused_at_the_first_use(make: Make) -> None:
+    refused(lambda: make(region_name=5).acquire("a"), TypeError, "egion", "int")
+    refused(lambda: make(endpoint_url=5).acquire("a"), TypeError, "endpoint_url", "int")
+
+
+def test_an_endpoint_that_is_no_url_is_refused(make: Make) -> None:
+    refused(lambda: make(endpoint_url="nowhere").acquire("a"), LockConfigurationError, "'nowhere'", "http(s)://host")
+
+
+def test_a_table_with_other_keys_is_named_with_the_remedy(engine: Ministack, table: str, make: Make) -> None:
+    name = engine.create_table(f"{table}-other", "pk", "sk")
+    for client in (make(name), make(name, partition_key_name="pk")):
+        for act in (lambda client=client: client.acquire("a"), lambda client=client: client.get("a")):
+            error = refused(
+                act, LockConfigurationError, repr(name), "key schema", "partition_key_name=", "sort_key_name="
+            )
+            assert isinstance(error.__cause__, ServiceError)
+    assert engine.scan(name) == []
+
+
+def test_attributes_that_only_dynamodb_can_measure_are_its_refusal_in_our_words(wire: Wire, wired: LockClient) -> None:
+    wire.answer(400, "ValidationException", "UpdateItem")
+    error = refused(lambda: wired.acquire("a"), LockConfigurationError, "'a'", "ValidationException")
+    assert isinstance(error.__cause__, ServiceError)
+
+
+@pytest.mark.parametrize("code", ["UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException"])
+def test_refused_credentials_are_no_outage(code: str, wire: Wire, wired: LockClient, rows: Rows) -> None:
+    wire.answer(400, code, times=INF)
+    error = refused(lambda: wired.acquire("a"), LockConfigurationError, "credentials were refused", "AWS_SESSION_TOKEN")
+    assert isinstance(error.__cause__, ServiceError)
+    assert rows.get("a") is None
+
+
+# Permissions, as the engine's own IAM has them
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Ministack]:
+    with Ministack(auth=True) as engine:
+        engine.create_table("locks")
+        yield engine
+
+
+Allow = Callable[..., LockClient]
+
+
+@pytest.fixture
+def allow(guarded: Ministack, make: Make, monkeypatch: pytest.MonkeyPatch) -> Allow:
+    """A client of a new user who may do just these actions on the table."""
+    place = {"endpoint_url": guarded.url, "region_name": REGION}
+    iam = boto3.client("iam", **place, aws_access_key_id="test", aws_secret_access_key="test")
+
+    def build(*actions: str) -> LockClient:
+        name = f"user-{os.urandom(4).hex()}"
+        iam.create_user(UserName=name)
+        if actions:
+            allowed = ", ".join(f'"dynamodb:{action}"' for action in actions)
+            resource = f"arn:aws:dynamodb:{REGION}:000000000000:table/locks"
+            statement = f'{{"Effect": "Allow", "Action": [{allowed}], "Resource": "{resource}"}}'
+            policy = f'{{"Version": "2012-10-17", "Statement": [{statement}]}}'
+            iam.put_user_policy(UserName=name, PolicyName="locks", PolicyDocument=policy)
+        key = iam.create_access_key(UserName=name)["AccessKey"]
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", key["AccessKeyId"])
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key["SecretAccessKey"])
+        monkeypatch.setenv("AWS_ENDPOINT_URL", guarded.url)
+        return make("locks")
+
+    return build
+
+
+def denied(act: Callable[[], object], action: str) -> None:
+    error = refused(
+        act,
+        LockConfigurationError,
+        f"dynamodb:{action}",
+        "'locks'",
+        "missing",
+        "GetItem, PutItem, UpdateItem and DeleteItem",
+    )
+    assert isinstance(error.__cause__, ServiceError)
+
+
+def test_a_denied_claim_names_the_permission_and_holds_nothing(allow: Allow, guarded: Ministack) -> None:
+    client = allow("GetItem")
+    denied(lambda: client.acquire("a"), "UpdateItem")
+    denied(lambda: client.try_acquire("a"), "UpdateItem")
+    assert client.held() == ()
+    assert guarded.scan("locks") == []
+
+
+def test_a_denied_read_names_the_permission(allow: Allow) -> None:
+    client = allow()
+    denied(lambda: client.get("a"), "GetItem")
+
+
+def test_a_denied_poll_is_an_error_at_once(allow: Allow) -> None:
+    holder = allow("UpdateItem", "GetItem")
+    with holder.acquire("polled"):
+        client = allow("UpdateItem")
+        denied(lambda: client.acquire("polled", wait=60), "GetItem")
+
+
+def test_a_denied_deletion_leaves_the_lock_to_be_released_otherwise(allow: Allow) -> None:
+    client = allow("UpdateItem")
+    lock = client.acquire("deleted", delete_on_release=True)
+    denied(lock.release, "DeleteItem")
+    assert not lock.is_held
+    assert lock.release(delete=False) is True
+
+
+def test_the_documented_permissions_suffice(allow: Allow) -> None:
+    client = allow("GetItem", "UpdateItem", "DeleteItem", "PutItem")
+    with client.acquire("b", data=b"x", delete_on_release=True) as lock:
+        lock.heartbeat(data=b"y")
+        record = client.get("b")
+        assert record is not None
+        assert record.data == b"y"
+    assert client.get("b") is None
+
+
+def test_a_row_whose_version_is_no_string_is_left_alone(client: LockClient, rows: Rows) -> None:
+    rows.put("a", recordVersionNumber={"N": "5"}, leaseDuration={"S": "1"})
+    before = rows["a"]
+    for act in (lambda: client.acquire("a"), lambda: client.get("a")):
+        refused(act, LockFormatError, "'a'", "recordVersionNumber", "left alone")
+    assert rows["a"] == before

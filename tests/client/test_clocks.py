@@ -1,0 +1,210 @@
+"""Dead holders, and clocks that are wrong."""
+
+from __future__ import annotations
+
+import time
+from email.utils import parsedate_to_datetime
+
+import pytest
+
+from lambda_lock import LockClient
+from lambda_lock.errors import LockFormatError, LockNotGrantedError
+from rig.wire import Answer, Wire
+
+from .conftest import Make, Rows, SkewedClock, look, wait_until
+
+
+@pytest.fixture
+def dates(wire: Wire) -> list[float]:
+    """The Dates of all answers that came over the wire, epoch seconds."""
+    seen: list[float] = []
+
+    def note(answer: Answer) -> Answer:
+        date = next(value for name, value in answer.headers if name.lower() == "date")
+        seen.append(parsedate_to_datetime(date).timestamp())
+        return answer
+
+    wire.alter_reply(note, times=float("inf"))
+    return seen
+
+
+def test_a_fail_fast_call_takes_over_a_dead_holder_once_its_stored_expiry_has_passed(
+    wired: LockClient, rows: Rows, dates: list[float]
+) -> None:
+    expiry = time.time() + 1.5
+    rows.put_held("a", expires_at=expiry, lease_seconds=3600)
+    refused = []
+    while (lock := wired.try_acquire("a")) is None:
+        refused.append(dates[-1])
+        time.sleep(0.05)
+    assert refused
+    assert max(refused) < expiry
+    judged, granted = dates[-2:]  # the refused claim that showed the holder, and the take-over
+    assert expiry <= judged <= granted
+    assert lock.is_held
+    assert lock.fencing_token == 8
+
+
+def test_a_holder_that_died_is_replaced_by_who_waits(make: Make, rows: Rows) -> None:
+    dead = make(heartbeat_period=0)
+    held = dead.acquire("a", lease_duration=1)
+    before = time.monotonic()
+    dead.close(release=False)
+    lock = make().acquire("a", wait=20)
+    assert time.monotonic() - before >= 1  # it saw the version stand still for its lease
+    assert lock.fencing_token == held.fencing_token + 1
+    assert rows.version("a") == lock.version
+
+
+def test_the_error_about_a_dead_holder_says_when_to_come_back(client: LockClient, rows: Rows) -> None:
+    rows.put_held("a", expires_at=time.time() + 5, lease_seconds=3600)
+    with pytest.raises(LockNotGrantedError) as caught:
+        client.acquire("a", wait=0)
+    assert caught.value.retry_after is not None
+    assert 2 < caught.value.retry_after < 6
+
+
+def test_repeated_fail_fast_calls_free_a_dead_foreign_lock_after_its_lease(client: LockClient, rows: Rows) -> None:
+    rows.put_foreign("a", lease_seconds=1)
+    before = time.monotonic()
+    assert client.try_acquire("a") is None
+    first_seen = time.monotonic()
+    while (lock := client.try_acquire("a")) is None:
+        time.sleep(0.05)
+    assert time.monotonic() - before >= 1.0
+    assert time.monotonic() - first_seen < 20
+    assert lock.is_held
+
+
+def test_a_foreign_holder_that_renews_is_never_taken_over(client: LockClient, rows: Rows) -> None:
+    end = time.monotonic() + 2.5
+    while time.monotonic() < end:
+        rows.put_foreign("a", lease_seconds=1)
+        for _ in range(4):
+            assert client.try_acquire("a") is None
+            time.sleep(0.1)
+
+
+def test_a_fresh_client_knows_nothing_of_what_another_observed(make: Make, rows: Rows) -> None:
+    rows.put_foreign("a", lease_seconds=1)
+    assert make().try_acquire("a") is None
+    time.sleep(1.2)
+    assert make().try_acquire("a") is None
+
+
+def test_who_waits_frees_a_dead_foreign_lock(client: LockClient, rows: Rows) -> None:
+    rows.put_foreign("a", lease_seconds=1)
+    assert client.acquire("a", wait=20).is_held
+
+
+def test_a_held_row_whose_lease_cannot_be_read_is_left_alone(client: LockClient, rows: Rows) -> None:
+    rows.put("a", ownerName={"S": "x"}, leaseDuration={"S": "soon"}, recordVersionNumber={"S": "v"})
+    before = rows["a"]
+    with pytest.raises(LockFormatError, match="'soon'") as caught:
+        client.acquire("a", wait=0)
+    assert "held by 'x'" in str(caught.value)
+    assert rows["a"] == before
+
+
+# Skewed wall clocks
+
+
+@pytest.mark.parametrize("off", [600, -600])
+def test_a_clock_minutes_off_is_corrected_within_one_acquire(off: float, wire: Wire, make: Make, rows: Rows) -> None:
+    client = make(clock=SkewedClock(off))
+    lock = client.acquire("a", lease_duration=20)
+    # The claim, which brings the first Date, and the take-over of the very version that was wrong.
+    assert wire.operations == ["UpdateItem", "UpdateItem"]
+    assert abs(rows.expiry("a") - (time.time() + 22)) < 3
+    assert 15 < lock.remaining <= 20
+    lock.heartbeat()
+    assert abs(rows.expiry("a") - (time.time() + 22)) < 3
+    assert lock.release() is True
+    wire.clear()
+    with client.acquire("b"):  # the time is known now
+        assert wire.count() == 1
+
+
+@pytest.mark.parametrize("off", [600, -600])
+def test_a_clock_minutes_off_neither_steals_nor_is_stolen_from(off: float, client: LockClient, make: Make) -> None:
+    skewed = make(clock=SkewedClock(off))
+    with client.acquire("a"):
+        assert skewed.try_acquire("a") is None
+    with skewed.acquire("a") as lock:
+        assert client.try_acquire("a") is None
+        lock.raise_if_lost()
+
+
+@pytest.mark.parametrize("off", [600, -600])
+def test_a_lost_reply_and_a_wrong_clock_together_end_in_a_lock(off: float, wire: Wire, make: Make, rows: Rows) -> None:
+    wire.drop_reply("UpdateItem")
+    lock = make(clock=SkewedClock(off)).acquire("a", wait=0)
+    assert lock.version == rows.version("a")
+    assert abs(rows.expiry("a") - (time.time() + 22)) < 3
+    assert lock.release() is True
+
+
+def test_a_slightly_slow_clock_is_renewed_before_its_shorter_validity_ends(wire: Wire, make: Make) -> None:
+    """Five seconds slow, a lease of six is valid for about one and a half: others go by the stored expiry."""
+    lock = make(clock=SkewedClock(-5), lease_duration=6).acquire("a")
+    assert lock.remaining < 3
+    wait_until(lambda: lock.remaining > 4)  # the renewal knows the time
+    assert lock.is_held
+
+
+@pytest.mark.parametrize("period", [1.0, 3.0])
+def test_a_period_of_the_users_does_not_outlast_a_shorter_validity(period: float, make: Make) -> None:
+    lock = make(clock=SkewedClock(-5), lease_duration=6, heartbeat_period=period).acquire("a")
+    assert lock.remaining < 3
+    wait_until(lambda: lock.lost or lock.remaining > 4)
+    assert lock.is_held
+
+
+# Freezes
+
+
+class FreezableClock(SkewedClock):
+    """The machine's clocks, of which a freeze leaves some standing."""
+
+    def __init__(self) -> None:
+        self.behind = {"monotonic": 0.0, "boottime": 0.0, "wall": 0.0}
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.behind["monotonic"]
+
+    def boottime(self) -> float:  # type: ignore[override]
+        return time.monotonic() + self.behind["boottime"]
+
+    def wall(self) -> float:
+        return time.time() + self.behind["wall"]
+
+
+@pytest.mark.parametrize("going", ["monotonic", "boottime", "wall"])
+def test_a_freeze_is_noticed_by_whichever_clock_went_on(going: str, make: Make) -> None:
+    clock = FreezableClock()
+    lock = make(clock=clock, heartbeat_period=0).acquire("a")
+    clock.behind[going] += 19
+    assert lock.remaining < 1.5
+    assert lock.is_held
+    clock.behind[going] += 2
+    assert not look(lock).is_held
+    assert lock.lost
+
+
+def test_a_wall_clock_set_back_does_not_hide_a_later_freeze(make: Make) -> None:
+    clock = FreezableClock()
+    lock = make(clock=clock, heartbeat_period=0).acquire("a")
+    clock.behind["wall"] -= 3600
+    assert lock.is_held
+    clock.behind["wall"] += 21
+    assert not lock.is_held
+
+
+def test_a_waiter_does_not_go_by_a_wall_clock_that_jumps(make: Make, rows: Rows) -> None:
+    clock = FreezableClock()
+    client = make(clock=clock)
+    rows.put_foreign("a", lease_seconds=60)
+    assert client.try_acquire("a") is None
+    clock.behind["wall"] += 3600
+    clock.behind["boottime"] += 3600
+    assert client.try_acquire("a") is None

@@ -1,0 +1,96 @@
+"""Errors carry their state, also to another process, and one base class catches them all."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+
+import lambda_lock
+from lambda_lock import LockClient, errors
+from lambda_lock.errors import (
+    ClientClosedError,
+    CommitRefusedError,
+    DuplicateEventError,
+    KeyTemplateError,
+    LockAlreadyReleasedError,
+    LockArgumentError,
+    LockConfigurationError,
+    LockError,
+    LockFormatError,
+    LockLostError,
+    LockNotGrantedError,
+    LockTimeoutError,
+    OwnerMismatchError,
+    SessionMonitorNotSetError,
+    TransportError,
+)
+
+from .conftest import Make, in_child
+
+CONTENTION = {"key": "a", "holder": "b#1", "waited": 1.5, "retry_after": 2.5}
+STATES: list[tuple[type[LockError], dict[str, Any]]] = [
+    (LockError, {"key": "a"}),
+    (LockNotGrantedError, CONTENTION),
+    (LockTimeoutError, CONTENTION),
+    (LockLostError, {"key": "a", "holder": "b#1"}),
+    (LockAlreadyReleasedError, {"key": "a"}),
+    (OwnerMismatchError, {"key": "a"}),
+    (SessionMonitorNotSetError, {"key": "a"}),
+    (ClientClosedError, {"key": None}),
+    (LockConfigurationError, {"key": "a"}),
+    (LockArgumentError, {"key": "a"}),
+    (KeyTemplateError, {"key": None, "field": "detail[id]"}),
+    (LockFormatError, {"key": "a"}),
+    (DuplicateEventError, {"key": "a", "result": {"x": 1}, "completed_until": 5.0}),
+    (CommitRefusedError, {"key": "a", "reasons": ("None", "ConditionalCheckFailed")}),
+]
+
+
+@pytest.mark.parametrize(("kind", "state"), STATES)
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_an_error_is_pickled_with_its_state(kind: type[LockError], state: dict[str, Any], protocol: int) -> None:
+    error = kind("what happened", **state)
+    for other in (pickle.loads(pickle.dumps(error, protocol)), copy.copy(error), copy.deepcopy(error)):
+        assert type(other) is kind
+        assert str(other) == "what happened"
+        assert {name: getattr(other, name) for name in state} == state
+        assert isinstance(other, LockError)
+
+
+@pytest.mark.parametrize("ambiguous", [True, False])
+def test_a_transport_error_is_pickled_with_its_state(ambiguous: bool) -> None:
+    error = pickle.loads(pickle.dumps(TransportError(ambiguous, key="a")))
+    assert (error.ambiguous, error.key) == (ambiguous, "a")
+    assert str(error) == str(TransportError(ambiguous))
+
+
+def test_no_error_class_is_left_out_here() -> None:
+    kinds = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, LockError)}
+    assert kinds == {kind for kind, _ in STATES} | {TransportError}
+    assert {kind.__name__ for kind in kinds} <= set(lambda_lock.__all__)
+
+
+def test_an_error_comes_out_of_another_process(client: LockClient, make: Make) -> None:
+    held = client.acquire("a")
+    with pytest.raises(LockNotGrantedError) as caught:
+        in_child(lambda: make().acquire("a", wait=0))()
+    assert caught.value.holder == held.owner
+    assert caught.value.key == "a"
+    assert caught.value.retry_after is not None
+
+
+def test_the_marker_of_an_error_that_is_no_contention_is_kept(client: LockClient) -> None:
+    class Context:
+        aws_request_id = "r"
+        function_name = "f"
+
+        def get_remaining_time_in_millis(self) -> int:
+            return 700
+
+    with pytest.raises(LockNotGrantedError, match="ms are left before the invocation's deadline") as caught:
+        client.try_acquire("a", context=Context())
+    assert caught.value.too_late
+    assert pickle.loads(pickle.dumps(caught.value)).too_late

@@ -1,0 +1,456 @@
+"""A network that loses, repeats and delays, and a DynamoDB that will not serve."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient
+from lambda_lock.core import protocol
+from lambda_lock.errors import LockAlreadyReleasedError, LockConfigurationError, LockLostError, TransportError
+from rig.wire import Answer, Wire
+
+from .conftest import LeapingClock, Make, Rows, in_thread, versions, wait_until
+
+# Acquire
+
+
+def test_a_lost_reply_to_a_claim_costs_one_more_request_and_leaves_no_ghost(
+    wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    wire.drop_reply("UpdateItem")
+    lock = wired.acquire("a")
+    assert wire.operations == ["UpdateItem", "UpdateItem"]
+    assert len(set(versions(wire))) == 1  # the same claim, sent again
+    assert lock.version == rows.version("a")
+    assert str(lock.fencing_token) == rows["a"]["fencingToken"]["N"]
+    lock.heartbeat()
+    assert lock.release() is True
+
+
+def test_a_lost_reply_to_a_claim_is_recognised_in_one_decision(wire: Wire, wired: LockClient) -> None:
+    wire.drop_reply("UpdateItem")
+    assert wired.acquire("a", wait=0).is_held
+    assert wire.count() == 2
+
+
+def test_a_lost_request_is_sent_again(wire: Wire, wired: LockClient) -> None:
+    wire.drop_request("UpdateItem")
+    assert wired.acquire("a", wait=0).is_held
+    assert wire.count() == 2
+
+
+def test_a_claim_delivered_twice_is_one_grant(wire: Wire, wired: LockClient) -> None:
+    wire.deliver_twice("UpdateItem")
+    lock = wired.acquire("a")
+    assert wire.count() == 1
+    assert lock.release() is True
+
+
+def test_a_late_copy_of_the_claim_does_not_take_the_lock_again(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    late = wire.deliver_late("UpdateItem")
+    lock = wired.acquire("a")
+    late.release()
+    assert late.finished.wait(10)
+    assert lock.is_held
+    lock.heartbeat()
+    assert lock.release() is True
+    assert not rows.is_held("a")
+
+
+def test_a_lost_reply_to_a_take_over_is_a_grant(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    rows.put_held("a", expires_at=time.time() - 5)
+    wire.drop_reply("UpdateItem", when=lambda request: "isReleased" not in str(request.body["ConditionExpression"]))
+    lock = wired.acquire("a", wait=0)
+    assert lock.fencing_token == 8
+    assert rows["a"]["ownerName"]["S"] == lock.owner
+
+
+def test_a_claim_that_is_given_up_is_released(wire: Wire, impatient: LockClient, rows: Rows) -> None:
+    lost = wire.drop_reply("UpdateItem", times=float("inf"), when=lambda request: "ReturnValues" in request.body)
+    with pytest.raises(TransportError) as caught:
+        impatient.acquire("a", wait=0)
+    assert caught.value.ambiguous
+    assert caught.value.key == "a"
+    assert lost.reached.is_set()
+    assert not rows.is_held("a")
+    assert impatient.held() == ()
+
+
+@pytest.mark.parametrize("fault", ["throttle", "unavailable"])
+def test_throttling_and_5xx_are_retried(fault: str, wire: Wire, impatient: LockClient) -> None:
+    getattr(wire, fault)(times=2)
+    lock = impatient.acquire("a", wait=0)
+    assert wire.count() == 3
+    getattr(wire, fault)(times=2)
+    lock.heartbeat()
+    getattr(wire, fault)(times=2)
+    assert lock.release() is True
+    getattr(wire, fault)(times=2)
+    assert impatient.get("a") is not None
+
+
+def test_an_outage_is_a_transport_error_and_not_contention(wire: Wire, impatient: LockClient, rows: Rows) -> None:
+    wire.throttle(times=float("inf"))
+    with pytest.raises(TransportError, match="would not serve lock 'a'") as caught:
+        impatient.try_acquire("a")
+    assert not caught.value.ambiguous
+    assert rows.get("a") is None
+
+
+def test_who_waits_outlives_an_outage(wire: Wire, impatient: LockClient) -> None:
+    wire.unavailable(times=12)
+    assert impatient.acquire("a", wait=60, refresh_period=0.05).is_held
+
+
+def test_an_answer_without_a_date_is_given_back_and_refused(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    def undated(answer: Answer) -> Answer:
+        return Answer(answer.status, [field for field in answer.headers if field[0].lower() != "date"], answer.body)
+
+    wire.alter_reply(undated, times=float("inf"))
+    with pytest.raises(LockConfigurationError, match="this is not DynamoDB"):
+        wired.acquire("a")
+    assert not rows.is_held("a")
+
+
+# Release
+
+
+def test_a_lost_reply_to_a_release_ends_in_true(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    lock = wired.acquire("a")
+    wire.drop_reply("UpdateItem")
+    assert lock.release() is True
+    assert wire.count() == 3
+    assert not rows.is_held("a")
+
+
+def test_a_lost_reply_to_a_deletion_ends_in_true(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    lock = wired.acquire("a", delete_on_release=True)
+    wire.drop_reply("DeleteItem")
+    assert lock.release() is True
+    assert rows.get("a") is None
+
+
+def test_a_lost_reply_to_a_release_after_which_another_took_the_lock_ends_in_true(
+    wire: Wire, wired: LockClient, make: Make, rows: Rows
+) -> None:
+    other = make(endpoint_url=rows.engine.url)
+    lock = wired.acquire("a")
+    taken = []
+
+    def lost(answer: Answer) -> None:
+        taken.append(other.acquire("a", wait=0))
+
+    wire.alter_reply(lost, "UpdateItem")
+    assert lock.release() is True
+    assert taken[0].is_held
+    assert rows["a"]["ownerName"]["S"] == taken[0].owner
+    assert rows.is_held("a")
+
+
+def test_a_release_whose_outcome_is_unknown_says_so_and_a_later_one_tells_the_truth(
+    wire: Wire, impatient: LockClient, rows: Rows
+) -> None:
+    lock = impatient.acquire("a")
+    wire.drop_reply("UpdateItem", times=float("inf"))
+    with pytest.raises(TransportError, match="unknown") as caught:
+        lock.release()
+    assert caught.value.ambiguous
+    assert caught.value.key == "a"
+    assert caught.value.__cause__ is not None
+    assert not lock.is_held
+    assert not rows.is_held("a")
+    wire.clear()
+    assert lock.release() is True  # it was carried out the first time
+    assert wire.count() == 1
+    with pytest.raises(LockAlreadyReleasedError):
+        lock.release()
+
+
+def test_a_release_that_never_arrived_can_be_made_up_for(wire: Wire, impatient: LockClient, rows: Rows) -> None:
+    lock = impatient.acquire("a")
+    wire.drop_request("UpdateItem", times=float("inf"))
+    with pytest.raises(TransportError) as caught:
+        lock.release()
+    assert caught.value.ambiguous
+    assert rows.is_held("a")
+    wire.clear()
+    assert lock.release() is True
+    assert not rows.is_held("a")
+
+
+def test_an_unknown_release_of_a_row_that_another_has_is_not_claimed_to_be_done(
+    wire: Wire, make: Make, rows: Rows
+) -> None:
+    lock = make(heartbeat_period=0, clock=(clock := LeapingClock())).acquire("a")
+    clock.sleep(20)
+    assert lock.lost
+    wire.drop_request("UpdateItem", times=float("inf"))
+    with pytest.raises(TransportError):
+        lock.release()
+    wire.clear()
+    rows.put_held("a", expires_at=time.time() + 60)
+    with pytest.raises(TransportError) as caught:
+        lock.release()
+    assert caught.value.ambiguous
+    assert rows.is_held("a")
+
+
+def test_a_refused_release_is_an_error_unless_best_effort(
+    wire: Wire, wired: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock = wired.acquire("a")
+    wire.answer(400, "AccessDeniedException", "UpdateItem", times=2)
+    with pytest.raises(LockConfigurationError, match="dynamodb:UpdateItem"):
+        lock.release()
+    assert lock.release(best_effort=True) is False
+    assert "'a' was not released" in caplog.text
+    assert lock.release() is True
+
+
+def test_an_error_of_release_does_not_hide_the_error_of_the_block(wire: Wire, wired: LockClient) -> None:
+    lock = wired.acquire("a")
+    wire.answer(400, "AccessDeniedException", "UpdateItem", times=float("inf"))
+    with pytest.raises(ZeroDivisionError), lock:
+        raise ZeroDivisionError
+
+
+# Renewal
+
+
+def test_a_renewal_whose_reply_is_lost_is_tried_again_above_itself(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    lock = wired.acquire("a")
+    wire.drop_reply("UpdateItem")
+    lock.heartbeat()
+    sent = versions(wire)
+    assert len(sent) == 3
+    assert sent == sorted(sent)
+    assert len(set(sent)) == 3  # each attempt has a version of its own
+    assert lock.version == rows.version("a") == sent[-1]
+    assert lock.is_held
+
+
+def test_a_heartbeat_that_nobody_answers_leaves_the_lock_held(wire: Wire, impatient: LockClient) -> None:
+    lock = impatient.acquire("a")
+    wire.unavailable(times=float("inf"))
+    with pytest.raises(TransportError) as caught:
+        lock.heartbeat()
+    assert caught.value.ambiguous
+    assert "try again" in str(caught.value)
+    assert lock.is_held
+    wire.clear()
+    lock.heartbeat()
+
+
+def test_a_late_renewal_does_not_turn_the_expiry_back(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    lock = wired.acquire("a")
+    late = wire.deliver_late("UpdateItem")
+    lock.heartbeat(lease_duration=5)  # the copy that is sent again is the one that arrives
+    lock.heartbeat(lease_duration=60)
+    version = rows.version("a")
+    late.release()
+    assert late.finished.wait(10)
+    assert rows.version("a") == version
+    assert lock.is_held
+
+
+def test_a_late_renewal_does_not_bring_a_released_lock_back(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    lock = wired.acquire("a")
+    late = wire.deliver_late("UpdateItem")
+    lock.heartbeat()
+    assert lock.release() is True
+    late.release()
+    assert late.finished.wait(10)
+    assert not rows.is_held("a")
+
+
+def test_a_shortened_lease_counts_from_its_first_send(wire: Wire, wired: LockClient) -> None:
+    """Its reply may be lost, and others go by it all the same."""
+    lock = wired.acquire("a", lease_duration=60)
+    fault = wire.delay_reply("UpdateItem")
+    result = in_thread(lambda: lock.heartbeat(lease_duration=5))
+    assert fault.reached.wait(10)
+    assert lock.remaining <= 5
+    fault.release()
+    result()
+    assert 3 < lock.remaining <= 5
+
+
+def test_a_release_during_a_renewal_wins(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    lock = wired.acquire("a")
+    renewal = wire.hold("UpdateItem")
+    result = in_thread(lock.heartbeat)
+    assert renewal.reached.wait(10)
+    assert lock.release() is True
+    renewal.release()
+    with pytest.raises(LockAlreadyReleasedError):
+        result()
+    wait_until(renewal.finished.is_set)
+    assert not rows.is_held("a")
+
+
+def test_renewals_of_one_lock_are_sent_one_after_the_other(wire: Wire, make: Make) -> None:
+    lock = make(heartbeat_period=0.1).acquire("a")
+    first = wire.delay_reply("UpdateItem")  # the heartbeat's
+    assert first.reached.wait(10)
+    result = in_thread(lock.heartbeat)
+    time.sleep(0.3)  # nothing can be waited for
+    assert wire.count() == 2
+    first.release()
+    result()
+    second = wire.delay_reply("UpdateItem", seconds=None)
+    assert second.reached.wait(10)
+    count = wire.count()
+    time.sleep(0.3)
+    assert wire.count() == count
+    second.release()
+    sent = versions(wire)
+    assert sent == sorted(sent)
+
+
+def test_a_refused_permission_of_a_heartbeat_names_it(wire: Wire, wired: LockClient) -> None:
+    lock = wired.acquire("a")
+    wire.answer(400, "AccessDeniedException", "UpdateItem")
+    with pytest.raises(LockConfigurationError, match="dynamodb:UpdateItem") as caught:
+        lock.heartbeat()
+    assert type(caught.value.__cause__).__name__ == "ServiceError"
+    assert lock.is_held
+
+
+# An interrupted acquire
+
+
+class Meddling:
+    """A transport on top of another: calls ``before`` and ``after`` with the number of the send, from 1."""
+
+    def __init__(self, inner: Any, before: Any = None, after: Any = None) -> None:
+        self.inner = inner
+        self.before = before
+        self.after = after
+        self.sends = 0
+
+    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
+        self.sends += 1
+        number = self.sends
+        if self.before:
+            self.before(number)
+        reply = self.inner.send(operation, request, timeout=timeout)
+        if self.after:
+            self.after(number)
+        return reply
+
+
+def interrupt(number: int) -> Any:
+    def act(at: int) -> None:
+        if at == number:
+            raise KeyboardInterrupt
+
+    return act
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_interrupt_in_the_claim_leaves_nothing_held(when: str, client: LockClient, make: Make, rows: Rows) -> None:
+    meddling = Meddling(client.transport, **{when: interrupt(1)})
+    interrupted = make(transport=meddling)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.acquire("a")
+    assert not rows.is_held("a")
+    assert interrupted.held() == ()
+
+
+def test_an_interrupt_in_the_take_over_leaves_nothing_held(client: LockClient, make: Make, rows: Rows) -> None:
+    rows.put_held("a", expires_at=time.time() - 5)
+    with pytest.raises(KeyboardInterrupt):
+        make(transport=Meddling(client.transport, after=interrupt(2))).acquire("a")
+    assert not rows.is_held("a")
+
+
+def test_an_interrupted_wait_leaves_the_holder_alone(client: LockClient, make: Make, rows: Rows) -> None:
+    held = client.acquire("a")
+    with pytest.raises(KeyboardInterrupt):
+        make(transport=Meddling(client.transport, after=interrupt(3))).acquire("a", refresh_period=0.05)
+    assert rows["a"]["ownerName"]["S"] == held.owner
+    assert rows.is_held("a")
+
+
+class InterruptedClock:
+    """The machine's clocks; the n-th reading is interrupted."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def monotonic(self) -> float:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return time.monotonic()
+
+    boottime = staticmethod(time.monotonic)
+    wall = staticmethod(time.time)
+    sleep = staticmethod(time.sleep)
+
+
+@pytest.mark.parametrize("reading", range(1, 9))
+def test_an_interrupt_at_any_look_at_the_clock_leaves_nothing_held(
+    reading: int, client: LockClient, make: Make, rows: Rows
+) -> None:
+    clock = InterruptedClock(10_000)
+    other = make(clock=clock, transport=client.transport, heartbeat_period=0)
+    clock.left = reading
+    lock = None
+    try:
+        lock = other.acquire("a")
+    except KeyboardInterrupt:
+        assert not rows.is_held("a")
+        assert other.held() == ()
+    else:
+        clock.left = 10_000
+        assert lock.release() is True
+
+
+def test_a_lost_lock_is_not_renewed_by_a_late_answer(wire: Wire, make: Make, rows: Rows) -> None:
+    lock = make(heartbeat_period=0).acquire("a", lease_duration=1)
+    fault = wire.delay_reply("UpdateItem", seconds=None)
+    result = in_thread(lock.heartbeat)
+    assert fault.reached.wait(10)
+    assert lock.wait_lost(10)
+    fault.release()
+    with pytest.raises(LockLostError):
+        result()
+    assert lock.lost
+
+
+class Gap:
+    """Steps of the protocol, with an interrupt right after one was made and before it is carried out."""
+
+    def __init__(self, steps: Any) -> None:
+        self.steps = steps
+        self.made = 0
+        self.throw = steps.throw
+
+    def send(self, event: Any) -> Any:
+        step = self.steps.send(event)
+        self.made += 1
+        if self.made == 3:  # the claim, the pause after its lost reply, the claim again
+            raise KeyboardInterrupt
+        return step
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+    @property
+    def gi_frame(self) -> Any:
+        return self.steps.gi_frame
+
+
+def test_an_interrupt_between_two_steps_leaves_nothing_held(
+    wire: Wire, wired: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acquire = protocol.acquire
+    monkeypatch.setattr(protocol, "acquire", lambda *arguments: Gap(acquire(*arguments)))
+    wire.drop_reply("UpdateItem")  # it was carried out
+    with pytest.raises(KeyboardInterrupt):
+        wired.acquire("a")
+    assert not rows.is_held("a")

@@ -1,0 +1,333 @@
+"""Whose lock it is: by object, line of execution, token and time."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+
+import pytest
+
+from lambda_lock import LockClient
+from lambda_lock.errors import (
+    ClientClosedError,
+    LockAlreadyReleasedError,
+    LockLostError,
+    LockNotGrantedError,
+    SessionMonitorNotSetError,
+)
+from rig.wire import Wire
+
+from .conftest import Make, Rows, in_thread, look, wait_until
+
+# Re-entrancy
+
+
+def test_the_same_thread_enters_again_and_only_the_last_release_sends(wire: Wire, wired: LockClient) -> None:
+    outer = wired.acquire("a", reentrant=True)
+    inner = wired.acquire("a", reentrant=True)
+    assert inner is outer
+    assert inner.release() is True
+    assert outer.is_held
+    assert wire.count() == 1
+    assert outer.release() is True
+    assert wire.count() == 2
+    assert not look(outer).is_held
+    with pytest.raises(LockAlreadyReleasedError):
+        outer.release()
+
+
+def test_context_managers_nest(client: LockClient, rows: Rows) -> None:
+    with client.acquire("a", reentrant=True):
+        with client.acquire("a", reentrant=True):
+            pass
+        assert rows.is_held("a")
+    assert not rows.is_held("a")
+
+
+def test_without_reentrant_the_same_thread_contends_with_itself(client: LockClient) -> None:
+    with client.acquire("a", reentrant=True), pytest.raises(LockNotGrantedError):
+        client.acquire("a", wait=0)
+
+
+def test_another_thread_contends_whatever_it_asks(client: LockClient) -> None:
+    with client.acquire("a", reentrant=True):
+        assert in_thread(lambda: client.try_acquire("a", reentrant=True))() is None
+
+
+def test_another_client_of_the_same_thread_contends(client: LockClient, make: Make) -> None:
+    with client.acquire("a", reentrant=True):
+        assert make().try_acquire("a", reentrant=True) is None
+
+
+def test_a_thread_does_not_inherit_the_locks_of_an_ended_one(client: LockClient) -> None:
+    """The system gives a new thread the number of one that has ended."""
+    held = []
+    first = threading.Thread(target=lambda: held.append(client.acquire("a", reentrant=True)))
+    first.start()
+    number = first.ident
+    first.join()
+    again: list[object] = []
+    for _ in range(50):
+        second = threading.Thread(target=lambda: again.append(client.try_acquire("a", reentrant=True)))
+        second.start()
+        second.join()
+        assert again.pop() is None
+        if second.ident == number:
+            return
+    pytest.skip("the system did not give out a thread's number again")
+
+
+def test_a_lost_lock_is_not_entered_again(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a", reentrant=True)
+    rows.put_held("a", expires_at=time.time() + 60)
+    with pytest.raises(LockLostError):
+        lock.heartbeat()
+    assert client.try_acquire("a", reentrant=True) is None
+
+
+# Old handles and new locks
+
+
+def test_the_second_release_is_an_error(wire: Wire, wired: LockClient) -> None:
+    lock = wired.acquire("a")
+    assert lock.release() is True
+    wire.clear()
+    with pytest.raises(LockAlreadyReleasedError, match="'a' was released before"):
+        lock.release()
+    with pytest.raises(LockAlreadyReleasedError):
+        lock.heartbeat()
+    assert wire.operations == []
+
+
+def test_an_old_handle_does_nothing_to_the_next_lock_of_its_key(client: LockClient, rows: Rows) -> None:
+    old = client.acquire("a")
+    old.release()
+    new = client.acquire("a")
+    for act in (old.release, old.heartbeat):
+        with pytest.raises(LockAlreadyReleasedError):
+            act()
+    assert new.is_held
+    assert new in client.held()
+    assert rows["a"]["ownerName"]["S"] == new.owner
+    assert rows.is_held("a")
+
+
+def test_an_old_handle_that_was_lost_does_not_release_the_next_lock(client: LockClient, rows: Rows) -> None:
+    old = client.acquire("a")
+    rows.delete("a")
+    new = client.acquire("a")
+    assert old.release() is False
+    assert new.is_held
+    assert rows.is_held("a")
+    assert new in client.held()
+    new.heartbeat()
+    assert new.release() is True
+
+
+def test_an_old_handle_does_not_stop_the_heartbeat_of_the_next_lock(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    old = wired.acquire("a")
+    rows.delete("a")
+    new = wired.acquire("a", lease_duration=1)
+    assert old.release() is False
+    with pytest.raises(LockAlreadyReleasedError):
+        old.release()
+    first = rows.expiry("a")
+    wait_until(lambda: rows.expiry("a") > first + 1.2)
+    assert new.is_held
+
+
+def test_the_same_owner_with_another_token_is_not_the_same_lock(client: LockClient, rows: Rows) -> None:
+    """As a late copy of the claim would leave it, after release and deletion."""
+    lock = client.acquire("a")
+    item = rows["a"]
+    token = str(lock.fencing_token + 1)
+    rows.put("a", **{name: value for name, value in item.items() if name != "key"} | {"fencingToken": {"N": token}})
+    with pytest.raises(LockLostError):
+        lock.heartbeat()
+    assert not lock.is_held
+
+
+# Lost
+
+
+def test_release_says_false_where_another_has_the_row_and_leaves_it_alone(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a")
+    rows.put_held("a", expires_at=time.time() + 60, owner="other#1")
+    before = rows["a"]
+    assert lock.release() is False
+    assert rows["a"] == before
+
+
+def test_release_says_false_where_the_row_is_gone(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a")
+    rows.delete("a")
+    assert lock.release() is False
+    assert rows.get("a") is None
+
+
+def test_release_after_the_end_of_validity_still_releases_a_row_that_nobody_took(make: Make, rows: Rows) -> None:
+    lock = make(heartbeat_period=0).acquire("a", lease_duration=1)
+    assert lock.wait_lost(10)
+    assert lock.release() is True
+    assert not rows.is_held("a")
+
+
+def test_a_refused_renewal_is_lost_and_names_the_new_holder(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    lock = wired.acquire("a")
+    rows.put_held("a", expires_at=time.time() + 60, owner="other#1")
+    with pytest.raises(LockLostError) as caught:
+        lock.heartbeat()
+    assert (caught.value.key, caught.value.holder) == ("a", "other#1")
+    assert "other#1" in str(caught.value)
+    assert lock.lost
+    assert not lock.is_held
+    assert lock.remaining == 0
+    assert wired.held() == ()
+    with pytest.raises(LockLostError):
+        lock.raise_if_lost()
+    wire.clear()
+    with pytest.raises(LockLostError):
+        lock.heartbeat()
+    assert wire.operations == []  # lost is final
+
+
+def test_a_row_that_is_gone_is_lost(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a")
+    rows.delete("a")
+    with pytest.raises(LockLostError):
+        lock.heartbeat()
+    assert rows.get("a") is None  # a renewal never makes a row
+
+
+def test_validity_ends_without_renewals_by_itself(make: Make) -> None:
+    lock = make(heartbeat_period=0).acquire("a", lease_duration=1)
+    lock.raise_if_lost()
+    assert lock.wait_lost(10) is True
+    assert not lock.is_held
+    assert lock.remaining == 0
+    with pytest.raises(LockLostError, match="'a' is lost"):
+        lock.raise_if_lost()
+    with pytest.raises(LockLostError):
+        lock.heartbeat()
+
+
+def test_a_holders_validity_ends_before_anybody_may_take_over(make: Make, rows: Rows) -> None:
+    lock = make(heartbeat_period=0).acquire("a", lease_duration=1)
+    other = make()
+    wait_until(lambda: not lock.is_held)
+    assert other.try_acquire("a") is None  # GRACE: the stored expiry is later
+    taken = other.acquire("a", wait=10, refresh_period=0.2)
+    assert taken.fencing_token == lock.fencing_token + 1
+    assert lock.lost
+    assert lock.release() is False
+    assert rows.is_held("a")
+
+
+def test_wait_lost_ends_with_the_release_and_with_its_timeout(client: LockClient) -> None:
+    lock = client.acquire("a")
+    assert lock.wait_lost(0.05) is False
+    result = in_thread(lock.wait_lost)
+    lock.release()
+    assert result() is False
+
+
+def test_wait_lost_wakes_when_a_renewal_is_refused(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a", lease_duration=1.5)
+    result = in_thread(lambda: lock.wait_lost(20))
+    rows.put_held("a", expires_at=time.time() + 60, owner="other#1")
+    assert result() is True
+    assert lock.release() is False
+
+
+# Almost expired
+
+
+def test_almost_expired_is_asked_of_locks_with_a_safe_time(client: LockClient) -> None:
+    with client.acquire("a") as lock, pytest.raises(SessionMonitorNotSetError, match="safe_time"):
+        _ = lock.is_almost_expired
+    with client.acquire("a", safe_time=1) as lock:
+        assert lock.is_almost_expired is False
+    with client.acquire("a", safe_time=19.99) as lock:
+        wait_until(lambda: lock.is_almost_expired)
+        assert lock.is_held
+
+
+# Closed clients
+
+
+def test_a_closed_client_takes_reads_and_renews_nothing(make: Make) -> None:
+    client = make()
+    client.close()
+    for act in (lambda: client.acquire("a"), lambda: client.try_acquire("a"), lambda: client.get("a")):
+        with pytest.raises(ClientClosedError):
+            act()
+
+
+def test_closing_the_client_ends_a_waiting_acquire(wire: Wire, wired: LockClient, make: Make, rows: Rows) -> None:
+    held = make(endpoint_url=rows.engine.url).acquire("a")
+    polled = wire.delay_reply("GetItem", seconds=0)
+    result = in_thread(lambda: wired.acquire("a", wait=60))
+    assert polled.reached.wait(10)
+    wired.close()
+    with pytest.raises(ClientClosedError):
+        result()
+    assert rows["a"]["ownerName"]["S"] == held.owner
+
+
+@pytest.mark.parametrize("wait", [0, 60])
+def test_a_grant_that_arrives_after_closing_is_given_back(
+    wait: float, wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    claim = wire.delay_reply("UpdateItem")
+    result = in_thread(lambda: wired.acquire("a", wait=wait))
+    assert claim.reached.wait(10)
+    wired.close()
+    claim.release()
+    with pytest.raises(ClientClosedError):
+        result()
+    wait_until(lambda: not rows.is_held("a"))
+    assert wired.held() == ()
+
+
+def test_closing_releases_the_other_locks_although_one_fails(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    locks = [wired.acquire(key) for key in "abc"]
+    wire.answer(400, "AccessDeniedException", "UpdateItem", when=lambda request: request.body["Key"]["key"]["S"] == "b")
+    wired.close()
+    assert [rows.is_held(key) for key in "abc"] == [False, True, False]
+    assert not any(lock.is_held for lock in locks)
+
+
+def test_closing_is_not_disturbed_by_a_release_at_the_same_moment(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    locks = [wired.acquire(key) for key in "abc"]
+    held = wire.hold("UpdateItem")
+    result = in_thread(wired.close)
+    assert held.reached.wait(10)
+    first = wire.requests[-1].body["Key"]["key"]["S"]
+    others = [lock for lock in locks if lock.key != first]
+    assert others[0].release() is True
+    held.release()
+    result()
+    assert not any(rows.is_held(key) for key in "abc")
+
+
+class Meeting(float):
+    """A safe time whose comparison waits for a second thread to make the same one."""
+
+    barrier = threading.Barrier(2)
+
+    def __ge__(self, other: object) -> bool:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            self.barrier.wait(1)
+        return True
+
+
+def test_two_threads_that_see_the_danger_at_once_tell_it_once(make: Make) -> None:
+    told: list[object] = []
+    lock = make(heartbeat_period=0).acquire("a", safe_time=1, on_danger=told.append)
+    lock._safe_time = Meeting(1)
+    for result in [in_thread(lambda: lock.lost) for _ in range(2)]:
+        assert result() is False
+    wait_until(lambda: told)
+    wait_until(lambda: not [thread for thread in threading.enumerate() if thread.name == "lambda_lock-callback"])
+    assert told == [lock]

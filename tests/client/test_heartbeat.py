@@ -1,0 +1,289 @@
+"""Renewal in the background, and what the application is told."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lambda_lock import Lock, LockClient
+from lambda_lock.errors import LockLostError
+from lambda_lock.heartbeat import HEARTBEAT
+from rig.wire import Wire
+
+from .conftest import Make, Rows, wait_until
+
+
+class Told:
+    """A callback that remembers: when it was called, with what, and on which thread."""
+
+    def __init__(self) -> None:
+        self.called = threading.Event()
+        self.locks: list[Lock] = []
+        self.threads: list[str] = []
+
+    def __call__(self, lock: Lock) -> None:
+        self.locks.append(lock)
+        self.threads.append(threading.current_thread().name)
+        self.called.set()
+
+
+def heartbeats() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "lambda_lock-heartbeat"]
+
+
+def test_a_lock_is_kept_over_several_leases(make: Make, rows: Rows) -> None:
+    lock = make().acquire("a", lease_duration=1)
+    first = rows.expiry("a")
+    other = make()
+    while rows.expiry("a") < first + 3:
+        lock.raise_if_lost()
+        assert other.try_acquire("a") is None
+        time.sleep(0.05)
+    assert lock.release() is True
+
+
+def test_a_period_of_the_users_is_kept(wire: Wire, make: Make) -> None:
+    lock = make(heartbeat_period=0.2, lease_duration=20).acquire("a")
+    wait_until(lambda: wire.count("UpdateItem") >= 4)
+    assert lock.remaining > 19
+
+
+def test_renewals_keep_data_attributes_and_token(make: Make, rows: Rows) -> None:
+    lock = make(heartbeat_period=0.1).acquire("a", data=b"x", attributes={"colour": "red"})
+    before = rows["a"]
+    wait_until(lambda: rows.version("a") != before["recordVersionNumber"]["S"])
+    after = rows["a"]
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed <= {"recordVersionNumber", "ttl"}
+    assert set(before) == set(after)
+    assert lock.version >= after["recordVersionNumber"]["S"]
+
+
+def test_without_heartbeat_nothing_is_renewed(wire: Wire, make: Make) -> None:
+    lock = make(heartbeat_period=0).acquire("a", lease_duration=1)
+    assert lock.wait_lost(10)
+    assert wire.operations == ["UpdateItem"]
+
+
+def test_one_thread_renews_hundreds_of_locks(make: Make, rows: Rows, wire: Wire) -> None:
+    client = make(lease_duration=6, heartbeat_period=1.5, endpoint_url=rows.engine.url)
+    locks = [client.acquire(f"a{number}") for number in range(300)]
+    first = {lock.key: lock.version for lock in locks}
+    assert len(heartbeats()) == 1
+    wait_until(lambda: all(lock.version != first[lock.key] for lock in locks))
+    assert all(lock.is_held for lock in locks)
+    assert len(heartbeats()) == 1
+    assert wire.count() == 0
+    for lock in locks:
+        assert lock.release() is True
+
+
+SCRIPT = """
+import threading
+from lambda_lock import LockClient
+
+def threads():
+    return [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+
+client = LockClient(heartbeat_period=0)
+with client.acquire("a"):
+    assert threads() == [], threads()
+client = LockClient()
+assert threads() == []
+with client.acquire("b"):
+    assert threads() == ["lambda_lock-heartbeat"], threads()
+with client.acquire("c"), client.acquire("d"):
+    assert threads() == ["lambda_lock-heartbeat"], threads()
+client.acquire("e")
+print("ended")
+"""
+
+
+def test_the_thread_starts_with_the_first_lock_that_needs_it_and_does_not_keep_the_process(table: str) -> None:
+    ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=30, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "ended\n", "")
+
+
+def switches(thread: threading.Thread) -> int:
+    """How often a thread has gone to sleep so far."""
+    status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("voluntary_ctxt_switches")).split()[1])
+
+
+def test_after_the_release_nothing_is_sent_and_the_thread_sleeps(wire: Wire, wired: LockClient) -> None:
+    lock = wired.acquire("a", lease_duration=1)
+    wait_until(lambda: wire.count() >= 3)  # it renews
+    lock.release()
+    gc.collect()  # what earlier tests left behind
+    time.sleep(0.1)  # a renewal that was on its way
+    wire.clear()
+    (thread,) = heartbeats()
+    before = switches(thread)
+    time.sleep(1.3)  # nothing can be waited for: longer than a look, and than a lease
+    assert wire.operations == []
+    assert switches(thread) == before
+
+
+def test_a_forgotten_lock_is_not_renewed_for_ever(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    lock = wired.acquire("a", lease_duration=1)
+    wait_until(lambda: wire.count() >= 3)
+    gone = weakref.ref(lock)
+    del lock
+    gc.collect()
+    wait_until(lambda: gone() is None)  # a tick may have had it in hand
+    wire.clear()
+    time.sleep(0.8)
+    assert wire.operations == []
+    assert rows.is_held("a")  # until its stored expiry
+    assert wired.held() == ()
+
+
+def test_a_lock_that_was_renewed_by_hand_is_forgotten_as_well(make: Make) -> None:
+    lock = make(heartbeat_period=0.6).acquire("a")
+    time.sleep(0.2)
+    lock.heartbeat()  # the first entry in the plan is stale now
+    gone = weakref.ref(lock)
+    wait_until(lambda: sum(entry[2]() is gone() for entry in HEARTBEAT._due) == 1)
+    del lock
+    gc.collect()
+    assert gone() is None
+
+
+def test_renewals_go_on_through_an_outage_shorter_than_the_validity(wire: Wire, wired: LockClient) -> None:
+    lock = wired.acquire("a", lease_duration=3)
+    fault = wire.unavailable("UpdateItem", times=3)
+    assert fault.reached.wait(10)
+    wait_until(lambda: lock.remaining > 2.5)
+    assert wire.count() >= 5
+    lock.raise_if_lost()
+
+
+def test_an_outage_longer_than_the_validity_loses_the_lock_at_its_end(wire: Wire, wired: LockClient) -> None:
+    lost = Told()
+    lock = wired.acquire("a", lease_duration=1, on_lost=lost)
+    wire.unavailable("UpdateItem", times=float("inf"))
+    assert lost.called.wait(10)
+    assert not lock.is_held
+    assert lock.lost
+    wire.clear()
+    time.sleep(0.5)
+    assert wire.operations == []  # lost is final
+
+
+# What the application is told
+
+
+def test_danger_is_told_once_on_a_thread_of_its_own_and_lost_after_it(make: Make) -> None:
+    danger, lost = Told(), Told()
+    client = make(heartbeat_period=0)
+    lock = client.acquire("a", lease_duration=1, safe_time=0.6, on_danger=danger, on_lost=lost)
+    assert danger.called.wait(10)
+    assert not lost.locks or lock.lost
+    assert lost.called.wait(10)
+    assert lock.lost
+    for told in (danger, lost):
+        assert told.locks == [lock]
+        assert told.threads == ["lambda_lock-callback"]
+    with pytest.raises(LockLostError):
+        lock.raise_if_lost()
+    assert len(danger.locks) == len(lost.locks) == 1
+
+
+def test_a_client_can_have_a_safe_time_for_all_its_locks(make: Make) -> None:
+    danger = Told()
+    lock = make(heartbeat_period=0, lease_duration=1, safe_time=0.8).acquire("a", on_danger=danger)
+    assert danger.called.wait(10)
+    assert danger.locks == [lock]
+
+
+def test_neither_danger_nor_lost_is_told_after_the_release(make: Make) -> None:
+    danger, lost = Told(), Told()
+    client = make(heartbeat_period=0)
+    lock = client.acquire("a", lease_duration=1, safe_time=0.5, on_danger=danger, on_lost=lost)
+    other = client.acquire("b", lease_duration=1, on_lost=(others := Told()))
+    lock.release()
+    assert others.called.wait(10)  # its validity began later
+    assert not lock.lost
+    assert danger.locks == lost.locks == []
+    assert other.lost
+
+
+def test_while_renewals_come_through_no_danger_is_told(wire: Wire, wired: LockClient) -> None:
+    danger = Told()
+    lock = wired.acquire("a", lease_duration=1.5, safe_time=0.5, on_danger=danger)
+    wait_until(lambda: wire.count() >= 6)
+    assert danger.locks == []
+    assert lock.is_held
+
+
+def test_after_the_danger_renewal_goes_on(wire: Wire, wired: LockClient) -> None:
+    danger = Told()
+    lock = wired.acquire("a", lease_duration=3, safe_time=1.5, on_danger=danger)
+    wire.unavailable("UpdateItem", times=float("inf"))
+    assert danger.called.wait(10)
+    wire.clear()
+    wait_until(lambda: lock.remaining > 2.5)
+    assert lock.is_held
+    assert len(danger.locks) == 1
+
+
+def test_a_refused_renewal_is_told_as_lost(wired: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture) -> None:
+    lost = Told()
+    lock = wired.acquire("a", lease_duration=1.5, on_lost=lost)
+    rows.put_held("a", expires_at=time.time() + 60, owner="other#1")
+    assert lost.called.wait(10)
+    assert lost.locks == [lock]
+    with pytest.raises(LockLostError) as caught:
+        lock.raise_if_lost()
+    assert caught.value.holder == "other#1"
+    (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert record.getMessage() == "lock 'a' is lost"
+    assert record.__dict__["lock_key"] == "a"
+    assert record.__dict__["lock_owner"] == lock.owner
+    assert rows["a"]["ownerName"]["S"] == "other#1"
+
+
+def test_a_callback_that_fails_is_logged_and_harms_nothing(
+    make: Make, caplog: pytest.LogCaptureFixture, rows: Rows
+) -> None:
+    def fail(lock: Lock) -> None:
+        raise RuntimeError("a callback's own")
+
+    client = make()
+    lock = client.acquire("a", lease_duration=2, safe_time=1.9, on_danger=fail)
+    wait_until(lambda: "a callback of lock 'a' failed" in caplog.text)
+    assert "a callback's own" in caplog.text
+    version = rows.version("a")
+    wait_until(lambda: rows.version("a") != version)
+    assert lock.is_held
+
+
+def test_a_callback_that_blocks_does_not_hold_up_renewals(make: Make, rows: Rows) -> None:
+    go_on = threading.Event()
+    lock = make().acquire("a", lease_duration=1, safe_time=0.9, on_danger=lambda lock: go_on.wait(30))
+    first = rows.expiry("a")
+    try:
+        wait_until(lambda: rows.expiry("a") > first + 1.5)
+        assert lock.is_held
+    finally:
+        go_on.set()
+
+
+def test_a_lock_may_be_released_by_its_own_callback(make: Make, rows: Rows) -> None:
+    outcome: list[Any] = []
+    lock = make(heartbeat_period=0).acquire(
+        "a", lease_duration=1.5, safe_time=1.2, on_danger=lambda lock: outcome.append(lock.release())
+    )
+    wait_until(lambda: outcome)
+    assert outcome == [True]
+    assert not rows.is_held("a")
+    assert not lock.is_held

@@ -1,0 +1,422 @@
+"""Taking locks, what is stored with them, and giving them back."""
+
+from __future__ import annotations
+
+import os
+import time
+from decimal import Decimal
+
+import pytest
+
+from lambda_lock import GO, PYTHON, LockClient
+from lambda_lock.errors import LockNotGrantedError, LockTimeoutError
+from rig.engine import Ministack
+from rig.wire import Wire
+
+from .conftest import Make, Rows, in_thread, look
+
+
+def test_an_uncontended_lock_costs_one_request_to_acquire_and_one_to_release(wire: Wire, wired: LockClient) -> None:
+    lock = wired.acquire("a")
+    assert wire.operations == ["UpdateItem"]
+    assert lock.release() is True
+    assert wire.operations == ["UpdateItem", "UpdateItem"]
+    assert [request.delivered for request in wire.requests] == [1, 1]
+
+
+def test_taking_a_released_row_again_costs_one_request(wire: Wire, wired: LockClient) -> None:
+    wired.acquire("a").release()
+    wire.clear()
+    with wired.acquire("a"):
+        assert wire.operations == ["UpdateItem"]
+
+
+def test_a_new_client_sends_nothing_before_its_first_lock(wire: Wire, wired: LockClient) -> None:
+    assert wired.held() == ()
+    assert wire.operations == []
+
+
+def test_a_held_lock_is_refused_to_others_in_one_request(wire: Wire, wired: LockClient, make: Make) -> None:
+    held = wired.acquire("a")
+    wire.clear()
+    with pytest.raises(LockNotGrantedError) as caught:
+        make().acquire("a", wait=0)
+    assert wire.operations == ["UpdateItem"]
+    assert caught.value.key == "a"
+    assert caught.value.holder == held.owner
+    assert held.owner in str(caught.value)
+    assert caught.value.retry_after is not None
+    assert 15 < caught.value.retry_after <= 22
+    assert not isinstance(caught.value, LockTimeoutError)
+
+
+def test_a_wait_that_runs_out_names_the_holder_and_how_long_it_waited(client: LockClient, make: Make) -> None:
+    held = client.acquire("a")
+    with pytest.raises(LockTimeoutError) as caught:
+        make().acquire("a", wait=0.3, refresh_period=0.05)
+    assert caught.value.holder == held.owner
+    assert 0.3 <= caught.value.waited < 10
+
+
+def test_who_waits_gets_the_lock_once_it_is_released(client: LockClient, make: Make, rows: Rows) -> None:
+    held = client.acquire("a")
+    with Wire(rows.engine.url) as wire:
+        waiter = make(endpoint_url=wire.url)
+        read = wire.delay_reply("GetItem")  # it polls: whoever is here has been refused
+        result = in_thread(lambda: waiter.acquire("a", wait=20, refresh_period=0.05))
+        assert read.reached.wait(10)
+        held.release()
+        read.release()
+        lock = result()
+    assert lock.is_held
+    assert rows["a"]["ownerName"]["S"] == lock.owner
+
+
+def test_try_acquire_gives_none_for_contention_only(client: LockClient, make: Make) -> None:
+    with client.acquire("a"):
+        assert make().try_acquire("a") is None
+        assert make().try_acquire("a", wait=0.1) is None
+    lock = make().try_acquire("a")
+    assert lock is not None
+    assert lock.is_held
+
+
+def test_the_handle_says_what_it_holds(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a", lease_duration=30, data=b"x")
+    item = rows["a"]
+    assert (lock.key, lock.sort_key, lock.data, lock.lease_duration) == ("a", None, b"x", 30.0)
+    assert lock.owner == item["ownerName"]["S"]
+    assert lock.version == item["recordVersionNumber"]["S"]
+    assert str(lock.fencing_token) == item["fencingToken"]["N"]
+    assert lock.is_held
+    assert not lock.is_expired
+    assert not lock.lost
+    assert 20 < lock.remaining <= 30
+    lock.raise_if_lost()
+    assert "'a' held for" in repr(lock)
+    lock.release()
+    assert not look(lock).is_held
+    assert look(lock).is_expired
+    assert lock.remaining == 0
+    assert "released" in repr(lock)
+
+
+def test_the_row_is_what_the_older_clients_read(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a", lease_duration=12.5)
+    item = rows["a"]
+    assert set(item) == {"key", "ownerName", "leaseDuration", "recordVersionNumber", "fencingToken", "ttl"}
+    assert item["leaseDuration"] == {"S": "12500"}
+    assert len(item["recordVersionNumber"]["S"]) == 49
+    assert abs(rows.expiry("a") - (time.time() + 14.5)) < 10
+    lock.release()
+    assert rows["a"]["isReleased"] == {"S": "1"}
+    assert rows["a"]["recordVersionNumber"] == item["recordVersionNumber"]
+    client.acquire("a")
+    assert "isReleased" not in rows["a"]
+
+
+def test_get_reads_without_taking(wire: Wire, wired: LockClient) -> None:
+    assert wired.get("a") is None
+    lock = wired.acquire("a", data=b"x", attributes={"colour": "red"})
+    wire.clear()
+    record = wired.get("a")
+    assert wire.operations == ["GetItem"]
+    assert wire.requests[0].body["ConsistentRead"] is True
+    assert record is not None
+    assert (record.key, record.owner, record.version) == ("a", lock.owner, lock.version)
+    assert (record.data, record.attributes) == (b"x", {"colour": "red"})
+    assert (record.fencing_token, record.lease_duration) == (lock.fencing_token, 20.0)
+    assert not record.is_released
+    assert not record.is_expired
+    assert record.expires_at is not None
+    assert record.read_at is not None
+    assert 15 < record.expires_at - record.read_at < 25
+    lock.release()
+    record = wired.get("a")
+    assert record is not None
+    assert record.is_released
+    assert not record.is_expired
+
+
+def test_get_says_that_a_dead_holders_lease_is_over(client: LockClient, rows: Rows) -> None:
+    rows.put_held("a", expires_at=time.time() - 5)
+    record = client.get("a")
+    assert record is not None
+    assert record.is_expired
+    assert not record.is_released
+
+
+def test_held_lists_what_is_held_now(client: LockClient) -> None:
+    first, second = client.acquire("a"), client.acquire("b")
+    assert set(client.held()) == {first, second}
+    first.release()
+    assert client.held() == (second,)
+
+
+# What is stored
+
+
+def test_data_comes_back_to_the_next_holder_and_to_readers(client: LockClient) -> None:
+    every_byte = bytes(range(256))
+    client.acquire("a", data=every_byte).release()
+    lock = client.acquire("a")
+    assert lock.data == every_byte
+    record = client.get("a")
+    assert record is not None
+    assert record.data == every_byte
+
+
+def test_no_data_leaves_what_is_stored_and_empty_data_empties_it(client: LockClient) -> None:
+    client.acquire("a", data=b"x").release()
+    with client.acquire("a") as lock:
+        assert lock.data == b"x"
+    with client.acquire("a", data=b"") as lock:
+        assert lock.data == b""
+    with client.acquire("a") as lock:
+        assert lock.data == b""
+
+
+def test_without_replace_data_only_a_row_without_data_gets_some(client: LockClient) -> None:
+    with client.acquire("a", data=b"first", replace_data=False) as lock:
+        assert lock.data == b"first"
+    with client.acquire("a", data=b"second", replace_data=False) as lock:
+        assert lock.data == b"first"
+    with client.acquire("a", data=b"third") as lock:
+        assert lock.data == b"third"
+
+
+def test_release_and_heartbeat_can_store_data(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a", data=b"x")
+    lock.heartbeat(data=b"y")
+    assert lock.data == b"y"
+    assert rows["a"]["data"] == {"B": "eQ=="}
+    lock.heartbeat(delete_data=True)
+    assert look(lock).data is None
+    assert "data" not in rows["a"]
+    lock.release(data=b"z")
+    assert rows["a"]["data"] == {"B": "eg=="}
+    assert rows["a"]["isReleased"] == {"S": "1"}
+
+
+def test_attributes_come_back_as_the_python_values_they_were(client: LockClient, rows: Rows) -> None:
+    values = {
+        "text": "ünï",
+        "whole": -12,
+        "large": 10**30,
+        "decimal": Decimal("1.25"),
+        "yes": True,
+        "nothing": None,
+        "bytes": b"\x00\xff",
+        "list": [1, "a", [True, None]],
+        "map": {"in": {"ner": 1}},
+        "words": {"a", "b"},
+        "numbers": {1, 2},
+        "blobs": {b"a", b"b"},
+        "size": "a reserved word of DynamoDB",
+        "with.dot and space": "any name will do",
+    }
+    lock = client.acquire("a", attributes=values)
+    assert lock.attributes == values
+    record = client.get("a")
+    assert record is not None
+    assert record.attributes == values
+    assert rows["a"]["yes"] == {"BOOL": True}
+    lock.release()
+    assert client.acquire("a").attributes == values  # the row is kept, and so are they
+
+
+def test_attributes_of_the_next_holder_go_beside_the_ones_there(client: LockClient) -> None:
+    client.acquire("a", attributes={"one": 1, "two": 2}).release()
+    assert client.acquire("a", attributes={"two": 3}).attributes == {"one": 1, "two": 3}
+
+
+def test_owners_begin_with_the_prefix_given_and_are_never_the_same(make: Make) -> None:
+    client = make(owner_prefix="billing")
+    owners = []
+    for _ in range(3):
+        with client.acquire("a") as lock:
+            owners.append(lock.owner)
+    assert all(owner.startswith("billing#") for owner in owners)
+    assert len(set(owners)) == 3
+
+
+def test_owners_name_host_and_process_where_no_prefix_is_given(client: LockClient) -> None:
+    assert client.acquire("a").owner.startswith(f"{os.uname().nodename}/{os.getpid()}#")
+
+
+def test_the_row_says_the_lease_that_was_asked_for(make: Make, rows: Rows) -> None:
+    client = make(lease_duration=7)
+    assert client.acquire("a").lease_duration == 7.0
+    assert rows["a"]["leaseDuration"] == {"S": "7000"}
+    assert client.acquire("b", lease_duration=1.25).lease_duration == 1.25
+    assert rows["b"]["leaseDuration"] == {"S": "1250"}
+
+
+def test_heartbeat_can_change_the_lease(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a")
+    lock.heartbeat(lease_duration=60)
+    assert lock.lease_duration == 60
+    assert 50 < lock.remaining <= 60
+    assert rows["a"]["leaseDuration"] == {"S": "60000"}
+    lock.heartbeat(lease_duration=10)
+    assert 5 < lock.remaining <= 10
+
+
+def test_a_row_is_kept_for_its_ttl_after_its_expiry(make: Make, rows: Rows) -> None:
+    client = make(ttl=100)
+    lock = client.acquire("a")
+    assert 0 <= int(rows["a"]["ttl"]["N"]) - (rows.expiry("a") + 100) <= 1
+    lock.heartbeat(lease_duration=300)
+    assert 0 <= int(rows["a"]["ttl"]["N"]) - (rows.expiry("a") + 100) <= 1
+    lock.release()
+    assert 0 <= int(rows["a"]["ttl"]["N"]) - (rows.expiry("a") + 100) <= 1
+
+
+def test_the_default_ttl_is_a_day(client: LockClient, rows: Rows) -> None:
+    client.acquire("a")
+    assert 0 <= int(rows["a"]["ttl"]["N"]) - (rows.expiry("a") + 86_400) <= 1
+
+
+def test_without_ttl_none_is_written_and_an_old_one_goes(make: Make, rows: Rows) -> None:
+    client = make(ttl=None)
+    make().acquire("a").release()
+    assert "ttl" in rows["a"]
+    lock = client.acquire("a")
+    assert "ttl" not in rows["a"]
+    lock.heartbeat()
+    assert "ttl" not in rows["a"]
+    lock.release()
+    assert "ttl" not in rows["a"]
+
+
+def test_a_row_with_only_another_applications_attributes_is_a_free_lock(client: LockClient, rows: Rows) -> None:
+    rows.put("a", colour={"S": "red"})
+    with client.acquire("a", wait=0) as lock:
+        assert lock.attributes == {"colour": "red"}
+
+
+# Tables with a sort key, other schemas, other key names
+
+
+def test_a_sort_key_makes_locks_of_one_key_independent(engine: Ministack, table: str, make: Make) -> None:
+    engine.create_table(f"{table}-sorted", "key", "part")
+    client, other = (make(f"{table}-sorted", sort_key_name="part") for _ in range(2))
+    lock = client.acquire("a", sort_key="one")
+    assert lock.sort_key == "one"
+    assert other.try_acquire("a", sort_key="one") is None
+    second = other.try_acquire("a", sort_key="two")
+    assert second is not None
+    record = client.get("a", sort_key="two")
+    assert record is not None
+    assert (record.sort_key, record.owner) == ("two", second.owner)
+    assert record.attributes == {}
+    assert lock.release() is True
+
+
+def test_key_names_come_from_arguments_or_the_environment(
+    engine: Ministack, table: str, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = engine.create_table(f"{table}-named", "pk", "sk")
+    with make(name, partition_key_name="pk", sort_key_name="sk").acquire("a", sort_key="s"):
+        assert [(item["pk"], item["sk"]) for item in engine.scan(name)] == [({"S": "a"}, {"S": "s"})]
+    monkeypatch.setenv("LAMBDA_LOCK_TABLE", name)
+    monkeypatch.setenv("LAMBDA_LOCK_PARTITION_KEY", "pk")
+    monkeypatch.setenv("LAMBDA_LOCK_SORT_KEY", "sk")
+    assert make().acquire("a", sort_key="s").release() is True
+
+
+def test_the_go_schema_writes_go_durations(make: Make, rows: Rows) -> None:
+    client = make(schema=GO)
+    with client.acquire("a", lease_duration=20):
+        assert rows["a"]["leaseDuration"] == {"S": "20s"}
+        assert make(schema=GO).try_acquire("a") is None
+    assert rows["a"]["isReleased"] == {"S": "1"}
+
+
+def test_the_python_schema_deletes_its_rows(engine: Ministack, table: str, make: Make) -> None:
+    name = engine.create_table(f"{table}-python", "lock_key", "sort_key")
+    client = make(name, schema=PYTHON)
+    lock = client.acquire("a", lease_duration=20.5)
+    (item,) = engine.scan(name)
+    assert item["sort_key"] == {"S": "-"}
+    assert item["lease_duration"] == {"N": "20"}
+    assert lock.lease_duration == 20.0
+    assert "expiry_time" in item
+    assert lock.release() is True
+    assert engine.scan(name) == []
+
+
+# Rows that come and go, tokens
+
+
+def test_fencing_tokens_rise_over_releases(client: LockClient, make: Make) -> None:
+    tokens = []
+    for taker in (client, make(), client):
+        with taker.acquire("a") as lock:
+            tokens.append(lock.fencing_token)
+    assert tokens == [tokens[0], tokens[0] + 1, tokens[0] + 2]
+    assert abs(tokens[0] / 1000 - time.time()) < 60  # a new row's tokens begin with the time
+
+
+def test_fencing_tokens_rise_over_a_take_over(client: LockClient, rows: Rows) -> None:
+    rows.put_held("a", expires_at=time.time() - 5)
+    assert client.acquire("a", wait=0).fencing_token == 8
+
+
+def test_delete_on_release_leaves_no_row(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a", delete_on_release=True)
+    assert rows.is_held("a")
+    assert lock.release() is True
+    assert rows.get("a") is None
+
+
+def test_release_can_decide_whether_the_row_goes(client: LockClient, rows: Rows) -> None:
+    assert client.acquire("a").release(delete=True) is True
+    assert rows.get("a") is None
+    assert client.acquire("a", delete_on_release=True).release(delete=False) is True
+    assert rows["a"]["isReleased"] == {"S": "1"}
+
+
+def test_only_if_exists_takes_no_lock_without_a_row(client: LockClient, rows: Rows) -> None:
+    with pytest.raises(LockNotGrantedError) as caught:
+        client.acquire("a", only_if_exists=True, wait=0)
+    assert caught.value.holder is None
+    assert rows.get("a") is None
+    rows.put("a")
+    lock = client.acquire("a", only_if_exists=True, wait=0)
+    assert lock.is_held
+    lock.release()
+    assert client.acquire("a", only_if_exists=True, wait=0).is_held
+
+
+# Context managers
+
+
+def test_leaving_the_lock_releases_it_also_on_an_error(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a")
+    assert rows.is_held("a")
+    with pytest.raises(ZeroDivisionError), lock:
+        raise ZeroDivisionError
+    assert not rows.is_held("a")
+
+
+def test_leaving_a_lock_that_was_released_inside_is_no_error(client: LockClient) -> None:
+    with client.acquire("a") as lock:
+        lock.release()
+
+
+def test_leaving_the_client_releases_what_it_holds(rows: Rows, table: str) -> None:
+    with LockClient() as client:
+        locks = [client.acquire("a"), client.acquire("b", delete_on_release=True)]
+    assert not rows.is_held("a")
+    assert rows.get("b") is None
+    assert not any(lock.is_held for lock in locks)
+    client.close()  # a second time: nothing
+
+
+def test_closing_without_release_leaves_the_rows_to_their_lease(make: Make, rows: Rows) -> None:
+    client = make()
+    lock = client.acquire("a")
+    client.close(release=False)
+    assert not lock.is_held
+    assert rows.is_held("a")

@@ -1,0 +1,210 @@
+"""Processes: forked, killed, and many at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient
+from lambda_lock.errors import LockAlreadyReleasedError, LockError, LockLostError, OwnerMismatchError
+from rig.engine import ROOT, Ministack
+from rig.wire import Wire
+
+from .conftest import Rows, in_child, in_thread, versions, wait_until
+
+WORKER = Path(__file__).with_name("worker.py")
+
+Start = Any  # Callable[..., Popen[str]]
+
+
+@pytest.fixture
+def start(table: str) -> Iterator[Start]:
+    processes: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: object) -> subprocess.Popen[str]:
+        command = [sys.executable, str(WORKER), *map(str, arguments)]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
+        return processes[-1]
+
+    yield run
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_many_processes_and_threads_lose_no_increment(engine: Ministack, table: str, rows: Rows, start: Start) -> None:
+    counters = engine.create_table(f"{table}-counters")
+    processes, threads, rounds = 4, 4, 25
+    workers = [start("count", engine.port, counters, threads, rounds) for _ in range(processes)]
+    assert [worker.wait(100) for worker in workers] == [0] * processes
+    (item,) = engine.scan(counters)
+    assert item["value"] == {"N": str(processes * threads * rounds)}
+    tokens = [int(token["N"]) for token in item["tokens"]["L"]]
+    assert tokens == list(range(tokens[0], tokens[0] + processes * threads * rounds))
+    assert not rows.is_held("count")
+
+
+def test_a_holder_killed_at_work_is_replaced(client: LockClient, rows: Rows, start: Start) -> None:
+    process = start("hold", "a", 1.5)
+    token = int(process.stdout.readline())
+    first = rows.version("a")
+    wait_until(lambda: rows.version("a") != first)  # it renews
+    assert client.try_acquire("a") is None
+    process.kill()
+    process.wait()
+    lock = client.acquire("a", wait=30)
+    assert lock.fencing_token == token + 1
+    assert lock.is_held
+
+
+# Forked children
+
+
+def child_view(client: LockClient, key: str) -> dict[str, Any]:
+    """What a child sees of its parent's locks, and what happens when it meddles with them."""
+    locks = list(client._locks.values())
+    (lock,) = [lock for lock in locks if lock.key == key]
+    errors = []
+    for act in (
+        lock.release,
+        lock.heartbeat,
+        lambda: lock.release(delete=True),
+        lambda: lock.release(best_effort=True),
+    ):
+        try:
+            act()
+        except LockError as error:
+            errors.append(type(error))
+    with lock:
+        pass  # leaving it releases nothing either
+    try:
+        lock.raise_if_lost()
+    except LockLostError as error:
+        errors.append(type(error))
+    client_held = client.held()
+    client.close()
+    return {"held": (lock.is_held, lock.remaining, lock.lost), "errors": errors, "list": client_held}
+
+
+def test_a_child_neither_holds_nor_releases_its_parents_lock(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    lock = wired.acquire("a")
+    wire.clear()
+    view = in_child(lambda: child_view(wired, "a"))()
+    assert view["held"] == (False, 0.0, True)
+    assert view["errors"] == [OwnerMismatchError] * 4 + [LockLostError]
+    assert view["list"] == ()
+    assert wire.operations == []
+    assert lock.is_held
+    assert rows.is_held("a")
+    assert lock.release() is True
+
+
+def test_a_child_renews_none_of_its_parents_locks(wire: Wire, wired: LockClient) -> None:
+    lock = wired.acquire("a", lease_duration=1)
+    wait_until(lambda: wire.count() >= 3)
+    reader, writer = os.pipe()
+    result = in_child(lambda: os.read(reader, 1))
+    wired.close(release=False)  # from here on only the child could renew
+    time.sleep(0.1)  # what was on its way
+    wire.clear()
+    time.sleep(1.2)  # nothing can be waited for: longer than the lease
+    assert wire.operations == []
+    assert not lock.is_held
+    os.write(writer, b"x")
+    assert result() == b"x"
+    os.close(reader)
+    os.close(writer)
+
+
+def take_and_keep(client: LockClient, key: str) -> tuple[bool, list[str]]:
+    with client.acquire(key, lease_duration=1) as lock:
+        first = lock.version
+        wait_until(lambda: lock.version > first and lock.remaining > 0.8)
+        time.sleep(1)
+        kept = lock.is_held
+        names = [thread.name for thread in threading.enumerate() if thread.name.startswith("lambda_lock")]
+    return kept, names
+
+
+def test_a_child_takes_and_renews_locks_of_its_own(client: LockClient, rows: Rows) -> None:
+    parents = client.acquire("a", lease_duration=1.5)
+    kept, names = in_child(lambda: take_and_keep(client, "b"))()
+    assert kept
+    assert names == ["lambda_lock-heartbeat"]
+    assert not rows.is_held("b")
+    assert parents.is_held
+    assert parents.release() is True
+
+
+def test_a_child_contends_with_its_parent(client: LockClient) -> None:
+    client.acquire("a", reentrant=True)
+
+    def attempt() -> bool:
+        return client.try_acquire("a", reentrant=True) is None
+
+    assert in_child(attempt)()
+
+
+def test_forked_workers_share_neither_owner_nor_nonce(wire: Wire, wired: LockClient) -> None:
+    wired.acquire("before").release()  # all there is to copy is there
+    wire.clear()
+
+    def work(number: int) -> list[str]:
+        owners = []
+        for turn in range(3):
+            with wired.acquire(f"{number}-{turn}") as lock:
+                owners.append(lock.owner)
+        return owners
+
+    results = [in_child(partial(work, number)) for number in range(4)]
+    owners = [owner for result in results for owner in result()]
+    assert len(owners) == 12
+    assert len({owner.rpartition("#")[2] for owner in owners}) == 12
+    nonces = [version.rpartition(":")[2] for version in versions(wire)]
+    assert len(nonces) == 12
+    assert len(set(nonces)) == 12
+
+
+def test_a_fork_in_the_middle_of_other_threads_locks_leaves_the_child_working(client: LockClient) -> None:
+    """Whatever a thread of the parent holds at that moment, nobody gives it back in the child."""
+    stop = threading.Event()
+
+    def churn(number: int) -> None:
+        while not stop.is_set():
+            with client.acquire(f"churn-{number}", lease_duration=1):
+                pass
+
+    threads = [in_thread(partial(churn, number)) for number in range(3)]
+    try:
+        for turn in range(10):
+
+            def one_lock(turn: int = turn) -> bool:
+                with client.acquire(f"child-{turn}") as lock:
+                    return lock.is_held
+
+            assert in_child(one_lock)()
+    finally:
+        stop.set()
+    for thread in threads:
+        thread()
+
+
+def test_the_parents_connections_survive_its_children(wire: Wire, wired: LockClient) -> None:
+    lock = wired.acquire("a")
+    connections = wire.connections
+    in_child(lambda: wired.get("a") is not None)()
+    assert wire.connections == connections + 1
+    assert lock.release() is True
+    assert wire.connections == connections + 1
+    with pytest.raises(LockAlreadyReleasedError):
+        lock.release()

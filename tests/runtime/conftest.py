@@ -1,0 +1,40 @@
+"""Lambda environments whose functions lock on the real engine, over the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rig.engine import Ministack, client_environment
+from rig.lambda_runtime import LambdaEnvironment
+from rig.wire import Wire
+
+from ..client.conftest import Rows
+
+HANDLERS = Path(__file__).parent / "handlers"
+LONG = 60.0  # a timeout that no test reaches
+Start = Callable[..., LambdaEnvironment]
+
+
+@pytest.fixture
+def rows(engine: Ministack, table: str) -> Rows:
+    return Rows(engine, table)
+
+
+@pytest.fixture
+def start(engine: Ministack, table: str, wire: Wire) -> Iterator[Start]:
+    """Starts environments of handlers/locking.py; LAMBDA_LOCK_TABLE and the endpoint are set, to the wire."""
+    environments: list[LambdaEnvironment] = []
+
+    def make(handler: str = "locking.handler", *, lease: float = 20, **options: Any) -> LambdaEnvironment:
+        variables = client_environment(wire.url) | {"LAMBDA_LOCK_TABLE": table, "LEASE": str(lease)}
+        variables |= options.pop("environment", {})
+        environments.append(LambdaEnvironment(handler, HANDLERS, environment=variables, **options))
+        return environments[-1]
+
+    yield make
+    for environment in environments:
+        environment.close()

@@ -1,0 +1,89 @@
+"""Handlers that do under a lock what their event says."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from lambda_lock import LockClient, LockLostError, current_lock, set_default_client, with_lock
+
+set_default_client(LockClient(lease_duration=float(os.environ.get("LEASE", "20"))))
+
+
+class Unlucky(Exception):
+    pass
+
+
+def work(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    lock = current_lock()
+    print(f"holding {context.aws_request_id}", flush=True)
+    granted_at = time.time()
+    if "raise" in event:
+        raise Unlucky(event["raise"])
+    time.sleep(event.get("sleep", 0))
+    while "until" in event and not Path(event["until"]).exists():
+        time.sleep(0.01)
+    return {
+        "pid": os.getpid(),
+        "key": lock.key,
+        "owner": lock.owner,
+        "token": lock.fencing_token,
+        "granted_at": granted_at,
+        "held": lock.is_held,
+        "lost": lost_error(),
+        "threads": [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()],
+        "tasks": len(os.listdir("/proc/self/task")),
+    }
+
+
+def lost_error() -> str | None:
+    try:
+        current_lock().raise_if_lost()
+    except LockLostError as error:
+        return f"{error}, holder {error.holder}"
+    return None
+
+
+@with_lock("order-{id}")
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return work(event, context)
+
+
+@with_lock("order-{id}", wait=0)
+def fail_fast(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return work(event, context)
+
+
+def plain(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """What an error looks like without a lock around it."""
+    raise Unlucky(event["raise"])
+
+
+def threads(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """No lock at all: what is left of the invocation before."""
+    return {
+        "pid": os.getpid(),
+        "threads": [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()],
+        "tasks": len(os.listdir("/proc/self/task")),
+    }
+
+
+def either(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    return threads(event, context) if event.get("look") else handler(event, context)
+
+
+@with_lock("counter", refresh_period=0.1)
+def count(event: dict[str, Any], context: Any) -> int:
+    """Add one to an item, in two steps that nobody should do at once."""
+    from rig.engine import Ministack
+
+    engine = Ministack()
+    engine.port = int(os.environ["ENGINE_PORT"])
+    table, key = os.environ["COUNTERS"], {"key": {"S": "counter"}}
+    item = engine.dynamodb("GetItem", {"TableName": table, "Key": key, "ConsistentRead": True}).get("Item", {})
+    value = int(item.get("value", {"N": "0"})["N"]) + 1
+    engine.dynamodb("PutItem", {"TableName": table, "Item": {**key, "value": {"N": str(value)}}})
+    return value
