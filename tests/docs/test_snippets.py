@@ -17,8 +17,14 @@ from rig.engine import ROOT, Ministack
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:<!-- then: (.*?) -->)?", re.MULTILINE | re.DOTALL)
 _PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def _line(page: Path, match: re.Match[str]) -> int:
+    return page.read_text()[: match.start()].count("\n") + 1
+
+
 _SNIPPETS = [
-    pytest.param(page, match[1], match[2] or "", id=f"{page.name}:{page.read_text()[: match.start()].count(chr(10)) + 1}")
+    pytest.param(page, match[1], match[2] or "", id=f"{page.name}:{_line(page, match)}")
     for page in _PAGES
     for match in _BLOCK.finditer(page.read_text())
 ]
