@@ -1,5 +1,6 @@
 # `make` prints the targets. Everything is installed into folders of this one: .venv (checks, tests, demo), .venv-engine
-# (the local DynamoDB; apart because it pins botocore) and .venv-bench (what the benchmarks compare with).
+# (the local DynamoDB; apart because it pins botocore), .venv-bench (what the benchmarks compare with) and .venv-interop
+# (the older Python client); what is built goes into build/.
 
 PYTHON ?= python3
 SHELL := /bin/bash
@@ -15,6 +16,8 @@ SOURCES := $(wildcard lambda_lock rig demo benchmarks infra tests)
 DEV := .venv/.installed
 ENGINE := .venv-engine/.installed
 BENCH := .venv-bench/.installed
+INTEROP := .venv-interop/.installed
+JAVA_PEER := build/interop/java/.built
 
 .PHONY: help
 help: ## Print the targets
@@ -42,6 +45,13 @@ test: $(DEV) $(ENGINE) ## Run the tests (ARGS='-k name' to choose)
 test-slow: $(DEV) $(ENGINE) ## Run the slow proofs: hundreds of thousands of simulated schedules
 	@$(BIN)/pytest --quiet -m slow -o timeout=3600 $(ARGS)
 
+.PHONY: peers
+peers: $(INTEROP) $(JAVA_PEER) ## Install the older clients that tests/interop runs (needs Java and Maven)
+
+.PHONY: interop
+interop: $(DEV) $(ENGINE) peers ## Share one table with the Java and Python clients (needs Java and Maven)
+	@CI=true $(BIN)/pytest --quiet tests/interop $(ARGS)
+
 .PHONY: demo
 demo: $(DEV) $(ENGINE) ## Lambda environments that contend for locks, with a timeline
 	@$(BIN)/python -m demo $(ARGS)
@@ -58,13 +68,13 @@ build: $(DEV) ## Build wheel and sdist into dist/
 
 .PHONY: clean
 clean: ## Remove everything that make has made
-	@rm -rf .venv .venv-engine .venv-bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-engine .venv-bench .venv-interop build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: requirements
 requirements: $(DEV) ## Pin requirements/*.in anew, with hashes (needs uv)
 	@command -v uv >/dev/null || { echo "uv is not installed: $(PYTHON) -m pip install uv"; exit 1; }
-	@cd requirements && for name in dev engine bench; do \
+	@cd requirements && for name in dev engine bench interop; do \
 	  uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --python-version 3.11 "$$name.in" --output-file "$$name.txt" >/dev/null; done
 
@@ -93,4 +103,13 @@ $(ENGINE): requirements/engine.txt
 
 $(BENCH): requirements/bench.txt
 	$(call install,.venv-bench,requirements/bench.txt)
+	@touch $@
+
+$(INTEROP): requirements/interop.txt
+	$(call install,.venv-interop,requirements/interop.txt)
+	@touch $@
+
+$(JAVA_PEER): $(wildcard tests/interop/java/*)
+	@echo "Building tests/interop/java into $(@D)"
+	@mvn --quiet --batch-mode -Dstyle.color=never --file tests/interop/java/pom.xml compiler:compile dependency:copy-dependencies
 	@touch $@

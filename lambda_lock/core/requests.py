@@ -2,7 +2,7 @@
 
 | request   | condition                                                  | effect                                   |
 |-----------|------------------------------------------------------------|------------------------------------------|
-| claim     | no version, or released                                    | new owner, version, lease, token         |
+| claim     | no version (of any schema), or released                    | new owner, version, lease, token         |
 | take over | version = the one observed                                 | the same                                 |
 | renew     | owner and token mine, not released, version < the new one  | new version and lease                    |
 | release   | owner and token (or version) mine, not released            | released, or gone                        |
@@ -186,7 +186,10 @@ def claim(
 
 def _is_free(update: _Update) -> str:
     schema = update.place.schema
-    no_version = f"attribute_not_exists({update.name(schema.version)})"
+    # A version under another schema's name is a lock that this client cannot read, which is not the same as a free one.
+    no_version = " AND ".join(
+        f"attribute_not_exists({update.name(name)})" for name in (schema.version, *schema.foreign_versions)
+    )
     if schema.released is None:
         return no_version
     return f"({no_version} OR {update.name(schema.released)} = {update.value({'S': RELEASED})})"

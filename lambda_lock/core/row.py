@@ -132,6 +132,11 @@ class Schema:
             self.result,
         )
 
+    @property
+    def foreign_versions(self) -> tuple[str, ...]:
+        """What the other schemas call a version: a row that has one of these, and none of ours, is not a free lock."""
+        return tuple(name for name in _VERSION_NAMES if name != self.version)
+
     def round_lease(self, lease_ms: int) -> int:
         """``lease_ms`` rounded down to the unit that this schema can write."""
         return lease_ms - lease_ms % 1000 if self.lease_format == "seconds" else lease_ms
@@ -249,6 +254,7 @@ PYTHON = Schema(
     completed_until="completed_until",
     result="result",
 )
+_VERSION_NAMES = (JAVA.version, PYTHON.version)
 
 
 class Row:
@@ -287,9 +293,16 @@ class Row:
 
 
 def read_row(item: Item | None, schema: Schema, key: str) -> Row | None:
-    """The row of an item, None where there is none; LockFormatError where its version is not a string."""
+    """The row of an item, None where there is none; LockFormatError where it is a row of another schema, or where its
+    version is not a string."""
     if not item:
         return None
+    if schema.version not in item and (others := [name for name in schema.foreign_versions if name in item]):
+        raise LockFormatError(
+            f"the row of lock {key!r} was written in another schema than {schema.name}: it has no {schema.version}, "
+            f"but a {others[0]}. It is left alone; give the client the schema of whoever wrote it",
+            key=key,
+        )
     if schema.version in item and _text(item, schema.version) is None:
         raise LockFormatError(
             f"the row of lock {key!r} has a {schema.version} that is not a string: {item[schema.version]!r}. "

@@ -1,0 +1,174 @@
+"""One engine, one table, clients of several makes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient, Schema
+from rig.engine import Item, Ministack, client_environment
+from tests.interop.peers import KINDS, Kind, Missing, Peer, ours
+
+LEASE = 2.0
+HEARTBEAT = 0.5
+REFRESH = 0.1
+DEADLINE = 30.0  # seconds after which a test gives up waiting for what should have happened long ago
+
+_numbers = itertools.count(1)
+
+Start = Callable[..., Peer]
+Make = Callable[..., LockClient]
+
+
+@pytest.fixture(autouse=True)
+def _at_the_engine(table: str) -> None:
+    """This process's environment points at the engine."""
+
+
+@pytest.fixture(params=KINDS, ids=str)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """Each of the other clients in turn."""
+    found: Kind = request.param
+    return found
+
+
+@pytest.fixture
+def make_table(engine: Ministack) -> Callable[..., str]:
+    def make(schema: Schema, sort_key: str | None = None) -> str:
+        return engine.create_table(f"shared-{next(_numbers)}", schema.partition_key, sort_key or schema.sort_key)
+
+    return make
+
+
+@pytest.fixture
+def shared(kind: Kind, make_table: Callable[..., str]) -> str:
+    """An empty table with the keys that ``kind`` wants."""
+    return make_table(kind.schema)
+
+
+@pytest.fixture
+def start(engine: Ministack) -> Iterator[Start]:
+    """Starts processes of other clients, and kills them with the test.
+
+    A missing toolchain is a reason to skip, and a failure in CI.
+    """
+    peers: list[Peer] = []
+
+    def run(kind: Kind | None, table: str, *, endpoint: str | None = None, **options: Any) -> Peer:
+        try:
+            command = ours() if kind is None else kind.command()
+        except Missing as missing:
+            if os.environ.get("CI") == "true":
+                pytest.fail(f"CI must have what the {kind} client needs: {missing}")
+            pytest.skip(f"the {kind} client cannot run here: {missing}")
+        peers.append(Peer(command, client_environment(endpoint or engine.url)))
+        assert peers[-1].answer() == {"ready": True}
+        opened = peers[-1].ask("open", **{"table": table, "lease": LEASE, "heartbeat": HEARTBEAT, **options})
+        assert opened == {"opened": True}, opened
+        return peers[-1]
+
+    yield run
+    for peer in peers:
+        peer.kill()
+
+
+@pytest.fixture
+def peer(kind: Kind, shared: str, start: Start) -> Peer:
+    """A process of the other client, on the shared table."""
+    return start(kind, shared)
+
+
+@pytest.fixture
+def our_peer(kind: Kind, shared: str, start: Start) -> Peer:
+    """A process of ours, on the shared table."""
+    return start(None, shared, schema=kind.schema.name)
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    """Makes clients of ours in this process, set as a shared table asks for."""
+    clients: list[LockClient] = []
+
+    def build(table: str, schema: Schema, **options: Any) -> LockClient:
+        settings: dict[str, Any] = {"lease_duration": LEASE, "refresh_period": REFRESH, "ttl": None}
+        clients.append(LockClient(table, schema=schema, **{**settings, **options}))
+        return clients[-1]
+
+    yield build
+    for client in clients:
+        client.close(release=False)
+
+
+@pytest.fixture
+def client(kind: Kind, shared: str, make: Make) -> LockClient:
+    """Our client, on the shared table."""
+    return make(shared, kind.schema)
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Wait for something that can be seen but does not tell."""
+    end = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
+
+class Rows:
+    """A table as the engine has it, past all clients."""
+
+    def __init__(self, engine: Ministack, table: str, schema: Schema) -> None:
+        self._engine = engine
+        self._table = table
+        self._schema = schema
+
+    def _item_key(self, key: str) -> Item:
+        sort_key = self._schema.sort_key
+        return {self._schema.partition_key: {"S": key}} | (
+            {} if sort_key is None else {sort_key: {"S": self._schema.sort_key_value}}
+        )
+
+    def put(self, key: str, **attributes: dict[str, Any]) -> None:
+        self._engine.dynamodb("PutItem", {"TableName": self._table, "Item": {**self._item_key(key), **attributes}})
+
+    def get(self, key: str) -> Item | None:
+        request = {"TableName": self._table, "Key": self._item_key(key), "ConsistentRead": True}
+        item: Item | None = self._engine.dynamodb("GetItem", request).get("Item")
+        return item
+
+    def __getitem__(self, key: str) -> Item:
+        item = self.get(key)
+        assert item is not None, f"there is no row {key!r}"
+        return item
+
+    def owner(self, key: str) -> str:
+        owner: str = self[key][self._schema.owner]["S"]
+        return owner
+
+    def version(self, key: str) -> str:
+        version: str = self[key][self._schema.version]["S"]
+        return version
+
+    def after_a_renewal(self, key: str) -> float:
+        """Wait until the holder has renewed. Returns a moment that lies before this renewal, and after the grant.
+
+        By the monotonic clock: nobody may take the lock within a lease from then on, unless it is released.
+        """
+        unchanged, first = time.monotonic(), self.version(key)
+        end = unchanged + DEADLINE
+        while True:
+            before = time.monotonic()
+            if self.version(key) != first:
+                return unchanged
+            unchanged = before
+            assert before < end, "the holder does not renew"
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def rows(engine: Ministack, shared: str, kind: Kind) -> Rows:
+    return Rows(engine, shared, kind.schema)

@@ -1,0 +1,259 @@
+"""A stand-in for the Go client (cirello.io/dynamolock v5): its rows, and its behaviour as it was observed.
+
+Not the Go client: its module is not served where these tests are made. What is written here is what can be seen of it
+in a table: rows, requests, how it waits, and what it does with attributes that it does not know.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+
+from tests.interop.talk import Answer, Talker
+
+_OWN = ("data", "ownerName", "leaseDuration", "recordVersionNumber", "isReleased", "key")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class LockNotGrantedError(Exception):
+    """Somebody else holds the lock."""
+
+
+class Held:
+    """A lock as its holder knows it."""
+
+    def __init__(self, key: str, version: str, data: bytes | None, since: float) -> None:
+        self.key = key
+        self.version = version
+        self.data = data
+        self.since = since
+        self.keep = True  # the row, when it is released
+        self.guard = threading.Lock()
+        self.released = False
+
+
+class Seen:
+    """A row as another client reads it."""
+
+    def __init__(self, item: dict[str, Any]) -> None:
+        self.version = item.get("recordVersionNumber", {}).get("S", "")
+        self.lease = _parse_duration(item.get("leaseDuration", {}).get("S", ""))
+        self.owner = item.get("ownerName", {}).get("S", "")
+        self.data: bytes | None = item.get("data", {}).get("B")
+        self.released = "isReleased" in item
+        self.others = {name: value for name, value in item.items() if name not in _OWN}
+        self.since = time.monotonic()
+
+
+class GoPeer(Talker):
+    def open(self, *, table: str, lease: float, heartbeat: float, sort_key_name: str | None = None) -> None:
+        self.dynamodb = boto3.client("dynamodb")
+        self.table, self.lease = table, lease
+        self.owner = _random_text()
+        self.renewed: dict[str, Held] = {}
+        threading.Thread(target=self._keep_renewing, args=(heartbeat,), daemon=True).start()
+
+    def take(
+        self,
+        key: str,
+        *,
+        silent: bool,
+        wait: float,
+        refresh: float,
+        data: str | None = None,
+        attributes: dict[str, str] | None = None,
+        keep: bool = True,
+        **_: Any,
+    ) -> Held:
+        others: dict[str, Any] = {name: {"S": value} for name, value in (attributes or {}).items()}
+        started, patience = time.monotonic(), wait
+        first: Seen | None = None
+        while True:
+            seen = self._get(key)
+            if seen is not None:
+                others = {**seen.others, **others}  # what the first poll saw wins over what later ones see
+            if seen is None or seen.released:
+                held = self._put(key, others, data, seen, "attribute_not_exists(#k) OR #r = :r", {":r": {"S": "1"}})
+            elif first is None:
+                if not wait:
+                    raise LockNotGrantedError("it is locked, and no retry is wanted")
+                first, held = seen, None
+                patience += seen.lease
+            elif first.version != seen.version:
+                first, held = seen, None
+            elif time.monotonic() - first.since > first.lease:
+                held = self._put(key, others, data, seen, "#v = :v", {":v": {"S": seen.version}})
+            else:
+                held = None
+            if held is not None:
+                held.keep = keep
+                if not silent:
+                    self.renewed[key] = held
+                return held
+            if time.monotonic() - started > patience:
+                raise LockNotGrantedError("not granted within the time to wait")
+            time.sleep(refresh)
+
+    def describe(self, handle: Held) -> Answer:
+        return {"version": handle.version, "data": None if handle.data is None else handle.data.decode()}
+
+    def _renew(self, handle: Held) -> None:
+        with handle.guard:
+            if handle.released:
+                return
+            version, now = _new_version(), time.monotonic()
+            self._update(handle, "SET leaseDuration = :l, recordVersionNumber = :n", version)
+            handle.version, handle.since = version, now
+
+    def give_back(self, handle: Held, data: str | None = None) -> bool:
+        self.renewed.pop(handle.key, None)
+        with handle.guard:
+            handle.released = True
+            try:
+                if handle.keep:
+                    self._update(handle, "SET isReleased = :r" + (", #d = :d" if data else ""), data=data)
+                else:
+                    self._delete(handle)
+            except LockNotGrantedError:
+                return False
+        return True
+
+    def is_fresh(self, handle: Held) -> bool:
+        return time.monotonic() - handle.since < 0.6 * self.lease
+
+    def read(self, key: str, sort_key: str | None = None) -> Answer:
+        seen = self._get(key)
+        if seen is None:
+            return {"absent": True}
+        return {
+            "owner": seen.owner,
+            "version": seen.version,
+            "lease": seen.lease,
+            "data": None if seen.data is None else seen.data.decode(),
+            "others": ",".join(sorted(seen.others)),
+        }
+
+    def _keep_renewing(self, period: float) -> None:
+        while True:
+            time.sleep(period)
+            for held in list(self.renewed.values()):
+                try:
+                    self._renew(held)
+                except LockNotGrantedError:
+                    self.renewed.pop(held.key, None)
+
+    def _get(self, key: str) -> Seen | None:
+        reply = self.dynamodb.get_item(TableName=self.table, Key={"key": {"S": key}}, ConsistentRead=True)
+        return Seen(reply["Item"]) if "Item" in reply else None
+
+    def _put(
+        self,
+        key: str,
+        others: dict[str, Any],
+        data: str | None,
+        seen: Seen | None,
+        condition: str,
+        values: dict[str, Any],
+    ) -> Held | None:
+        """The whole row anew. None where somebody else was faster."""
+        stored = data.encode() if data is not None else None
+        if seen is not None and seen.data is not None:
+            stored = seen.data  # unless it is told to replace it
+        version, now = _new_version(), time.monotonic()
+        item = {
+            **others,
+            "key": {"S": key},
+            "ownerName": {"S": self.owner},
+            "leaseDuration": {"S": _format_duration(self.lease)},
+            "recordVersionNumber": {"S": version},
+            **({} if stored is None else {"data": {"B": stored}}),
+        }
+        names = {"#k": "key", "#r": "isReleased"} if ":r" in values else {"#v": "recordVersionNumber"}
+        try:
+            self.dynamodb.put_item(
+                TableName=self.table,
+                Item=item,
+                ConditionExpression=condition,
+                ExpressionAttributeNames=names,
+                ExpressionAttributeValues=values,
+            )
+        except ClientError as error:
+            if _was_refused(error):
+                return None
+            raise
+        return Held(key, version, stored, now)
+
+    def _update(self, handle: Held, expression: str, version: str | None = None, data: str | None = None) -> None:
+        """Under owner and version. LockNotGrantedError where the row is another's now."""
+        values: dict[str, Any] = (
+            {":r": {"S": "1"}} if version is None else {":l": {"S": _format_duration(self.lease)}, ":n": {"S": version}}
+        )
+        names = {}
+        if data:
+            names["#d"] = "data"
+            values[":d"] = {"B": data.encode()}
+        self._as_owner(self.dynamodb.update_item, handle, values, names, UpdateExpression=expression)
+
+    def _delete(self, handle: Held) -> None:
+        self._as_owner(self.dynamodb.delete_item, handle, {}, {})
+
+    def _as_owner(
+        self, send: Callable[..., Any], handle: Held, values: dict[str, Any], names: dict[str, str], **more: Any
+    ) -> None:
+        try:
+            send(
+                TableName=self.table,
+                Key={"key": {"S": handle.key}},
+                ConditionExpression="attribute_exists(#k) AND recordVersionNumber = :v AND ownerName = :o",
+                ExpressionAttributeNames={"#k": "key", **names},
+                ExpressionAttributeValues={":o": {"S": self.owner}, ":v": {"S": handle.version}, **values},
+                **more,
+            )
+        except ClientError as error:
+            if _was_refused(error):
+                raise LockNotGrantedError("the row is another's now") from error
+            raise
+
+
+def _was_refused(error: ClientError) -> bool:
+    return bool(error.response["Error"]["Code"] == "ConditionalCheckFailedException")
+
+
+def _random_text() -> str:
+    return base64.b32encode(os.urandom(32)).decode().rstrip("=")
+
+
+def _new_version() -> str:
+    return f"{time.time_ns()}:{_random_text()}"
+
+
+def _format_duration(seconds: float) -> str:
+    """As Go prints a duration: 500ms, 2s, 1m30s, 2h0m0s."""
+    if seconds < 1:
+        return f"{seconds * 1000:g}ms"
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    return (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + f"{rest:g}s"
+
+
+def _parse_duration(text: str) -> float:
+    """As Go reads one. A lease that is absent, or no string, counts as zero."""
+    if text in ("", "0"):
+        return 0.0
+    if re.fullmatch(r"[\d.]+", text):
+        raise ValueError(f'time: missing unit in duration "{text}"')
+    if not re.fullmatch(r"([\d.]+(ns|us|µs|ms|s|m|h))+", text):
+        raise ValueError(f'time: invalid duration "{text}"')
+    return sum(float(number) * _UNITS[unit] for number, unit in re.findall(r"([\d.]+)(ns|us|µs|ms|s|m|h)", text))
+
+
+if __name__ == "__main__":
+    GoPeer().talk()

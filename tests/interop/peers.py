@@ -1,0 +1,147 @@
+"""The other clients: what each is, what it needs, and a handle on its process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from lambda_lock import GO, JAVA, PYTHON, Schema
+from rig.engine import ROOT, inherited_environment
+
+Answer = dict[str, Any]
+
+PATIENCE = 60.0  # seconds after which a peer that does not answer has failed
+_JARS = ROOT / "build" / "interop" / "java"
+_OLD_PYTHON = ROOT / ".venv-interop" / "bin" / "python"
+
+
+class Missing(Exception):
+    """A toolchain is not here; the message says which and what to do."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One client. ``schema`` is the one that ours must be given to share a table with it."""
+
+    name: str
+    schema: Schema
+    command: Callable[[], list[str]]
+    keeps_rows: bool  # it can release a lock without deleting its row
+    stores_data: bool  # it has data as a field of its own
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _java() -> list[str]:
+    _make("build/interop/java/.built", "java", "mvn")
+    # Quick to start rather than fast later: each of these processes lives for seconds.
+    quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx128m"]
+    return ["java", *quick, "-cp", os.pathsep.join([str(_JARS / "classes"), str(_JARS / "lib" / "*")]), "Peer"]
+
+
+def _old_python() -> list[str]:
+    _make(".venv-interop/.installed")
+    return [str(_OLD_PYTHON), "-m", "tests.interop.python_peer"]
+
+
+def _make(target: str, *programs: str) -> None:
+    """Have make build what a peer needs; a moment where that was done before."""
+    for program in ("make", *programs):
+        if shutil.which(program) is None:
+            raise Missing(f"{program} is not installed")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    made = subprocess.run(["make", "--silent", target], cwd=ROOT, env=environment, capture_output=True, text=True)
+    if made.returncode != 0:
+        raise Missing(f"make {target} failed: {(made.stdout + made.stderr)[-1000:]}")
+
+
+JAVA_CLIENT = Kind("java", JAVA, _java, keeps_rows=True, stores_data=True)
+PYTHON_CLIENT = Kind("python", PYTHON, _old_python, keeps_rows=False, stores_data=False)
+GO_STAND_IN = Kind("go", GO, lambda: [sys.executable, "-m", "tests.interop.go_peer"], keeps_rows=True, stores_data=True)
+KINDS = (JAVA_CLIENT, PYTHON_CLIENT, GO_STAND_IN)
+
+
+def ours() -> list[str]:
+    return [sys.executable, "-m", "tests.interop.our_peer"]
+
+
+class Peer:
+    """A client's process, as a context manager. Commands are answered one after the other."""
+
+    def __init__(self, command: list[str], environment: dict[str, str]) -> None:
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=inherited_environment() | environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+        self._answers: queue.Queue[Answer | None] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def ask(self, do: str, **options: Any) -> Answer:
+        """Give a command and wait for its answer."""
+        self.tell(do, **options)
+        return self.answer()
+
+    def tell(self, do: str, **options: Any) -> None:
+        """Give a command; `answer` waits for what comes of it."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"do": do, **options}) + "\n")
+        self._process.stdin.flush()
+
+    def answer(self) -> Answer:
+        answer = self._answers.get(timeout=PATIENCE)
+        assert answer is not None, f"the peer ended; it wrote:\n{self._written()}"
+        return answer
+
+    def pause(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it as a crash does: nothing is released."""
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):  # a command that it did not live to read
+            self._process.stdin.close()
+        self._log.close()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._answers.put(json.loads(line))
+        self._answers.put(None)
+
+    def _written(self) -> str:
+        self._log.seek(0)
+        return self._log.read().decode(errors="replace")[-2000:]

@@ -1,0 +1,85 @@
+"""python-dynamodb-lock as an application uses it. Runs in .venv-interop."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+import boto3
+from python_dynamodb_lock.python_dynamodb_lock import DynamoDBLock, DynamoDBLockClient, DynamoDBLockError
+
+from tests.interop.talk import Answer, Talker
+
+
+class PythonPeer(Talker):
+    def open(self, *, table: str, lease: float, heartbeat: float, sort_key_name: str | None = None) -> None:
+        self.lease = lease
+
+        def client(period: float) -> DynamoDBLockClient:
+            return DynamoDBLockClient(
+                boto3.resource("dynamodb"),
+                table_name=table,
+                lease_duration=timedelta(seconds=lease),
+                heartbeat_period=timedelta(seconds=period),
+                **({"sort_key_name": sort_key_name} if sort_key_name else {}),
+            )
+
+        # It cannot be made without heartbeats; a lock taken after the first round waits for the next.
+        self.clients = {False: client(heartbeat), True: client(3600)}
+
+    def take(
+        self,
+        key: str,
+        *,
+        silent: bool,
+        wait: float,
+        refresh: float,
+        attributes: dict[str, str] | None = None,
+        sort_key: str = "-",
+        **_: Any,
+    ) -> DynamoDBLock:
+        patience = self.lease + wait if wait else 0.001  # it takes zero for "the default"
+        return self.clients[silent].acquire_lock(
+            key,
+            sort_key,
+            retry_period=timedelta(seconds=refresh),
+            retry_timeout=timedelta(seconds=patience),
+            additional_attributes=attributes,
+            app_callback=lambda code, lock: None,
+        )
+
+    def describe(self, handle: DynamoDBLock) -> Answer:
+        return {"version": handle.record_version_number}
+
+    def give_back(self, handle: DynamoDBLock, data: str | None = None) -> bool:
+        try:
+            handle.release(best_effort=False)
+        except DynamoDBLockError as error:
+            if error.code == DynamoDBLockError.LOCK_STOLEN:
+                return False
+            raise
+        # Where a heartbeat was refused before, it sends nothing and says nothing.
+        return bool(handle.status != DynamoDBLock.INVALID)
+
+    def is_fresh(self, handle: DynamoDBLock) -> bool:
+        age = time.monotonic() - handle.last_updated_time
+        return bool(handle.status == DynamoDBLock.LOCKED and age < 0.6 * self.lease)
+
+    def read(self, key: str, sort_key: str | None = None) -> Answer:
+        lock = self.clients[False]._get_lock_from_dynamodb(key, sort_key or "-")  # it has no public way to look
+        if lock is None:
+            return {"absent": True}
+        return {
+            "owner": lock.owner_name,
+            "version": lock.record_version_number,
+            "lease": lock.lease_duration,
+            "others": ",".join(sorted(lock.additional_attributes)),
+        }
+
+    def refusal(self, error: Exception) -> str:
+        return error.code if isinstance(error, DynamoDBLockError) else super().refusal(error)
+
+
+if __name__ == "__main__":
+    PythonPeer().talk()

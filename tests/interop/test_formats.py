@@ -1,0 +1,112 @@
+"""Clients that cannot read each other's rows: each fails with an error, and the row is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from lambda_lock import GO, JAVA, PYTHON, LockClient, LockConfigurationError, LockFormatError, Schema
+from rig.engine import Ministack
+
+from .conftest import DEADLINE, Make, Rows, Start
+from .peers import GO_STAND_IN, JAVA_CLIENT, PYTHON_CLIENT, Kind
+from .test_sharing import TRY, WAIT, take
+
+
+@pytest.mark.parametrize(("kind", "schema"), [(GO_STAND_IN, JAVA), (JAVA_CLIENT, GO)], ids=str, indirect=["kind"])
+@pytest.mark.parametrize("wait", [0, DEADLINE])
+def test_a_lock_held_in_the_other_format_is_an_error_at_once_and_never_taken_over(
+    kind: Kind, schema: Schema, shared: str, start: Start, make: Make, rows: Rows, wait: float
+) -> None:
+    peer = start(kind, shared)
+    client = make(shared, schema)
+    take(peer)
+    with pytest.raises(LockFormatError, match="leaseDuration") as error:
+        client.acquire("k", wait=wait)
+    assert error.value.key == "k"
+    peer.kill()
+    with pytest.raises(LockFormatError):
+        client.acquire("k", wait=wait)
+    record = client.get("k")
+    assert record is not None
+    assert record.lease_duration is None
+    assert record.owner == rows.owner("k")
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema", "error"),
+    [(JAVA_CLIENT, GO, "NumberFormatException"), (GO_STAND_IN, JAVA, "ValueError")],
+    ids=str,
+    indirect=["kind"],
+)
+def test_its_client_fails_on_our_row_of_the_other_format_and_leaves_it_alone(
+    kind: Kind, schema: Schema, error: str, shared: str, start: Start, make: Make, rows: Rows
+) -> None:
+    peer = start(kind, shared)
+    lock = make(shared, schema).acquire("k")
+    row = rows["k"]
+    assert peer.ask("acquire", key="k", **TRY)["error"] == error
+    assert peer.ask("acquire", key="k", **WAIT)["error"] == error
+    assert rows["k"]["ownerName"] == row["ownerName"]
+    assert lock.release() is True
+    assert peer.ask("acquire", key="k", **TRY)["error"] == error  # released or not
+
+
+@pytest.mark.parametrize("kind", [PYTHON_CLIENT], ids=str, indirect=True)
+@pytest.mark.parametrize("schema", [JAVA, GO], ids=str)
+def test_its_table_has_other_key_names_than_a_schema_that_is_not_its_own(
+    kind: Kind, shared: str, start: Start, make: Make, schema: Schema, rows: Rows
+) -> None:
+    peer = start(kind, shared)
+    take(peer)
+    row = rows["k"]
+    with pytest.raises(LockConfigurationError):
+        make(shared, schema).acquire("k", wait=0)
+    assert rows["k"].keys() == row.keys()
+
+
+@pytest.mark.parametrize("kind", [PYTHON_CLIENT], ids=str, indirect=True)
+def test_its_client_fails_on_our_row_of_another_schema_and_leaves_it_alone(
+    kind: Kind, shared: str, start: Start, make: Make
+) -> None:
+    peer = start(kind, shared)
+    client = make(shared, JAVA, partition_key_name="lock_key", sort_key_name="sort_key")
+    with client.acquire("k", sort_key="-") as lock:
+        assert peer.ask("acquire", key="k", **TRY)["error"] == "UNKNOWN"
+        assert peer.ask("acquire", key="k", **WAIT)["error"] == "UNKNOWN"
+        lock.heartbeat()
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema", "names"),
+    [
+        pytest.param(
+            PYTHON_CLIENT, JAVA, {"partition_key_name": "lock_key", "sort_key_name": "sort_key"}, id="python-JAVA"
+        ),
+        pytest.param(
+            PYTHON_CLIENT, GO, {"partition_key_name": "lock_key", "sort_key_name": "sort_key"}, id="python-GO"
+        ),
+        pytest.param(JAVA_CLIENT, PYTHON, {"partition_key_name": "key", "sort_key_name": "part"}, id="java-PYTHON"),
+    ],
+    indirect=["kind"],
+)
+def test_the_right_key_names_with_the_wrong_schema_never_take_a_live_lock(
+    kind: Kind,
+    schema: Schema,
+    names: dict[str, str],
+    make_table: Callable[..., str],
+    start: Start,
+    make: Make,
+    engine: Ministack,
+) -> None:
+    """A row without the version that the schema knows is a free lock, unless it has the version of another schema."""
+    sort_key = names["sort_key_name"]
+    table = make_table(kind.schema, sort_key)
+    peer = start(kind, table, sort_key_name=sort_key)
+    take(peer, sort_key="-")
+    before = engine.scan(table)[0].keys()
+    client: LockClient = make(table, schema, **names)
+    with pytest.raises(LockFormatError, match="schema"):
+        client.acquire("k", sort_key="-", wait=0)
+    assert engine.scan(table)[0].keys() == before

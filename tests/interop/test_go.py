@@ -1,0 +1,73 @@
+"""What only the Go client does (shown with a stand-in): it carries every attribute along, and may turn one back."""
+
+from __future__ import annotations
+
+import pytest
+
+from lambda_lock import GO, LockClient
+from rig.engine import Ministack
+from rig.wire import Wire
+
+from .conftest import DEADLINE, REFRESH, Make, Rows, Start, wait_until
+from .peers import GO_STAND_IN, Kind, Peer
+from .test_sharing import take
+
+pytestmark = pytest.mark.parametrize("kind", [GO_STAND_IN], ids=str, indirect=True)
+
+
+def test_tokens_rise_over_its_holds_because_it_carries_them_along(client: LockClient, peer: Peer, rows: Rows) -> None:
+    first = client.acquire("k")
+    first.release()
+    take(peer)
+    assert rows["k"]["fencingToken"] == {"N": str(first.fencing_token)}
+    peer.ask("release", key="k")
+    with client.acquire("k", wait=0) as second:
+        assert second.fencing_token == first.fencing_token + 1
+
+
+def test_a_waiting_one_may_turn_a_token_back_and_our_claim_works_all_the_same(
+    client: LockClient, kind: Kind, shared: str, start: Start, engine: Ministack, rows: Rows
+) -> None:
+    """It writes back what its first poll saw: no order of tokens is promised where it holds in between."""
+    with Wire(engine.url) as wire:
+        peer = start(kind, shared, endpoint=wire.url)
+        first = client.acquire("k")
+        peer.tell("acquire", key="k", wait=DEADLINE, refresh=2.0)
+        wait_until(lambda: wire.count("GetItem"))
+        first.release()
+        between = client.acquire("k", wait=0)
+        assert between.fencing_token == first.fencing_token + 1
+        between.release()
+        assert peer.answer().get("granted")
+        assert rows["k"]["fencingToken"] == {"N": str(first.fencing_token)}
+        peer.ask("release", key="k")
+    with client.acquire("k", wait=0) as again:
+        assert again.fencing_token == first.fencing_token + 1
+        assert client.try_acquire("k") is None
+
+
+@pytest.mark.parametrize(("lease", "written"), [(1.5, "1500ms"), (2, "2s"), (90, "90s")])
+def test_leases_are_written_as_durations_that_it_reads(
+    shared: str, make: Make, peer: Peer, rows: Rows, lease: float, written: str
+) -> None:
+    with make(shared, GO, lease_duration=lease).acquire("k"):
+        assert rows["k"]["leaseDuration"] == {"S": written}
+        assert peer.ask("read", key="k")["lease"] == lease
+
+
+@pytest.mark.parametrize(("written", "seconds"), [("500ms", 0.5), ("1m30s", 90), ("2h0m0s", 7200), ("1.5s", 1.5)])
+def test_durations_as_it_writes_them_are_read(client: LockClient, rows: Rows, written: str, seconds: float) -> None:
+    rows.put(
+        "k", leaseDuration={"S": written}, ownerName={"S": "go"}, recordVersionNumber={"S": "1795223051234567890:K5"}
+    )
+    record = client.get("k")
+    assert record is not None
+    assert record.lease_duration == seconds
+    assert client.try_acquire("k") is None
+
+
+def test_it_deletes_where_it_is_told_to(client: LockClient, peer: Peer, rows: Rows) -> None:
+    take(peer, keep=False, refresh=REFRESH)
+    peer.ask("release", key="k")
+    assert rows.get("k") is None
+    client.acquire("k", wait=0).release()

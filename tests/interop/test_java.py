@@ -1,0 +1,109 @@
+"""What only the Java client does: it updates rows in place, has sort keys of its own, and lists a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from lambda_lock import JAVA, LockClient
+from rig.engine import Ministack
+
+from .conftest import DEADLINE, LEASE, REFRESH, Make, Rows, Start
+from .peers import JAVA_CLIENT, Kind, Peer
+from .test_sharing import TRY, take
+
+pytestmark = pytest.mark.parametrize("kind", [JAVA_CLIENT], ids=str, indirect=True)
+
+
+def test_a_row_of_ours_that_it_updates_keeps_our_columns_and_our_next_claim_counts_on(
+    client: LockClient, peer: Peer, rows: Rows
+) -> None:
+    """withUpdateExistingLockRecord(true) carries along what it does not know."""
+    lock = client.acquire("k", attributes={"team": "blue"})
+    assert lock.release() is True
+    take(peer, update=True, keep=True)
+    assert rows["k"]["team"] == {"S": "blue"}
+    assert rows["k"]["fencingToken"] == {"N": str(lock.fencing_token)}
+    assert client.try_acquire("k") is None
+    assert peer.ask("release", key="k") == {"released": True}
+    with client.acquire("k", wait=0) as again:
+        assert again.attributes == {"team": "blue"}
+        assert again.fencing_token == lock.fencing_token + 1
+
+
+def test_a_dead_lock_of_ours_that_it_took_over_in_place_is_held_by_it_alone(
+    client: LockClient, make: Make, shared: str, peer: Peer, rows: Rows
+) -> None:
+    """The expiry of ours that has passed is in the version, which it replaced: nothing invites us to take its lock."""
+    dead = make(shared, JAVA, heartbeat_period=0).acquire("k", lease_duration=1)
+    take(peer, wait=DEADLINE, update=True)
+    assert rows["k"]["fencingToken"] == {"N": str(dead.fencing_token)}
+    rows.after_a_renewal("k")
+    assert client.try_acquire("k") is None
+    assert dead.lost
+    assert peer.ask("release", key="k") == {"released": True}
+
+
+def test_a_row_that_it_replaces_loses_our_columns_and_our_claim_works_all_the_same(
+    client: LockClient, peer: Peer, rows: Rows
+) -> None:
+    client.acquire("k", attributes={"team": "blue"}).release()
+    take(peer, keep=True)
+    assert set(rows["k"]) == {"key", "ownerName", "leaseDuration", "recordVersionNumber"}
+    assert peer.ask("release", key="k") == {"released": True}
+    with client.acquire("k", wait=0) as lock:
+        assert lock.fencing_token > 0
+        assert lock.attributes == {}
+
+
+def test_a_ttl_of_ours_stays_on_a_row_that_it_updates_so_none_is_written_where_a_table_is_shared(
+    client: LockClient, shared: str, make: Make, peer: Peer, rows: Rows
+) -> None:
+    """DynamoDB would delete its live lock at that time: ttl=None, and the next claim of ours removes what there is."""
+    make(shared, JAVA, ttl=86_400).acquire("k").release()
+    stale = rows["k"]["ttl"]
+    take(peer, update=True, keep=True)
+    rows.after_a_renewal("k")
+    assert rows["k"]["ttl"] == stale
+    peer.ask("release", key="k")
+    client.acquire("k", wait=0).release()
+    take(peer, update=True)
+    assert "ttl" not in rows["k"]
+
+
+def test_its_fail_fast_call_takes_a_dead_lock_of_ours_once_it_has_seen_it_for_a_lease(
+    our_peer: Peer, peer: Peer, rows: Rows
+) -> None:
+    take(our_peer)
+    renewed = rows.after_a_renewal("k")
+    our_peer.kill()
+    while not peer.ask("acquire", key="k", **TRY).get("granted"):
+        assert time.monotonic() - renewed < DEADLINE
+        time.sleep(0.05)
+    assert time.monotonic() - renewed >= LEASE
+
+
+def test_locks_with_a_sort_key_are_shared_one_by_one(
+    kind: Kind, make_table: Callable[..., str], make: Make, start: Start
+) -> None:
+    table = make_table(JAVA, sort_key="part")
+    peer = start(kind, table, sort_key_name="part")
+    client = make(table, JAVA, sort_key_name="part")
+    take(peer, sort_key="1")
+    assert client.try_acquire("k", sort_key="1") is None
+    with client.acquire("k", sort_key="2", wait=0):
+        assert peer.ask("acquire", key="k", sort_key="2", **TRY)["error"] == "LockCurrentlyUnavailableException"
+    assert peer.ask("read", key="k", sort_key="2")["data"] is None
+    assert peer.ask("acquire", key="k", sort_key="2", **TRY).get("granted")
+
+
+def test_its_scan_of_all_locks_reads_our_rows_held_and_released(
+    client: LockClient, peer: Peer, engine: Ministack, shared: str
+) -> None:
+    client.acquire("released").release()
+    with client.acquire("held", data=b"x", attributes={"n": 1}):
+        take(peer, refresh=REFRESH)
+        assert peer.ask("list") == {"count": 3}
+        assert len(engine.scan(shared)) == 3

@@ -1,0 +1,219 @@
+"""One table, another client and ours: whoever holds a lock holds it alone, and whoever ends lets the other in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lambda_lock import Lock, LockClient, LockNotGrantedError, LockTimeoutError
+
+from .conftest import DEADLINE, LEASE, REFRESH, Make, Rows
+from .peers import KINDS, Kind, Peer
+from .talk import REFUSALS
+
+TRY: dict[str, Any] = {"wait": 0, "refresh": REFRESH}
+WAIT: dict[str, Any] = {"wait": DEADLINE, "refresh": REFRESH}
+KEEPERS = [kind for kind in KINDS if kind.keeps_rows]
+
+
+def take(peer: Peer, key: str = "k", **options: Any) -> dict[str, Any]:
+    """Have a peer acquire a lock that nobody holds."""
+    answer = peer.ask("acquire", key=key, **{**TRY, **options})
+    assert answer.get("granted"), answer
+    return answer
+
+
+def try_until_granted(client: LockClient, key: str) -> Lock:
+    """As repeated invocations do: one decision each."""
+    end = time.monotonic() + DEADLINE
+    while (lock := client.try_acquire(key)) is None:
+        assert time.monotonic() < end, "it is never granted"
+        time.sleep(0.05)
+    return lock
+
+
+# -- who holds it, holds it alone -------------------------------------------------------------------------------------
+
+
+def test_while_it_holds_and_renews_we_are_refused_for_longer_than_a_lease(
+    client: LockClient, peer: Peer, rows: Rows
+) -> None:
+    take(peer)
+    with pytest.raises(LockNotGrantedError) as refused:
+        client.acquire("k", wait=0)
+    assert refused.value.holder == rows.owner("k")
+    with pytest.raises(LockTimeoutError) as timed_out:
+        client.acquire("k", wait=1.6 * LEASE)
+    assert timed_out.value.holder == rows.owner("k")
+    assert client.try_acquire("k") is None
+    assert peer.ask("release", key="k") == {"released": True}
+
+
+def test_while_we_hold_and_renew_it_is_refused_for_longer_than_a_lease(client: LockClient, peer: Peer) -> None:
+    with client.acquire("k") as lock:
+        assert peer.ask("acquire", key="k", **TRY)["error"] in REFUSALS
+        assert peer.ask("acquire", key="k", wait=0.6 * LEASE, refresh=REFRESH)["error"] in REFUSALS
+        lock.raise_if_lost()
+    take(peer)
+
+
+def test_a_wait_of_ours_ends_when_it_releases(client: LockClient, peer: Peer) -> None:
+    take(peer)
+    assert client.try_acquire("k") is None
+    peer.tell("release", key="k")
+    client.acquire("k", wait=DEADLINE).release()
+    assert peer.answer() == {"released": True}
+
+
+def test_a_wait_of_its_own_ends_when_we_release(client: LockClient, peer: Peer) -> None:
+    lock = client.acquire("k")
+    peer.tell("acquire", key="k", **WAIT)
+    assert lock.release() is True
+    assert peer.answer().get("granted")
+
+
+# -- who dies, lets the other in, and not before the lease is over ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "acquire",
+    [lambda client: client.acquire("k", wait=DEADLINE), lambda client: try_until_granted(client, "k")],
+    ids=["waiting", "failing fast"],
+)
+def test_when_it_is_killed_we_take_over_but_not_before_its_lease_is_over(
+    client: LockClient, peer: Peer, rows: Rows, acquire: Callable[[LockClient], Lock]
+) -> None:
+    take(peer)
+    renewed = rows.after_a_renewal("k")
+    peer.kill()
+    lock = acquire(client)
+    assert time.monotonic() - renewed >= LEASE
+    assert rows.owner("k") == lock.owner
+    assert lock.release() is True
+
+
+def test_when_we_are_killed_it_takes_over_but_not_before_our_lease_is_over(
+    our_peer: Peer, peer: Peer, rows: Rows
+) -> None:
+    take(our_peer)
+    owner = rows.owner("k")
+    renewed = rows.after_a_renewal("k")
+    peer.tell("acquire", key="k", **WAIT)
+    our_peer.kill()
+    assert peer.answer().get("granted")
+    assert time.monotonic() - renewed >= LEASE
+    assert rows.owner("k") != owner
+    assert peer.ask("release", key="k") == {"released": True}
+
+
+def test_a_holder_of_its_kind_that_was_paused_and_robbed_does_us_no_harm(client: LockClient, peer: Peer) -> None:
+    take(peer)
+    peer.pause()
+    lock = client.acquire("k", wait=DEADLINE)
+    peer.resume()
+    assert peer.ask("release", key="k") == {"released": False}
+    lock.heartbeat()
+    assert lock.release() is True
+
+
+def test_a_holder_of_ours_that_was_paused_and_robbed_knows_it_and_does_it_no_harm(
+    our_peer: Peer, peer: Peer, rows: Rows
+) -> None:
+    take(our_peer)
+    our_peer.pause()
+    take(peer, **WAIT)
+    owner = rows.owner("k")
+    our_peer.resume()
+    assert our_peer.ask("fresh", key="k") == {"fresh": False}
+    assert our_peer.ask("release", key="k") == {"released": False}
+    assert rows.owner("k") == owner
+    assert peer.ask("release", key="k") == {"released": True}
+
+
+# -- what one leaves, the other finds ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KEEPERS, ids=str, indirect=True)
+def test_a_row_that_was_released_and_kept_is_acquired_by_the_other(client: LockClient, peer: Peer, rows: Rows) -> None:
+    for _ in range(2):
+        take(peer, keep=True)
+        assert peer.ask("release", key="k") == {"released": True}
+        assert rows["k"]["isReleased"] == {"S": "1"}
+        assert client.acquire("k", wait=0).release() is True
+        assert rows["k"]["isReleased"] == {"S": "1"}
+
+
+def test_a_row_that_was_released_and_deleted_is_acquired_by_the_other(
+    client: LockClient, peer: Peer, rows: Rows
+) -> None:
+    for _ in range(2):
+        take(peer, keep=False)
+        assert peer.ask("release", key="k") == {"released": True}
+        assert rows.get("k") is None
+        assert client.acquire("k", wait=0).release(delete=True) is True
+        assert rows.get("k") is None
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.stores_data], ids=str, indirect=True)
+def test_data_written_by_one_is_read_by_the_other(client: LockClient, peer: Peer) -> None:
+    take(peer, keep=True, data="theirs")
+    record = client.get("k")
+    assert record is not None
+    assert record.data == b"theirs"
+    assert peer.ask("release", key="k", data="theirs at the end") == {"released": True}
+    lock = client.acquire("k", wait=0)
+    assert lock.data == b"theirs at the end"
+    lock.heartbeat(data=b"ours")
+    assert peer.ask("read", key="k")["data"] == "ours"
+    lock.release(data=b"ours at the end")
+    assert peer.ask("read", key="k")["data"] == "ours at the end"
+
+
+def test_who_holds_it_is_read_by_the_other(client: LockClient, peer: Peer, kind: Kind) -> None:
+    take(peer)
+    record = client.get("k")
+    assert record is not None
+    assert not record.is_released
+    assert record.lease_duration == LEASE
+    assert record.expires_at is None  # only our rows say when they end
+    assert record.owner == peer.ask("read", key="k")["owner"]
+    peer.ask("release", key="k")
+    with client.acquire("k", wait=0) as lock:
+        read = peer.ask("read", key="k")
+        assert (read["owner"], read["version"], read["lease"]) == (lock.owner, lock.version, LEASE)
+        assert kind.schema.token in read["others"]
+
+
+def test_attributes_of_its_application_are_read_by_us_and_outlive_our_take_over(client: LockClient, peer: Peer) -> None:
+    take(peer, attributes={"colour": "green"})
+    record = client.get("k")
+    assert record is not None
+    assert record.attributes == {"colour": "green"}
+    peer.kill()
+    lock = client.acquire("k", wait=DEADLINE, attributes={"shape": "round"})
+    assert lock.attributes == {"colour": "green", "shape": "round"}
+
+
+def test_attributes_of_our_application_do_no_harm_to_it(client: LockClient, peer: Peer) -> None:
+    with client.acquire("k", wait=0, attributes={"team": "blue", "weight": 3, "tags": ["a", "b"]}):
+        assert {"tags", "team", "weight"} <= set(peer.ask("read", key="k")["others"].split(","))
+    take(peer)
+    assert client.try_acquire("k") is None
+    assert peer.ask("release", key="k") == {"released": True}
+    client.acquire("k", wait=0).release()
+
+
+def test_what_older_rows_of_ours_carry_does_no_harm_to_a_holder_of_its_kind(
+    kind: Kind, shared: str, make: Make, peer: Peer, rows: Rows
+) -> None:
+    """Rows from before the table was shared have a ttl and a fencing token."""
+    before = make(shared, kind.schema, ttl=86_400)
+    before.acquire("k", wait=0).release()
+    take(peer)
+    assert before.try_acquire("k") is None
+    rows.after_a_renewal("k")
+    assert peer.ask("release", key="k") == {"released": True}
+    assert before.acquire("k", wait=0).release() is True
