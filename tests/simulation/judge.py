@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lambda_lock.core import lease
-from lambda_lock.core.outcome import ConditionFailed, Reply
+from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.row import JAVA, Row, read_row
 
 from .clocks import EPOCH
@@ -247,7 +247,7 @@ class Waiter(Errand):
         if isinstance(outcome, (Reply, ConditionFailed)):
             if outcome.item is not None and JAVA.version in outcome.item:
                 self._may_be_there.add(outcome.item[JAVA.version]["S"])
-        elif self.action is not None:
+        elif self.action is not None and not _refused_for_now(outcome):
             values = self.action.request.get("ExpressionAttributeValues", {}).values()
             self._may_be_there |= {value["S"] for value in values if value.get("S", "").startswith("L1:")}
 
@@ -296,3 +296,8 @@ class Waiter(Errand):
 
     def _row(self) -> Row | None:
         return read_row(self.world.table.get(self.key), JAVA, self.key)
+
+
+def _refused_for_now(outcome: Any) -> bool:
+    """A clear answer: this send was not carried out (a copy of it may be, which its sender cannot know)."""
+    return isinstance(outcome, ServiceError) and outcome.code in ("ThrottlingException", "TransactionConflictException")

@@ -168,6 +168,8 @@ class Network:
         return date_of(self.world)
 
     def _answer(self, seconds: float, task: Task, serial: int, outcome: Any) -> None:
+        if self.world.settings.dateless and getattr(outcome, "date", 0) is None:  # an answer without Date is a fault
+            task.process.faulted = self.world.now + seconds
         self.world.at(self.world.now + seconds, task.process.call, task.resume, serial, outcome)
 
     def _time_out(self, task: Task, serial: int, timeout: float) -> None:
