@@ -9,6 +9,7 @@ from ._version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .aio import AsyncLock, AsyncLockClient
     from .client import LockClient
     from .core.row import GO, JAVA, PYTHON, Schema
     from .decorators.with_lock import current_lock, default_client, set_default_client, with_lock
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from .record import LockRecord
 
 _WHERE = {
+    "AsyncLock": "aio",
+    "AsyncLockClient": "aio",
     "LockClient": "client",
     "GO": "core.row",
     "JAVA": "core.row",
@@ -67,6 +70,8 @@ __all__ = [
     "GO",
     "JAVA",
     "PYTHON",
+    "AsyncLock",
+    "AsyncLockClient",
     "ClientClosedError",
     "CommitRefusedError",
     "DuplicateEventError",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # loaded by every Python
+from binascii import b2a_base64
+from collections.abc import Mapping, Sequence  # loaded by every Python
 
 from .attributes import ITEM_LIMIT, item_size, to_dynamodb
 from .core.lease import MIN_LEASE
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 MAX_LEASE = 365 * 86_400.0  # seconds: a bound that keeps expiries at 13 digits; nobody waits longer for a dead holder
 PARTITION_KEY_LIMIT = 2048  # bytes, "Quotas in Amazon DynamoDB"
 SORT_KEY_LIMIT = 1024
+_ACTIONS = frozenset({"Put", "Update", "Delete", "ConditionCheck"})
 
 
 def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
@@ -58,6 +60,16 @@ def optional_seconds(name: str, value: object, *, endless: bool = False) -> None
 
 def refresh_period(value: object) -> float:
     return seconds("refresh_period", value, least=0.01)
+
+
+def rate(name: str, value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number a second, not {value!r} ({type(value).__name__})")
+    if not 0 < value < float("inf"):
+        raise LockArgumentError(f"{name}={value!r} is out of range: give more than 0 a second, or None for no bound")
+    return float(value)
 
 
 def lease_duration(value: object) -> float:
@@ -166,6 +178,31 @@ def transport(value: Transport) -> Transport:
             f"transport must have send(operation, request, *, timeout), which {type(value).__name__} has not; "
             "a boto3 client goes into boto3_client="
         )
+    return value
+
+
+def transact_items(items: object) -> list[dict[str, Any]]:
+    """The application's part of a transaction, in DynamoDB's JSON; bytes (as boto3 takes them) become base64."""
+    if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Sequence):
+        raise TypeError(f"commit takes a list of items for TransactWriteItems, not {type(items).__name__}")
+    if not 1 <= len(items) <= 99:
+        raise LockArgumentError(f"commit takes 1 to 99 items, not {len(items)}: DynamoDB takes 100, one is the lock's")
+    for number, item in enumerate(items):
+        if not isinstance(item, Mapping) or len(item) != 1 or not _ACTIONS.issuperset(item):
+            raise LockArgumentError(
+                f"item {number} of the commit is no {{'Put' | 'Update' | 'Delete' | 'ConditionCheck': {{…}}}}: {item!r}"
+            )
+    return [on_the_wire(item) for item in items]
+
+
+def on_the_wire(value: Any) -> Any:
+    """A request for boto3's low-level client as DynamoDB's JSON: bytes become base64, at any depth."""
+    if isinstance(value, (bytes, bytearray)):
+        return b2a_base64(value, newline=False).decode()
+    if isinstance(value, Mapping):
+        return {name: on_the_wire(element) for name, element in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [on_the_wire(element) for element in value]
     return value
 
 

@@ -33,7 +33,7 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
                 step = resume(value)
                 outcome = None
                 if isinstance(step, Send):
-                    outcome = _send(step, transport)
+                    outcome = send(step, transport)
                 else:
                     sleep(step.seconds)
                 resume, value = steps.send, Event(timeline.look(), outcome)
@@ -46,7 +46,8 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
             resume, value = steps.throw, error
 
 
-def _send(step: Send, transport: Transport) -> Reply | Exception:
+def send(step: Send, transport: Transport) -> Reply | Exception:
+    """What came of a Send: the transport's reply, or the error that it raised."""
     try:
         return transport.send(step.operation, step.request, timeout=step.timeout)
     except ServiceError as error:

@@ -31,6 +31,12 @@ def explain(error: ServiceError, place: Place) -> LockError:
             f"or set LAMBDA_LOCK_TABLE, the Region or the endpoint to where it is{said}",
             key=place.key,
         )
+    if code in ("AccessDeniedException", "AccessDenied") and error.operation in ("Scan", "Query"):
+        return LockConfigurationError(
+            f"permission dynamodb:{error.operation} on table {place.table!r} is missing. Listing locks needs it, "
+            f"beyond the four permissions of a lock{said}",
+            key=place.key or None,
+        )
     if code in ("AccessDeniedException", "AccessDenied"):
         return LockConfigurationError(
             f"permission dynamodb:{error.operation} on table {place.table!r} is missing. A lock needs "

@@ -6,12 +6,13 @@ import os
 import threading
 
 from . import checks
-from .core import lease, protocol
+from .core import lease, protocol, requests
 from .core.outcome import ServiceError
-from .core.requests import encode_data
 from .errors import (
+    CommitRefusedError,
     LockAlreadyReleasedError,
     LockArgumentError,
+    LockConfigurationError,
     LockError,
     LockLostError,
     OwnerMismatchError,
@@ -22,13 +23,16 @@ from .record import row_attributes, row_data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
-    from typing import Any, Self, TypeAlias
+    from typing import Any, Self, TypeAlias, TypeVar
 
     from .client import LockClient
+    from .core.lease import Look
+    from .core.protocol import Steps
     from .heartbeat import Heartbeat
 
+    T = TypeVar("T")
     Callback: TypeAlias = Callable[["Lock"], object]
 
 
@@ -49,6 +53,7 @@ class Lock:
         on_danger: Callback | None,
         on_lost: Callback | None,
         line: object,
+        full_lease: float,
     ) -> None:
         self._client = client
         self._hold = hold
@@ -57,6 +62,7 @@ class Lock:
         self._safe_time = safe_time
         self._on_danger = on_danger
         self._on_lost = on_lost
+        self._full_lease = full_lease  # seconds, as asked for: a lease may be cut to the invocation
         self._line = line  # of execution: what may enter again
         self._entered = 1
         self._released = False
@@ -64,6 +70,7 @@ class Lock:
         self._ended = threading.Event()  # lost or released: wakes wait_lost
         self._renewing = threading.Lock()  # renewals of one handle are sent one after the other
         self._failures = 0
+        self._slot: float | None = None
         self._heartbeat: Heartbeat | None = None
         self._data = row_data(hold.item, hold.place)
         self._next_renewal = self._first_renewal()
@@ -145,22 +152,21 @@ class Lock:
         return self._hold.lost
 
     def raise_if_lost(self) -> None:
-        """Raise LockLostError if the lock is not ours any more: before each step that must not be done twice.
+        """Raise LockLostError if the lock is not held now: before each step that must not be done twice.
 
-        That is so once it is lost, and once it was released (by another thread, say).
+        So it is once the lock is lost, once it was released (by another thread, say), and with ``hold_on_unavailable``
+        while an outage lasts longer than its validity.
         """
-        lost = self.lost
-        if not lost and not self._hold.ended:
+        self._notice()
+        if self.is_held:
             return
-        if not lost:
-            raise LockLostError(
-                f"lock {self.key!r} was released: whoever has it now may be doing the same work", key=self.key
-            )
-        by = f"; {self._hold.holder} has it now" if self._hold.holder else ""
+        holder = self._hold.holder
+        state = "was released" if self._hold.ended and not self._hold.lost else "is lost"
         raise LockLostError(
-            f"lock {self.key!r} is lost{by}. Stop here: whoever has it now may be doing the same work",
+            f"lock {self.key!r} {state}{f'; {holder} has it now' if holder else ''}. Stop here: whoever has it now may "
+            "be doing the same work",
             key=self.key,
-            holder=self._hold.holder,
+            holder=holder,
         )
 
     def wait_lost(self, timeout: float | None = None) -> bool:
@@ -170,8 +176,9 @@ class Lock:
             now = self._elapsed()
             if self._hold.ended or (end is not None and now >= end):
                 return False
-            until = self._hold.valid_until if end is None else min(end, self._hold.valid_until)
-            self._ended.wait(min(max(until - now, 0.001), 1.0))  # at least a look a second: freezes
+            moments = [now + 1.0]  # at least a look a second: freezes
+            moments += [moment for moment in (end, self._hold.valid_until) if moment is not None and moment > now]
+            self._ended.wait(max(min(moments) - now, 0.001))
         return True
 
     # -- what it can do ---------------------------------------------------------------------------------------------
@@ -184,32 +191,22 @@ class Lock:
         Raises LockLostError where it is lost, LockAlreadyReleasedError after release, TransportError where nobody knows
         (the lock is then still held until its validity ends), and LockArgumentError or TypeError for bad input.
         """
-        encoded = self._checked_data(data)
-        if data is not None and delete_data:
-            raise LockArgumentError("heartbeat takes data= or delete_data=True, not both", key=self.key)
-        lease_ms = None
+        steps = self._begin_heartbeat(data, delete_data, lease_duration)
+        try:
+            with self._renewing:
+                self._run(steps)
+        finally:  # also where it failed: a shorter lease has cut validity before it was sent
+            self._reschedule()
+
+    def ensure(self, seconds: float) -> None:
+        """Make sure that the lock is held for ``seconds`` more: where less is left, renew with a lease that is enough.
+
+        Raises what `heartbeat` raises, and LockArgumentError where the invocation ends before.
+        """
+        lease_duration = self._lease_to_ensure(seconds)
         if lease_duration is not None:
-            lease_ms = int(checks.lease_duration(lease_duration) * 1000)
-            checks.heartbeat_period(self._period, lease_duration)
-        self._check_process()
-        if self._hold.ended:
-            raise LockAlreadyReleasedError(f"lock {self.key!r} was released: it cannot be renewed", key=self.key)
-        until = self._elapsed() + protocol.DECISION
-        tries = 0
-        with self._renewing:
-            while not (renewal := self._renew(lease_ms=lease_ms, data=encoded, delete_data=delete_data)).renewed:
-                self._notice()
-                if self._hold.ended:
-                    raise LockAlreadyReleasedError(f"lock {self.key!r} was released meanwhile", key=self.key)
-                self.raise_if_lost()
-                pause = lease.backoff(tries, 1.0, self._client._chance.jitter())
-                tries += 1
-                if renewal.error is None or not protocol.may_pass(renewal.error) or self._elapsed() + pause >= until:
-                    raise self._not_renewed(renewal.error)
-                self._client._timeline.clock.sleep(pause)
-            if delete_data or data is not None:
-                self._data = data
-        self._reschedule()
+            self.heartbeat(lease_duration=lease_duration)
+            self._check_ensured(seconds)
 
     def release(self, *, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False) -> bool:
         """Release the lock; with ``data`` stored in its row, or with the row deleted.
@@ -219,40 +216,217 @@ class Lock:
         lease ends by itself), and TransportError or LockConfigurationError where DynamoDB refused. After an error
         release may be called again. ``best_effort`` logs such errors instead, and returns False.
         """
+        steps = self._begin_release(data, delete)
+        if steps is None:
+            return True
+        try:
+            return self._end_release(self._run(steps))
+        except LockError as error:
+            return self._release_failed(error, best_effort)
+
+    def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None) -> None:
+        """Write ``items`` and release the lock, in one transaction: they are written only while the lock is held.
+
+        items: 1 to 99 entries of TransactWriteItems (low-level DynamoDB JSON, as boto3's client takes them), of this
+        account and Region. data: bytes to leave in the lock's row. It is the lock's last act.
+
+        Raises CommitRefusedError where a condition of the items did not hold (the lock is released then), LockLostError
+        where the lock was not ours any more (nothing is written then), TransportError(ambiguous=True) where the outcome
+        is unknown, LockAlreadyReleasedError and OwnerMismatchError as `release` does, and LockConfigurationError for a
+        lock that deletes its row or for items that DynamoDB cannot take.
+        """
+        self._run(self._begin_commit(items, data))
+
+    def transact_item(self) -> dict[str, Any]:
+        """An Update for a transaction of your own, which then happens only while this lock is held.
+
+        A renewal at the same moment may cancel the transaction with TransactionConflict: send it again then. Raises
+        what `commit` raises before it sends.
+        """
+        self._check_open()
+        self._check_kept()
+        return requests.transact_item(self._hold.place, owner=self.owner, token=self.fencing_token)
+
+    def hand_over(self, *, lease_duration: float | None = None) -> str:
+        """End this handle and give a string with which another process goes on: `LockClient.adopt`.
+
+        The lock is renewed to the full lease (or to ``lease_duration``, seconds), not cut to this invocation, so that
+        there is time to adopt it. From here on this handle is neither held nor renewed. Raises LockLostError where the
+        lock was not ours any more, and LockAlreadyReleasedError, OwnerMismatchError or LockConfigurationError as
+        `release` does.
+        """
+        return self._run(self._begin_hand_over(lease_duration))
+
+    # -- the same for threads and asyncio: what comes before and after the steps -----------------------------------
+
+    def _begin_heartbeat(
+        self, data: bytes | None, delete_data: bool, lease_duration: float | None
+    ) -> Callable[[Look], Steps[None]]:
+        encoded = self._checked_data(data)
+        if data is not None and delete_data:
+            raise LockArgumentError("heartbeat takes data= or delete_data=True, not both", key=self.key)
+        lease_ms = None
+        if lease_duration is not None:
+            lease_ms = int(checks.lease_duration(lease_duration) * 1000)
+            checks.heartbeat_period(self._period, lease_duration)
+        self._check_open()
+
+        def steps(look: Look) -> Steps[None]:
+            yield from self._renew_until_known(look, lease_ms=lease_ms, data=encoded, delete_data=delete_data)
+            if delete_data or data is not None:
+                self._data = data
+
+        return steps
+
+    def _renew_until_known(self, look: Look, **changes: Any) -> Steps[None]:
+        """Renew, again while nobody knows what came of it, at most for the time of a decision."""
+        client, until, tries = self._client, look.elapsed + protocol.DECISION, 0
+        while True:
+            renewal = yield from protocol.renew(self._hold, client._memory, client._chance, look, **changes)
+            if renewal.renewed:
+                return
+            self._check_open()
+            if self.lost:
+                self.raise_if_lost()
+            pause = lease.backoff(tries, 1.0, client._chance.jitter())
+            tries += 1
+            if renewal.error is None or not protocol.may_pass(renewal.error) or self._elapsed() + pause >= until:
+                raise self._not_renewed(renewal.error)
+            look = (yield protocol.Wait(pause)).look
+
+    def _lease_to_ensure(self, seconds: float) -> float | None:
+        """The lease that leaves ``seconds`` after a renewal, None where that much is left."""
+        checks.seconds("seconds", seconds, least=0.0)
+        self._check_open()
+        if self.lost:
+            self.raise_if_lost()
+        if self.remaining >= seconds:
+            return None
+        end, needed = self._hold.lease_end, seconds * (1 + 2 * lease.DRIFT)
+        if end is not None and end - self._elapsed() < needed:
+            raise self._cannot_ensure(seconds, end)
+        # A renewal is worth its lease less drift and the time that its reply takes.
+        return max(self.lease_duration, needed + protocol.DECISION)
+
+    def _check_ensured(self, seconds: float) -> None:
+        """After the renewal: its lease is cut to the invocation, and the reply took time."""
+        end = self._hold.lease_end
+        if end is not None and self.remaining < seconds:
+            raise self._cannot_ensure(seconds, end)
+
+    def _cannot_ensure(self, seconds: float, end: float) -> LockArgumentError:
+        return LockArgumentError(
+            f"ensure({seconds:g}): the invocation ends in {end - self._elapsed():.1f} s, and the lease of "
+            f"{self.key!r} with it",
+            key=self.key,
+        )
+
+    def _begin_release(self, data: bytes | None, delete: bool | None) -> Callable[[Look], Steps[bool]] | None:
+        """None: an inner release of a re-entrant lock, nothing is sent."""
         encoded = self._checked_data(data)
         self._check_process()
         if self._entered > 1:
             self._entered -= 1
-            return True
-        if self._released:
-            raise LockAlreadyReleasedError(
-                f"lock {self.key!r} was released before: a handle is released once", key=self.key
-            )
-        self._hold.ended = True  # before anything else: neither held nor renewed from here on
-        self._stop()
-        self._client._forget(self)
-        try:
-            done = self._client._run(
-                lambda look: protocol.release(
-                    self._hold, self._client._memory, self._client._chance, look, data=encoded, delete=delete
-                ),
-                self._hold.place,
-            )
-        except LockError as error:
-            if not best_effort:
-                raise
-            self._client._log.warning(
-                "lock %r was not released, its lease ends by itself: %s",
-                self.key,
-                error,
-                extra=self._extra("release_failed"),
-            )
-            return False
+            return None
+        self._check_not_released()
+        self._end()
+        client = self._client
+        return lambda look: protocol.release(
+            self._hold, client._memory, client._chance, look, data=encoded, delete=delete
+        )
+
+    def _end_release(self, done: bool) -> bool:
         self._released = True
         if not done:
             self._hold.lost = True
             self._client._log.warning("lock %r was lost before its release", self.key, extra=self._extra("lost"))
         return done
+
+    def _release_failed(self, error: LockError, best_effort: bool) -> bool:
+        if not best_effort:
+            raise error
+        self._client._log.warning(
+            "lock %r was not released, its lease ends by itself: %s",
+            self.key,
+            error,
+            extra=self._extra("release_failed"),
+        )
+        return False
+
+    def _begin_commit(self, items: Sequence[Mapping[str, Any]], data: bytes | None) -> Callable[[Look], Steps[None]]:
+        from .core.transaction import commit
+
+        checked, encoded = checks.transact_items(items), self._checked_data(data)
+        self._check_open()
+        self._check_kept()
+        self._end()
+        client = self._client
+
+        def steps(look: Look) -> Steps[None]:
+            try:
+                yield from commit(self._hold, checked, client._memory, client._chance, look, data=encoded)
+            except (CommitRefusedError, LockLostError):  # either says that it is not ours any more
+                self._released = True
+                raise
+            self._released = True
+
+        return steps
+
+    def _begin_hand_over(self, lease_duration: float | None) -> Callable[[Look], Steps[str]]:
+        from .core.handover import hand_over
+
+        duration = self._full_lease if lease_duration is None else checks.lease_duration(lease_duration)
+        self._check_open()
+        self._end()
+        client = self._client
+
+        def steps(look: Look) -> Steps[str]:
+            string = yield from hand_over(
+                self._hold, client._memory, client._chance, look, lease_ms=int(duration * 1000)
+            )
+            self._released = True
+            return string
+
+        return steps
+
+    def _run(self, steps: Callable[[Look], Steps[T]]) -> T:
+        return self._client._run(steps, self._hold.place)
+
+    def _end(self) -> None:
+        """Neither held nor renewed from here on: before the first send of a last act."""
+        self._hold.ended = True
+        self._stop()
+        self._client._forget(self)
+
+    def _check_open(self) -> None:
+        self._check_process()
+        if self._hold.ended:
+            raise LockAlreadyReleasedError(
+                f"lock {self.key!r} was released, committed or handed over: acquire it anew", key=self.key
+            )
+
+    def _check_not_released(self) -> None:
+        if self._released:
+            raise LockAlreadyReleasedError(
+                f"lock {self.key!r} was released before: a handle is released once", key=self.key
+            )
+
+    def _check_kept(self) -> None:
+        if self._hold.delete_on_release:
+            raise LockConfigurationError(
+                f"lock {self.key!r} deletes its row on release, so no transaction can rely on it: a late copy of its "
+                "claim could bring the same owner and token back. Acquire it without delete_on_release, and not in the "
+                "schema PYTHON",
+                key=self.key,
+            )
+
+    def _is_open(self) -> bool:
+        """Whether it is to be given back: held, or held on through an outage for longer than it is valid."""
+        return self._in_this_process() and not self.lost and not self._hold.ended
+
+    def _enter_again(self) -> Lock:
+        self._entered += 1
+        return self
 
     def _abandon(self) -> None:
         """Neither held nor renewed from now on; the row is left to its lease."""
@@ -290,9 +464,12 @@ class Lock:
         return self._seconds_to_next_tick()
 
     def _renew_if_idle(self) -> None:
-        if not self._renewing.acquire(blocking=False):
-            return  # the application renews at this moment; it plans the next one
+        if not self._renewing.acquire(blocking=False):  # the application renews at this moment; it plans the next one
+            self._next_renewal = self._elapsed() + lease.MIN_PERIOD
+            return
         try:
+            if self._awaits_its_slot():
+                return
             renewal = self._renew()
         finally:
             self._renewing.release()
@@ -309,16 +486,20 @@ class Lock:
         self._failures += 1
         self._next_renewal = self._elapsed() + pause
 
-    def _renew(
-        self, *, lease_ms: int | None = None, data: str | None = None, delete_data: bool = False
-    ) -> protocol.Renewal:
+    def _awaits_its_slot(self) -> bool:
+        """Whether ``heartbeat_rate`` puts this renewal off; then it comes with the slot that it was given."""
+        if self._slot is None:
+            now = self._elapsed()
+            self._slot = self._client._heartbeat_slot(now)
+            if self._slot > now:
+                self._next_renewal = self._slot
+                return True
+        self._slot = None
+        return False
+
+    def _renew(self) -> protocol.Renewal:
         client = self._client
-        return client._run(
-            lambda look: protocol.renew(
-                self._hold, client._memory, client._chance, look, lease_ms=lease_ms, data=data, delete_data=delete_data
-            ),
-            self._hold.place,
-        )
+        return self._run(lambda look: protocol.renew(self._hold, client._memory, client._chance, look))
 
     def _first_renewal(self) -> float | None:
         return self._plan(lease.first_heartbeat(self._elapsed(), self._hold.valid_until, self._hold.lease_ms))
@@ -342,12 +523,14 @@ class Lock:
         hold = self._hold
         if self._next_renewal is None and not self._is_monitored():
             return None
-        moments = [hold.valid_until]
-        if self._next_renewal is not None:
-            moments.append(self._next_renewal)
+        now, moments = self._elapsed(), [hold.valid_until]
         if self._safe_time is not None and "danger" in self._untold:
             moments.append(hold.valid_until - self._safe_time)
-        return max(min(moments) - self._elapsed(), 0.0)
+        if hold.hold_on_unavailable and hold.unavailable and now >= hold.valid_until:
+            moments.clear()  # held on through an outage: only a renewal can change a thing
+        if self._next_renewal is not None:
+            moments.append(self._next_renewal)
+        return max(min(moments) - now, 0.0) if moments else None
 
     def _is_monitored(self) -> bool:
         """Whether somebody wants to be told, and validity ends before the invocation does."""
@@ -366,7 +549,10 @@ class Lock:
         HEARTBEAT.watch(self, seconds)
 
     def _reschedule(self) -> None:
+        if self._hold.is_over():
+            return
         self._failures = 0
+        self._slot = None
         self._next_renewal = self._later_renewal()
         self._watch()
 
@@ -433,7 +619,7 @@ class Lock:
         checked = checks.data(data)
         if checked is None:
             return None
-        encoded = encode_data(checked)
+        encoded = requests.encode_data(checked)
         item = {**self._hold.item, self._hold.place.schema.data: {"B": encoded}}
         checks.size(item, self.key)
         return encoded

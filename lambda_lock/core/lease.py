@@ -33,6 +33,7 @@ DRIFT = 1 / 1000  # by how much two clocks' rates may differ
 MIN_LEASE = 1.0  # seconds; a shorter one could not survive a single lost reply
 _FAST_CLOCK = 3.0  # seconds: an expiry this much too late was written by a fast clock, and others would wait in vain
 _ROUND_TRIP = 1.0  # seconds: a Date from a longer one says too little about now
+MIN_PERIOD = 0.3  # seconds between two planned renewals, at least
 _FIRST_BACKOFF = 0.05  # seconds
 
 
@@ -199,7 +200,7 @@ def needs_heartbeat(valid_until: float, deadline: float | None, lease_ms: int) -
 
 def next_heartbeat(now: float, valid_until: float) -> float:
     """When to renew next, in elapsed seconds: at a third of the remaining validity, never under 0.3 s apart."""
-    return now + max(0.3, (valid_until - now) / 3)
+    return now + max(MIN_PERIOD, (valid_until - now) / 3)
 
 
 def first_heartbeat(now: float, valid_until: float, lease_ms: int) -> float:

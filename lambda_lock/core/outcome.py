@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     #: An item, or a part of one, as DynamoDB's JSON has it: ``{"key": {"S": "a"}}``.
     Item: TypeAlias = dict[str, dict[str, Any]]
+    #: What comes of a send: a Reply, or one of the errors below.
+    Outcome: TypeAlias = "Reply | Exception"
 
 __all__ = ["ConditionFailed", "Reply", "ServiceError", "TransactionCanceled", "TransportError"]
 

@@ -34,9 +34,15 @@ The rules
 
 from __future__ import annotations
 
-from ..errors import LockConfigurationError, LockNotGrantedError, LockTimeoutError, TransportError
+from ..errors import (
+    LockConfigurationError,
+    LockLostError,
+    LockNotGrantedError,
+    LockTimeoutError,
+    TransportError,
+)
 from . import lease, requests
-from .outcome import ConditionFailed, Reply, ServiceError
+from .outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
 from .row import Row, make_version, read_row
 
 TYPE_CHECKING = False
@@ -45,11 +51,9 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias, TypeVar
 
     from .lease import Look, Observation
-    from .outcome import Item
+    from .outcome import Item, Outcome
     from .requests import Content, Place
 
-    #: What a driver hands back for a Send: a Reply, or one of the errors of a transport.
-    Outcome: TypeAlias = "Reply | Exception"
     T = TypeVar("T")
     Steps: TypeAlias = Generator["Send | Wait", "Event", T]
 
@@ -132,12 +136,14 @@ class Wish:
     """What an acquisition wants. Times are elapsed seconds on the driver's timeline.
 
     lease_end: when the lease must end (the invocation's deadline), None for no such end. wait_until: when to stop
-    waiting; patient False is one decision. refresh_period caps the back-off of polls, seconds.
+    waiting; patient False is one decision. refresh_period caps the back-off of polls, seconds. replace: the row is
+    replaced whole, so that what others left in it goes.
     """
 
     __slots__ = (
         "content",
         "delete_on_release",
+        "hold_on_unavailable",
         "lease_end",
         "lease_ms",
         "only_if_exists",
@@ -145,6 +151,7 @@ class Wish:
         "patient",
         "place",
         "refresh_period",
+        "replace",
         "wait_until",
     )
 
@@ -161,6 +168,8 @@ class Wish:
         refresh_period: float = 1.0,
         delete_on_release: bool = False,
         only_if_exists: bool = False,
+        replace: bool = False,
+        hold_on_unavailable: bool = False,
     ) -> None:
         self.place = place
         self.owner = owner
@@ -172,12 +181,15 @@ class Wish:
         self.refresh_period = refresh_period
         self.delete_on_release = delete_on_release
         self.only_if_exists = only_if_exists
+        self.replace = replace
+        self.hold_on_unavailable = hold_on_unavailable
 
 
 class Hold:
     """A lock that was granted, until it is lost or ended. valid_until is elapsed seconds on the driver's timeline.
 
     version and expiry_ms are the newest *sent*. lost: final, set by `renew` or `expire`. ended: a release was begun;
+    handed_over: a string was, or may have been, given away, under which another goes on as the same owner.
     unclear: one was sent whose outcome is unknown, so that a second one reads a refusal accordingly.
     """
 
@@ -186,6 +198,8 @@ class Hold:
         "delete_on_release",
         "ended",
         "expiry_ms",
+        "handed_over",
+        "hold_on_unavailable",
         "holder",
         "item",
         "lease_end",
@@ -195,6 +209,7 @@ class Hold:
         "place",
         "token",
         "ttl",
+        "unavailable",
         "unclear",
         "valid_until",
         "version",
@@ -217,15 +232,25 @@ class Hold:
         self.valid_until = valid_until
         self.lost = False
         self.ended = False
+        self.handed_over = False
         self.unclear = False
+        self.hold_on_unavailable = wish.hold_on_unavailable
+        self.unavailable = False
         self.holder: str | None = None
 
     def is_held(self, elapsed: float) -> bool:
         return not (self.lost or self.ended) and elapsed < self.valid_until
 
+    def is_over(self) -> bool:
+        return self.lost or self.ended
+
     def expire(self, elapsed: float) -> bool:
-        """Lose the lock if its validity is over; returns whether it is lost."""
-        if not self.ended and elapsed >= self.valid_until:
+        """Lose the lock if its validity is over; returns whether it is lost.
+
+        Where it is to be held on through an outage and DynamoDB did not answer the latest renewal, it is not lost: not
+        held either, until a renewal is granted, which proves that nobody had it in between.
+        """
+        if not self.ended and elapsed >= self.valid_until and not (self.hold_on_unavailable and self.unavailable):
             self.lost = True
         return self.lost
 
@@ -237,17 +262,10 @@ def acquire(wish: Wish, memory: Memory, chance: Chance, look: Look) -> Steps[Hol
     without a Date), and the transport's TransportError or ServiceError where nothing better is known. Whatever is
     raised, also into the generator, a claim that may have landed is released first (rule 5).
     """
-    attempt = _Acquisition(wish, memory, chance, look)
-    try:
-        return (yield from attempt.run())
-    except GeneratorExit:
-        raise
-    except BaseException:
-        yield from attempt.abandon()
-        raise
+    return (yield from Acquisition(wish, memory, chance, look).finish())
 
 
-class _Sent:
+class Sent:
     """A claim or take-over that was sent: what its version is worth, and whether it may (still) land."""
 
     __slots__ = ("expiry_ms", "lease_ms", "may_land", "started", "struck")
@@ -260,16 +278,21 @@ class _Sent:
         self.struck = False
 
 
-class _Take:
-    """Next: a claim (observed None), or a take-over of the version observed."""
+class Take:
+    """Next: a claim (no version), or a take-over of the version observed. ``row`` is what was observed, if anything."""
 
-    __slots__ = ("observed",)
+    __slots__ = ("row", "version")
 
-    def __init__(self, observed: str | None) -> None:
-        self.observed = observed
+    def __init__(self, version: str | None = None, row: Row | None = None) -> None:
+        self.version = version
+        self.row = row
 
 
-class _Held:
+class Read:
+    """Next: read the row, without waiting."""
+
+
+class Held:
     """Next: wait. ``row`` is None where nothing is known of the holder, ``error`` why (no answer).
 
     ``missing``: there is no row, and only an existing one is wanted.
@@ -290,8 +313,12 @@ class _Held:
         self.missing = missing
 
 
-class _Acquisition:
-    """One acquire: claim, take over, correct, poll, give up."""
+if TYPE_CHECKING:
+    Next: TypeAlias = Hold | Take | Held | Read
+
+
+class Acquisition:
+    """One acquire: claim, take over, correct, poll, give up. core/handover.py adopts by the same steps."""
 
     def __init__(self, wish: Wish, memory: Memory, chance: Chance, look: Look) -> None:
         self.wish = wish
@@ -300,47 +327,66 @@ class _Acquisition:
         self.look = look
         self.started = look.elapsed
         self.wait_until = wish.wait_until if wish.patient else look.elapsed
-        self.sent: dict[str, _Sent] = {}
-        self.last = _Held()  # what is known of the holder, for an error that names it
+        self.sent: dict[str, Sent] = {}
+        self.last = Held()  # what is known of the holder, for an error that names it
         self.polls = 0
 
+    def finish(self) -> Steps[Hold]:
+        """Run; whatever is raised, also into the generator, what may have landed is released first (rule 5)."""
+        try:
+            return (yield from self.run())
+        except GeneratorExit:
+            raise
+        except BaseException:
+            yield from self.abandon()
+            raise
+
     def run(self) -> Steps[Hold]:
-        step: Hold | _Take | _Held = _Take(None)  # the first request is a claim: uncontended, it is the only one
+        step = self.first()
         while not isinstance(step, Hold):
-            if isinstance(step, _Take):
-                step = self.judge((yield from self.write(step.observed)))
-            else:
+            if isinstance(step, Take):
+                step = self.judge((yield from self.write(step)))
+                continue
+            if isinstance(step, Held):
                 yield from self.pause(step)
-                step = self.judge((yield from self.exchange(requests.read(self.wish.place)))[0])
+            step = self.judge((yield from self.exchange(requests.read(self.wish.place)))[0])
         self.memory.observations.forget(self.wish.place.where)
         return step
 
+    def first(self) -> Next:
+        """A claim, which uncontended is the only request; a replacement reads first what it replaces."""
+        return Read() if self.wish.replace else Take()
+
     # -- requests ---------------------------------------------------------------------------------------------------
 
-    def write(self, observed: str | None) -> Steps[Outcome]:
-        """A claim, or a take-over of ``observed``, under a version of its own."""
+    def write(self, step: Take) -> Steps[Outcome]:
+        """A claim, take-over or replacement, under a version of its own."""
         if self.look.elapsed >= self.wait_until + DECISION:
             raise self.not_granted()
         lease_ms = self.lease_now()
         now = self.memory.server.now(self.look)
-        expiry_ms = lease.expiry_ms(now, lease_ms)
+        expiry_ms = self.expiry(now, lease_ms)
         version = make_version(expiry_ms, self.chance.nonce())
-        self.sent[version] = sent = _Sent(self.look.elapsed, lease_ms, expiry_ms)
-        outcome, unclear = yield from self.exchange(
-            requests.claim(
-                self.wish.place,
-                owner=self.wish.owner,
-                version=version,
-                lease_ms=lease_ms,
-                expiry_ms=expiry_ms,
-                seed_ms=int(now * 1000),
-                content=self.wish.content,
-                observed=observed,
-                only_if_exists=self.wish.only_if_exists,
-            )
-        )
+        self.sent[version] = sent = Sent(self.look.elapsed, lease_ms, expiry_ms)
+        request = self.request(step, requests.Grant(self.wish.owner, version, lease_ms, expiry_ms, int(now * 1000)))
+        outcome, unclear = yield from self.exchange(request)
         sent.may_land = unclear or isinstance(outcome, Reply)
+        if isinstance(outcome, Reply) and request[0] == "PutItem":  # which returns nothing: what stands there was sent
+            return Reply(request[1]["Item"], outcome.date)
         return outcome
+
+    def expiry(self, now: float, lease_ms: int) -> int:
+        return lease.expiry_ms(now, lease_ms)
+
+    def request(self, step: Take, grant: requests.Grant) -> requests.Request:
+        wish = self.wish
+        if wish.replace:
+            return requests.replace(
+                wish.place, grant, wish.content, observed=step.row, only_if_exists=wish.only_if_exists
+            )
+        return requests.claim(
+            wish.place, grant, wish.content, observed=step.version, only_if_exists=wish.only_if_exists
+        )
 
     def exchange(self, request: requests.Request) -> Steps[tuple[Outcome, bool]]:
         outcome, unclear, self.look = yield from exchange(
@@ -367,31 +413,31 @@ class _Acquisition:
 
     # -- judging what is seen ---------------------------------------------------------------------------------------
 
-    def judge(self, outcome: Outcome) -> Hold | _Take | _Held:
+    def judge(self, outcome: Outcome) -> Next:
         if isinstance(outcome, (Reply, ConditionFailed)):
             return self.see(outcome.item, outcome.date)
         if self.wish.patient and may_pass(outcome):
-            return _Held(error=outcome)
+            return Held(error=outcome)
         raise outcome
 
-    def see(self, item: Item | None, date: int | None) -> Hold | _Take | _Held:
+    def see(self, item: Item | None, date: int | None) -> Next:
         place, observations = self.wish.place, self.memory.observations
         row = read_row(item, place.schema, place.key)
         if row is None and self.wish.only_if_exists:
-            self.last = _Held(missing=True)
+            self.last = Held(missing=True)
             return self.last
         if row is None or row.is_free:
             observations.forget(place.where)
-            return _Take(None)
+            return Take(row=row)
         assert row.version is not None
         if row.version in self.sent:
             return self.own(row, row.version, date)
         lease_ms = row.require_lease(place.schema, place.key)
         seen = observations.note(place.where, row, lease_ms, self.look, date)
-        self.last = _Held(row, seen)
-        return _Take(row.version) if lease.may_take_over(row, seen, self.look, date) else self.last
+        self.last = Held(row, seen)
+        return Take(row.version, row) if lease.may_take_over(row, seen, self.look, date) else self.last
 
-    def own(self, row: Row, version: str, date: int | None) -> Hold | _Take:
+    def own(self, row: Row, version: str, date: int | None) -> Hold | Take:
         """A row under a version that this acquisition sent: a grant, or one to correct (rules 3 and 4)."""
         sent = self.sent[version]
         sent.may_land = True  # it has, even if every answer was a refusal: a copy of it came late
@@ -405,12 +451,12 @@ class _Acquisition:
         no_good = self.look.elapsed >= valid_until or lease.clock_was_fast(sent.lease_ms, sent.expiry_ms, date)
         if no_good or sent.struck:
             sent.struck = True
-            return _Take(version)
+            return Take(version, row)
         return Hold(self.wish, row, sent.lease_ms, sent.expiry_ms, valid_until)
 
     # -- waiting and giving up --------------------------------------------------------------------------------------
 
-    def pause(self, held: _Held) -> Steps[None]:
+    def pause(self, held: Held) -> Steps[None]:
         """Sleep until the next poll, or the next moment that can change a thing; raises where the wait is over."""
         now = self.look.elapsed
         if now >= self.wait_until:
@@ -466,7 +512,7 @@ class _Acquisition:
                 content=requests.Content(ttl=self.wish.content.ttl),
             )
             event = yield Send(*request, SEND)
-            row = _row_of(event.outcome, self.wish.place)
+            row = row_of(event.outcome, self.wish.place)
             # A refusal may show another of mine: it landed before this one, or meanwhile.
             version = row.version if row is not None and not row.is_free and row.version in self.sent else None
 
@@ -512,6 +558,8 @@ def exchange(
 
 def is_ambiguous(outcome: Outcome) -> bool:
     """Whether a request with this outcome may have been carried out."""
+    if isinstance(outcome, TransactionCanceled):
+        return False
     if isinstance(outcome, ServiceError):
         return outcome.retryable and outcome.code not in _REFUSED_FOR_NOW
     return not isinstance(outcome, TransportError) or outcome.ambiguous
@@ -550,8 +598,7 @@ def renew(
     attempt has a version of its own. Sets ``hold.lost`` where it is refused or comes too late.
     """
     while True:
-        if not hold.is_held(look.elapsed):
-            hold.expire(look.elapsed)
+        if hold.expire(look.elapsed) or hold.is_over():
             return Renewal(False)
         sent = look
         new_lease = _renewed_lease(hold, lease_ms or hold.lease_ms, sent)
@@ -580,9 +627,11 @@ def renew(
         if isinstance(outcome, Reply):
             return _extended(hold, sent, look, outcome.date)
         if not isinstance(outcome, ConditionFailed):
+            no_answer = is_ambiguous(outcome) or isinstance(outcome, TransportError)
+            hold.unavailable = no_answer or (hold.unavailable and may_pass(outcome))  # throttled: no end of an outage
             return Renewal(False, outcome)
-        row = _row_of(outcome, hold.place)
-        if row is None or not _is_mine(row, hold) or row.is_free or row.expiry_ms is None:
+        row = row_of(outcome, hold.place)
+        if row is None or not is_mine(row, hold) or row.is_free or row.expiry_ms is None:
             hold.lost = True
             hold.holder = row.owner if row is not None and not row.is_free else None
             return Renewal(False)
@@ -600,6 +649,7 @@ def _renewed_lease(hold: Hold, lease_ms: int, look: Look) -> int:
 def _extended(hold: Hold, sent: Look, look: Look, date: int | None) -> Renewal:
     if hold.expire(look.elapsed):
         return Renewal(False)
+    hold.unavailable = False
     if date is not None:
         hold.valid_until = max(hold.valid_until, sent.elapsed + lease.validity(hold.lease_ms, hold.expiry_ms, date))
     return Renewal(True)
@@ -637,8 +687,8 @@ def release(
         return True
     if not isinstance(outcome, ConditionFailed):
         raise _unknown(hold, outcome) if hold.unclear else outcome
-    row = _row_of(outcome, hold.place)
-    mine = row is not None and row.owner == hold.owner
+    row = row_of(outcome, hold.place)
+    mine = row is not None and row.owner == hold.owner and not hold.handed_over  # else it may be who adopted it
     if row is not None and mine and not row.is_free and row.token != hold.token:
         # A late copy of my claim, which found the lock free: it stands for nobody.
         copy = requests.release(
@@ -652,7 +702,7 @@ def release(
         _, _, look = yield from exchange(copy, memory, chance, look, until)
     if not hold.unclear:
         return False
-    if row is not None and row.is_free and _is_mine(row, hold):
+    if row is not None and row.is_free and is_mine(row, hold):
         return True
     if look.elapsed < hold.valid_until:
         return True
@@ -670,18 +720,36 @@ def _unknown(hold: Hold, cause: Exception) -> TransportError:
     return error
 
 
-def _is_mine(row: Row, hold: Hold) -> bool:
+def is_mine(row: Row, hold: Hold) -> bool:
+    """Whether a row bears this hold's owner and token, released or not."""
     return row.owner == hold.owner and row.token == hold.token
 
 
-def _row_of(outcome: Outcome | None, place: Place) -> Row | None:
+def row_of(outcome: Outcome | None, place: Place) -> Row | None:
     """The row that a refusal shows, None where nothing stood there. Whatever cannot be read in it is not mine."""
     return Row(outcome.item, place.schema) if isinstance(outcome, ConditionFailed) and outcome.item else None
 
 
-def read(place: Place, memory: Memory, chance: Chance, look: Look) -> Steps[tuple[Row | None, int | None]]:
-    """The row as it stands (None: there is none) and the reply's Date."""
-    outcome, _, _ = yield from exchange(requests.read(place), memory, chance, look, look.elapsed + DECISION)
+def not_there(key: str, row: Row | None) -> LockLostError:
+    """The error for a lock that turned out to be another's, released, adopted or gone."""
+    holder = row.owner if row is not None and not row.is_free else None
+    return LockLostError(
+        f"lock {key!r} is not ours any more: {f'the row names {holder}' if holder else 'nobody holds it'}. It was "
+        "released, adopted or taken over when its lease had ended; acquire it anew",
+        key=key,
+        holder=holder,
+    )
+
+
+def ask(request: requests.Request, memory: Memory, chance: Chance, look: Look) -> Steps[Reply]:
+    """Send a request that changes nothing, and again while it is unclear or refused for the moment."""
+    outcome, _, _ = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
     if not isinstance(outcome, Reply):
         raise outcome
-    return read_row(outcome.item, place.schema, place.key), outcome.date
+    return outcome
+
+
+def read(place: Place, memory: Memory, chance: Chance, look: Look) -> Steps[tuple[Row | None, int | None]]:
+    """The row as it stands (None: there is none) and the reply's Date."""
+    reply = yield from ask(requests.read(place), memory, chance, look)
+    return read_row(reply.item, place.schema, place.key), reply.date

@@ -1,4 +1,4 @@
-"""The five requests as DynamoDB's JSON: claim, take over, renew, release, read. DESIGN: each has one condition.
+"""The requests as DynamoDB's JSON: claim, take over, renew, release, read. DESIGN: each has one condition.
 
 | request   | condition                                                  | effect                                   |
 |-----------|------------------------------------------------------------|------------------------------------------|
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from .outcome import Item
-    from .row import Schema
+    from .row import Row, Schema
 
     Request: TypeAlias = tuple[str, dict[str, Any]]
 
@@ -115,14 +115,18 @@ class _Update:
         self.removes.append(self.name(attribute))
 
     def set_ttl(self, expiry_ms: int, completed_until: int | None, ttl: int | None) -> None:
+        value = self.ttl(expiry_ms, completed_until, ttl)
+        if value is None:
+            self.remove(self.place.schema.ttl)
+        else:
+            self.set(self.place.schema.ttl, value)
+
+    def ttl(self, expiry_ms: int, completed_until: int | None, ttl: int | None) -> dict[str, Any] | None:
         """The later of expiry and completion plus the configured time, or no ttl at all."""
-        schema = self.place.schema
-        seconds = schema.ttl_seconds if ttl is None else ttl
+        seconds = self.place.schema.ttl_seconds if ttl is None else ttl
         if seconds is None:
-            self.remove(schema.ttl)
-            return
-        end = max(-(-expiry_ms // 1000), completed_until or 0)
-        self.set(schema.ttl, {"N": str(end + seconds)})
+            return None
+        return {"N": str(max(-(-expiry_ms // 1000), completed_until or 0) + seconds)}
 
     def not_released(self) -> list[str]:
         released = self.place.schema.released
@@ -136,38 +140,47 @@ class _Update:
 
 
 def _write(update: _Update, condition: list[str], **more: Any) -> dict[str, Any]:
-    return {
+    request = {
         "TableName": update.place.table,
         "Key": update.place.item_key,
         "ConditionExpression": " AND ".join(condition),
         "ExpressionAttributeNames": update.names,
-        "ExpressionAttributeValues": update.values,
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         **more,
     }
+    if update.values:  # DynamoDB refuses an empty map
+        request["ExpressionAttributeValues"] = update.values
+    return request
+
+
+class Grant:
+    """What a claim, take-over, replacement or adoption writes: the row's new holder, and until when.
+
+    expiry_ms: the one in ``version``, epoch ms. seed_ms: where the tokens of a new row begin, epoch ms.
+    """
+
+    __slots__ = ("expiry_ms", "lease_ms", "owner", "seed_ms", "version")
+
+    def __init__(self, owner: str, version: str, lease_ms: int, expiry_ms: int, seed_ms: int) -> None:
+        self.owner = owner
+        self.version = version
+        self.lease_ms = lease_ms
+        self.expiry_ms = expiry_ms
+        self.seed_ms = seed_ms
 
 
 def claim(
-    place: Place,
-    *,
-    owner: str,
-    version: str,
-    lease_ms: int,
-    expiry_ms: int,
-    seed_ms: int,
-    content: Content,
-    observed: str | None = None,
-    only_if_exists: bool = False,
+    place: Place, grant: Grant, content: Content, *, observed: str | None = None, only_if_exists: bool = False
 ) -> Request:
-    """Claim a free lock, or take over under the version ``observed``. ``seed_ms`` starts a new row's tokens."""
+    """Claim a free lock, or take over under the version ``observed``."""
     schema = place.schema
     update = _Update(place)
-    update.set(schema.owner, {"S": owner})
-    update.set(schema.version, {"S": version})
-    update.set(schema.lease, schema.write_lease(lease_ms))
+    update.set(schema.owner, {"S": grant.owner})
+    update.set(schema.version, {"S": grant.version})
+    update.set(schema.lease, schema.write_lease(grant.lease_ms))
     one = update.value({"N": "1"})
-    update.set(schema.token, {"N": str(seed_ms)}, "if_not_exists({name}, {value}) + " + one)
-    update.set_ttl(expiry_ms, None, content.ttl)
+    update.set(schema.token, {"N": str(grant.seed_ms)}, "if_not_exists({name}, {value}) + " + one)
+    update.set_ttl(grant.expiry_ms, None, content.ttl)
     if content.data is not None:
         update.set(
             schema.data, {"B": content.data}, "{value}" if content.replace_data else "if_not_exists({name}, {value})"
@@ -176,12 +189,70 @@ def claim(
         update.set(attribute, value)
     if schema.released is not None:
         update.remove(schema.released)
-    condition = [
-        _is_free(update) if observed is None else f"{update.name(schema.version)} = {update.value({'S': observed})}"
-    ]
+    condition = [_is_free(update) if observed is None else _equals(update, schema.version, {"S": observed})]
     if only_if_exists:
-        condition.append(f"attribute_exists({update.name(place.key_names[0])})")
+        condition.append(_exists(update))
     return update.request(condition, ReturnValues="ALL_NEW")
+
+
+def replace(
+    place: Place, grant: Grant, content: Content, *, observed: Row | None, only_if_exists: bool = False
+) -> Request:
+    """Replace the row whole, under the version and the token observed (the Java client's way: foreign columns go).
+
+    Data that is not given, and what belongs to an event (completedUntil, result), is carried over: so the row must also
+    be as released as it was observed. A release keeps version and token, and may have stored any of these.
+    """
+    schema = place.schema
+    old: Item = {} if observed is None else observed.item
+    token = grant.seed_ms if observed is None or observed.token is None else observed.token
+    item: Item = {
+        **place.item_key,
+        **content.attributes,
+        **{name: old[name] for name in (schema.completed_until, schema.result, schema.data) if name in old},
+        schema.owner: {"S": grant.owner},
+        schema.version: {"S": grant.version},
+        schema.lease: schema.write_lease(grant.lease_ms),
+        schema.token: {"N": str(token + 1)},
+    }
+    if content.data is not None and (content.replace_data or schema.data not in old):
+        item[schema.data] = {"B": content.data}
+    update = _Update(place)
+    ttl = update.ttl(grant.expiry_ms, observed.completed_until if observed else None, content.ttl)
+    if ttl is not None:
+        item[schema.ttl] = ttl
+    observable = [name for name in (schema.version, schema.token, schema.released) if name is not None]
+    condition = [_is_as_observed(update, name, old.get(name)) for name in observable]
+    if only_if_exists:
+        condition.append(_exists(update))
+    request = _write(update, condition, Item=item)
+    del request["Key"]
+    return "PutItem", request
+
+
+def adopt(place: Place, grant: Grant, content: Content, *, token: int) -> Request:
+    """Go on with what was handed over under ``token``: a renewal that raises the token."""
+    schema = place.schema
+    update = _Update(place)
+    new = update.set(schema.version, {"S": grant.version})
+    update.set(schema.lease, schema.write_lease(grant.lease_ms))
+    update.set(schema.token, {"N": "1"}, "{name} + {value}")
+    update.set_ttl(grant.expiry_ms, None, content.ttl)
+    mine = _is_mine(update, grant.owner, token)
+    condition = [*mine, *update.not_released(), f"{update.name(schema.version)} < {new}"]
+    return update.request(condition, ReturnValues="ALL_NEW")
+
+
+def _equals(update: _Update, name: str, value: dict[str, Any]) -> str:
+    return f"{update.name(name)} = {update.value(value)}"
+
+
+def _exists(update: _Update) -> str:
+    return f"attribute_exists({update.name(update.place.key_names[0])})"
+
+
+def _is_as_observed(update: _Update, name: str, value: dict[str, Any] | None) -> str:
+    return f"attribute_not_exists({update.name(name)})" if value is None else _equals(update, name, value)
 
 
 def _is_free(update: _Update) -> str:
@@ -192,7 +263,7 @@ def _is_free(update: _Update) -> str:
     )
     if schema.released is None:
         return no_version
-    return f"({no_version} OR {update.name(schema.released)} = {update.value({'S': RELEASED})})"
+    return f"({no_version} OR {_equals(update, schema.released, {'S': RELEASED})})"
 
 
 def renew(
@@ -237,7 +308,7 @@ def release(
     update = _Update(place)
     mine = _is_mine(update, owner, token)
     if version is not None:
-        mine.append(f"{update.name(schema.version)} = {update.value({'S': version})}")
+        mine.append(_equals(update, schema.version, {"S": version}))
     condition = [*mine, *update.not_released()]
     if delete or schema.released is None:
         return "DeleteItem", _write(update, condition)
@@ -250,10 +321,36 @@ def release(
 
 def _is_mine(update: _Update, owner: str, token: int | None) -> list[str]:
     schema = update.place.schema
-    mine = [f"{update.name(schema.owner)} = {update.value({'S': owner})}"]
+    mine = [_equals(update, schema.owner, {"S": owner})]
     if token is not None:
-        mine.append(f"{update.name(schema.token)} = {update.value({'N': str(token)})}")
+        mine.append(_equals(update, schema.token, {"N": str(token)}))
     return mine
+
+
+def transact_item(place: Place, *, owner: str, token: int) -> dict[str, Any]:
+    """An Update for somebody's own transaction: it sets the owner to itself while the lock is held."""
+    update = _Update(place)
+    update.set(place.schema.owner, {"S": owner})
+    _, request = update.request([*_is_mine(update, owner, token), *update.not_released()])
+    return {"Update": request}
+
+
+def unguarded_item(place: Place) -> dict[str, Any]:
+    """An Update that changes nothing that a lock looks at, and is never refused."""
+    names = {"#n0": "lambdaLockDisabled"}
+    return {
+        "Update": {
+            "TableName": place.table,
+            "Key": place.item_key,
+            "UpdateExpression": "REMOVE #n0",
+            "ExpressionAttributeNames": names,
+        }
+    }
+
+
+def commit(items: list[dict[str, Any]], last: Request, client_token: str) -> Request:
+    """The application's writes and the lock's ``last`` one, all or none. The same client token is the same commit."""
+    return "TransactWriteItems", {"TransactItems": [*items, {"Update": last[1]}], "ClientRequestToken": client_token}
 
 
 def read(place: Place) -> Request:

@@ -2,12 +2,13 @@
 
 Items, keys and expressions are DynamoDB's JSON, as core/requests.py writes them. An expression is parsed once, by its
 text, into closures. What DynamoDB refuses is a ServiceError("ValidationException"), unused placeholders included; what
-DynamoDB knows and this table does not (nested paths, ADD, size(), transactions) is a NotImplementedError, never a
-guess.
+DynamoDB knows and this table does not (nested paths, ADD, size(), reads in transactions) is a NotImplementedError,
+never a guess.
 
 The rules of evaluation are those of the DynamoDB developer guide ("Condition and filter expressions", "Update
 expressions"): a comparison with an absent attribute is false (``<>`` is true), one between two types is false (``<>``
-is true), and every operand of an update sees the item as it was before.
+is true), and every operand of an update sees the item as it was before. Transactions: API reference,
+TransactWriteItems (all items are of this table).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import operator
 import re
 from decimal import Decimal
 
-from ..core.outcome import ConditionFailed, ServiceError
+from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,6 +51,13 @@ _FIELDS = {
     "UpdateItem": _WRITES | {"Key", "UpdateExpression"},
     "DeleteItem": _WRITES | {"Key"},
 }
+_TRANSACTED = {  # what TransactWriteItems calls a write, and what it takes of it
+    "Put": ("PutItem", _FIELDS["PutItem"] - {"ReturnValues"}),
+    "Update": ("UpdateItem", _FIELDS["UpdateItem"] - {"ReturnValues"}),
+    "Delete": ("DeleteItem", _FIELDS["DeleteItem"] - {"ReturnValues"}),
+    "ConditionCheck": ("ConditionCheck", _FIELDS["DeleteItem"] - {"ReturnValues"}),
+}
+_MOST_TRANSACTED = 100
 _RETURNS = {
     "PutItem": frozenset({"NONE", "ALL_OLD"}),
     "UpdateItem": frozenset({"NONE", "ALL_OLD", "ALL_NEW"}),
@@ -64,6 +72,10 @@ class Table:
     def __init__(self, partition_key: str = "key", sort_key: str | None = None) -> None:
         self.key_names = (partition_key,) if sort_key is None else (partition_key, sort_key)
         self._items: dict[tuple[str, ...], Item] = {}
+        #: Keys on which a transaction of somebody is under way: writes meet a conflict. Set by whoever wants one.
+        self.busy: set[tuple[str, ...]] = set()
+        #: Transactions carried out, by client token. DynamoDB forgets one after ten minutes: whoever has a clock does.
+        self.done: dict[str, list[dict[str, Any]]] = {}
 
     def items(self) -> list[Item]:
         """All items, in the order of their first writing."""
@@ -78,8 +90,11 @@ class Table:
         for.
 
         Items that are returned are the table's own: look, do not change. Raises ConditionFailed (without a Date: a
-        table has no clock) and ServiceError for what DynamoDB would refuse.
+        table has no clock), TransactionCanceled likewise, and ServiceError for what DynamoDB would refuse.
         """
+        if operation == "TransactWriteItems":
+            self._transact(**request)
+            return None
         fields = _FIELDS.get(operation)
         if fields is None:
             raise NotImplementedError(f"{operation}: this table evaluates {', '.join(_FIELDS)}")
@@ -92,12 +107,71 @@ class Table:
         returned = request.get("ReturnValues", "NONE")
         if returned not in _RETURNS[operation]:
             raise NotImplementedError(f"{operation} with ReturnValues={returned}")
+        if key in self.busy:
+            raise ServiceError("TransactionConflictException", "a transaction is under way on the item", retryable=True)
         new = self._changed(operation, request, old)
-        if new is None:
+        self._store(key, new)
+        return {"ALL_NEW": new, "ALL_OLD": old}.get(returned)
+
+    def _store(self, key: tuple[str, ...], item: Item | None) -> None:
+        if item is None:
             self._items.pop(key, None)
         else:
-            self._items[key] = new
-        return {"ALL_NEW": new, "ALL_OLD": old}.get(returned)
+            self._items[key] = item
+
+    def _transact(self, TransactItems: list[dict[str, Any]], ClientRequestToken: str | None = None) -> None:  # noqa: N803
+        """All of the writes or none. The same token again is the same transaction, once it was carried out."""
+        if not 1 <= len(TransactItems) <= _MOST_TRANSACTED:
+            raise _invalid(f"a transaction has 1 to {_MOST_TRANSACTED} items, not {len(TransactItems)}")
+        if ClientRequestToken is not None and not 1 <= len(ClientRequestToken) <= 36:
+            raise _invalid("a client token has 1 to 36 characters")
+        if ClientRequestToken in self.done:
+            if self.done[ClientRequestToken] != TransactItems:
+                raise ServiceError("IdempotentParameterMismatchException", "this token was another transaction's")
+            return
+        changes: dict[tuple[str, ...], Item | None] = {}
+        reasons: list[str] = []
+        shown: list[Item | None] = []
+        for item in TransactItems:
+            operation, key, request = self._transacted(item)
+            if key in changes:
+                raise _invalid("a transaction cannot include multiple operations on one item")
+            reason, row = self._attempt(operation, key, request, changes)
+            reasons.append(reason)
+            shown.append(row)
+        if any(reason != "None" for reason in reasons):
+            raise TransactionCanceled(reasons, shown, None)
+        for key, new in changes.items():
+            self._store(key, new)
+        if ClientRequestToken is not None:
+            self.done[ClientRequestToken] = TransactItems
+
+    def _transacted(self, item: dict[str, Any]) -> tuple[str, tuple[str, ...], dict[str, Any]]:
+        if len(item) != 1 or not item.keys() <= _TRANSACTED.keys():
+            raise _invalid(f"an item of a transaction is one of {', '.join(_TRANSACTED)}, not {', '.join(item)}")
+        ((name, request),) = item.items()
+        operation, fields = _TRANSACTED[name]
+        if not request.keys() <= fields:
+            raise _invalid(f"{name} with {', '.join(sorted(request.keys() - fields))}")
+        if name == "ConditionCheck" and "ConditionExpression" not in request:
+            raise _invalid("a ConditionCheck without a condition")
+        put = name == "Put"
+        return operation, self._key(request["Item"] if put else request["Key"], not put), request
+
+    def _attempt(
+        self, operation: str, key: tuple[str, ...], request: dict[str, Any], changes: dict[tuple[str, ...], Item | None]
+    ) -> tuple[str, Item | None]:
+        """Note what one write of a transaction would leave; returns the cancellation code, and the row shown."""
+        changes[key] = old = self._items.get(key)
+        if key in self.busy:
+            return "TransactionConflict", None
+        try:
+            new = self._changed(operation, request, old)
+        except ConditionFailed as refused:
+            return "ConditionalCheckFailed", refused.item
+        if operation != "ConditionCheck":
+            changes[key] = new
+        return "None", None
 
     def _changed(self, operation: str, request: dict[str, Any], old: Item | None) -> Item | None:
         """The item as the write leaves it, None for none; raises ConditionFailed."""
@@ -110,7 +184,7 @@ class Table:
         if condition is not None and not condition.evaluate(before, names, values):
             shown = old if request.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" else None
             raise ConditionFailed(shown, None)
-        if operation == "DeleteItem":
+        if operation in ("DeleteItem", "ConditionCheck"):
             return None
         if operation == "PutItem":
             return dict(request["Item"])

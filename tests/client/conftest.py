@@ -147,6 +147,38 @@ class LeapingClock(SystemClock):
         self.leapt += seconds
 
 
+class StandingClock(SystemClock):
+    """Clocks that stand still until they are put forward; sleeping puts them forward."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+        self.started = time.time()
+
+    def monotonic(self) -> float:
+        return self.now
+
+    boottime = monotonic
+
+    def wall(self) -> float:
+        return self.started + self.now - 1_000_000.0
+
+    def sleep(self, seconds: float) -> None:  # type: ignore[override]
+        self.now += seconds
+
+
+class Context:
+    """A Lambda context with so many seconds left."""
+
+    function_name = "function"
+    aws_request_id = "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int(self._seconds * 1000)
+
+
 def wait_until(condition: Callable[[], object], seconds: float = DEADLINE) -> None:
     """Wait for something that can be seen but does not tell."""
     end = time.monotonic() + seconds

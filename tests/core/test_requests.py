@@ -24,12 +24,16 @@ def version(expiry_ms: int = E, digit: str = "0") -> str:
     return make_version(expiry_ms, digit * 32)
 
 
-def claim(place: Place = PLACE, **changes: Any) -> requests.Request:
-    wish: dict[str, Any] = {
-        "owner": "me#1", "version": version(), "lease_ms": 10_000, "expiry_ms": E, "seed_ms": 5000,
-        "content": Content(ttl=60),
-    }  # fmt: skip
-    return requests.claim(place, **(wish | changes))
+def claim(place: Place = PLACE, *, content: Content | None = None, **changes: Any) -> requests.Request:
+    granted: dict[str, Any] = {
+        "owner": "me#1",
+        "version": version(),
+        "lease_ms": 10_000,
+        "expiry_ms": E,
+        "seed_ms": 5000,
+    }
+    options = {name: changes.pop(name) for name in ("observed", "only_if_exists") if name in changes}
+    return requests.claim(place, requests.Grant(**(granted | changes)), content or Content(ttl=60), **options)
 
 
 def renew(**changes: Any) -> requests.Request:

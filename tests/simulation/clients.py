@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TypeVar
 
-from lambda_lock.core import lease, protocol
+from lambda_lock.core import handover, lease, protocol, transaction
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.protocol import Event, Send, Wait, Wish
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import JAVA
-from lambda_lock.errors import LockConfigurationError, LockFormatError, LockNotGrantedError, TransportError
+from lambda_lock.errors import (
+    CommitRefusedError,
+    LockConfigurationError,
+    LockFormatError,
+    LockLostError,
+    LockNotGrantedError,
+    TransportError,
+)
 
-from .judge import Errand, OurHolding, Waiter
+from . import application
+from .judge import Adopter, Commit, Errand, OurHolding, Waiter
 from .schedule import draw_lease
 from .world import GivenUp, Life, Process, World
 
 T = TypeVar("T")
 Part = Generator[Send | Wait, Event, T]
 
-_DOCUMENTED = (LockNotGrantedError, TransportError, ServiceError)
+_DOCUMENTED = (LockNotGrantedError, LockLostError, TransportError, ServiceError)
 _PATIENCE = 40.0  # seconds of elapsed time that an acquire may take beyond its wait: its sends, and giving up
 
 
@@ -33,17 +41,28 @@ def owner_name(process: Process) -> str:
 
 
 class Client:
-    """One of our processes, with its memory of the server's time and of other holders."""
+    """One of our processes, with its memory of the server's time and of other holders.
 
-    def __init__(self, world: World, name: str, keys: list[str], kind: str) -> None:
+    string: what another one handed over, for a line of execution beside that of ``beside``, in the same process, that
+    does nothing but go on with it.
+    """
+
+    process: Process
+    memory: protocol.Memory
+
+    def __init__(
+        self, world: World, name: str, keys: list[str], kind: str, beside: Client | None = None, string: str = ""
+    ) -> None:
         self.world = world
         self.rng = world.rng
         self.keys = keys
         self.kind = kind  # of its leases
-        self.process = Process(world, name, world.rng.choice(world.settings.skews))
-        self.memory = protocol.Memory(100)
+        self.process = beside.process if beside else Process(world, name, world.rng.choice(world.settings.skews))
+        self.memory = beside.memory if beside else protocol.Memory(100)
         self.zombies: list[OurHolding] = []  # lost, to be released later
-        self.task = self.process.start(self.life())
+        if not beside:
+            world.clients.append(self)
+        self.task = self.process.start(self.successor(string) if beside else self.life())
 
     # -- a life
 
@@ -58,10 +77,36 @@ class Client:
             if self.rng.random() < 0.5:
                 yield Wait(self.rng.uniform(0, 0.5) * self.rng.choice((0.1, self.world.scale)))
 
+    def successor(self, string: str) -> Life:
+        holding = yield from self.adopt(string)
+        if holding is not None:
+            yield from self.hold(holding)
+            for zombie in self.zombies:
+                yield from self.end(zombie)
+
     def acquire(self) -> Part[OurHolding | None]:
         wish = self.draw_wish()
+        steps = lambda look: protocol.acquire(wish, self.memory, self.world.chance, look)  # noqa: E731
+        return (yield from self.take(wish, Waiter(self.world, self.process, wish), steps))
+
+    def adopt(self, string: str) -> Part[OurHolding | None]:
+        given = handover.read_handover(string, "locks")
+        wish = self.draw_wish()
+        wish.place, wish.owner, wish.lease_ms = place_of(given.key), given.owner, given.lease_ms
+        wish.patient, wish.wait_until, wish.replace = False, 0.0, False
+        watcher = Adopter(self.world, self.process, wish, given.token)
+        self.world.trace(self.process.name, f"adopts {given.key} of {given.owner} (token {given.token})")
+        steps = lambda look: handover.adopt(wish, given.token, self.memory, self.world.chance, look)  # noqa: E731
+        holding = yield from self.take(wish, watcher, steps)
+        if holding is not None:
+            self.world.counts["adoptions"] += 1
+            self.world.judge.adopt(given.key, string)
+        return holding
+
+    def take(
+        self, wish: Wish, waiter: Waiter, steps: Callable[[lease.Look], protocol.Steps[protocol.Hold]]
+    ) -> Part[OurHolding | None]:
         process, task, world = self.process, self.task, self.world
-        waiter = Waiter(world, process, wish)
         if self.rng.random() < world.settings.give_up:
             patience = (
                 10 ** self.rng.uniform(-3, 1) if self.rng.random() < 0.7 else self.rng.uniform(0, 2) * world.scale
@@ -72,7 +117,7 @@ class Client:
         look = process.look()
         task.watcher = waiter
         try:
-            hold = yield from protocol.acquire(wish, self.memory, world.chance, look)
+            hold = yield from steps(look)
         except (*_DOCUMENTED, LockFormatError, LockConfigurationError, GivenUp) as error:
             world.trace(process.name, f"not granted: {error!r}")
             waiter.failed(error, process.peek())
@@ -116,7 +161,8 @@ class Client:
             refresh_period=1.0
             if self.world.scale < 15 and rng.random() < 0.5
             else max(1.0, self.world.scale / settings.polls),
-            delete_on_release=self.world.deletes or rng.random() < settings.delete / 2,
+            replace=rng.random() < settings.replace,
+            delete_on_release=self.world.deletes or (not self.world.keeps and rng.random() < settings.delete),
         )
 
     # -- holding
@@ -230,7 +276,7 @@ class Client:
         rng, settings = self.rng, self.world.settings
         zombies, self.zombies = self.zombies, []
         for zombie in zombies:
-            yield from self.release(zombie)
+            yield from self.end(zombie)
         if rng.random() < settings.die:
             self.perish()
             yield Wait(0)
@@ -240,7 +286,76 @@ class Client:
         elif holding.hold.lost and rng.random() < settings.late_release:
             self.zombies.append(holding)
         else:
+            yield from self.end(holding)
+
+    def end(self, holding: OurHolding) -> Part[None]:
+        """By whichever last act."""
+        draw, settings = self.rng.random(), self.world.settings
+        if draw < settings.hand_over:
+            yield from self.hand_over(holding)
+        elif draw < settings.hand_over + settings.commit and self.world.keeps:
+            yield from self.commit(holding)
+        else:
             yield from self.release(holding)
+
+    def hand_over(self, holding: OurHolding) -> Part[None]:
+        process, world, task, hold, rng = self.process, self.world, self.task, holding.hold, self.rng
+        lease_ms = max(1000, int(holding.wish.lease_ms * rng.choice((0.3, 1, 1, 2))))
+        before_ms, had_it = hold.expiry_ms, holding.owns(world.table.get(holding.key))
+        errand = task.watcher = Errand(world, process, holding.key)
+        world.trace(process.name, f"hands over {holding} for {lease_ms} ms")
+        try:
+            string = yield from handover.hand_over(
+                hold, self.memory, world.chance, process.look(), lease_ms=min(lease_ms, 3_600_000)
+            )
+        except (LockLostError, TransportError, ServiceError) as error:
+            world.trace(process.name, f"hand_over of {holding}: {error!r}")
+            lost = isinstance(error, LockLostError)
+            if (lost and had_it and world.judge.changed[holding.key] < errand.started) or (
+                not lost and errand.unharmed
+            ):
+                world.judge.fail("refused", f"{holding} may not hand over what is there: {error!r}")
+            yield from self.release(holding)
+            return
+        finally:
+            task.watcher = None
+            errand.close()
+        world.counts["handed over"] += 1
+        world.judge.expiry(holding, before_ms, 3.5)
+        for _ in range(rng.choice(world.settings.copies)):
+            delay = 10 ** rng.uniform(-2, 0.3) if rng.random() < 0.7 else world.scale * rng.uniform(0, 1.5)
+            world.at(world.now + delay, self.deliver, string)
+
+    def deliver(self, string: str) -> None:
+        """The string reaches some process, perhaps this one."""
+        client = self.rng.choice(self.world.clients)
+        client.process.call(Client, self.world, "", self.keys, self.kind, client, string)
+
+    def commit(self, holding: OurHolding) -> Part[None]:
+        process, world, task = self.process, self.world, self.task
+        application.change(world, holding.key)
+        errand = task.watcher = Commit(world, holding)
+        world.trace(process.name, f"commits under {holding}")
+        try:
+            yield from transaction.commit(
+                holding.hold, application.items(holding.key), self.memory, world.chance, process.look()
+            )
+            errand.told_done()
+            return
+        except (CommitRefusedError, LockLostError) as error:
+            world.counts["commits refused"] += 1
+            errand.told_refused(error, isinstance(error, LockLostError))
+            world.trace(process.name, f"commit under {holding}: {error!r}")
+        except (TransportError, ServiceError) as error:
+            world.counts["commits unknown"] += 1
+            world.trace(process.name, f"commit under {holding}: {error!r}")
+            if errand.unharmed:
+                world.judge.fail("escaped", f"commit under {holding}, without a fault: {error!r}")
+            if self.rng.random() < 0.5:
+                yield from self.release(holding)
+        finally:
+            task.watcher = None
+            errand.close()
 
     def perish(self) -> None:
         """Die, and let another process come."""
@@ -259,12 +374,13 @@ class Client:
     def release(self, holding: OurHolding) -> Part[None]:
         process, world, task = self.process, self.world, self.task
         errand = task.watcher = Errand(world, process, holding.key)
+        was_unclear = holding.hold.unclear
         delete = None if self.rng.random() < 0.9 or world.deletes else False
         try:
             done = yield from protocol.release(holding.hold, self.memory, world.chance, process.look(), delete=delete)
         except (TransportError, ServiceError) as error:
             world.trace(process.name, f"release of {holding}: {error!r}")
-            if errand.unharmed:
+            if errand.unharmed and not was_unclear:
                 world.judge.fail("escaped", f"release of {holding}, without a fault: {error!r}")
             return
         finally:

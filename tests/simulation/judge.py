@@ -14,6 +14,7 @@ from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.row import JAVA, Row, read_row
 
 from .clocks import EPOCH
+from .network import keys_of
 
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import Hold, Send, Wish
@@ -78,6 +79,8 @@ class Judge:
         self.changed: dict[str, float] = {}  # true time of the last write, by key
         self.writes: Counter[str] = Counter()
         self.errands: dict[int, Errand] = {}  # the releases that are under way, by their first request
+        self.commits: dict[str, Commit] = {}  # by client token
+        self.adopted: dict[str, set[str]] = {}  # the strings that were adopted in the row's life, by key
         self._holdings: dict[str, list[Holding]] = {}
         self._tokens: dict[str, int] = {}  # the newest in the row's life, by key
         self._granted: dict[str, int] = {}
@@ -90,7 +93,7 @@ class Judge:
 
     def wrote(self, process: Process, action: Send, before: Any) -> None:
         """A write was carried out. ``before`` is the row as it was."""
-        key = (action.request.get("Key") or action.request["Item"])["key"]["S"]
+        key = keys_of(action)[-1]
         after = self.world.table.get(key)
         self.changed[key] = self.world.now
         self.writes[key] += 1
@@ -106,6 +109,7 @@ class Judge:
         if after is None or "fencingToken" not in after:  # deleted, or taken by a foreign client: a new life
             self._tokens.pop(key, None)
             self._granted.pop(key, None)
+            self.adopted.pop(key, None)
             return
         token = int(after["fencingToken"]["N"])
         if before is not None and before.get("fencingToken") == after["fencingToken"]:
@@ -156,6 +160,25 @@ class Judge:
             self.fail(kind, message)
 
     # -- single acts
+
+    def adopt(self, key: str, string: str) -> None:
+        """A string was adopted: once, as long as its row is kept."""
+        strings = self.adopted.setdefault(key, set())
+        if string in strings:
+            self.fail("adopted twice", f"{key} was adopted twice by {string}")
+        strings.add(string)
+
+    def committed(self, token: str, before: Any) -> None:
+        """A commit was carried out. ``before`` is the lock's row as it was."""
+        commit = self.commits[token]
+        commit.done += 1
+        self.world.counts["commits"] += 1
+        if not commit.holding.owns(before):
+            self.fail("late write", f"{commit.holding} wrote without the lock: commit {token}")
+        if commit.done > 1:
+            self.fail("written twice", f"{commit.holding} wrote twice: commit {token}")
+        if commit.refused:
+            self.fail("false refusal", f"{commit.holding} was told that commit {token} is refused; carried out later")
 
     def expiry(self, holding: OurHolding, before_ms: int, beyond: float) -> None:
         """A correct writer's stored expiry frees the row soon after its lease, should it die now."""
@@ -213,6 +236,41 @@ class Errand:
         self.world.judge.errands.pop(id(self._first), None)
 
 
+class Commit(Errand):
+    """Watches one commit: what was told of it is true, and remains so."""
+
+    def __init__(self, world: World, holding: OurHolding) -> None:
+        super().__init__(world, holding.process, holding.key)
+        self.holding = holding
+        self.done = 0  # how often it was carried out
+        self.refused = False  # it was told so
+        self._had_it = holding.owns(world.table.get(holding.key))
+
+    def sends(self, action: Send) -> None:
+        super().sends(action)
+        if action.operation == "TransactWriteItems":
+            self.world.judge.commits[action.request["ClientRequestToken"]] = self
+
+    def told_done(self) -> None:
+        judge, row = self.world.judge, self.world.table.get(self.key)
+        if not self.done:
+            judge.fail("false success", f"the commit of {self.holding} is said to be done, and is not")
+        if self.holding.owns(row):
+            judge.fail("left behind", f"{self.holding} was told that its commit is done, and has {self.key} still")
+
+    def told_refused(self, error: Exception, lost: bool) -> None:
+        judge, row = self.world.judge, self.world.table.get(self.key)
+        self.refused = True
+        if self.done:
+            judge.fail("false refusal", f"{self.holding} was told {error!r}, though its commit was carried out")
+        if not self.unharmed:
+            return
+        if lost and self._had_it and judge.changed[self.key] < self.started:
+            judge.fail("refused", f"{self.holding} was told {error!r}, though it had {self.key}")
+        if self.holding.owns(row):
+            judge.fail("left behind", f"{self.holding} was told {error!r}, and has {self.key} still")
+
+
 class Waiter(Errand):
     """Watches one acquisition: nobody waits for a ghost, and nobody is refused what is free."""
 
@@ -248,8 +306,7 @@ class Waiter(Errand):
             if outcome.item is not None and JAVA.version in outcome.item:
                 self._may_be_there.add(outcome.item[JAVA.version]["S"])
         elif self.action is not None and not _refused_for_now(outcome):
-            values = self.action.request.get("ExpressionAttributeValues", {}).values()
-            self._may_be_there |= {value["S"] for value in values if value.get("S", "").startswith("L1:")}
+            self._may_be_there |= versions_in(self.action)
 
     def failed(self, error: BaseException, elapsed: float) -> None:
         """The acquisition ended with ``error``."""
@@ -296,6 +353,39 @@ class Waiter(Errand):
 
     def _row(self) -> Row | None:
         return read_row(self.world.table.get(self.key), JAVA, self.key)
+
+
+class Adopter(Waiter):
+    """Watches one adoption: what was handed over and is there still is granted."""
+
+    def __init__(self, world: World, process: Process, wish: Wish, token: int) -> None:
+        super().__init__(world, process, wish)
+        self._own: set[str] = set()
+        self._token = token
+        self._was_there = self._is_there()
+
+    def sends(self, action: Send) -> None:
+        super().sends(action)
+        self._own |= versions_in(action)
+
+    def failed(self, error: BaseException, elapsed: float) -> None:
+        self._may_be_there &= self._own  # the others are another adopter's, under the same owner
+        self._abandoned()
+        if self.wish.lease_end is not None and self.wish.lease_end - elapsed < 6:
+            return
+        unchanged = self._writes == self.world.judge.writes[self.key]
+        if unchanged and self.unharmed and self._was_there and not self.world.settings.dateless:
+            self.world.judge.fail("refused", f"{self.wish.owner} may not adopt what is there: {error!r}")
+
+    def _is_there(self) -> bool:
+        row = self._row()
+        return row is not None and not row.is_free and (row.owner, row.token) == (self.wish.owner, self._token)
+
+
+def versions_in(action: Send) -> set[str]:
+    """The versions of ours that a request writes or compares."""
+    values = [*action.request.get("ExpressionAttributeValues", {}).values(), *action.request.get("Item", {}).values()]
+    return {value["S"] for value in values if value.get("S", "").startswith("L1:")}
 
 
 def _refused_for_now(outcome: Any) -> bool:

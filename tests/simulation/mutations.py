@@ -11,8 +11,8 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lambda_lock.core import lease, protocol, requests, row
-from lambda_lock.core.outcome import ServiceError, TransportError
+from lambda_lock.core import handover, lease, protocol, requests, row, transaction
+from lambda_lock.core.outcome import Reply, ServiceError, TransactionCanceled, TransportError
 
 from . import clients, clocks
 from .schedule import Settings
@@ -126,8 +126,8 @@ def _(patch: _Patch) -> None:
 def _(patch: _Patch) -> None:
     original = requests.claim
 
-    def claim(place: Any, *, observed: str | None = None, **more: Any) -> Any:
-        operation, request = original(place, observed=observed, **more)
+    def claim(*arguments: Any, observed: str | None = None, **more: Any) -> Any:
+        operation, request = original(*arguments, observed=observed, **more)
         if observed is not None:
             unused = next(
                 name for name, value in request["ExpressionAttributeValues"].items() if value == {"S": observed}
@@ -164,13 +164,13 @@ def _(patch: _Patch) -> None:
 
 @mutation("validity counted from the reply", "slow-replies", runs=300)
 def _(patch: _Patch) -> None:
-    own, extended = protocol._Acquisition.own, protocol._extended
+    own, extended = protocol.Acquisition.own, protocol._extended
 
     def counted_from_reply(self: Any, row: Any, version: str, date: int | None) -> Any:
         self.sent[version].started = self.look.elapsed
         return own(self, row, version, date)
 
-    patch(protocol._Acquisition, "own", counted_from_reply)
+    patch(protocol.Acquisition, "own", counted_from_reply)
     patch(protocol, "_extended", lambda hold, sent, look, date: extended(hold, look, look, date))
 
 
@@ -251,8 +251,8 @@ def _(patch: _Patch) -> None:
 def _without(kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
     """A request whose condition lacks what it says about ``kind``: a part of "attribute condition"."""
 
-    def build(place: Any, **more: Any) -> Any:
-        operation, request = original(place, **more)
+    def build(*arguments: Any, **more: Any) -> Any:
+        operation, request = original(*arguments, **more)
         parts = request["ConditionExpression"].split(" AND ")
         request["ConditionExpression"] = " AND ".join(
             _always(part) if kind in _kinds(request, part) else part for part in parts
@@ -373,9 +373,10 @@ def _(patch: _Patch) -> None:
 
 @mutation("released and claimed anew instead of corrected", "corrections", runs=20_000)
 def _(patch: _Patch) -> None:
-    original = protocol._Acquisition.write
+    original = protocol.Acquisition.write
 
-    def write(self: Any, observed: str | None) -> Generator[Any, Any, Any]:
+    def write(self: Any, step: Any) -> Generator[Any, Any, Any]:
+        observed = step.version
         if observed in self.sent:
             self.sent[observed].struck = False
             yield from self.exchange(
@@ -388,21 +389,21 @@ def _(patch: _Patch) -> None:
                     content=requests.Content(ttl=self.wish.content.ttl),
                 )
             )
-            observed = None
-        return (yield from original(self, observed))
+            step = protocol.Take()
+        return (yield from original(self, step))
 
-    patch(protocol._Acquisition, "write", write)
+    patch(protocol.Acquisition, "write", write)
 
 
 @mutation("a corrected version counted when it is seen again", "corrections", runs=20_000)
 def _(patch: _Patch) -> None:
-    original = protocol._Acquisition.own
+    original = protocol.Acquisition.own
 
     def own(self: Any, row: Any, version: str, date: int | None) -> Any:
         self.sent[version].struck = False
         return original(self, row, version, date)
 
-    patch(protocol._Acquisition, "own", own)
+    patch(protocol.Acquisition, "own", own)
 
 
 @mutation("a claim given up and not released", "given-up", "stormy", runs=40, shows=("left behind",))
@@ -410,7 +411,7 @@ def _(patch: _Patch) -> None:
     def abandon(self: Any) -> Generator[Any, Any, None]:
         yield from ()
 
-    patch(protocol._Acquisition, "abandon", abandon)
+    patch(protocol.Acquisition, "abandon", abandon)
 
 
 @mutation("an owner that is not unique for each acquisition", "stormy", "freezes", runs=600)
@@ -452,6 +453,185 @@ def _(patch: _Patch) -> None:
             return True
 
     patch(protocol, "release", release)
+
+
+# -- handing over, commits, replacing ----------------------------------------------------------------------------------
+
+
+@mutation(
+    "an adoption under any token", "handing-over", "handing-over-late", runs=60, shows=(*_UNSAFE, "adopted twice")
+)
+def _(patch: _Patch) -> None:
+    see = handover.Adoption.see
+
+    def blind(self: Any, item: Any, date: int | None) -> Any:
+        mine = item is not None and item["ownerName"] == {"S": self.wish.owner}
+        if item is not None and mine and "fencingToken" in item:
+            self.token = int(item["fencingToken"]["N"])
+        return see(self, item, date)
+
+    patch(requests, "adopt", _without("fencingToken", requests.adopt))
+    patch(handover.Adoption, "see", blind)
+
+
+@mutation(
+    "an adoption that does not raise the token", "handing-over", "handing-over-late", runs=60,
+    shows=(*_UNSAFE, "adopted twice"),
+)  # fmt: skip
+def _(patch: _Patch) -> None:
+    original = requests.adopt
+
+    def adopt(*arguments: Any, **more: Any) -> Any:
+        operation, request = original(*arguments, **more)
+        values = request["ExpressionAttributeValues"]
+        request["ExpressionAttributeValues"] = {
+            name: {"N": "0"} if value == {"N": "1"} else value for name, value in values.items()
+        }
+        return operation, request
+
+    patch(requests, "adopt", adopt)
+
+
+@mutation(
+    "an adoption of what is released",
+    "handing-over",
+    "handing-over-late",
+    runs=100,
+    redundant="it leaves isReleased where it is, so the row stays free and is not counted as adopted",
+)
+def _(patch: _Patch) -> None:
+    patch(requests, "adopt", _without("isReleased", requests.adopt))
+
+
+@mutation("a handle that counts as held while it is handed over", "handing-over", "calm-handing-over", runs=60)
+def _(patch: _Patch) -> None:
+    original = handover.hand_over
+
+    def hand_over(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
+        steps = original(hold, *arguments, **more)
+        try:
+            action = next(steps)
+            while True:
+                hold.ended = False
+                action = steps.send((yield action))
+        except StopIteration as end:
+            hold.ended = False
+            return end.value
+
+    patch(handover, "hand_over", hand_over)
+
+
+@mutation("an adoption given up and not released", "handing-over-late", runs=400, shows=("left behind",))
+def _(patch: _Patch) -> None:
+    def abandon(self: Any) -> Generator[Any, Any, None]:
+        yield from ()
+
+    patch(handover.Adoption, "abandon", abandon)
+
+
+@mutation("a commit without the lock's condition", "commits", "commits-late", runs=40, shows=("late write",))
+def _(patch: _Patch) -> None:
+    original = requests.commit
+
+    def commit(items: Any, last: Any, client_token: str) -> Any:
+        operation, request = last
+        parts = request["ConditionExpression"].split(" AND ")
+        condition = " AND ".join(_always(part) for part in parts)
+        return original(items, (operation, {**request, "ConditionExpression": condition}), client_token)
+
+    patch(requests, "commit", commit)
+
+
+@mutation(
+    "a commit that leaves the lock held",
+    "commits",
+    "commits-late",
+    runs=100,
+    shows=("late write", "written twice", "left behind", "false refusal"),
+)
+def _(patch: _Patch) -> None:
+    original = requests.commit
+    patch(requests, "commit", lambda items, last, token: original(items, _renewing(last), token))
+
+
+def _renewing(last: Any) -> Any:
+    """The lock's part of a commit, that leaves the lock held."""
+    operation, request = last
+    names = {name: "held" if old == "isReleased" else old for name, old in request["ExpressionAttributeNames"].items()}
+    return operation, {**request, "ExpressionAttributeNames": names}
+
+
+@mutation(
+    "a commit under a new client token at each decision",
+    "commits-late",
+    "commits",
+    runs=2000,
+    shows=("false refusal",),
+)
+def _(patch: _Patch) -> None:
+    def exchange(request: Any, memory: Any, chance: Any, *more: Any) -> Generator[Any, Any, Any]:
+        operation, body = request
+        if operation == "TransactWriteItems":
+            request = operation, {**body, "ClientRequestToken": chance.nonce()}
+        return (yield from protocol.exchange(request, memory, chance, *more))
+
+    patch(transaction, "exchange", exchange)
+
+
+@mutation(
+    "a refused commit not followed by a release", "commits-late", "commits-lost", runs=400, shows=("false refusal",)
+)
+def _(patch: _Patch) -> None:
+    def exchange(request: Any, memory: Any, chance: Any, look: Any, until: float) -> Generator[Any, Any, Any]:
+        if request[0] == "UpdateItem":
+            return Reply(None, None), False, look
+        return (yield from protocol.exchange(request, memory, chance, look, until))
+
+    patch(transaction, "exchange", exchange)
+
+
+@mutation(
+    "a refusal counted as final whatever came of the release",
+    "commits-lost",
+    "commits-late",
+    runs=4000,
+    shows=("false refusal",),
+)
+def _(patch: _Patch) -> None:
+    def exchange(request: Any, memory: Any, chance: Any, look: Any, until: float) -> Generator[Any, Any, Any]:
+        outcome, unclear, look = yield from protocol.exchange(request, memory, chance, look, until)
+        return (Reply(None, None) if request[0] == "UpdateItem" else outcome), unclear, look
+
+    patch(transaction, "exchange", exchange)
+
+
+@mutation(
+    "a second refusal by the application's conditions counted as final",
+    "commits-lost",
+    runs=4000,
+    shows=("false refusal",),
+)
+def _(patch: _Patch) -> None:
+    patch(transaction, "_is_lost", lambda outcome: isinstance(outcome, TransactionCanceled))
+
+
+@mutation("a client token counted as known for ever", "commits-frozen", runs=400, shows=("false refusal",))
+def _(patch: _Patch) -> None:
+    patch(transaction, "_TOKEN_KNOWN", float("inf"))
+
+
+@mutation("a row replaced whatever its version", "replacing-foreign", runs=300)
+def _(patch: _Patch) -> None:
+    patch(requests, "replace", _without("recordVersionNumber", requests.replace))
+
+
+@mutation(
+    "a row replaced whatever its token", "replacing", runs=200,
+    redundant="the version alone tells one grant or renewal from another; the token is what it counts on, and a late "
+    "copy of a claim brings an old version back only with another token, and then nobody holds",
+)  # fmt: skip
+def _(patch: _Patch) -> None:
+    patch(requests, "replace", _without("fencingToken", requests.replace))
 
 
 # -- what DESIGN section 4 assumes: broken, it shows ------------------------------------------------------------------

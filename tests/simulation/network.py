@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransportError
+from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled, TransportError
 
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import Send
 
     from .world import Task, World
 
+REMEMBERED = 600.0  # seconds for which DynamoDB knows a client token
 OPEN_CONNECTION = 1.0  # seconds that a transport waits for an answer where it need not connect
 
 
@@ -47,7 +48,8 @@ class Network:
             for fate, share in self._fates:
                 if draw < share:
                     world.counts["faults"] += 1
-                    task.process.faulted = world.now + timeout  # at the latest, unless the process freezes
+                    over = world.now + timeout  # at the latest, unless the process freezes
+                    task.process.faulted = max(task.process.faulted, over)
                     fate(task, serial, action, timeout)
                     return
                 draw -= share
@@ -91,7 +93,13 @@ class Network:
 
     def _throttled(self, task: Task, serial: int, action: Send, timeout: float) -> None:
         self._trace(task, action, "  (throttled)")
-        code = self.world.rng.choice(("ThrottlingException", "TransactionConflictException"))
+        codes = ["ThrottlingException", "TransactionConflictException"]
+        if action.operation == "TransactWriteItems":
+            codes = ["ThrottlingException", "TransactionInProgressException", "conflict"]
+        code = self.world.rng.choice(codes)
+        if code == "conflict":
+            self.world.at(self.world.now + self._hop(), self._arrive, task, serial, action, self._hop(), True)
+            return
         self._answer(self._hop(), task, serial, ServiceError(code, "", True, self._date()))
 
     def _unsent(self, task: Task, serial: int, action: Send, timeout: float) -> None:
@@ -130,35 +138,43 @@ class Network:
         else:
             self.world.at(self.world.now + there, self._arrive, task, serial, action, back)
 
-    def _arrive(self, task: Task, serial: int, action: Send, back: float) -> None:
+    def _arrive(self, task: Task, serial: int, action: Send, back: float, conflict: bool = False) -> None:
+        if conflict:
+            self.world.table.busy = {(key,) for key in keys_of(action)[self.world.rng.randrange(2) :]}
         self._answer(back, task, serial, self._execute(task, action))
+        self.world.table.busy = set()
 
     def _fly(self, seconds: float, task: Task, action: Send) -> None:
         self.world.at(self.world.now + seconds, self._execute, task, action)
 
-    def _execute(self, task: Task, action: Send) -> Reply | ConditionFailed:
+    def _execute(self, task: Task, action: Send) -> Reply | ConditionFailed | TransactionCanceled:
         world = self.world
-        outcome: Reply | ConditionFailed
-        before = self._row(action)
+        outcome: Reply | ConditionFailed | TransactionCanceled
+        before, again = self._row(action), action.request.get("ClientRequestToken") in world.table.done
         try:
             outcome = Reply(world.table.apply(action.operation, action.request), self._date())
-        except ConditionFailed as refused:
+        except (ConditionFailed, TransactionCanceled) as refused:
             refused.date = self._date()
             outcome = refused
         if world.traced:
-            what = "refused" if isinstance(outcome, ConditionFailed) else "done"
+            what = "done" if isinstance(outcome, Reply) else f"refused ({outcome})"
+            if again:
+                what = "done before"
             world.trace(
                 "table",
                 f"{task.process.name}'s {describe(action)}: {what}; {describe_row(self._row(action))}; Date "
                 f"{outcome.date}",
             )
-        if action.operation != "GetItem" and isinstance(outcome, Reply):
+        if action.operation != "GetItem" and isinstance(outcome, Reply) and not again:
             world.judge.wrote(task.process, action, before)
+            if action.operation == "TransactWriteItems":
+                token = action.request["ClientRequestToken"]
+                world.judge.committed(token, before)
+                world.at(world.now + REMEMBERED, world.table.done.pop, token, None)
         return outcome
 
     def _row(self, action: Send) -> Any:
-        key = action.request.get("Key") or action.request["Item"]
-        return self.world.table.get(key["key"]["S"])
+        return self.world.table.get(keys_of(action)[-1])
 
     def _date(self) -> int | None:
         from .world import date_of
@@ -180,8 +196,18 @@ class Network:
             self.world.trace(task.process.name, f"{what} {describe(action)}" if what == "sends" else what)
 
 
+def keys_of(action: Send) -> list[str]:
+    """The rows that a request is about; the lock's is the last."""
+    request = action.request
+    if action.operation == "TransactWriteItems":
+        return [item["Update"]["Key"]["key"]["S"] for item in request["TransactItems"]]
+    return [(request.get("Key") or request["Item"])["key"]["S"]]
+
+
 def describe(action: Send) -> str:
     request = action.request
+    if action.operation == "TransactWriteItems":
+        return f"commit {request['ClientRequestToken']}"
     if action.operation == "GetItem":
         return "read"
     if action.operation == "PutItem":
@@ -194,6 +220,7 @@ def describe(action: Send) -> str:
         kind = "delete"
     else:
         kind = "renewal" if "<" in request["ConditionExpression"] else "release"
+        kind = "adopt" if kind == "renewal" and " + " in update else kind
     return f"{kind} {values}"
 
 

@@ -54,6 +54,7 @@ def simulate(seed: int, bias: str | None = None, trace: Callable[[str], None] | 
     kind = rng.choice(settings.leases)
     world.scale = draw_lease(rng, kind)
     world.deletes = rng.random() < settings.delete_all
+    world.keeps = not (world.deletes or settings.foreign or rng.random() < settings.delete_some)
     keys = ["a", "b"][: rng.choice(settings.keys)]
     for _ in range(rng.choice(settings.clients)):
         world.counts["processes"] += 1

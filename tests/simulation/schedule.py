@@ -44,10 +44,16 @@ class Settings:
     reheartbeat = 0.3  # an explicit heartbeat during a hold
     other_lease = 0.5  # ... with a shorter or longer lease
     pair = 0.3  # ... and another at once
-    delete = 0.1
+    delete = 0.1  # of the holds, in runs where some do
+    delete_some = 0.3  # of the runs
     delete_all = 0.15  # of the runs: every release deletes
     forget = 0.05
     late_release = 0.3  # a lost handle is released only after the next acquisition
+    replace = 0.1  # of the acquires: the row is replaced whole
+    hand_over = 0.15  # of the holds end so
+    copies = (1, 1, 2, 3)  # how many processes get the string of one handing over
+    commit = 0.2  # of the holds end so
+    is_open = 0.7  # how often the application's row lets a commit pass
     polls = 8.0  # of long leases: a wait's refresh period is at most this part of a lease
     grants = 6
 
@@ -61,6 +67,7 @@ _CLEAN = {
     "lost": 0.0, "reply_lost": 0.0, "double": 0.0, "late": 0.0, "failed_after": 0.0, "failed_before": 0.0,
     "throttled": 0.0, "unsent": 0.0, "slow": 0.0, "step": 0.0, "freeze": 0.0, "give_up": 0.0,
 }  # fmt: skip
+_KEPT = {"delete_all": 0.0, "delete_some": 0.0}
 _LATE = {"lost": 0.04, "reply_lost": 0.08, "double": 0.12, "late": 0.15, "slow": 0.1}
 
 BIASES: dict[str, dict[str, Any]] = {
@@ -121,6 +128,35 @@ BIASES: dict[str, dict[str, Any]] = {
         "skews": ("right",), "foreign_heartbeats": (0,), "foreign_work": (1.0,), "no_heartbeat": 1.0, "deadline": 0.0,
     },
     "unreadable": {"foreign": 2, "clients": (2,), "unreadable": 0.7},
+    "handing-over": {"hand_over": 0.8, "commit": 0.0, "give_up": 0.02},
+    "handing-over-late": {
+        **_LATE, "hand_over": 0.8, "commit": 0.0, "reheartbeat": 0.8, "pair": 0.8, "copies": (2, 3), "die": 0.02,
+        "leases": ("short", "second"),
+    },
+    "calm-handing-over": {**_CLEAN, "hand_over": 0.8, "commit": 0.0, "deadline": 0.5},
+    "commits": {"commit": 0.8, "hand_over": 0.0, **_KEPT, "give_up": 0.02},
+    "commits-late": {
+        **_LATE, "commit": 0.9, "hand_over": 0.0, **_KEPT,
+        "is_open": 0.4, "freeze": 0.05, "die": 0.0, "late_release": 0.6,
+        "leases": ("short", "second"), "deadline": 0.1,
+    },
+    # Nothing but the lock's own requests gets lost, and late copies of the commit find the row as it was.
+    "commits-lost": {
+        "lost": 0.3, "reply_lost": 0.1, "late": 0.25, "double": 0.1, "commit": 0.9, "hand_over": 0.0, **_KEPT,
+        "is_open": 0.3,
+        "freeze": 0.0, "step": 0.0, "die": 0.0, "leases": ("medium", "long"), "forget": 0.0,
+    },
+    # Freezes in the middle of a commit, longer than DynamoDB knows its client token.
+    "commits-frozen": {
+        "lost": 0.02, "reply_lost": 0.2, "late": 0.1, "double": 0.1, "freeze": 0.2, "commit": 0.9, "hand_over": 0.0,
+        **_KEPT,
+        "is_open": 0.9, "die": 0.0, "leases": ("long", "hours"), "forget": 0.0, "late_release": 0.0,
+    },
+    "replacing": {**_LATE, "replace": 0.8, "delete": 0.2},
+    "replacing-foreign": {
+        **_LATE, "replace": 0.9, "foreign": 2, "clients": (2,), "leases": ("short", "second"), "die": 0.0,
+        "commit": 0.0, "hand_over": 0.0, "foreign_heartbeats": (2, 4),
+    },
     "deadlines": {"deadline": 1.0, "no_heartbeat": 0.0, "give_up": 0.02},
     "odd": {"dateless": 0.02, "answered_twice": 0.05},
 }  # fmt: skip

@@ -50,7 +50,9 @@ class World:
         self.network = Network(self)
         self.chance = Chance(lambda: f"{self.rng.getrandbits(128):032x}", self.rng.random)
         self.processes: list[Process] = []
+        self.clients: list[Any] = []  # of ours, dead ones too
         self.deletes = False  # whether every release deletes its row
+        self.keeps = True  # whether everybody keeps rows and tokens, as commits assume (docs/transactions.md)
         self.scale = 10.0  # seconds: the order of the leases of this run
         self._trace = trace
         self._events: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
@@ -151,7 +153,7 @@ class Process:
     def thaw(self) -> None:
         self.clocks.go(self.world.now)
         self.frozen = False
-        self.faulted = self.world.now
+        self.faulted = max(self.faulted, self.world.now)
         if self.dead:
             return
         self.world.trace(self.name, "thaws")
@@ -177,7 +179,7 @@ class Process:
             return
         seconds = rng.choice((-1, 1)) * 10 ** rng.uniform(-0.5, 2.5)
         if self.clocks.step(self.world.now, seconds):
-            self.faulted = self.world.now
+            self.faulted = max(self.faulted, self.world.now)
             self.world.counts["steps"] += 1
             self.world.trace(self.name, f"wall clock stepped by {seconds:+.3f} s")
 
@@ -213,7 +215,7 @@ class Task:
         if not self.done and self._serial and when():
             self.process.world.trace(self.process.name, "gives up")
             self.process.world.counts["given up"] += 1
-            self.process.faulted = self.process.world.now
+            self.process.faulted = max(self.process.faulted, self.process.world.now)
             if self.watcher is not None:
                 self.watcher.interrupted()
             self._go(self.life.throw, GivenUp())

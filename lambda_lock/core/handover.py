@@ -1,0 +1,186 @@
+"""Handing a lock over: the handle here ends, and another process goes on with the same lock.
+
+The rules, beside those of protocol.py
+--------------------------------------
+1. The handle ends before the first send of `hand_over`, which renews to the full lease. A refused renewal is a lost
+   lock; after an ambiguous one the string is given all the same: whoever adopts learns the truth.
+2. `adopt` is a renewal, under the same owner, that raises the fencing token. So a second adopt of one string is
+   refused (its token is old), and so are late renewals and releases of the handle before.
+3. The versions go on rising: adopt reads first while no Date is known, and goes above the version it meets. A grant
+   whose expiry had to lie too far in the future for its lease is corrected, like any other.
+4. A given-up adopt is followed by a release under its version, like a claim.
+"""
+
+from __future__ import annotations
+
+import json  # the Lambda runtime has it loaded
+from binascii import a2b_base64, b2a_base64, crc32
+
+from ..errors import LockFormatError
+from . import lease, requests
+from .outcome import ConditionFailed, Reply
+from .protocol import (
+    DECISION,
+    Acquisition,
+    Read,
+    Take,
+    exchange,
+    is_ambiguous,
+    is_mine,
+    not_there,
+    row_of,
+)
+from .row import make_version, read_row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .lease import Look
+    from .outcome import Item
+    from .protocol import Chance, Hold, Memory, Next, Steps, Wish
+    from .row import Row
+
+_FORMAT = "LH1"
+
+
+class Handover:
+    """What a string handed over says: which lock, and by which owner and token it is known."""
+
+    __slots__ = ("key", "lease_ms", "owner", "sort_key", "table", "token")
+
+    def __init__(self, table: str, key: str, sort_key: str | None, owner: str, token: int, lease_ms: int) -> None:
+        self.table = table
+        self.key = key
+        self.sort_key = sort_key
+        self.owner = owner
+        self.token = token
+        self.lease_ms = lease_ms
+
+
+def write_handover(hold: Hold) -> str:
+    """ASCII without blanks, fit for JSON, a header or a queue."""
+    place = hold.place
+    fields = [_bare(place.table), place.key, place.sort_key, hold.owner, hold.token, hold.lease_ms]
+    return _encoded(fields)
+
+
+def _encoded(fields: list[Any]) -> str:
+    text = json.dumps(fields, separators=(",", ":")).encode()
+    return f"{_FORMAT}.{b2a_base64(text, newline=False).decode()}.{crc32(text):08x}"
+
+
+def read_handover(string: object, table: str) -> Handover:
+    """Raises LockFormatError for what `write_handover` did not write, or wrote for another table."""
+    if not isinstance(string, str):
+        raise LockFormatError(f"adopt takes the str that hand_over() gave, not {type(string).__name__}")
+    try:
+        _, encoded, _ = string.split(".")
+        fields = json.loads(a2b_base64(encoded, strict_mode=True))
+        if _encoded(fields) != string:  # to the letter: there are many ways to write the same base64 and hex
+            raise ValueError("its checksum is wrong")
+        handover = Handover(*_checked(fields))
+    except (ValueError, RecursionError) as error:
+        raise LockFormatError(
+            f"this is no string of hand_over(), or it was cut or changed on its way: {error}. Pass it on as it is"
+        ) from error
+    if handover.table != _bare(table):
+        raise LockFormatError(
+            f"lock {handover.key!r} was handed over in table {handover.table!r}, this client uses {_bare(table)!r}",
+            key=handover.key,
+        )
+    return handover
+
+
+def _checked(fields: Any) -> list[Any]:
+    kinds: tuple[Any, ...] = (str, str, (str, type(None)), str, int, int)
+    if not isinstance(fields, list) or len(fields) != len(kinds):
+        raise ValueError("its fields are not those of a lock")
+    if not all(
+        isinstance(field, kind) and not isinstance(field, bool) for field, kind in zip(fields, kinds, strict=True)
+    ):
+        raise ValueError("its fields are not those of a lock")
+    return fields
+
+
+def _bare(table: str) -> str:
+    return table.rpartition("/")[2] if table.startswith("arn:") else table
+
+
+def hand_over(hold: Hold, memory: Memory, chance: Chance, look: Look, *, lease_ms: int) -> Steps[str]:
+    """End the hold and renew it to ``lease_ms``, not cut to this invocation. Returns the string to adopt.
+
+    Raises LockLostError where the renewal is refused, and the transport's errors where DynamoDB refuses it for good.
+    """
+    hold.ended = hold.handed_over = True
+    hold.lease_ms = hold.place.schema.round_lease(lease_ms)
+    until = look.elapsed + DECISION
+    while True:
+        hold.expiry_ms = max(lease.expiry_ms(memory.server.now(look), hold.lease_ms), hold.expiry_ms + 1)
+        hold.version = make_version(hold.expiry_ms, chance.nonce())
+        request = requests.renew(
+            hold.place,
+            owner=hold.owner,
+            token=hold.token,
+            version=hold.version,
+            lease_ms=hold.lease_ms,
+            expiry_ms=hold.expiry_ms,
+            completed_until=hold.completed_until,
+            content=requests.Content(ttl=hold.ttl),
+        )
+        outcome, unclear, look = yield from exchange(request, memory, chance, look, until)
+        row = row_of(outcome, hold.place)
+        if isinstance(outcome, Reply) or (row is not None and row.version == hold.version and not row.is_free):
+            return write_handover(hold)
+        if not isinstance(outcome, ConditionFailed):
+            if unclear or is_ambiguous(outcome):
+                return write_handover(hold)
+            hold.handed_over = False  # no string was given
+            raise outcome
+        if row is None or not is_mine(row, hold) or row.is_free or row.expiry_ms is None:
+            hold.handed_over = False
+            raise not_there(hold.place.key, row)
+        hold.expiry_ms = max(hold.expiry_ms, row.expiry_ms)
+
+
+class Adoption(Acquisition):
+    """An acquisition whose first write adopts: what it may correct and give up is as in any other."""
+
+    def __init__(self, wish: Wish, token: int, memory: Memory, chance: Chance, look: Look) -> None:
+        super().__init__(wish, memory, chance, look)
+        self.token = token
+        self.above_ms = 0  # the expiry of the version met
+
+    def first(self) -> Next:
+        return Take() if self.memory.server.is_known else Read()
+
+    def see(self, item: Item | None, date: int | None) -> Next:
+        place = self.wish.place
+        row = read_row(item, place.schema, place.key)
+        if row is not None and not row.is_free and row.version in self.sent:
+            return self.own(row, row.version, date)
+        mine = row is not None and row.owner == self.wish.owner and row.token == self.token
+        if row is None or not mine or row.is_free or row.expiry_ms is None:
+            raise not_there(place.key, row)
+        self.above_ms = max(self.above_ms, row.expiry_ms)
+        return Take()
+
+    def own(self, row: Row, version: str, date: int | None) -> Hold | Take:
+        self.above_ms = 0  # adopted: a correction takes it over under its version, and may go below
+        return super().own(row, version, date)
+
+    def expiry(self, now: float, lease_ms: int) -> int:
+        return max(super().expiry(now, lease_ms), self.above_ms + 1)
+
+    def request(self, step: Take, grant: requests.Grant) -> requests.Request:
+        if step.version is not None:  # a correction
+            return super().request(step, grant)
+        return requests.adopt(self.wish.place, grant, self.wish.content, token=self.token)
+
+
+def adopt(wish: Wish, token: int, memory: Memory, chance: Chance, look: Look) -> Steps[Hold]:
+    """Go on with the lock that ``wish.owner`` handed over under ``token``.
+
+    Raises LockLostError where it is not there any more or was adopted already, else as protocol.acquire does.
+    """
+    return (yield from Adoption(wish, token, memory, chance, look).finish())

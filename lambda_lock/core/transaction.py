@@ -1,0 +1,140 @@
+"""Commit: the application's own writes and the lock's last one, in one transaction, done only while the lock is held.
+
+This is what a lock alone cannot give: a holder that was paused and writes late is refused by DynamoDB itself.
+
+The rules, beside those of protocol.py
+--------------------------------------
+1. From the first send on the handle is neither held nor renewed; commit is the lock's last act.
+2. All sends bear one client token, so a commit that was carried out answers "done" when it is sent again.
+3. A conflict with another's transaction is no refusal: it is tried again while validity lasts.
+4. A commit whose every send was ambiguous is sent once more.
+5. A refused commit is followed by a release. If that is carried out, the lock was still ours after the refusal and is
+   not any more: no copy of the commit was or will be carried out, the refusal is final.
+6. Otherwise the same commit is sent once more: success is done. Refused by the lock's condition is final: no copy will
+   be carried out any more, and one that was would have been answered with success (for the ten minutes for which
+   DynamoDB knows a client token). Refused by the application's conditions alone says nothing: the lock may still be
+   ours, and a late copy may find those conditions changed.
+7. Not for a lock that deletes its row: a late copy of the claim could bring the same owner and token back.
+"""
+
+from __future__ import annotations
+
+from ..errors import CommitRefusedError, LockError, TransportError
+from . import lease, requests
+from .outcome import Reply, ServiceError, TransactionCanceled
+from .protocol import DECISION, Wait, exchange, is_mine, may_pass, not_there
+from .row import Row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .lease import Look
+    from .outcome import Outcome
+    from .protocol import Chance, Hold, Memory, Steps
+
+_TOKEN_KNOWN = 590.0  # seconds: DynamoDB knows a client token for ten minutes (API reference, TransactWriteItems)
+_CONFLICT = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded", "None"})
+
+
+def commit(
+    hold: Hold, items: list[dict[str, Any]], memory: Memory, chance: Chance, look: Look, *, data: str | None = None
+) -> Steps[None]:
+    """Write ``items`` and release, all or none. At most 99 items, in DynamoDB's JSON.
+
+    Raises LockLostError where the lock was not ours any more, CommitRefusedError where the application's own
+    conditions did not hold (the lock is released then), TransportError(ambiguous=True) where nobody can know, and the
+    service's error for items that it cannot take.
+    """
+    hold.ended = True
+    hold.unclear = True  # a release that comes after it reads a refusal accordingly
+    release = requests.release(
+        hold.place,
+        owner=hold.owner,
+        token=hold.token,
+        delete=False,
+        expiry_ms=hold.expiry_ms,
+        completed_until=hold.completed_until,
+        content=requests.Content(data, ttl=hold.ttl),
+    )
+    request, until = requests.commit(items, release, chance.nonce()), look.elapsed + _TOKEN_KNOWN
+    refused, unclear, look = yield from _send(request, hold, memory, chance, look)
+    if may_pass(refused) and unclear:
+        refused, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
+    if isinstance(refused, Reply):
+        return
+    if may_pass(refused):
+        raise _unknown(hold, refused) if unclear else refused
+    released, _, look = yield from exchange(release, memory, chance, look, look.elapsed + DECISION)
+    if isinstance(released, Reply):
+        raise _refusal(hold, refused)
+    last, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
+    if isinstance(last, Reply):
+        return
+    if isinstance(refused, ServiceError) and not unclear:
+        raise refused
+    if not _is_lost(last) or look.elapsed >= until:
+        raise _unknown(hold, last)
+    row = _lock_row(hold, last)
+    raise _refusal(hold, refused if row is not None and is_mine(row, hold) else last)
+
+
+def _send(
+    request: requests.Request, hold: Hold, memory: Memory, chance: Chance, look: Look
+) -> Steps[tuple[Outcome, bool, Look]]:
+    """Send, and again while only conflicts with others' transactions stand in the way and validity lasts.
+
+    Returns what `exchange` does: the outcome, whether any send was ambiguous, and the last look.
+    """
+    tries, unclear = 0, False
+    while True:
+        outcome, ambiguous, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
+        unclear = unclear or ambiguous
+        pause = lease.backoff(tries, 1.0, chance.jitter())
+        tries += 1
+        if not _is_conflict(outcome) or look.elapsed + pause >= hold.valid_until:
+            return outcome, unclear, look
+        look = (yield Wait(pause)).look
+
+
+def _is_conflict(outcome: Outcome) -> bool:
+    return isinstance(outcome, TransactionCanceled) and _CONFLICT.issuperset(outcome.reasons)
+
+
+def _is_lost(outcome: Outcome) -> bool:
+    """Whether the lock's own condition did not hold."""
+    return isinstance(outcome, TransactionCanceled) and outcome.reasons[-1] == "ConditionalCheckFailed"
+
+
+def _lock_row(hold: Hold, outcome: Outcome) -> Row | None:
+    assert isinstance(outcome, TransactionCanceled)
+    item = outcome.items[-1]
+    return Row(item, hold.place.schema) if item else None  # whatever cannot be read in it is not mine
+
+
+def _refusal(hold: Hold, outcome: Outcome) -> Exception:
+    """The error to raise for a commit that was refused for good."""
+    key = hold.place.key
+    error: LockError
+    if not isinstance(outcome, TransactionCanceled):
+        assert isinstance(outcome, Exception)
+        return outcome
+    if _is_lost(outcome):
+        error = not_there(key, _lock_row(hold, outcome))
+    else:
+        error = CommitRefusedError(
+            f"the commit under lock {key!r} was refused, nothing was written: {', '.join(outcome.reasons[:-1])}",
+            key=key,
+            reasons=tuple(outcome.reasons[:-1]),
+        )
+    error.__cause__ = outcome
+    return error
+
+
+def _unknown(hold: Hold, cause: Exception) -> TransportError:
+    key = hold.place.key
+    error = TransportError(
+        True, f"whether the commit under lock {key!r} was carried out is unknown: no clear answer came", key=key
+    )
+    error.__cause__ = cause
+    return error

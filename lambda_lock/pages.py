@@ -1,0 +1,63 @@
+"""All locks of a table, or of one partition of it, a page at a time."""
+
+from __future__ import annotations
+
+from .core.requests import Place
+from .core.row import Row
+from .errors import LockConfigurationError
+from .record import LockRecord
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from .core.outcome import Item, Reply
+    from .core.requests import Request
+    from .core.row import Schema
+
+
+class Pages:
+    """`request` gives the next page's request, None after the last; `take` the records of its reply."""
+
+    def __init__(
+        self, table: str, schema: Schema, partition_key_name: str, sort_key_name: str | None, key: str | None
+    ) -> None:
+        self.place = Place(table, schema, partition_key_name, key or "", sort_key_name, None)
+        self._names = (partition_key_name, sort_key_name)
+        self._request: dict[str, Any] | None = {"TableName": table, "ConsistentRead": True}
+        self._operation = "Scan"
+        if key is not None:
+            self._operation = "Query"
+            self._request |= {
+                "KeyConditionExpression": "#k = :k",
+                "ExpressionAttributeNames": {"#k": partition_key_name},
+                "ExpressionAttributeValues": {":k": {"S": key}},
+            }
+
+    def request(self) -> Request | None:
+        return None if self._request is None else (self._operation, self._request)
+
+    def take(self, reply: Reply) -> Iterator[LockRecord]:
+        page: dict[str, Any] = reply.item or {}
+        last = page.get("LastEvaluatedKey")
+        self._request = {**(self._request or {}), "ExclusiveStartKey": last} if last else None
+        for item in page.get("Items", []):
+            partition_key_name, sort_key_name = self._names
+            key = self._key_of(item, partition_key_name)
+            sort_key = None if sort_key_name is None else self._key_of(item, sort_key_name)
+            row = Row(item, self.place.schema)
+            if row.version is None:  # no lock's, or not in this schema
+                continue
+            place = Place(self.place.table, self.place.schema, partition_key_name, key, sort_key_name, sort_key)
+            yield LockRecord(row, place, reply.date)
+
+    def _key_of(self, item: Item, name: str) -> str:
+        key = item.get(name, {}).get("S")
+        if key is None:
+            raise LockConfigurationError(
+                f"table {self.place.table!r} does not have the key {name!r} (string). Give partition_key_name= and "
+                "sort_key_name= as the table has them (or LAMBDA_LOCK_PARTITION_KEY, LAMBDA_LOCK_SORT_KEY)"
+            )
+        text: str = key
+        return text

@@ -1,0 +1,237 @@
+"""The lock table itself: make it, look for it, check it. Administration: these need permissions beyond a lock's four.
+
+In production the CDK construct or a template makes the table; this serves tests, scripts and the command line.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping  # loaded by every Python
+from contextlib import contextmanager  # the Lambda runtime has it loaded
+
+from . import checks
+from .core.outcome import ServiceError, TransportError
+from .errors import LockArgumentError, LockConfigurationError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from .transport import Transport
+
+_POLL = 0.25  # seconds between two looks at a table that is being made
+_SEND = 10.0  # seconds for one request
+_TRIES = 5
+
+
+def create_table(
+    name: str,
+    *,
+    read_capacity: int | None = None,
+    write_capacity: int | None = None,
+    tags: Mapping[str, str] | None = None,
+    partition_key_name: str = "key",
+    sort_key_name: str | None = None,
+    ttl: str | None = "ttl",
+    wait: float = 60.0,
+    region_name: str | None = None,
+    endpoint_url: str | None = None,
+    transport: Transport | None = None,
+) -> None:
+    """Make a lock table, on demand unless capacities are given, and wait for it.
+
+    read_capacity, write_capacity: provisioned units, both or neither. tags: names and values. partition_key_name,
+    sort_key_name: its keys, strings. ttl: the attribute of DynamoDB's time to live, None for none. wait: seconds to
+    wait until it is active (time to live is set then), 0: not at all (and no time to live). region_name, endpoint_url,
+    transport: as for LockClient.
+
+    Needs dynamodb:CreateTable, DescribeTable, UpdateTimeToLive and (with tags) TagResource. Raises
+    LockConfigurationError where the table exists, a permission is missing or it did not become active in time;
+    LockArgumentError or TypeError for bad input.
+    """
+    checks.table_name(name)
+    checks.seconds("wait", wait, least=0.0)
+    request = _definition(name, partition_key_name, sort_key_name) | _billing(read_capacity, write_capacity)
+    if ttl is not None and checks.attribute_name("ttl", ttl) in (partition_key_name, sort_key_name):
+        raise LockArgumentError(f"ttl={ttl!r} is a key of the table: the time to live is a number of its own")
+    if tags is not None:
+        request["Tags"] = _tags(tags)
+    with _opened(transport, region_name, endpoint_url) as opened:
+        _send(opened, "CreateTable", request, repeated="ResourceInUseException")
+        if not wait:
+            return
+        _wait_active(opened, name, wait)
+        if ttl is not None:
+            specification = {"Enabled": True, "AttributeName": ttl}
+            update = {"TableName": name, "TimeToLiveSpecification": specification}
+            _send(opened, "UpdateTimeToLive", update, repeated="ValidationException")
+
+
+def table_exists(
+    name: str, *, region_name: str | None = None, endpoint_url: str | None = None, transport: Transport | None = None
+) -> bool:
+    """Whether the table is there and active. Needs dynamodb:DescribeTable; raises what `create_table` raises."""
+    checks.table_name(name)
+    with _opened(transport, region_name, endpoint_url) as opened:
+        table = _describe(opened, name)
+    return table is not None and table["TableStatus"] in ("ACTIVE", "UPDATING")
+
+
+def check_table(
+    name: str,
+    *,
+    partition_key_name: str = "key",
+    sort_key_name: str | None = None,
+    ttl: str | None = "ttl",
+    region_name: str | None = None,
+    endpoint_url: str | None = None,
+    transport: Transport | None = None,
+) -> None:
+    """Check that a table fits for locks: its keys, its time to live, and that it is no multi-Region table.
+
+    ttl: the attribute that should be its time to live; None: none should be. Needs dynamodb:DescribeTable and
+    DescribeTimeToLive. Raises LockConfigurationError that lists all that does not fit.
+    """
+    checks.table_name(name)
+    with _opened(transport, region_name, endpoint_url) as opened:
+        table = _describe(opened, name)
+        if table is None:
+            raise LockConfigurationError(f"there is no table {name!r} here: make it, or check Region and endpoint")
+        description = _send(opened, "DescribeTimeToLive", {"TableName": name}).get("TimeToLiveDescription", {})
+    faults = [*_key_faults(table, partition_key_name, sort_key_name), *_replica_faults(table)]
+    faults += _ttl_faults(description, ttl)
+    if faults:
+        raise LockConfigurationError(f"table {name!r} does not fit for locks: {'; '.join(faults)}")
+
+
+def _definition(name: str, partition_key_name: str, sort_key_name: str | None) -> dict[str, Any]:
+    roles = {checks.attribute_name("partition_key_name", partition_key_name): "HASH"}
+    if sort_key_name is not None:
+        if sort_key_name == partition_key_name:
+            raise LockArgumentError(f"sort_key_name={sort_key_name!r} is the partition key already: give it another")
+        roles[checks.attribute_name("sort_key_name", sort_key_name)] = "RANGE"
+    return {
+        "TableName": name,
+        "KeySchema": [{"AttributeName": key, "KeyType": role} for key, role in roles.items()],
+        "AttributeDefinitions": [{"AttributeName": key, "AttributeType": "S"} for key in roles],
+    }
+
+
+def _billing(read_capacity: int | None, write_capacity: int | None) -> dict[str, Any]:
+    if read_capacity is None and write_capacity is None:
+        return {"BillingMode": "PAY_PER_REQUEST"}
+    if read_capacity is None or write_capacity is None:
+        raise LockArgumentError(
+            f"read_capacity={read_capacity!r} and write_capacity={write_capacity!r}: give both, or neither"
+        )
+    throughput = {
+        "ReadCapacityUnits": checks.whole("read_capacity", read_capacity, least=1),
+        "WriteCapacityUnits": checks.whole("write_capacity", write_capacity, least=1),
+    }
+    return {"BillingMode": "PROVISIONED", "ProvisionedThroughput": throughput}
+
+
+def _tags(tags: object) -> list[dict[str, str]]:
+    if not isinstance(tags, Mapping):
+        raise TypeError(f"tags must be a dict of names and values, not {tags!r} ({type(tags).__name__})")
+    for key, value in tags.items():
+        if not (isinstance(key, str) and isinstance(value, str)):
+            raise TypeError(f"tags: {key!r}: {value!r} must both be str")
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
+def _key_faults(table: dict[str, Any], partition_key_name: str, sort_key_name: str | None) -> list[str]:
+    types = {definition["AttributeName"]: definition["AttributeType"] for definition in table["AttributeDefinitions"]}
+    keys = {key["KeyType"]: key["AttributeName"] for key in table["KeySchema"]}
+    faults = []
+    for role, name, wanted in (("HASH", "partition key", partition_key_name), ("RANGE", "sort key", sort_key_name)):
+        found = keys.get(role)
+        if found != wanted:
+            faults.append(f"its {name} is {found!r}, not {wanted!r}")
+        elif found is not None and types[found] != "S":
+            faults.append(f"its {name} {found!r} has type {types[found]}, not S (string)")
+    return faults
+
+
+def _replica_faults(table: dict[str, Any]) -> list[str]:
+    regions = [replica["RegionName"] for replica in table.get("Replicas", [])]
+    if not regions:
+        return []
+    return [f"it is replicated to {', '.join(regions)}: two Regions would each grant the same lock"]
+
+
+def _ttl_faults(description: dict[str, Any], ttl: str | None) -> list[str]:
+    found = description.get("AttributeName") if description.get("TimeToLiveStatus") in ("ENABLED", "ENABLING") else None
+    if found == ttl:
+        return []
+    return [
+        f"its time to live is on {found!r}, not on {ttl!r}" if found else f"its time to live is off, not on {ttl!r}"
+    ]
+
+
+def _describe(transport: Transport, name: str) -> dict[str, Any] | None:
+    try:
+        table: dict[str, Any] = _send(transport, "DescribeTable", {"TableName": name})["Table"]
+    except LockConfigurationError as error:
+        if isinstance(error.__cause__, ServiceError) and error.__cause__.code == "ResourceNotFoundException":
+            return None
+        raise
+    return table
+
+
+def _wait_active(transport: Transport, name: str, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while True:
+        table = _describe(transport, name)
+        if table is not None and table["TableStatus"] == "ACTIVE":
+            return
+        if time.monotonic() >= end:
+            raise LockConfigurationError(
+                f"table {name!r} was not active after {seconds:g} s: look at it, or wait longer"
+            )
+        time.sleep(_POLL)
+
+
+@contextmanager
+def _opened(transport: Transport | None, region_name: str | None, endpoint_url: str | None) -> Iterator[Transport]:
+    """The transport given, or one of its own, whose connection is closed in the end."""
+    if transport is not None:
+        yield checks.transport(transport)
+        return
+    from .transport import choose
+
+    chosen = choose(region_name=region_name, endpoint_url=endpoint_url, now=time.time)
+    try:
+        yield chosen
+    finally:
+        chosen.close()
+
+
+def _send(
+    transport: Transport, operation: str, request: dict[str, Any], *, repeated: str | None = None
+) -> dict[str, Any]:
+    """Send, a few times where no answer comes. Raises LockConfigurationError for what DynamoDB refuses.
+
+    repeated: the error that, after a send without an answer, says that it was carried out.
+    """
+    unclear = False
+    for left in reversed(range(_TRIES)):
+        try:
+            answer: dict[str, Any] = transport.send(operation, request, timeout=_SEND).item or {}
+        except TransportError as error:
+            unclear = unclear or error.ambiguous
+            if not left:
+                raise
+        except ServiceError as error:
+            if unclear and error.code == repeated:
+                return {}
+            unclear = unclear or error.retryable
+            if not error.retryable or not left:
+                raise LockConfigurationError(
+                    f"{operation} of table {request['TableName']!r} was refused: {error}"
+                ) from error
+        else:
+            return answer
+        time.sleep(_POLL)
+    raise AssertionError("unreachable")

@@ -1,0 +1,256 @@
+"""Looking at locks without taking them: all of a table, those of a partition, one's own; and the prewarming read."""
+
+from __future__ import annotations
+
+import gc
+import time
+from base64 import b64encode
+from typing import Any
+
+import pytest
+
+from lambda_lock import GO, PYTHON, LockClient
+from lambda_lock.errors import ClientClosedError, LockArgumentError, LockConfigurationError
+from rig.engine import Ministack
+from rig.wire import Wire
+
+from .conftest import Make, Rows, SkewedClock
+
+LARGE = {"B": b64encode(bytes(350_000)).decode()}  # of which two fill a page of a megabyte
+
+
+def held_row(**more: dict[str, Any]) -> dict[str, Any]:
+    version = f"L1:{int((time.time() + 60) * 1000):013d}:{'0' * 32}"
+    return {
+        "ownerName": {"S": "somebody#1"},
+        "leaseDuration": {"S": "20000"},
+        "recordVersionNumber": {"S": version},
+        "fencingToken": {"N": "7"},
+        **more,
+    }
+
+
+# list()
+
+
+def test_all_locks_are_listed_held_dead_and_released(client: LockClient, rows: Rows) -> None:
+    held = client.acquire("held", data=b"x", attributes={"colour": "red"})
+    client.acquire("released").release()
+    rows.put_held("dead", expires_at=time.time() - 10)
+    rows.put_foreign("foreign", lease_seconds=20)
+    records = {record.key: record for record in client.list()}
+    assert set(records) == {"held", "released", "dead", "foreign"}
+    assert records["held"] == client.get("held")
+    assert (records["held"].owner, records["held"].data) == (held.owner, b"x")
+    assert {key for key, record in records.items() if record.is_released} == {"released"}
+    assert {key for key, record in records.items() if record.is_expired} == {"dead"}
+    assert records["foreign"].expires_at is None
+
+
+def test_rows_that_are_no_locks_are_passed_over(client: LockClient, rows: Rows) -> None:
+    rows.put("config", colour={"S": "red"})
+    rows.put("marker")
+    client.acquire("a")
+    assert [record.key for record in client.list()] == ["a"]
+
+
+def test_a_row_whose_version_is_no_string_does_not_end_the_list(client: LockClient, rows: Rows) -> None:
+    for key in ("a", "z"):
+        client.acquire(key)
+    for number in range(5):
+        rows.put(f"m{number}", recordVersionNumber={"N": "1"}, ownerName={"S": "another application"})
+    assert {record.key for record in client.list()} == {"a", "z"}
+
+
+def test_a_lock_whose_lease_cannot_be_read_is_listed_all_the_same(client: LockClient, rows: Rows) -> None:
+    rows.put("a", **held_row(leaseDuration={"S": "20s"}))
+    (record,) = client.list()
+    assert (record.key, record.lease_duration, record.is_released) == ("a", None, False)
+
+
+def test_an_empty_table_has_no_locks(client: LockClient) -> None:
+    assert list(client.list()) == []
+
+
+def test_a_table_of_several_pages_is_read_page_by_page_as_it_is_asked_for(
+    wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    keys = {f"a{number}" for number in range(5)}
+    for key in keys:
+        rows.put(key, **held_row(data=LARGE))
+    records = wired.list()
+    assert wire.operations == []
+    first = next(records)
+    assert wire.operations == ["Scan"]
+    found = [first.key, *(record.key for record in records)]
+    assert len(found) == 5
+    assert set(found) == keys
+    assert wire.count("Scan") >= 3
+    assert all(request.body["ConsistentRead"] for request in wire.requests)
+
+
+def test_a_page_without_locks_does_not_end_the_list(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    for number in range(5):
+        rows.put(f"a{number}", payload=LARGE)
+    rows.put("z", **held_row())
+    assert [record.key for record in wired.list()] == ["z"]
+    assert wire.count("Scan") >= 3
+
+
+def test_a_list_that_is_left_reads_no_further(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    for number in range(5):
+        rows.put(f"a{number}", **held_row(data=LARGE))
+    for _ in wired.list():
+        break
+    assert wire.count() == 1
+
+
+@pytest.mark.parametrize("page", [1, 2])
+def test_a_page_whose_reply_is_lost_is_asked_for_again(page: int, wire: Wire, wired: LockClient, rows: Rows) -> None:
+    for number in range(5):
+        rows.put(f"a{number}", **held_row(data=LARGE))
+    wire.drop_reply("Scan", when=lambda request: (page == 2) == ("ExclusiveStartKey" in request.body))
+    assert sorted(record.key for record in wired.list()) == [f"a{number}" for number in range(5)]
+
+
+@pytest.fixture
+def sorted_table(engine: Ministack, table: str) -> str:
+    return engine.create_table(f"{table}-sorted", "key", "part")
+
+
+def test_the_locks_of_one_partition_are_queried(sorted_table: str, wire: Wire, make: Make) -> None:
+    client = make(sorted_table, sort_key_name="part")
+    for key, part in (("a", "one"), ("a", "two"), ("b", "one")):
+        client.acquire(key, sort_key=part)
+    wire.clear()
+    found = [(record.key, record.sort_key) for record in client.list(key="a")]
+    assert found == [("a", "one"), ("a", "two")]
+    assert wire.operations == ["Query"]
+    assert len(list(client.list())) == 3
+    assert list(client.list(key="c")) == []
+
+
+def test_a_partition_of_several_pages_is_read_whole(
+    sorted_table: str, engine: Ministack, wire: Wire, make: Make
+) -> None:
+    for number in range(5):
+        item = {"key": {"S": "a"}, "part": {"S": str(number)}, **held_row(data=LARGE)}
+        engine.dynamodb("PutItem", {"TableName": sorted_table, "Item": item})
+    client = make(sorted_table, sort_key_name="part")
+    assert [record.sort_key for record in client.list(key="a")] == ["0", "1", "2", "3", "4"]
+    assert wire.count("Query") >= 3
+    assert all(request.body["ConsistentRead"] for request in wire.requests)
+
+
+def test_in_a_table_without_sort_key_a_partition_is_one_lock(client: LockClient) -> None:
+    client.acquire("a")
+    client.acquire("b")
+    assert [record.key for record in client.list(key="a")] == ["a"]
+
+
+def test_key_names_that_dynamodb_reserves_can_be_queried(engine: Ministack, table: str, make: Make) -> None:
+    client = make(engine.create_table(f"{table}-reserved", "key", "order"), sort_key_name="order")
+    client.acquire("a", sort_key="one")
+    assert [record.sort_key for record in client.list(key="a")] == ["one"]
+
+
+def test_other_schemas_are_listed_in_their_own_words(engine: Ministack, table: str, make: Make) -> None:
+    go = make(schema=GO)
+    go.acquire("a", lease_duration=7)
+    assert [record.lease_duration for record in go.list()] == [7]
+    python = make(engine.create_table(f"{table}-python", "lock_key", "sort_key"), schema=PYTHON)
+    python.acquire("a", lease_duration=7)
+    assert [(record.key, record.sort_key, record.lease_duration) for record in python.list()] == [("a", "-", 7)]
+
+
+@pytest.mark.parametrize(("key", "error"), [("", LockArgumentError), (5, TypeError), ("x" * 2049, LockArgumentError)])
+def test_a_partition_that_is_no_key_is_refused(key: Any, error: type[Exception], wire: Wire, wired: LockClient) -> None:
+    with pytest.raises(error, match="key"):
+        next(wired.list(key=key))
+    assert wire.operations == []
+
+
+@pytest.mark.parametrize("options", [{"partition_key_name": "pk"}, {"sort_key_name": "part"}])
+def test_a_list_by_other_key_names_than_the_tables_is_an_error_with_the_remedy(
+    options: dict[str, str], make: Make, client: LockClient
+) -> None:
+    client.acquire("a")
+    with pytest.raises(LockConfigurationError, match="partition_key_name"):
+        list(make(**options).list())
+
+
+def test_a_closed_client_lists_nothing(wire: Wire, wired: LockClient) -> None:
+    wired.close()
+    with pytest.raises(ClientClosedError):
+        next(wired.list())
+    assert wire.operations == []
+
+
+@pytest.mark.parametrize(("operation", "key"), [("Scan", None), ("Query", "a")])
+def test_a_list_that_is_not_permitted_names_the_permission(
+    operation: str, key: str | None, wire: Wire, wired: LockClient
+) -> None:
+    wire.answer(400, "AccessDeniedException", operation)
+    with pytest.raises(LockConfigurationError, match=f"permission dynamodb:{operation} "):
+        list(wired.list(key=key))
+
+
+def test_a_list_of_a_table_that_is_not_there_names_it(make: Make) -> None:
+    with pytest.raises(LockConfigurationError, match="'no-such-table' was not found"):
+        list(make("no-such-table").list())
+
+
+# held()
+
+
+def test_held_are_the_locks_of_this_client_that_somebody_still_has(client: LockClient, make: Make) -> None:
+    first = client.acquire("a", reentrant=True)
+    again = client.acquire("a", reentrant=True)
+    second = client.acquire("b")
+    make().acquire("c")
+    assert set(client.held()) == {first, second}
+    assert len(client.held()) == 2
+    again.release()
+    assert first in client.held()
+    first.release()
+    assert client.held() == (second,)
+    del second
+    gc.collect()
+    assert client.held() == ()  # forgotten: it is not renewed either
+
+
+# prewarm()
+
+
+def test_prewarm_opens_the_connection_that_the_first_lock_uses(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    wired.prewarm()
+    assert wire.operations == ["GetItem"]
+    assert wire.connections == 1
+    with wired.acquire("a"):
+        pass
+    assert wire.operations == ["GetItem", "UpdateItem", "UpdateItem"]
+    assert wire.connections == 1
+    assert [item["key"]["S"] for item in rows.engine.scan(rows.table)] == ["a"]
+
+
+@pytest.mark.parametrize("off", [-600, 600])
+def test_after_prewarm_a_wrong_clock_costs_the_first_lock_nothing(off: float, wire: Wire, make: Make) -> None:
+    client = make(clock=SkewedClock(off))
+    client.prewarm()
+    with client.acquire("a") as lock:
+        assert wire.operations == ["GetItem", "UpdateItem"]
+        assert lock.remaining > 19
+
+
+def test_prewarm_fits_every_table(engine: Ministack, table: str, sorted_table: str, wire: Wire, make: Make) -> None:
+    make(sorted_table, sort_key_name="part").prewarm()
+    make(engine.create_table(f"{table}-python", "lock_key", "sort_key"), schema=PYTHON).prewarm()
+    assert wire.operations == ["GetItem", "GetItem"]
+
+
+def test_prewarm_says_what_is_not_set_up(make: Make, wired: LockClient) -> None:
+    with pytest.raises(LockConfigurationError, match="was not found"):
+        make("no-such-table").prewarm()
+    wired.close()
+    with pytest.raises(ClientClosedError):
+        wired.prewarm()

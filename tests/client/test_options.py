@@ -1,0 +1,612 @@
+"""What acquire, heartbeat and ensure can be asked for beyond the plain lock."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from lambda_lock import PYTHON, LockClient
+from lambda_lock.errors import (
+    LockAlreadyReleasedError,
+    LockArgumentError,
+    LockError,
+    LockLostError,
+    LockNotGrantedError,
+    LockTimeoutError,
+    SessionMonitorNotSetError,
+    TransportError,
+)
+from rig.engine import Ministack
+from rig.wire import Wire
+
+from .conftest import Context, LeapingClock, Make, Rows, StandingClock, in_thread, look, wait_until
+
+# replace=True: the row is written anew
+
+
+def test_a_replacement_reads_and_puts_and_leaves_no_foreign_column(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    first = wired.acquire("a", data=b"kept", attributes={"colour": "red"})
+    first.release()
+    wire.clear()
+    lock = wired.acquire("a", replace=True, attributes={"size": 1})
+    assert wire.operations == ["GetItem", "PutItem"]
+    row = rows["a"]
+    assert set(row) == {
+        "key", "ownerName", "leaseDuration", "recordVersionNumber", "data", "fencingToken", "ttl", "size",
+    }  # fmt: skip
+    assert row["ownerName"] == {"S": lock.owner}
+    assert row["recordVersionNumber"] == {"S": lock.version}
+    assert (lock.data, lock.attributes) == (b"kept", {"size": Decimal(1)})
+    assert lock.fencing_token == first.fencing_token + 1 == int(row["fencingToken"]["N"])
+    lock.heartbeat()
+    assert lock.release() is True
+    assert not rows.is_held("a")
+
+
+@pytest.mark.parametrize(
+    ("stored", "options", "after"),
+    [
+        (b"old", {}, b"old"),
+        (b"old", {"data": b"new"}, b"new"),
+        (b"old", {"data": b""}, b""),
+        (b"old", {"data": b"new", "replace_data": False}, b"old"),
+        (None, {"data": b"new", "replace_data": False}, b"new"),
+        (None, {}, None),
+    ],
+)
+def test_a_replacement_carries_the_data_over_unless_other_is_given(
+    stored: bytes | None, options: dict[str, Any], after: bytes | None, client: LockClient
+) -> None:
+    client.acquire("a", data=stored).release()
+    lock = client.acquire("a", replace=True, **options)
+    record = client.get("a")
+    assert record is not None
+    assert lock.data == record.data == after
+
+
+def test_a_replacement_of_nothing_makes_the_row(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a", replace=True, data=b"x")
+    assert rows["a"]["ownerName"] == {"S": lock.owner}
+    assert lock.release() is True
+    assert client.acquire("a").fencing_token == lock.fencing_token + 1
+
+
+def test_a_replacement_keeps_what_belongs_to_an_event(client: LockClient, rows: Rows) -> None:
+    rows.put("a", completedUntil={"N": "1800000000"}, result={"S": "1"}, colour={"S": "red"})
+    client.acquire("a", replace=True)
+    assert (rows["a"]["completedUntil"], rows["a"]["result"]) == ({"N": "1800000000"}, {"S": "1"})
+    assert int(rows["a"]["ttl"]["N"]) >= 1_800_000_000 + 86_400
+    assert "colour" not in rows["a"]
+
+
+def test_a_held_lock_is_not_replaced_and_costs_one_read_to_ask(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    rows.put_held("a", expires_at=time.time() + 60, owner="other#1")
+    before = rows["a"]
+    with pytest.raises(LockNotGrantedError) as caught:
+        wired.acquire("a", replace=True, wait=0)
+    assert caught.value.holder == "other#1"
+    assert wire.operations == ["GetItem"]
+    assert rows["a"] == before
+
+
+def test_a_dead_holders_row_is_replaced_at_once(client: LockClient, rows: Rows) -> None:
+    rows.put_held("a", expires_at=time.time() - 10)
+    lock = client.acquire("a", replace=True, wait=0)
+    assert lock.fencing_token == 8
+    assert rows["a"]["ownerName"] == {"S": lock.owner}
+
+
+def test_a_replacement_waits_for_its_turn(client: LockClient, make: Make) -> None:
+    held = make().acquire("a", attributes={"colour": "red"})
+    result = in_thread(lambda: client.acquire("a", replace=True, wait=60, refresh_period=0.1))
+    held.release()
+    assert result().attributes == {}
+
+
+def test_a_foreign_holders_row_without_token_is_replaced_after_its_lease(make: Make, rows: Rows) -> None:
+    rows.put_foreign("a", lease_seconds=1)
+    lock = make(clock=LeapingClock(), heartbeat_period=0).acquire("a", replace=True, wait=10)
+    assert rows["a"]["ownerName"] == {"S": lock.owner}
+
+
+@pytest.mark.parametrize("wait", [0, 0.5])
+def test_a_replacement_loses_the_race_against_a_claim_between_its_read_and_its_put(
+    wait: float, wire: Wire, wired: LockClient, make: Make, rows: Rows
+) -> None:
+    other = make(endpoint_url=rows.engine.url)
+    other.acquire("a", attributes={"colour": "red"}).release()
+    put = wire.hold("PutItem")
+    result = in_thread(lambda: wired.acquire("a", replace=True, wait=wait))
+    assert put.reached.wait(10)
+    winner = other.acquire("a", wait=0)
+    before = rows["a"]
+    put.release()
+    with pytest.raises(LockNotGrantedError) as caught:
+        result()
+    assert caught.value.holder == winner.owner
+    assert rows["a"] == before
+    assert winner.release() is True
+
+
+def test_a_replacement_loses_the_race_for_a_row_that_was_not_there(
+    wire: Wire, wired: LockClient, make: Make, rows: Rows
+) -> None:
+    put = wire.hold("PutItem")
+    result = in_thread(lambda: wired.try_acquire("a", replace=True))
+    assert put.reached.wait(10)
+    winner = make(endpoint_url=rows.engine.url).acquire("a", wait=0)
+    put.release()
+    assert result() is None
+    assert rows["a"]["ownerName"] == {"S": winner.owner}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("data", {"B": "bGF0ZQ=="}), ("completedUntil", {"N": "1800000000"}), ("result", {"S": "1"})]
+)
+def test_what_a_late_release_stores_between_read_and_put_is_not_overwritten(
+    name: str, value: dict[str, Any], wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    """The release keeps version and token: they alone do not show that anything changed."""
+    rows.put_held("a", expires_at=time.time() - 10)
+    put = wire.hold("PutItem")
+    result = in_thread(lambda: wired.acquire("a", replace=True, wait=0))
+    assert put.reached.wait(10)
+    rows.put(
+        "a", **{**{key: rows["a"][key] for key in rows["a"] if key != "key"}, "isReleased": {"S": "1"}, name: value}
+    )
+    put.release()
+    lock = result()
+    assert rows["a"][name] == value
+    assert rows["a"]["ownerName"] == {"S": lock.owner}
+    assert rows.is_held("a")
+
+
+def test_a_lost_reply_to_a_replacement_costs_one_more_request_and_one_token(
+    wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    first = wired.acquire("a")
+    first.release()
+    wire.clear()
+    wire.drop_reply("PutItem")
+    lock = wired.acquire("a", replace=True, wait=0, data=b"x")
+    assert wire.operations == ["GetItem", "PutItem", "PutItem"]
+    assert lock.fencing_token == first.fencing_token + 1
+    assert lock.data == b"x"
+    assert lock.release() is True
+    assert not rows.is_held("a")
+
+
+def test_a_replacement_that_nobody_answers_is_given_back(wire: Wire, impatient: LockClient, rows: Rows) -> None:
+    put = wire.drop_reply("PutItem", times=float("inf"))
+    with pytest.raises(TransportError):
+        impatient.acquire("a", replace=True, wait=0)
+    assert put.reached.is_set()
+    assert not rows.is_held("a")
+    assert impatient.held() == ()
+
+
+def test_a_replacement_in_a_table_with_a_sort_key_keeps_it(engine: Ministack, table: str, make: Make) -> None:
+    client = make(engine.create_table(f"{table}-sorted", "key", "part"), sort_key_name="part")
+    for _ in range(2):
+        lock = client.acquire("a", sort_key="one", replace=True, data=b"x")
+        record = client.get("a", sort_key="one")
+        assert record is not None
+        assert (record.owner, record.data) == (lock.owner, b"x")
+        lock.release()
+
+
+def test_a_replacement_in_the_python_schema(engine: Ministack, table: str, make: Make) -> None:
+    client = make(engine.create_table(f"{table}-python", "lock_key", "sort_key"), schema=PYTHON)
+    lock = client.acquire("a", replace=True)
+    assert client.try_acquire("a", replace=True) is None
+    assert lock.release() is True
+    assert client.get("a") is None
+
+
+# only_if_exists
+
+
+def test_a_replacement_of_what_must_exist_makes_no_row(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    assert wired.try_acquire("a", replace=True, only_if_exists=True) is None
+    assert wire.operations == ["GetItem"]
+    rows.put("a", colour={"S": "red"})
+    lock = wired.acquire("a", replace=True, only_if_exists=True, wait=0)
+    assert lock.is_held
+    assert "colour" not in rows["a"]
+
+
+def test_a_row_deleted_between_read_and_put_is_not_made_again(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    rows.put("a")
+    put = wire.hold("PutItem")
+    result = in_thread(lambda: wired.try_acquire("a", replace=True, only_if_exists=True))
+    assert put.reached.wait(10)
+    rows.delete("a")
+    put.release()
+    assert result() is None
+    assert rows.get("a") is None
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_who_waits_for_a_row_to_exist_gets_the_lock_once_it_does(
+    replace: bool, wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    polled = wire.delay_reply("GetItem", seconds=0)
+    result = in_thread(lambda: wired.acquire("a", only_if_exists=True, replace=replace, wait=60, refresh_period=0.1))
+    assert polled.reached.wait(10)
+    assert rows.get("a") is None
+    rows.put("a")
+    assert result().is_held
+    assert rows.is_held("a")
+
+
+def test_a_wait_for_a_row_that_never_comes_runs_out_and_says_why(impatient: LockClient, rows: Rows) -> None:
+    with pytest.raises(LockTimeoutError, match="'a' does not exist") as caught:
+        impatient.acquire("a", only_if_exists=True, wait=3)
+    assert caught.value.holder is None
+    assert caught.value.waited >= 3
+    assert rows.get("a") is None
+
+
+def test_a_row_that_is_deleted_while_somebody_waits_is_not_made_again(
+    wire: Wire, impatient: LockClient, rows: Rows
+) -> None:
+    rows.put_held("a", expires_at=time.time() + 3600, lease_seconds=3600)
+    polled = wire.hold("GetItem")
+    result = in_thread(lambda: impatient.acquire("a", only_if_exists=True, wait=30))
+    assert polled.reached.wait(10)
+    rows.delete("a")
+    polled.release()
+    with pytest.raises(LockTimeoutError, match="does not exist"):
+        result()
+    assert rows.get("a") is None
+
+
+# Data of a lock, held and released
+
+
+def test_a_heartbeat_deletes_the_data(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a", data=b"x", attributes={"colour": "red"})
+    lock.heartbeat(delete_data=True)
+    assert lock.data is None
+    assert "data" not in rows["a"]
+    assert rows["a"]["colour"] == {"S": "red"}
+    lock.heartbeat(delete_data=True)  # there is none: as well
+    lock.heartbeat(data=b"y")
+    assert (look(lock).data, rows["a"]["data"]) == (b"y", {"B": "eQ=="})
+
+
+def test_a_heartbeat_that_is_refused_leaves_the_handles_data(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a", data=b"x")
+    rows.put_held("a", expires_at=time.time() + 60)
+    with pytest.raises(LockLostError):
+        lock.heartbeat(delete_data=True)
+    assert lock.data == b"x"
+
+
+def test_data_cannot_be_given_and_deleted_at_once(wire: Wire, wired: LockClient) -> None:
+    lock = wired.acquire("a", data=b"x")
+    wire.clear()
+    with pytest.raises(LockArgumentError, match="delete_data"):
+        lock.heartbeat(data=b"y", delete_data=True)
+    assert wire.operations == []
+    assert (lock.data, lock.is_held) == (b"x", True)
+
+
+def test_the_data_of_a_released_lock_is_read_consistently(wire: Wire, wired: LockClient) -> None:
+    lock = wired.acquire("a", data=b"first", attributes={"colour": "red"})
+    lock.release(data=b"last")
+    wire.clear()
+    record = wired.get("a")
+    assert record is not None
+    assert (record.data, record.attributes, record.is_released) == (b"last", {"colour": "red"}, True)
+    assert (record.owner, record.fencing_token) == (lock.owner, lock.fencing_token)
+    assert [request.body["ConsistentRead"] for request in wire.requests] == [True]
+
+
+# ensure(seconds)
+
+
+def test_ensure_sends_nothing_where_enough_is_left(wire: Wire, wired: LockClient) -> None:
+    lock = wired.acquire("a", lease_duration=20)
+    wire.clear()
+    lock.ensure(10)
+    lock.ensure(0)
+    assert wire.operations == []
+
+
+def test_ensure_renews_with_a_lease_that_is_enough(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    lock = wired.acquire("a", lease_duration=20)
+    before = rows.expiry("a")
+    wire.clear()
+    lock.ensure(60)
+    assert wire.operations == ["UpdateItem"]
+    assert lock.remaining >= 60
+    assert rows.expiry("a") >= before + 40
+    lock.ensure(50)
+    assert wire.count() == 1
+
+
+def test_ensure_never_shortens_the_lease(wire: Wire, make: Make) -> None:
+    clock = StandingClock()
+    lock = make(clock=clock, heartbeat_period=0).acquire("a", lease_duration=100)
+    clock.now += 60
+    wire.clear()
+    lock.ensure(50)
+    assert wire.count() == 1
+    assert lock.lease_duration == 100
+    assert lock.remaining > 90
+
+
+def test_ensure_within_the_invocation_lasts_as_long_as_it_says(client: LockClient) -> None:
+    lock = client.acquire("a", lease_duration=2, context=Context(60))
+    lock.ensure(30)
+    assert lock.remaining >= 30
+
+
+@pytest.mark.parametrize("seconds", [9.995, 10, 60])
+def test_what_the_invocation_cannot_keep_is_not_promised(seconds: float, make: Make, wire: Wire, rows: Rows) -> None:
+    lock = make(clock=StandingClock(), heartbeat_period=0).acquire("a", lease_duration=2, context=Context(10))
+    wire.clear()
+    with pytest.raises(LockArgumentError, match="the invocation ends"):
+        lock.ensure(seconds)
+    assert wire.operations == []
+    assert lock.is_held
+    assert lock.release() is True
+
+
+def test_a_renewal_that_left_less_than_was_asked_for_is_no_success(make: Make, wire: Wire) -> None:
+    clock = StandingClock()
+    lock = make(clock=clock, heartbeat_period=0).acquire("a", lease_duration=2, context=Context(20))
+    reply = wire.delay_reply("UpdateItem")
+    result = in_thread(lambda: lock.ensure(19))
+    assert reply.reached.wait(10)
+    clock.now += 1.5
+    reply.release()
+    with pytest.raises(LockArgumentError, match="the invocation ends"):
+        result()
+    assert lock.is_held
+
+
+def test_ensure_of_a_lock_that_another_took_is_lost(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a")
+    rows.put_held("a", expires_at=time.time() + 60, owner="other#1")
+    with pytest.raises(LockLostError) as caught:
+        lock.ensure(60)
+    assert caught.value.holder == "other#1"
+    assert lock.lost
+
+
+def test_ensure_of_a_lost_lock_sends_nothing(wire: Wire, make: Make) -> None:
+    clock = LeapingClock()
+    lock = make(clock=clock, heartbeat_period=0).acquire("a")
+    clock.leapt += 100
+    wire.clear()
+    with pytest.raises(LockLostError):
+        lock.ensure(1)
+    assert wire.operations == []
+
+
+def test_ensure_of_a_released_lock_is_an_error(client: LockClient) -> None:
+    lock = client.acquire("a")
+    lock.release()
+    with pytest.raises(LockAlreadyReleasedError):
+        lock.ensure(1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "error"),
+    [(-1, LockArgumentError), (float("nan"), LockArgumentError), ("5", TypeError), (True, TypeError)],
+)
+def test_ensure_looks_at_its_argument(seconds: Any, error: type[Exception], wire: Wire, wired: LockClient) -> None:
+    lock = wired.acquire("a")
+    wire.clear()
+    with pytest.raises(error, match="seconds"):
+        lock.ensure(seconds)
+    assert wire.operations == []
+    assert lock.is_held
+
+
+# heartbeat_rate: slots on a clock that stands still
+
+
+def ticking(clock: StandingClock, make: Make, number: int, rate: float | None) -> list[Any]:
+    """Locks that are all due to be renewed at this moment."""
+    client = make(clock=clock, heartbeat_rate=rate, heartbeat_period=100, lease_duration=1000)
+    locks = [client.acquire(f"a{n}") for n in range(number)]
+    clock.now += 100
+    return locks
+
+
+def renewed(wire: Wire) -> list[str]:
+    """The keys of the renewals seen, in their order."""
+    return [request.body["Key"]["key"]["S"] for request in wire.requests]
+
+
+def test_the_renewals_of_all_locks_of_a_client_share_its_rate(wire: Wire, make: Make) -> None:
+    clock = StandingClock()
+    locks = ticking(clock, make, 4, rate=2)
+    wire.clear()
+    pauses = [lock.tick() for lock in locks]
+    assert renewed(wire) == ["a0"]
+    assert pauses == pytest.approx([100, 0.5, 1.0, 1.5])
+    for seen in range(2, 5):
+        clock.now += 0.5
+        for lock in locks:
+            lock.tick()
+        assert renewed(wire) == [f"a{n}" for n in range(seen)]
+    clock.now += 98  # 100 s after its renewal the first is due again, and no other is before it
+    assert locks[0].tick() == pytest.approx(0.5)
+    assert wire.count() == 4
+
+
+def test_without_a_rate_all_are_renewed_when_they_are_due(wire: Wire, make: Make) -> None:
+    locks = ticking(StandingClock(), make, 4, rate=None)
+    wire.clear()
+    for lock in locks:
+        lock.tick()
+    assert renewed(wire) == ["a0", "a1", "a2", "a3"]
+
+
+def test_a_failed_renewal_takes_a_new_slot(wire: Wire, make: Make) -> None:
+    clock = StandingClock()
+    first, second = ticking(clock, make, 2, rate=0.1)
+    wire.clear()
+    wire.unavailable("UpdateItem")
+    first.tick()
+    assert second.tick() == pytest.approx(10)
+    clock.now += 1  # the back-off is over, but the next slot is the other's
+    assert first.tick() == pytest.approx(19)
+    assert renewed(wire) == ["a0"]
+    clock.now += 9
+    second.tick()
+    clock.now += 10
+    first.tick()
+    assert renewed(wire) == ["a0", "a1", "a0"]
+
+
+def test_two_clients_have_a_rate_each(wire: Wire, make: Make) -> None:
+    clock = StandingClock()
+    (first,) = ticking(clock, make, 1, rate=0.1)
+    other = make(clock=clock, heartbeat_rate=0.1, heartbeat_period=100, lease_duration=1000).acquire("b")
+    clock.now += 100
+    wire.clear()
+    first.tick()
+    other.tick()
+    assert renewed(wire) == ["a0", "b"]
+
+
+def test_a_renewal_by_hand_does_not_wait_for_a_slot(wire: Wire, make: Make) -> None:
+    first, second = ticking(StandingClock(), make, 2, rate=0.1)
+    wire.clear()
+    first.tick()
+    second.heartbeat()
+    assert renewed(wire) == ["a0", "a1"]
+
+
+def test_a_slot_that_was_not_used_is_not_kept_for_later(wire: Wire, make: Make) -> None:
+    clock = StandingClock()
+    first, second = ticking(clock, make, 2, rate=2)
+    first.tick()
+    second.tick()  # put off by half a second ...
+    second.heartbeat()  # ... and not needed any more
+    clock.now += 100
+    wire.clear()
+    first.tick()
+    assert second.tick() == pytest.approx(0.5)
+    assert renewed(wire) == ["a0"]
+
+
+def test_under_a_rate_no_lock_is_forgotten(wire: Wire, make: Make) -> None:
+    client = make(heartbeat_rate=20, heartbeat_period=0.1)  # five locks ask for 50 renewals a second
+    locks = [client.acquire(f"a{n}") for n in range(5)]
+    wire.clear()
+    wait_until(lambda: wire.count("UpdateItem") >= 25)
+    turns = Counter(renewed(wire)[:25])
+    assert set(turns) == {lock.key for lock in locks}
+    assert min(turns.values()) >= 3
+    assert all(lock.is_held for lock in locks)
+
+
+@pytest.mark.parametrize(
+    ("rate", "error"), [(0, LockArgumentError), (-1, LockArgumentError), (float("inf"), LockArgumentError),
+                        (float("nan"), LockArgumentError), ("2", TypeError), (True, TypeError)],
+)  # fmt: skip
+def test_a_rate_that_is_none_is_refused(rate: Any, error: type[Exception], make: Make) -> None:
+    with pytest.raises(error, match="heartbeat_rate"):
+        make(heartbeat_rate=rate)
+
+
+# The session monitor
+
+
+def test_safe_time_says_when_a_lock_is_almost_expired(make: Make) -> None:
+    clock = LeapingClock()
+    lock = make(clock=clock, heartbeat_period=0).acquire("a", lease_duration=20, safe_time=5)
+    assert lock.is_almost_expired is False
+    clock.leapt += 16
+    assert (look(lock).is_almost_expired, lock.is_held, lock.lost) == (True, True, False)
+    lock.heartbeat()
+    assert look(lock).is_almost_expired is False
+    lock.release()
+    assert look(lock).is_almost_expired is True
+
+
+def test_danger_and_loss_are_told_apart(make: Make, rows: Rows) -> None:
+    told: list[tuple[str, bool]] = []
+    clock = LeapingClock()
+    lock = make(clock=clock, heartbeat_period=0).acquire(
+        "a",
+        lease_duration=20,
+        safe_time=5,
+        on_danger=lambda lock: told.append(("danger", lock.is_held)),
+        on_lost=lambda lock: told.append(("lost", lock.is_held)),
+    )
+    clock.leapt += 16
+    assert lock.lost is False  # a look notices
+    wait_until(lambda: told)
+    assert told == [("danger", True)]
+    rows.put_held("a", expires_at=time.time() + 60)
+    with pytest.raises(LockLostError):
+        lock.heartbeat()
+    wait_until(lambda: len(told) == 2)
+    assert told[1] == ("lost", False)
+
+
+def test_danger_is_not_told_again_after_a_renewal(make: Make) -> None:
+    told: list[object] = []
+    clock = LeapingClock()
+    lock = make(clock=clock, heartbeat_period=0).acquire("a", lease_duration=20, safe_time=5, on_danger=told.append)
+    for _ in range(2):
+        clock.leapt += 16
+        assert lock.lost is False
+        wait_until(lambda: told)
+        lock.heartbeat()
+    assert told == [lock]
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        pytest.param(lambda client: client.acquire("a", on_danger=print), id="on_danger"),
+        pytest.param(lambda client: client.acquire("a", lease_duration=5, safe_time=5), id="safe_time"),
+    ],
+)
+def test_a_monitor_that_would_never_tell_is_refused(
+    act: Callable[[LockClient], object], wire: Wire, wired: LockClient
+) -> None:
+    with pytest.raises(LockArgumentError, match="safe_time"):
+        act(wired)
+    assert wire.operations == []
+
+
+def test_a_lock_without_a_monitor_says_how_to_set_one(client: LockClient) -> None:
+    with client.acquire("a") as lock, pytest.raises(SessionMonitorNotSetError, match="safe_time=seconds") as caught:
+        _ = lock.is_almost_expired
+    assert caught.value.key == "a"
+    assert isinstance(caught.value, LockError)
+
+
+# Names from the environment
+
+
+def test_key_names_of_the_environment_belong_to_its_table(
+    table: str, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAMBDA_LOCK_TABLE", "another-table")
+    monkeypatch.setenv("LAMBDA_LOCK_PARTITION_KEY", "pk")
+    monkeypatch.setenv("LAMBDA_LOCK_SORT_KEY", "sk")
+    assert make(table).acquire("a").release() is True
+
+
+def test_a_key_name_given_beats_the_environments(
+    engine: Ministack, table: str, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAMBDA_LOCK_TABLE", engine.create_table(f"{table}-named", "pk"))
+    monkeypatch.setenv("LAMBDA_LOCK_PARTITION_KEY", "another")
+    monkeypatch.setenv("LAMBDA_LOCK_SORT_KEY", "")
+    assert make(partition_key_name="pk").acquire("a").release() is True

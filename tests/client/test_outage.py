@@ -1,0 +1,294 @@
+"""hold_on_unavailable: a lock that is held on through an outage of DynamoDB's, and what still loses it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+import pytest
+
+from lambda_lock import Lock
+from lambda_lock.errors import (
+    LockAlreadyReleasedError,
+    LockConfigurationError,
+    LockLostError,
+    TransportError,
+)
+from rig.wire import Fault, Wire
+
+from .conftest import LeapingClock, Make, Rows, look, wait_until
+
+ALWAYS = float("inf")
+Outage = Callable[[Wire], Fault]
+
+OUTAGES = [
+    pytest.param(lambda wire: wire.unavailable(times=ALWAYS), id="503"),
+    pytest.param(lambda wire: wire.drop_request(times=ALWAYS), id="cut off"),
+    pytest.param(lambda wire: wire.drop_reply(times=ALWAYS), id="replies lost"),
+]
+
+
+class Limbo:
+    """A lock whose validity ended in an outage, for whose clock pauses take no time. It is renewed by hand."""
+
+    def __init__(self, wire: Wire, make: Make) -> None:
+        self.wire = wire
+        self.clock = LeapingClock()
+        self.told: list[Lock] = []
+        self.client = make(clock=self.clock, heartbeat_period=0, hold_on_unavailable=True)
+        self.lock = self.client.acquire("a", lease_duration=2, safe_time=1, on_lost=self.told.append)
+        wire.unavailable(times=ALWAYS)
+        with pytest.raises(TransportError):
+            self.lock.heartbeat()
+        self.clock.leapt += 2
+        assert not self.lock.is_held
+
+    def end(self) -> None:
+        self.wire.clear()
+
+
+@pytest.fixture
+def limbo(wire: Wire, make: Make) -> Limbo:
+    return Limbo(wire, make)
+
+
+@pytest.mark.parametrize("outage", OUTAGES)
+def test_a_lock_is_held_again_once_a_renewal_comes_through(outage: Outage, wire: Wire, make: Make, rows: Rows) -> None:
+    told: list[Lock] = []
+    client = make(hold_on_unavailable=True)
+    lock = client.acquire("a", lease_duration=1, on_lost=told.append)
+    token = lock.fencing_token
+    outage(wire)
+    wait_until(lambda: not lock.is_held)
+    assert (lock.lost, lock.remaining, lock.is_expired, client.held()) == (False, 0, True, ())
+    seen = wire.count()
+    wait_until(lambda: wire.count() > seen + 1)  # it goes on trying
+    assert (lock.lost, look(lock).is_held) == (False, False)
+    wire.clear()
+    wait_until(lambda: lock.is_held)
+    assert client.held() == (lock,)
+    assert lock.fencing_token == token == int(rows["a"]["fencingToken"]["N"])
+    assert told == []
+    assert lock.release() is True
+
+
+@pytest.mark.parametrize("outage", OUTAGES[:2])  # while renewals arrive, nobody can take it
+def test_a_lock_that_another_took_in_the_outage_is_lost(outage: Outage, wire: Wire, make: Make, rows: Rows) -> None:
+    told: list[Lock] = []
+    lock = make(hold_on_unavailable=True).acquire("a", lease_duration=1, on_lost=told.append)
+    outage(wire)
+    other = make(endpoint_url=rows.engine.url).acquire("a", wait=60, refresh_period=0.1)
+    assert not lock.is_held
+    assert not look(lock).lost  # nobody has told us
+    wire.clear()
+    wait_until(lambda: lock.lost or lock.is_held)
+    assert look(lock).lost  # and was held at no moment
+    wait_until(lambda: told)
+    assert told == [lock]
+    with pytest.raises(LockLostError) as caught:
+        lock.raise_if_lost()
+    assert caught.value.holder == other.owner
+    assert not look(lock).is_held
+    assert lock.release() is False
+    assert other.is_held
+    assert other.release() is True
+
+
+@pytest.mark.parametrize("then", ["released", "deleted"])
+def test_a_lock_that_another_had_in_the_outage_is_lost_although_it_is_free_again(
+    then: str, limbo: Limbo, make: Make, rows: Rows
+) -> None:
+    other = make(endpoint_url=rows.engine.url).acquire("a", wait=60, refresh_period=0.1)
+    other.release(delete=then == "deleted")
+    limbo.end()
+    with pytest.raises(LockLostError):
+        limbo.lock.heartbeat()
+    assert limbo.lock.lost
+    assert not limbo.lock.is_held
+    assert not rows.is_held("a")
+
+
+def test_a_renewal_by_hand_brings_it_back(limbo: Limbo) -> None:
+    assert not limbo.lock.lost
+    limbo.end()
+    limbo.lock.heartbeat()
+    assert limbo.lock.is_held
+    assert limbo.lock.remaining > 1
+    assert limbo.told == []
+
+
+def test_ensure_brings_it_back_or_says_that_nobody_knows(limbo: Limbo) -> None:
+    with pytest.raises(TransportError):
+        limbo.lock.ensure(1)
+    limbo.end()
+    limbo.lock.ensure(1)
+    assert limbo.lock.is_held
+
+
+def test_a_freeze_alone_loses_it(wire: Wire, make: Make) -> None:
+    clock = LeapingClock()
+    lock = make(clock=clock, heartbeat_period=0, hold_on_unavailable=True).acquire("a", lease_duration=2)
+    clock.leapt += 3
+    assert lock.lost
+    wire.clear()
+    with pytest.raises(LockLostError):
+        lock.heartbeat()
+    assert wire.operations == []
+
+
+def test_a_freeze_after_an_outage_that_was_over_loses_it(limbo: Limbo) -> None:
+    limbo.end()
+    limbo.lock.heartbeat()
+    limbo.clock.leapt += 3
+    assert limbo.lock.lost
+    wait_until(lambda: limbo.told)
+
+
+def test_a_refusal_of_dynamodbs_is_no_outage(wire: Wire, make: Make) -> None:
+    clock = LeapingClock()
+    lock = make(clock=clock, heartbeat_period=0, hold_on_unavailable=True).acquire("a", lease_duration=2)
+    wire.answer(400, "AccessDeniedException", "UpdateItem")
+    with pytest.raises(LockConfigurationError):
+        lock.heartbeat()
+    clock.leapt += 3
+    assert lock.lost
+
+
+def test_without_the_setting_the_end_of_validity_is_the_end(wire: Wire, make: Make) -> None:
+    clock = LeapingClock()
+    lock = make(clock=clock, heartbeat_period=0).acquire("a", lease_duration=2)
+    wire.unavailable(times=ALWAYS)
+    with pytest.raises(LockLostError):
+        lock.heartbeat()
+    assert lock.lost
+
+
+def test_danger_is_told_in_an_outage_and_loss_is_not(wire: Wire, make: Make) -> None:
+    danger: list[Lock] = []
+    lost: list[Lock] = []
+    lock = make(hold_on_unavailable=True).acquire(
+        "a", lease_duration=1.5, safe_time=0.5, on_danger=danger.append, on_lost=lost.append
+    )
+    wire.unavailable(times=ALWAYS)
+    wait_until(lambda: not lock.is_held)
+    wait_until(lambda: danger)
+    seen = wire.count()
+    wait_until(lambda: wire.count() > seen + 1)
+    assert (danger, lost) == ([lock], [])
+    assert lock.is_almost_expired
+
+
+def test_the_heartbeat_does_not_spin_in_an_outage(wire: Wire, make: Make) -> None:
+    lock = make(hold_on_unavailable=True).acquire("a", lease_duration=1)
+    wire.unavailable(times=ALWAYS)
+    wait_until(lambda: not lock.is_held)
+    before, seen = time.monotonic(), wire.count()
+    wait_until(lambda: wire.count() >= seen + 3)
+    # The back-off has reached its cap of a second: about two a second, where a loop makes hundreds.
+    assert wire.count() - seen <= 10 + 10 * (time.monotonic() - before)
+
+
+def test_a_lock_that_nobody_renews_by_itself_is_let_go_by_the_heartbeat(
+    limbo: Limbo, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert limbo.lock.tick() is None  # until a renewal by hand comes through
+    limbo.end()
+    limbo.lock.heartbeat()
+    assert limbo.lock.tick() is not None
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize("hold_on", [False, True])
+def test_an_outage_met_by_a_renewal_by_hand_does_not_break_the_monitor(
+    hold_on: bool, wire: Wire, make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[Lock] = []
+    lock = make(heartbeat_period=0, hold_on_unavailable=hold_on).acquire(
+        "a", lease_duration=1.5, safe_time=1, on_danger=told.append
+    )
+    wire.unavailable(times=ALWAYS)
+    with pytest.raises((TransportError, LockLostError)):
+        lock.heartbeat()
+    wait_until(lambda: not lock.is_held)
+    assert told == [lock]
+    assert lock.lost is not hold_on
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+class CountingClock(LeapingClock):
+    """Counts the looks at it."""
+
+    looks = 0
+
+    def monotonic(self) -> float:
+        self.looks += 1
+        return super().monotonic()
+
+
+def test_waiting_for_the_loss_does_not_spin_in_an_outage(wire: Wire, make: Make) -> None:
+    clock = CountingClock()
+    lock = make(clock=clock, heartbeat_period=0, hold_on_unavailable=True).acquire("a", lease_duration=2)
+    wire.unavailable(times=ALWAYS)
+    with pytest.raises(TransportError):
+        lock.heartbeat()
+    clock.leapt += 2
+    before = clock.looks
+    assert lock.wait_lost(0.5) is False
+    assert clock.looks - before < 50
+
+
+# The end of a lock in an outage
+
+
+def test_a_release_in_the_outage_is_unknown_and_a_later_one_tells(limbo: Limbo, rows: Rows) -> None:
+    with pytest.raises(TransportError):
+        limbo.lock.release()
+    assert rows.is_held("a")
+    limbo.end()
+    assert limbo.lock.release() is True
+    assert not rows.is_held("a")
+
+
+def test_a_release_after_the_outage_gives_back_what_nobody_took(limbo: Limbo, rows: Rows) -> None:
+    limbo.end()
+    assert limbo.lock.release() is True
+    assert not rows.is_held("a")
+
+
+def test_a_release_after_the_outage_leaves_alone_what_another_took(limbo: Limbo, make: Make, rows: Rows) -> None:
+    other = make(endpoint_url=rows.engine.url).acquire("a", wait=60, refresh_period=0.1)
+    limbo.end()
+    assert limbo.lock.release() is False
+    assert other.is_held
+    assert rows["a"]["ownerName"] == {"S": other.owner}
+
+
+def test_closing_the_client_gives_back_what_is_held_on(limbo: Limbo, rows: Rows) -> None:
+    limbo.end()
+    limbo.client.close()
+    assert not rows.is_held("a")
+    with pytest.raises(LockAlreadyReleasedError):
+        limbo.lock.heartbeat()
+
+
+def test_closing_the_client_without_release_ends_what_is_held_on(limbo: Limbo, wire: Wire, rows: Rows) -> None:
+    limbo.end()
+    limbo.client.close(release=False)
+    with pytest.raises(LockAlreadyReleasedError):
+        limbo.lock.heartbeat()
+    assert limbo.lock.tick() is None
+    assert wire.operations == []
+    assert rows.is_held("a")
+
+
+def test_a_closed_client_does_not_go_on_trying(wire: Wire, make: Make) -> None:
+    client = make(hold_on_unavailable=True)
+    lock = client.acquire("a", lease_duration=1)
+    wire.unavailable(times=ALWAYS)
+    wait_until(lambda: not lock.is_held)
+    client.close(release=False)
+    wire.clear()
+    assert lock.tick() is None
+    assert not lock.is_held
+    assert lock.wait_lost(0.1) is False

@@ -1,0 +1,229 @@
+"""Cancelling a wait, and closing a client while others wait and renew."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from lambda_lock import LockClient
+from lambda_lock.errors import ClientClosedError, LockAlreadyReleasedError, LockTimeoutError
+from rig.wire import Request, Wire
+
+from .conftest import LeapingClock, Make, Rows, in_thread, wait_until
+
+# cancel_check
+
+
+@pytest.mark.parametrize("wait", [60, float("inf")])
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_wait_is_cancelled_from_another_thread(
+    wait: float, replace: bool, wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    rows.put_held("a", expires_at=time.time() + 3600, lease_seconds=3600)
+    before = rows["a"]
+    cancelled = threading.Event()
+    polled = wire.delay_reply("GetItem", seconds=0)
+    result = in_thread(
+        lambda: wired.acquire("a", wait=wait, replace=replace, refresh_period=0.1, cancel_check=cancelled.is_set)
+    )
+    assert polled.reached.wait(10)
+    cancelled.set()
+    with pytest.raises(LockTimeoutError, match="waiting for lock 'a' was cancelled by cancel_check") as caught:
+        result()
+    assert caught.value.key == "a"
+    assert wired.held() == ()
+    assert rows["a"] == before
+
+
+def test_a_cancelled_wait_does_not_take_the_lock_later(client: LockClient, make: Make, rows: Rows) -> None:
+    held = make().acquire("a")
+    with pytest.raises(LockTimeoutError):
+        client.acquire("a", wait=60, cancel_check=lambda: True)
+    held.release()
+    with make().acquire("a", wait=0):
+        assert client.held() == ()
+
+
+def test_try_acquire_gives_none_for_a_cancelled_wait(client: LockClient, make: Make) -> None:
+    make().acquire("a").key  # noqa: B018 - held no longer by anybody, but by its lease
+    assert client.try_acquire("a", wait=60, cancel_check=lambda: True) is None
+
+
+def test_a_wait_that_is_not_cancelled_goes_on(client: LockClient, make: Make) -> None:
+    held = make().acquire("a")
+    asked: list[int] = []
+
+    def cancel() -> bool:
+        asked.append(1)
+        if len(asked) == 3:
+            held.release()
+        return False
+
+    assert client.acquire("a", wait=60, refresh_period=0.1, cancel_check=cancel).is_held
+
+
+def test_a_free_lock_is_taken_without_asking(client: LockClient) -> None:
+    asked: list[bool] = []
+
+    def cancel() -> bool:
+        asked.append(True)
+        return True
+
+    assert client.acquire("a", wait=60, cancel_check=cancel).is_held
+    assert asked == []
+
+
+def test_a_cancel_after_a_claim_whose_replies_are_lost_leaves_nothing_held(
+    wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    claim = wire.drop_reply("UpdateItem", times=3)  # each is carried out
+    with pytest.raises(LockTimeoutError, match="cancelled"):
+        wired.acquire("a", wait=60, cancel_check=claim.reached.is_set)
+    assert wired.held() == ()
+    wait_until(lambda: not rows.is_held("a"))
+    assert rows["a"]["isReleased"] == {"S": "1"}
+
+
+def test_a_cancel_while_dynamodb_is_away_ends_the_wait(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    outage = wire.unavailable(times=float("inf"))
+    with pytest.raises(LockTimeoutError, match="cancelled"):
+        wired.acquire("a", wait=60, cancel_check=outage.reached.is_set)
+    assert rows.get("a") is None
+
+
+def test_an_error_of_cancel_check_ends_the_wait_and_comes_out(client: LockClient, make: Make, rows: Rows) -> None:
+    held = make().acquire("a")
+
+    def fail() -> bool:
+        raise ZeroDivisionError("of the application")
+
+    with pytest.raises(ZeroDivisionError):
+        client.acquire("a", wait=60, cancel_check=fail)
+    assert client.held() == ()
+    assert rows["a"]["ownerName"] == {"S": held.owner}
+
+
+def test_a_cancel_check_that_cannot_be_called_is_refused(wire: Wire, wired: LockClient) -> None:
+    with pytest.raises(TypeError, match="cancel_check"):
+        wired.acquire("a", cancel_check=True)  # type: ignore[arg-type]
+    assert wire.operations == []
+
+
+# Closing
+
+
+def test_closing_ends_all_waits_and_releases_all_locks(wire: Wire, wired: LockClient, make: Make, rows: Rows) -> None:
+    others = make(endpoint_url=rows.engine.url)
+    theirs = [others.acquire(key) for key in ("x", "y")]
+    locks = [wired.acquire(key, lease_duration=1) for key in ("a", "b")]
+    first = rows.expiry("a")
+    wait_until(lambda: rows.expiry("a") > first)  # it is renewed
+    polls = [wire.delay_reply("GetItem", seconds=0, when=_about(lock.key)) for lock in theirs]
+    results = [in_thread(partial(wired.acquire, lock.key, wait=60)) for lock in theirs]
+    assert all(poll.reached.wait(10) for poll in polls)
+    wired.close()
+    for result in results:
+        with pytest.raises(ClientClosedError):
+            result()
+    assert not any(rows.is_held(lock.key) for lock in locks)
+    assert not any(lock.is_held for lock in locks)
+    assert all(lock.is_held and rows.is_held(lock.key) for lock in theirs)
+    assert [lock.release() for lock in theirs] == [True, True]
+
+
+def _about(key: str) -> Callable[[Request], bool]:
+    return lambda request: request.body["Key"]["key"]["S"] == key
+
+
+def test_closing_does_not_wait_for_a_renewal_in_flight_which_then_changes_nothing(
+    wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    lock = wired.acquire("a", lease_duration=1)
+    renewal = wire.hold("UpdateItem")
+    assert renewal.reached.wait(10)
+    wired.close()
+    assert not rows.is_held("a")
+    after = rows["a"]
+    renewal.release()
+    assert renewal.finished.wait(10)
+    assert rows["a"] == after
+    assert not lock.is_held
+    assert not lock.lost
+
+
+def test_closing_one_client_leaves_another_ones_locks_and_renewals_alone(make: Make, rows: Rows) -> None:
+    one, other = make(), make()
+    one.acquire("a")
+    lock = other.acquire("b", lease_duration=1)
+    one.close()
+    first = rows.expiry("b")
+    wait_until(lambda: rows.expiry("b") > first + 1)
+    assert lock.is_held
+
+
+def test_closing_without_release_sends_nothing_and_stops_the_renewals(
+    wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    locks = [wired.acquire(key, lease_duration=1) for key in ("a", "b")]
+    wired.close(release=False)
+    wire.clear()
+    assert [lock.tick() for lock in locks] == [None, None]
+    assert wire.operations == []
+    assert all(rows.is_held(lock.key) for lock in locks)
+    assert not any(lock.is_held or lock.lost for lock in locks)
+    with pytest.raises(LockAlreadyReleasedError):
+        locks[0].release()
+
+
+@pytest.mark.parametrize("outage", ["503", "cut off", "denied"])
+def test_one_release_that_fails_does_not_stop_the_others(
+    outage: str, wire: Wire, make: Make, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = make(clock=LeapingClock(), heartbeat_period=0)
+    locks = [client.acquire(key) for key in "abc"]
+    always = {"times": float("inf"), "when": _about("b")}
+    if outage == "503":
+        wire.unavailable("UpdateItem", **always)
+    elif outage == "cut off":
+        wire.drop_request("UpdateItem", **always)
+    else:
+        wire.answer(400, "AccessDeniedException", "UpdateItem", **always)
+    client.close()
+    assert [rows.is_held(key) for key in "abc"] == [False, True, False]
+    assert not any(lock.is_held for lock in locks)
+    assert [record.lock_key for record in caplog.records if "was not released" in record.message] == ["b"]  # type: ignore[attr-defined]
+
+
+def test_closing_releases_a_lock_that_was_entered_several_times(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a")
+    for _ in range(3):
+        assert client.acquire("a", reentrant=True, wait=0) is lock
+    client.close()
+    assert not rows.is_held("a")
+    assert not lock.is_held
+
+
+def test_closing_twice_sends_nothing_more(wire: Wire, wired: LockClient) -> None:
+    lock = wired.acquire("a")
+    wired.close()
+    wire.clear()
+    wired.close()
+    wired.close(release=False)
+    assert wire.operations == []
+    assert not lock.is_held
+
+
+def test_a_lost_lock_is_not_released_by_closing(wire: Wire, make: Make, rows: Rows) -> None:
+    clock = LeapingClock()
+    client = make(clock=clock, heartbeat_period=0)
+    lock = client.acquire("a")
+    clock.leapt += 60
+    assert lock.lost
+    wire.clear()
+    client.close()
+    assert wire.operations == []
+    assert rows.is_held("a")

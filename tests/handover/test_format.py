@@ -1,0 +1,107 @@
+"""The string: whatever was done to it on its way is noticed before anything is sent."""
+
+from __future__ import annotations
+
+import string as characters
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from lambda_lock import JAVA, LockClient
+from lambda_lock.core.handover import read_handover, write_handover
+from lambda_lock.core.protocol import Hold
+from lambda_lock.core.requests import Place
+from lambda_lock.errors import LockFormatError
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
+
+
+@st.composite
+def handed_over(draw: st.DrawFn) -> str:
+    hold = Hold.__new__(Hold)
+    sort_key = draw(st.none() | texts)
+    hold.place = Place("locks", JAVA, "key", draw(texts), "sort" if sort_key else None, sort_key)
+    hold.owner = draw(texts)
+    hold.token = draw(st.integers(1, 2**53))
+    hold.lease_ms = draw(st.integers(1000, 10**9))
+    return write_handover(hold)
+
+
+def is_refused(text: Any) -> None:
+    with pytest.raises(LockFormatError):
+        read_handover(text, "locks")
+
+
+@given(texts, st.none() | texts, texts, st.integers(1, 2**53), st.integers(1000, 10**9))
+def test_what_is_written_is_read(key: str, sort_key: str | None, owner: str, token: int, lease_ms: int) -> None:
+    hold = Hold.__new__(Hold)
+    hold.place = Place("locks", JAVA, "key", key, "sort" if sort_key else None, sort_key)
+    hold.owner, hold.token, hold.lease_ms = owner, token, lease_ms
+    text = write_handover(hold)
+    assert set(text) <= set(characters.ascii_letters + characters.digits + "+/=.")
+    read = read_handover(text, "locks")
+    assert (read.table, read.key, read.sort_key) == ("locks", key, sort_key)
+    assert (read.owner, read.token, read.lease_ms) == (owner, token, lease_ms)
+
+
+@given(handed_over(), st.data())
+def test_a_changed_character_is_noticed(text: str, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(text) - 1))
+    other = data.draw(st.sampled_from(characters.printable) | st.characters())
+    assume(other != text[at])
+    is_refused(text[:at] + other + text[at + 1 :])
+
+
+@given(handed_over())
+def test_every_other_last_digit_is_noticed(text: str) -> None:
+    """The last characters of a base64 text bear bits that mean nothing, hexadecimal digits come in two sizes."""
+    encoded = text.split(".")[1].rstrip("=")
+    last = len("LH1.") + len(encoded) - 1
+    for at in (last, len(text) - 1):
+        for other in characters.ascii_letters + characters.digits + "+/_ ":
+            if other != text[at]:
+                is_refused(text[:at] + other + text[at + 1 :])
+    if text.rpartition(".")[2].upper() != text.rpartition(".")[2]:
+        is_refused(text.rpartition(".")[0] + "." + text.rpartition(".")[2].upper())
+
+
+@given(handed_over(), st.data())
+def test_a_cut_is_noticed(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text) - 1))
+    is_refused(text[:start] + text[data.draw(st.integers(start + 1, len(text))) :])
+
+
+@given(handed_over(), st.data())
+def test_what_is_put_in_is_noticed(text: str, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(text)))
+    is_refused(text[:at] + data.draw(st.text(min_size=1, max_size=5)) + text[at:])
+
+
+@given(st.text() | st.binary() | st.none() | st.integers())
+def test_anything_else_is_refused(text: Any) -> None:
+    is_refused(text)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        "[]", "{}", "null", "1", '["locks","a",null,"me#1",1]', '["locks","a",null,"me#1","1",1000]',
+        '["locks",1,null,"me#1",1,1000]', '["locks","a",null,null,1,1000]', '["locks","a",null,"me#1",true,1000]',
+        '["locks","a",null,"me#1",1.5,1000]', '["locks","a",null,"me#1",1,1000,1]', "[" * 5000,
+    ],
+)  # fmt: skip
+def test_fields_that_are_no_lock_s_are_refused_even_with_a_right_checksum(fields: str) -> None:
+    from binascii import b2a_base64, crc32
+
+    text = fields.encode()
+    is_refused(f"LH1.{b2a_base64(text, newline=False).decode()}.{crc32(text):08x}")
+
+
+def test_the_client_refuses_it_before_it_sends_anything() -> None:
+    client = LockClient("locks", region_name="nowhere")  # without credentials
+    with pytest.raises(LockFormatError, match="adopt"):
+        client.adopt(None)  # type: ignore[arg-type]
+    with pytest.raises(LockFormatError, match="Pass it on as it is"):
+        client.adopt("LH1.AAAA.00000000")

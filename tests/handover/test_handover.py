@@ -1,0 +1,449 @@
+"""A lock handed over: the first handle ends, whoever adopts goes on, and nobody else does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lambda_lock import PYTHON, Lock, LockClient
+from lambda_lock.core import protocol
+from lambda_lock.core.handover import write_handover
+from lambda_lock.core.protocol import Hold
+from lambda_lock.errors import (
+    LockAlreadyReleasedError,
+    LockError,
+    LockFormatError,
+    LockLostError,
+    LockNotGrantedError,
+    TransportError,
+)
+from rig.engine import ROOT, Ministack
+from rig.wire import Wire
+from tests.client.conftest import LeapingClock, Make, Rows, SkewedClock, in_thread, wait_until
+
+WORKER = Path(__file__).with_name("worker.py")
+FOREVER = float("inf")
+
+
+class Context:
+    """A Lambda context with so many seconds left."""
+
+    function_name = "function"
+    aws_request_id = "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int(self._seconds * 1000)
+
+
+@pytest.fixture
+def later(impatient: LockClient) -> LockClient:
+    """A client on the wire whose clocks can be put forward."""
+    return impatient
+
+
+def handed_over(lock: Lock, client: LockClient) -> str:
+    """Hand over, and let two seconds pass: within one, Dates may be too coarse for a version above the one there."""
+    string = lock.hand_over()
+    client._timeline.clock.sleep(2)
+    return string
+
+
+def forged(lock: Lock, **changes: object) -> str:
+    """A string for ``lock`` that hand_over did not give."""
+    hold = lock._hold
+    other = Hold.__new__(Hold)
+    for name in ("place", "owner", "token", "lease_ms"):
+        setattr(other, name, changes.get(name, getattr(hold, name)))
+    return write_handover(other)
+
+
+# Going on
+
+
+def test_another_process_goes_on_with_the_lock_and_releases_it(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a", data=b"state")
+    string = lock.hand_over()
+    process = subprocess.Popen(
+        [sys.executable, str(WORKER), string],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        said = json.loads(process.stdout.readline())
+        assert said == ["a", lock.owner, lock.fencing_token + 1, True, "state"]
+        assert client.try_acquire("a") is None
+        assert rows.is_held("a")
+        assert process.communicate("go on\n", timeout=30)[0] == "true\n"
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate()
+    assert not rows.is_held("a")
+
+
+def test_the_first_handle_has_ended(client: LockClient) -> None:
+    with client.acquire("a") as lock:
+        lock.hand_over()
+        assert not lock.is_held
+        assert lock.remaining == 0
+        assert client.held() == ()
+        for act in (
+            lock.heartbeat,
+            lock.release,
+            lock.hand_over,
+            lock.transact_item,
+            lambda: lock.commit([{"Put": {}}]),
+        ):
+            with pytest.raises(LockAlreadyReleasedError):
+                act()
+        with pytest.raises(LockLostError):
+            lock.raise_if_lost()
+
+
+def test_leaving_the_first_handle_s_block_sends_nothing(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    with wired.acquire("a") as lock:
+        lock.hand_over()
+        wire.clear()
+    assert wire.operations == []
+    assert rows.is_held("a")
+
+
+def test_handing_over_costs_one_request_and_adopting_another(wire: Wire, later: LockClient) -> None:
+    lock = later.acquire("a", lease_duration=60)
+    wire.clear()
+    string = handed_over(lock, later)
+    assert wire.operations == ["UpdateItem"]
+    later.adopt(string)
+    assert wire.operations == ["UpdateItem"] * 2
+
+
+def test_the_lease_handed_over_is_the_full_one_not_that_of_the_invocation(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a", lease_duration=100, context=Context(10))
+    assert lock.lease_duration <= 10
+    string = lock.hand_over()
+    assert rows["a"]["leaseDuration"] == {"S": "100000"}
+    assert rows.expiry("a") > time.time() + 95
+    assert client.adopt(string).lease_duration == 100
+
+
+def test_a_lease_may_be_named_when_handing_over_and_another_when_adopting(client: LockClient, rows: Rows) -> None:
+    string = client.acquire("a").hand_over(lease_duration=300)
+    assert rows["a"]["leaseDuration"] == {"S": "300000"}
+    assert client.adopt(string, lease_duration=400).lease_duration == 400
+
+
+def test_what_was_adopted_is_renewed_by_itself_and_may_be_handed_on(client: LockClient, rows: Rows) -> None:
+    first = client.acquire("a", lease_duration=1.5)
+    second = client.adopt(first.hand_over())
+    version = rows.version("a")
+    wait_until(lambda: rows.version("a") != version)
+    third = client.adopt(second.hand_over())
+    assert third.fencing_token == first.fencing_token + 2
+    assert third.release() is True
+
+
+def test_the_string_is_plain_and_names_key_and_sort_key(
+    engine: Ministack, table: str, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.create_table(f"{table}-sorted", "pk", "sk")
+    client = make(f"{table}-sorted", partition_key_name="pk", sort_key_name="sk")
+    lock = client.acquire("schlüssel 🔑", sort_key="a.b")
+    string = lock.hand_over()
+    assert string.isascii()
+    assert not set(string) & set(" \t\n\"'\\")
+    adopted = client.adopt(string)
+    assert (adopted.key, adopted.sort_key) == ("schlüssel 🔑", "a.b")
+    engine.delete_table(f"{table}-sorted")
+
+
+def test_rows_of_the_python_schema_are_handed_over_too(engine: Ministack, table: str, make: Make) -> None:
+    name = engine.create_table(f"{table}-python", "lock_key", "sort_key")
+    client = make(name, schema=PYTHON)
+    lock = client.acquire("a")
+    adopted = client.adopt(lock.hand_over())
+    assert adopted.fencing_token == lock.fencing_token + 1
+    assert adopted.release() is True
+    assert client.get("a") is None
+    engine.delete_table(name)
+
+
+# Late requests of the first handle
+
+
+def test_a_late_renewal_of_the_first_handle_is_refused(wire: Wire, wired: LockClient, make: Make, rows: Rows) -> None:
+    lock = wired.acquire("a", lease_duration=60)
+    late = wire.deliver_late("UpdateItem")
+    lock.heartbeat()
+    adopted = wired.adopt(lock.hand_over())
+    version = rows.version("a")
+    late.release()
+    assert late.finished.wait(10)
+    assert rows.version("a") == version
+    adopted.heartbeat()
+    assert adopted.is_held
+
+
+def test_a_release_of_the_first_handle_that_comes_after_the_adoption_frees_nothing(
+    client: LockClient, rows: Rows
+) -> None:
+    """Two threads may end one handle at the same moment: release has passed its checks when hand_over is done."""
+    lock = client.acquire("a")
+    adopted = client.adopt(lock.hand_over())
+    client._run(lambda look: protocol.release(lock._hold, client._memory, client._chance, look), lock._hold.place)
+    assert rows.is_held("a")
+    adopted.heartbeat()
+    assert adopted.is_held
+
+
+def test_a_late_copy_of_the_adoption_changes_nothing(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    string = wired.acquire("a").hand_over()
+    late = wire.deliver_late("UpdateItem")
+    adopted = wired.adopt(string)
+    late.release()
+    assert late.finished.wait(10)
+    assert rows["a"]["fencingToken"] == {"N": str(adopted.fencing_token)}
+    adopted.heartbeat()
+
+
+# Lost replies
+
+
+def test_a_lost_reply_of_handing_over_costs_a_request_and_gives_the_string(
+    wire: Wire, wired: LockClient, client: LockClient
+) -> None:
+    lock = wired.acquire("a")
+    wire.clear()
+    wire.drop_reply("UpdateItem")
+    string = lock.hand_over()
+    assert wire.count() == 2
+    assert wired.adopt(string).is_held
+
+
+@pytest.mark.parametrize("fault", ["drop_reply", "drop_request"])
+def test_where_handing_over_gets_no_answer_the_string_is_given_all_the_same(
+    fault: str, wire: Wire, impatient: LockClient, make: Make, engine: Ministack
+) -> None:
+    lock = impatient.acquire("a")
+    getattr(wire, fault)("UpdateItem", times=FOREVER)
+    string = lock.hand_over()
+    adopted = make(endpoint_url=engine.url).adopt(string)
+    assert adopted.fencing_token == lock.fencing_token + 1
+
+
+def test_a_throttled_handing_over_is_an_error_and_the_lock_may_be_released_then(
+    wire: Wire, impatient: LockClient, rows: Rows
+) -> None:
+    lock = impatient.acquire("a")
+    wire.throttle("UpdateItem", times=FOREVER)
+    with pytest.raises(TransportError) as caught:
+        lock.hand_over()
+    assert not caught.value.ambiguous
+    assert caught.value.key == "a"
+    wire.clear()
+    assert lock.release() is True
+    assert not rows.is_held("a")
+
+
+def test_a_lost_reply_of_adopting_is_a_grant_and_raises_the_token_once(
+    wire: Wire, later: LockClient, rows: Rows
+) -> None:
+    lock = later.acquire("a")
+    string = handed_over(lock, later)
+    wire.clear()
+    wire.drop_reply("UpdateItem")
+    adopted = later.adopt(string)
+    assert wire.operations == ["UpdateItem", "UpdateItem"]
+    assert adopted.fencing_token == lock.fencing_token + 1
+    assert rows["a"]["fencingToken"] == {"N": str(adopted.fencing_token)}
+
+
+def test_an_adoption_that_is_given_up_is_released(wire: Wire, later: LockClient, rows: Rows) -> None:
+    string = handed_over(later.acquire("a"), later)
+    wire.drop_reply("UpdateItem", times=FOREVER, when=lambda request: "ReturnValues" in request.body)
+    with pytest.raises(TransportError) as caught:
+        later.adopt(string)
+    assert caught.value.ambiguous
+    assert not rows.is_held("a")
+    assert later.held() == ()
+
+
+def test_an_adoption_that_never_arrived_leaves_the_lock_to_be_adopted(
+    wire: Wire, impatient: LockClient, rows: Rows
+) -> None:
+    string = impatient.acquire("a").hand_over()
+    wire.drop_request("UpdateItem", times=FOREVER, when=lambda request: "ReturnValues" in request.body)
+    with pytest.raises(TransportError):
+        impatient.adopt(string)
+    wire.clear()
+    assert rows.is_held("a")
+    assert impatient.adopt(string).is_held
+
+
+def test_an_interrupted_adoption_is_released(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    string = wired.acquire("a").hand_over()
+    wire.delay_reply("UpdateItem", seconds=0.2)
+    client = wired
+    pending = in_thread(lambda: client.adopt(string))
+    wait_until(lambda: wire.count("UpdateItem") == 3)
+    client.close()
+    with pytest.raises(LockError):
+        pending()
+    wait_until(lambda: not rows.is_held("a"))
+
+
+# Time
+
+
+def test_adopting_reads_first_while_dynamodb_s_time_is_unknown(wire: Wire, wired: LockClient, make: Make) -> None:
+    string = wired.acquire("a").hand_over()
+    wire.clear()
+    make().adopt(string)
+    assert wire.operations == ["GetItem", "UpdateItem"]
+
+
+@pytest.mark.parametrize("off", [-3600.0, 3600.0])
+def test_a_process_whose_clock_is_an_hour_off_adopts_all_the_same(
+    off: float, client: LockClient, make: Make, rows: Rows
+) -> None:
+    string = client.acquire("a").hand_over()
+    adopted = make(clock=SkewedClock(off)).adopt(string)
+    assert adopted.remaining > 15
+    assert rows.expiry("a") < time.time() + 25
+
+
+def test_adopted_for_a_short_invocation_the_stored_expiry_is_cut_to_it(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a", lease_duration=3600)
+    string = lock.hand_over()
+    assert rows.expiry("a") > time.time() + 3500
+    adopted = client.adopt(string, context=Context(20))
+    assert adopted.lease_duration <= 20
+    assert rows.expiry("a") < time.time() + 25  # nobody waits an hour for what ends with the invocation
+    assert adopted.fencing_token > lock.fencing_token
+    assert rows["a"]["fencingToken"] == {"N": str(adopted.fencing_token)}
+    adopted.heartbeat()
+    assert adopted.release() is True
+
+
+def test_adopted_with_less_than_a_second_left_it_is_not_taken(client: LockClient, rows: Rows) -> None:
+    string = client.acquire("a").hand_over()
+    with pytest.raises(LockNotGrantedError) as caught:
+        client.adopt(string, context=Context(0.5))
+    assert caught.value.too_late
+    assert rows.is_held("a")
+    assert client.adopt(string).is_held
+
+
+# Refused
+
+
+def test_a_second_adoption_of_one_string_is_refused(client: LockClient, make: Make) -> None:
+    lock = client.acquire("a")
+    string = lock.hand_over()
+    adopted = client.adopt(string)
+    with pytest.raises(LockLostError) as caught:
+        make().adopt(string)
+    assert caught.value.key == "a"
+    assert "adopted" in str(caught.value)
+    adopted.heartbeat()
+    assert adopted.is_held
+
+
+def test_a_string_is_refused_once_who_adopted_it_has_released(client: LockClient, rows: Rows) -> None:
+    string = client.acquire("a").hand_over()
+    client.adopt(string).release()
+    with pytest.raises(LockLostError):
+        client.adopt(string)
+    assert not rows.is_held("a")
+
+
+def test_a_string_is_refused_once_its_lease_ended_and_another_took_the_lock(client: LockClient, rows: Rows) -> None:
+    string = client.acquire("a").hand_over()
+    rows.put_held("a", expires_at=time.time() + 60, owner="another#1")
+    with pytest.raises(LockLostError) as caught:
+        client.adopt(string)
+    assert caught.value.holder == "another#1"
+    assert rows["a"]["ownerName"] == {"S": "another#1"}
+
+
+def test_a_string_is_good_after_its_lease_as_long_as_nobody_took_the_lock(make: Make) -> None:
+    clock = LeapingClock()
+    client = make(clock=clock, heartbeat_period=0)
+    string = client.acquire("a", lease_duration=1).hand_over()
+    clock.sleep(60)
+    assert client.adopt(string).is_held
+
+
+def test_a_string_is_refused_where_its_row_is_gone(client: LockClient, rows: Rows) -> None:
+    string = client.acquire("a").hand_over()
+    rows.delete("a")
+    with pytest.raises(LockLostError):
+        client.adopt(string)
+    assert rows.get("a") is None
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("changes", [{"token": 1}, {"owner": "somebody#1"}], ids=["token", "owner"])
+def test_a_forged_string_is_refused(changes: dict, known: bool, client: LockClient, make: Make) -> None:
+    lock = client.acquire("a")
+    with pytest.raises(LockLostError):
+        (client if known else make()).adopt(forged(lock, **changes))
+    lock.heartbeat()
+    assert lock.is_held
+
+
+def test_a_string_of_another_table_is_refused_before_anything_is_sent(
+    wire: Wire, wired: LockClient, make: Make
+) -> None:
+    string = wired.acquire("a").hand_over()
+    wire.clear()
+    with pytest.raises(LockFormatError, match="table"):
+        make("another-table").adopt(string)
+    assert wire.operations == []
+
+
+def test_a_table_named_by_its_arn_is_the_same_table(table: str, client: LockClient, make: Make) -> None:
+    string = client.acquire("a").hand_over()
+    other = make(f"arn:aws:dynamodb:us-east-1:000000000000:table/{table}")
+    assert other.adopt(string).is_held
+
+
+def test_another_client_s_string_for_the_same_key_does_not_take_over(client: LockClient, make: Make) -> None:
+    stale = client.acquire("a").hand_over()
+    client.adopt(stale).release()
+    holder = make().acquire("a")
+    with pytest.raises(LockLostError) as caught:
+        client.adopt(stale)
+    assert caught.value.holder == holder.owner
+    holder.heartbeat()
+
+
+def test_a_lock_that_was_lost_is_not_handed_over(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a")
+    rows.put_held("a", expires_at=time.time() + 60, owner="another#1")
+    with pytest.raises(LockLostError) as caught:
+        lock.hand_over()
+    assert caught.value.holder == "another#1"
+    assert not lock.is_held
+    assert lock.release() is False
+
+
+def test_of_many_who_adopt_one_string_at_once_one_has_it(client: LockClient, make: Make) -> None:
+    string = client.acquire("a").hand_over()
+
+    def adopt() -> Lock | None:
+        try:
+            return make().adopt(string)
+        except LockLostError:
+            return None
+
+    adopted = [wait() for wait in [in_thread(adopt) for _ in range(8)]]
+    assert len([lock for lock in adopted if lock is not None]) == 1

@@ -1,0 +1,375 @@
+"""The lock table itself, on the real engine: made, looked for, checked."""
+
+from __future__ import annotations
+
+import gc
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient
+from lambda_lock.errors import LockArgumentError, LockConfigurationError, TransportError
+from lambda_lock.table import check_table, create_table, table_exists
+from lambda_lock.transport import choose
+from rig.engine import EngineError, Ministack
+from rig.wire import Answer, Wire
+
+ALWAYS = float("inf")
+
+
+@pytest.fixture
+def name(engine: Ministack, table: str) -> Iterator[str]:
+    """The name of a table that is not there; if a test makes it, it goes with the test."""
+    fresh = f"{table}-made"
+    yield fresh
+    with suppress(EngineError):
+        engine.delete_table(fresh)
+
+
+def described(engine: Ministack, name: str) -> dict[str, Any]:
+    table: dict[str, Any] = engine.dynamodb("DescribeTable", {"TableName": name})["Table"]
+    return table
+
+
+def time_to_live(engine: Ministack, name: str) -> dict[str, str]:
+    description: dict[str, str] = engine.dynamodb("DescribeTimeToLive", {"TableName": name})["TimeToLiveDescription"]
+    return description
+
+
+def set_time_to_live(engine: Ministack, name: str, attribute: str) -> None:
+    specification = {"Enabled": True, "AttributeName": attribute}
+    engine.dynamodb("UpdateTimeToLive", {"TableName": name, "TimeToLiveSpecification": specification})
+
+
+# create_table
+
+
+def test_a_table_made_by_default_is_on_demand_active_and_fits(engine: Ministack, name: str) -> None:
+    create_table(name)
+    table = described(engine, name)
+    assert table["TableStatus"] == "ACTIVE"
+    assert table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
+    assert table["KeySchema"] == [{"AttributeName": "key", "KeyType": "HASH"}]
+    assert table["AttributeDefinitions"] == [{"AttributeName": "key", "AttributeType": "S"}]
+    assert time_to_live(engine, name) == {"TimeToLiveStatus": "ENABLED", "AttributeName": "ttl"}
+    check_table(name)
+    with LockClient(name) as client, client.acquire("a"):
+        pass
+
+
+def test_capacity_can_be_provisioned(engine: Ministack, name: str) -> None:
+    create_table(name, read_capacity=3, write_capacity=4)
+    table = described(engine, name)
+    assert table["BillingModeSummary"]["BillingMode"] == "PROVISIONED"
+    throughput = table["ProvisionedThroughput"]
+    assert (throughput["ReadCapacityUnits"], throughput["WriteCapacityUnits"]) == (3, 4)
+
+
+def test_a_table_has_the_tags_it_was_given(engine: Ministack, name: str) -> None:
+    create_table(name, tags={"team": "orders", "stage": ""})
+    tags = engine.dynamodb("ListTagsOfResource", {"ResourceArn": described(engine, name)["TableArn"]})["Tags"]
+    assert {tag["Key"]: tag["Value"] for tag in tags} == {"team": "orders", "stage": ""}
+
+
+def test_keys_have_the_names_they_were_given(engine: Ministack, name: str) -> None:
+    create_table(name, partition_key_name="pk", sort_key_name="sk", ttl="expires")
+    table = described(engine, name)
+    assert table["KeySchema"] == [
+        {"AttributeName": "pk", "KeyType": "HASH"},
+        {"AttributeName": "sk", "KeyType": "RANGE"},
+    ]
+    assert {entry["AttributeType"] for entry in table["AttributeDefinitions"]} == {"S"}
+    assert time_to_live(engine, name)["AttributeName"] == "expires"
+    check_table(name, partition_key_name="pk", sort_key_name="sk", ttl="expires")
+    with LockClient(name, partition_key_name="pk", sort_key_name="sk") as client:
+        assert client.acquire("a", sort_key="one").release() is True
+
+
+def test_without_ttl_there_is_no_time_to_live(engine: Ministack, name: str) -> None:
+    create_table(name, ttl=None)
+    assert time_to_live(engine, name)["TimeToLiveStatus"] == "DISABLED"
+    check_table(name, ttl=None)
+
+
+def test_without_waiting_one_request_is_sent(wire: Wire, name: str) -> None:
+    create_table(name, wait=0)
+    assert wire.operations == ["CreateTable"]
+
+
+def with_status(status: str) -> Callable[[Answer], Answer]:
+    """The engine's tables are active at once and until they are gone; DynamoDB's are not."""
+
+    def alter(answer: Answer) -> Answer:
+        headers = [(name, value) for name, value in answer.headers if name.lower() != "x-amz-crc32"]
+        return Answer(answer.status, headers, answer.body.replace(b'"ACTIVE"', f'"{status}"'.encode()))
+
+    return alter
+
+
+creating = with_status("CREATING")
+
+
+def test_a_table_is_waited_for_and_gets_its_time_to_live_once_it_is_active(wire: Wire, name: str) -> None:
+    wire.alter_reply(creating, "DescribeTable", times=2)
+    create_table(name)
+    assert wire.operations == ["CreateTable", "DescribeTable", "DescribeTable", "DescribeTable", "UpdateTimeToLive"]
+
+
+def test_a_table_that_is_not_to_be_seen_yet_is_waited_for(wire: Wire, name: str) -> None:
+    wire.answer(400, "ResourceNotFoundException", "DescribeTable")
+    create_table(name)
+    assert wire.count("DescribeTable") == 2
+
+
+def test_a_wait_that_runs_out_says_so(wire: Wire, name: str) -> None:
+    wire.alter_reply(creating, "DescribeTable", times=ALWAYS)
+    with pytest.raises(LockConfigurationError, match=r"was not active after 0\.3 s: look at it, or wait longer"):
+        create_table(name, wait=0.3)
+    assert "UpdateTimeToLive" not in wire.operations
+
+
+def test_a_table_that_is_there_is_not_made_again(engine: Ministack, name: str) -> None:
+    create_table(name, sort_key_name="sk")
+    with pytest.raises(LockConfigurationError, match=f"CreateTable of table '{name}' was refused: ResourceInUse"):
+        create_table(name)
+    assert len(described(engine, name)["KeySchema"]) == 2
+
+
+@pytest.mark.parametrize("operation", ["CreateTable", "DescribeTable", "UpdateTimeToLive"])
+def test_a_reply_that_is_lost_is_no_failure(operation: str, engine: Ministack, wire: Wire, name: str) -> None:
+    wire.drop_reply(operation)
+    create_table(name)
+    assert wire.count(operation) == 2
+    assert time_to_live(engine, name)["TimeToLiveStatus"] == "ENABLED"
+
+
+def test_a_time_to_live_that_a_lost_reply_had_set_already_is_no_failure(
+    engine: Ministack, wire: Wire, name: str
+) -> None:
+    """DynamoDB refuses to enable it twice; the engine does not."""
+    wire.drop_reply("UpdateTimeToLive")
+    wire.answer(400, "ValidationException", "UpdateTimeToLive")
+    create_table(name)
+    assert wire.count("UpdateTimeToLive") == 2
+    assert time_to_live(engine, name)["TimeToLiveStatus"] == "ENABLED"
+
+
+def test_a_refusal_without_a_lost_reply_is_one(wire: Wire, name: str) -> None:
+    wire.answer(400, "ValidationException", "UpdateTimeToLive")
+    with pytest.raises(LockConfigurationError, match="UpdateTimeToLive of table"):
+        create_table(name)
+
+
+def test_throttling_passes(wire: Wire, name: str) -> None:
+    wire.throttle("CreateTable", times=2)
+    create_table(name)
+    assert wire.count("CreateTable") == 3
+
+
+def test_an_outage_is_an_error_after_a_few_tries(wire: Wire, name: str) -> None:
+    wire.drop_request(times=ALWAYS)
+    with pytest.raises(TransportError):
+        create_table(name)
+    assert 2 <= wire.count("CreateTable") <= 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"name": "a"}, LockArgumentError, "table='a'"),
+        ({"name": "not a table"}, LockArgumentError, "3 to 255"),
+        ({"name": 5}, TypeError, "table must be a str"),
+        ({"read_capacity": 5}, LockArgumentError, "write_capacity=None: give both, or neither"),
+        ({"write_capacity": 5}, LockArgumentError, "give both, or neither"),
+        ({"read_capacity": 0, "write_capacity": 1}, LockArgumentError, "read_capacity=0"),
+        ({"read_capacity": 1, "write_capacity": -1}, LockArgumentError, "write_capacity=-1"),
+        ({"read_capacity": 1.5, "write_capacity": 1}, TypeError, "read_capacity must be an int"),
+        ({"tags": ["team"]}, TypeError, "tags must be a dict"),
+        ({"tags": {"team": 1}}, TypeError, "tags: 'team'"),
+        ({"partition_key_name": ""}, LockArgumentError, "partition_key_name=''"),
+        ({"partition_key_name": None}, TypeError, "partition_key_name"),
+        ({"sort_key_name": "x" * 256}, LockArgumentError, "sort_key_name="),
+        ({"sort_key_name": "key"}, LockArgumentError, "sort_key_name='key' is the partition key"),
+        ({"ttl": ""}, LockArgumentError, "ttl=''"),
+        ({"ttl": 5}, TypeError, "ttl must be a str"),
+        ({"ttl": "key"}, LockArgumentError, "ttl='key' is a key"),
+        ({"ttl": "sk", "sort_key_name": "sk"}, LockArgumentError, "ttl='sk' is a key"),
+        ({"wait": -1}, LockArgumentError, "wait=-1"),
+        ({"wait": None}, TypeError, "wait must be a number"),
+        ({"wait": "long"}, TypeError, "wait must be a number"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_sent(
+    arguments: dict[str, Any], error: type[Exception], words: str, wire: Wire, name: str
+) -> None:
+    with pytest.raises(error) as caught:
+        create_table(**{"name": name} | arguments)
+    assert words in str(caught.value)
+    assert wire.operations == []
+
+
+# table_exists
+
+
+def test_a_table_exists_once_it_is_active(engine: Ministack, wire: Wire, table: str, name: str) -> None:
+    assert table_exists(table) is True
+    assert table_exists(name) is False
+    assert wire.operations == ["DescribeTable", "DescribeTable"]
+    for status, exists in (("CREATING", False), ("DELETING", False), ("UPDATING", True)):
+        wire.alter_reply(with_status(status), "DescribeTable")
+        assert table_exists(table) is exists
+
+
+def test_a_table_is_looked_for_where_one_says(table: str, wire: Wire, engine: Ministack) -> None:
+    assert table_exists(table, endpoint_url=engine.url) is True
+    assert wire.operations == []
+    assert table_exists(table, region_name="eu-west-1", endpoint_url=wire.url) is False
+    assert table_exists(table, transport=choose(endpoint_url=engine.url, now=time.time)) is True
+
+
+# check_table
+
+
+def test_what_is_not_there_does_not_fit(name: str) -> None:
+    with pytest.raises(LockConfigurationError, match=f"there is no table '{name}' here: make it, or check Region"):
+        check_table(name)
+
+
+def test_a_table_that_fits_is_checked_with_two_reads(wire: Wire, engine: Ministack, table: str) -> None:
+    set_time_to_live(engine, table, "ttl")
+    check_table(table)
+    assert wire.operations == ["DescribeTable", "DescribeTimeToLive"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "wanted", "fault"),
+    [
+        (("pk", None), {}, "its partition key is 'pk', not 'key'"),
+        (("key", None), {"partition_key_name": "pk"}, "its partition key is 'key', not 'pk'"),
+        (("key", "sk"), {}, "its sort key is 'sk', not None"),
+        (("key", None), {"sort_key_name": "sk"}, "its sort key is None, not 'sk'"),
+        (("key", "sk"), {"sort_key_name": "part"}, "its sort key is 'sk', not 'part'"),
+    ],
+)
+def test_other_keys_do_not_fit(
+    keys: tuple[str, str | None], wanted: dict[str, Any], fault: str, engine: Ministack, name: str
+) -> None:
+    engine.create_table(name, *keys)
+    with pytest.raises(LockConfigurationError) as caught:
+        check_table(name, ttl=None, **wanted)
+    assert str(caught.value) == f"table '{name}' does not fit for locks: {fault}"
+
+
+@pytest.mark.parametrize(("role", "key"), [("partition key", "key"), ("sort key", "sk")])
+def test_a_key_that_is_no_string_does_not_fit(role: str, key: str, engine: Ministack, name: str) -> None:
+    roles = {"key": "HASH", "sk": "RANGE"}
+    engine.dynamodb(
+        "CreateTable",
+        {
+            "TableName": name,
+            "BillingMode": "PAY_PER_REQUEST",
+            "KeySchema": [{"AttributeName": attribute, "KeyType": kind} for attribute, kind in roles.items()],
+            "AttributeDefinitions": [
+                {"AttributeName": attribute, "AttributeType": "N" if attribute == key else "S"} for attribute in roles
+            ],
+        },
+    )
+    with pytest.raises(LockConfigurationError, match=f"its {role} '{key}' has type N, not S \\(string\\)$"):
+        check_table(name, sort_key_name="sk", ttl=None)
+
+
+@pytest.mark.parametrize(
+    ("enabled", "wanted", "fault"),
+    [
+        (None, "ttl", "its time to live is off, not on 'ttl'"),
+        ("expires", "ttl", "its time to live is on 'expires', not on 'ttl'"),
+        ("ttl", None, "its time to live is on 'ttl', not on None"),
+    ],
+)
+def test_another_time_to_live_does_not_fit(
+    enabled: str | None, wanted: str | None, fault: str, engine: Ministack, table: str
+) -> None:
+    if enabled is not None:
+        set_time_to_live(engine, table, enabled)
+    with pytest.raises(LockConfigurationError) as caught:
+        check_table(table, ttl=wanted)
+    assert str(caught.value).endswith(f"for locks: {fault}")
+
+
+def test_a_replicated_table_does_not_fit(engine: Ministack, name: str) -> None:
+    engine.create_table(name)
+    for region in ("eu-west-1", "eu-central-1"):
+        engine.dynamodb("UpdateTable", {"TableName": name, "ReplicaUpdates": [{"Create": {"RegionName": region}}]})
+    with pytest.raises(LockConfigurationError, match=r"replicated to .*eu-west-1.*: two Regions would each grant"):
+        check_table(name, ttl=None)
+
+
+def test_all_that_does_not_fit_is_named_at_once(engine: Ministack, name: str) -> None:
+    engine.create_table(name, "pk", "sk")
+    engine.dynamodb("UpdateTable", {"TableName": name, "ReplicaUpdates": [{"Create": {"RegionName": "eu-west-1"}}]})
+    with pytest.raises(LockConfigurationError) as caught:
+        check_table(name)
+    faults = str(caught.value).partition("for locks: ")[2].split("; ")
+    assert [fault[:20] for fault in faults] == [
+        "its partition key is", "its sort key is 'sk'", "it is replicated to ", "its time to live is ",
+    ]  # fmt: skip
+
+
+def test_a_check_changes_nothing(engine: Ministack, table: str) -> None:
+    before = described(engine, table), time_to_live(engine, table)
+    with pytest.raises(LockConfigurationError):
+        check_table(table)
+    assert (described(engine, table), time_to_live(engine, table)) == before
+
+
+# Errors of all three
+
+CALLS: list[Callable[..., object]] = [create_table, table_exists, check_table]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_permission_that_is_missing_is_named(call: Callable[..., object], wire: Wire, table: str) -> None:
+    wire.answer(400, "AccessDeniedException", times=ALWAYS)
+    operation = "CreateTable" if call is create_table else "DescribeTable"
+    with pytest.raises(LockConfigurationError, match=f"{operation} of table '{table}' was refused: AccessDenied"):
+        call(table)
+    assert wire.count() == 1
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_connection_is_closed_in_the_end(call: Callable[..., object], engine: Ministack, name: str) -> None:
+    if call is not create_table:
+        engine.create_table(name)
+        set_time_to_live(engine, name, "ttl")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(name)
+        gc.collect()
+    assert caught == []
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_is_no_transport_is_refused(call: Callable[..., object], table: str) -> None:
+    with pytest.raises(TypeError, match="transport must have send"):
+        call(table, transport="https")
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_name_that_is_none_is_refused(call: Callable[..., object], wire: Wire) -> None:
+    with pytest.raises(LockArgumentError, match="no table name"):
+        call("?")
+    assert wire.operations == []
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_without_region_the_error_says_how_to_give_one(
+    call: Callable[..., object], table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(variable)
+    with pytest.raises(LockConfigurationError, match="Region"):
+        call(table)

@@ -1,0 +1,523 @@
+"""Commit: an application's writes happen together with the lock's release, once, and only while the lock is held."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from lambda_lock import PYTHON, Lock, LockClient
+from lambda_lock.errors import (
+    CommitRefusedError,
+    LockAlreadyReleasedError,
+    LockArgumentError,
+    LockConfigurationError,
+    LockLostError,
+    OwnerMismatchError,
+    TransportError,
+)
+from rig.engine import Ministack
+from rig.wire import Answer, Wire
+from tests.client.conftest import LeapingClock, Make, Rows, in_child
+
+FOREVER = float("inf")
+COMMIT = "TransactWriteItems"
+
+
+def put(rows: Rows, key: str, value: str = "1", **more: Any) -> dict[str, Any]:
+    return {"Put": {"TableName": rows.table, "Item": {"key": {"S": key}, "value": {"N": value}}, **more}}
+
+
+def only_new(rows: Rows, key: str) -> dict[str, Any]:
+    names = {"#key": "key"}
+    return put(rows, key, ConditionExpression="attribute_not_exists(#key)", ExpressionAttributeNames=names)
+
+
+def add(rows: Rows, key: str) -> dict[str, Any]:
+    """Carried out twice it would show."""
+    return {
+        "Update": {
+            "TableName": rows.table,
+            "Key": {"key": {"S": key}},
+            "UpdateExpression": "ADD #n :one",
+            "ExpressionAttributeNames": {"#n": "value"},
+            "ExpressionAttributeValues": {":one": {"N": "1"}},
+        }
+    }
+
+
+def value(rows: Rows, key: str) -> int | None:
+    item = rows.get(key)
+    return None if item is None else int(item["value"]["N"])
+
+
+def client_tokens(wire: Wire) -> list[str]:
+    return [request.body["ClientRequestToken"] for request in wire.requests if request.operation == COMMIT]
+
+
+def taken_over(rows: Rows, key: str = "a") -> None:
+    rows.put_held(key, expires_at=time.time() + 60, owner="another#1")
+
+
+def has_ended(lock: Lock) -> None:
+    assert not lock.is_held
+    for act in (lock.heartbeat, lock.release, lock.hand_over, lock.transact_item, lambda: lock.commit([{"Put": {}}])):
+        with pytest.raises(LockAlreadyReleasedError):
+            act()
+
+
+# Done
+
+
+def test_writes_and_release_are_one_request(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    lock = wired.acquire("a", data=b"kept")
+    wire.clear()
+    lock.commit([put(rows, "row"), add(rows, "other")])
+    assert wire.operations == [COMMIT]
+    assert (value(rows, "row"), value(rows, "other")) == (1, 1)
+    assert not rows.is_held("a")
+    assert rows["a"]["data"] == {"B": "a2VwdA=="}
+    assert wired.held() == ()
+    has_ended(lock)
+    assert wired.acquire("a").fencing_token == lock.fencing_token + 1
+
+
+def test_it_is_the_lock_s_last_act_and_leaving_its_block_sends_nothing(
+    wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    with wired.acquire("a") as lock:
+        lock.commit([put(rows, "row")])
+        wire.clear()
+    assert wire.operations == []
+
+
+def test_data_is_left_in_the_lock_s_row(client: LockClient, rows: Rows) -> None:
+    client.acquire("a").commit([put(rows, "row")], data=b"done")
+    record = client.get("a")
+    assert record is not None
+    assert record.data == b"done"
+
+
+def test_bytes_are_written_as_boto3_takes_them(client: LockClient, rows: Rows) -> None:
+    item = {
+        "key": {"S": "row"},
+        "b": {"B": b"\x00\xff"},
+        "bs": {"BS": [b"1", bytearray(b"2")]},
+        "m": {"M": {"x": {"B": b"3"}}},
+    }
+    client.acquire("a").commit([{"Put": {"TableName": rows.table, "Item": item}}])
+    assert rows["row"] == {
+        "key": {"S": "row"}, "b": {"B": "AP8="}, "bs": {"BS": ["MQ==", "Mg=="]}, "m": {"M": {"x": {"B": "Mw=="}}},
+    }  # fmt: skip
+
+
+def test_ninety_nine_items_fit(client: LockClient, rows: Rows) -> None:
+    client.acquire("a").commit([put(rows, f"row-{number}") for number in range(99)])
+    assert all(value(rows, f"row-{number}") == 1 for number in range(99))
+    assert not rows.is_held("a")
+
+
+def test_every_action_is_taken(client: LockClient, rows: Rows) -> None:
+    rows.put("gone", value={"N": "1"})
+    rows.put("there", value={"N": "1"})
+    check = {
+        "TableName": rows.table,
+        "Key": {"key": {"S": "there"}},
+        "ConditionExpression": "attribute_exists(#v)",
+        "ExpressionAttributeNames": {"#v": "value"},
+    }
+    delete = {"TableName": rows.table, "Key": {"key": {"S": "gone"}}}
+    client.acquire("a").commit([put(rows, "row"), add(rows, "sum"), {"Delete": delete}, {"ConditionCheck": check}])
+    assert rows.get("gone") is None
+    assert (value(rows, "row"), value(rows, "sum")) == (1, 1)
+
+
+def test_what_was_adopted_commits_too(client: LockClient, rows: Rows) -> None:
+    adopted = client.adopt(client.acquire("a").hand_over())
+    adopted.commit([put(rows, "row")])
+    assert value(rows, "row") == 1
+    assert not rows.is_held("a")
+
+
+# Lost replies
+
+
+def test_a_lost_reply_is_no_failure_and_writes_once(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    lock = wired.acquire("a")
+    wire.drop_reply(COMMIT)
+    lock.commit([add(rows, "sum")])
+    assert wire.count(COMMIT) == 2
+    assert len(set(client_tokens(wire))) == 1
+    assert value(rows, "sum") == 1
+    assert not rows.is_held("a")
+
+
+def test_a_lost_reply_is_no_failure_where_another_has_taken_the_lock_since(
+    wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    lock = wired.acquire("a")
+
+    def lost(answer: Answer) -> None:
+        taken_over(rows)
+
+    wire.alter_reply(lost, COMMIT)
+    lock.commit([add(rows, "sum")])
+    assert value(rows, "sum") == 1
+    assert rows["a"]["ownerName"] == {"S": "another#1"}
+
+
+def test_a_lost_request_is_sent_again(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    lock = wired.acquire("a")
+    wire.drop_request(COMMIT)
+    lock.commit([add(rows, "sum")])
+    assert wire.count(COMMIT) == 2
+    assert value(rows, "sum") == 1
+
+
+def test_a_late_copy_writes_nothing_more(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    lock = wired.acquire("a")
+    late = wire.deliver_late(COMMIT, copies=2)
+    lock.commit([add(rows, "sum")])
+    wired.acquire("a")
+    late.release()
+    assert late.finished.wait(10)
+    assert value(rows, "sum") == 1
+    assert rows.is_held("a")
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_without_any_answer_it_is_said_to_be_unknown_and_may_be_released(
+    carried_out: bool, wire: Wire, impatient: LockClient, rows: Rows
+) -> None:
+    lock = impatient.acquire("a")
+    (wire.drop_reply if carried_out else wire.drop_request)(COMMIT, times=FOREVER)
+    with pytest.raises(TransportError, match="unknown") as caught:
+        lock.commit([add(rows, "sum")])
+    assert caught.value.ambiguous
+    assert caught.value.key == "a"
+    assert caught.value.__cause__ is not None
+    assert len(set(client_tokens(wire))) == 1
+    assert value(rows, "sum") == (1 if carried_out else None)
+    assert not lock.is_held
+    assert lock.release() is True  # whichever of the two did it
+    assert not rows.is_held("a")
+
+
+def test_an_answer_after_a_whole_decision_without_one_is_the_truth(
+    wire: Wire, impatient: LockClient, rows: Rows
+) -> None:
+    lock = impatient.acquire("a")
+    clock = impatient._timeline.clock
+    assert isinstance(clock, LeapingClock)
+    wire.drop_reply(COMMIT, times=FOREVER, when=lambda request: clock.leapt < 3.5)
+    lock.commit([add(rows, "sum")])
+    assert len(set(client_tokens(wire))) == 1
+    assert value(rows, "sum") == 1
+
+
+# Refused by the application's own conditions
+
+
+def test_a_refused_condition_comes_through_and_the_lock_is_released(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    rows.put("taken", value={"N": "7"})
+    lock = wired.acquire("a")
+    wire.clear()
+    with pytest.raises(CommitRefusedError) as caught:
+        lock.commit([put(rows, "row"), only_new(rows, "taken")])
+    assert caught.value.reasons == ("None", "ConditionalCheckFailed")
+    assert caught.value.key == "a"
+    assert caught.value.__cause__ is not None
+    assert "ConditionalCheckFailed" in str(caught.value)
+    assert rows.get("row") is None
+    assert value(rows, "taken") == 7
+    assert wire.operations == [COMMIT, "UpdateItem"]
+    assert not rows.is_held("a")
+    has_ended(lock)
+
+
+def test_leaving_the_block_after_a_refusal_neither_sends_nor_warns(
+    wire: Wire, wired: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows.put("taken", value={"N": "7"})
+    with pytest.raises(CommitRefusedError), wired.acquire("a") as lock:
+        lock.commit([only_new(rows, "taken")])
+    assert wire.operations == ["UpdateItem", COMMIT, "UpdateItem"]
+    assert caplog.messages == []
+
+
+def test_a_refusal_is_told_though_the_reply_of_the_release_was_lost(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    rows.put("taken", value={"N": "7"})
+    lock = wired.acquire("a")
+    wire.clear()
+    wire.drop_reply("UpdateItem")
+    with pytest.raises(CommitRefusedError) as caught:
+        lock.commit([only_new(rows, "taken")])
+    assert caught.value.reasons == ("ConditionalCheckFailed",)
+    assert wire.operations == [COMMIT, "UpdateItem", "UpdateItem", COMMIT]
+    assert len(set(client_tokens(wire))) == 1
+    assert not rows.is_held("a")
+
+
+def test_a_late_copy_of_a_refused_commit_is_refused_though_the_condition_holds_by_then(
+    wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    rows.put("taken", value={"N": "7"})
+    lock = wired.acquire("a")
+    late = wire.deliver_late(COMMIT)
+    with pytest.raises(CommitRefusedError):
+        lock.commit([only_new(rows, "taken"), put(rows, "row")])
+    rows.delete("taken")
+    late.release()
+    assert late.finished.wait(10)
+    assert rows.get("taken") is None
+    assert rows.get("row") is None
+
+
+@pytest.mark.parametrize("first", ["answered", "late"])
+def test_refused_while_the_release_gets_no_answer_is_unknown_since_a_late_copy_might_find_the_lock_ours(
+    first: str, wire: Wire, impatient: LockClient, rows: Rows
+) -> None:
+    rows.put("taken", value={"N": "7"})
+    lock = impatient.acquire("a")
+    late = wire.deliver_late(COMMIT) if first == "late" else None
+    wire.drop_request("UpdateItem", times=FOREVER)
+    with pytest.raises(TransportError, match="unknown") as caught:
+        lock.commit([only_new(rows, "taken"), add(rows, "sum")])
+    assert caught.value.ambiguous
+    rows.delete("taken")
+    assert rows.is_held("a")
+    if late is not None:
+        late.release()
+        assert late.finished.wait(10)
+        assert value(rows, "sum") == 1  # it did
+
+
+def test_items_that_dynamodb_cannot_take_are_an_error_of_configuration_and_the_lock_is_released(
+    client: LockClient, rows: Rows
+) -> None:
+    lock = client.acquire("a")
+    with pytest.raises(LockConfigurationError):
+        lock.commit([put(rows, "row"), put(rows, "row")])
+    assert rows.get("row") is None
+    assert not rows.is_held("a")
+    assert not lock.is_held
+
+
+# The lock was not ours any more
+
+
+def test_a_paused_holder_that_writes_late_is_refused(make: Make, rows: Rows, wire: Wire) -> None:
+    clock = LeapingClock()
+    holder, other = make(clock=clock, heartbeat_period=0), make()
+    rows.put("balance", value={"N": "100"})
+    lock = holder.acquire("a", lease_duration=1)
+    # The holder is frozen here: it renews nothing, and another takes over.
+    taken = other.acquire("a", wait=20)
+    taken.commit([put(rows, "balance", "70")])
+    with pytest.raises(LockLostError) as caught:
+        lock.commit([put(rows, "balance", "130")])
+    assert caught.value.key == "a"
+    assert value(rows, "balance") == 70
+    assert not lock.is_held
+
+
+def test_the_error_names_who_has_the_lock_now_and_leaves_it_alone(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a")
+    taken_over(rows)
+    row = rows["a"]
+    with pytest.raises(LockLostError) as caught:
+        lock.commit([put(rows, "row")])
+    assert caught.value.holder == "another#1"
+    assert caught.value.__cause__ is not None
+    assert rows.get("row") is None
+    assert rows["a"] == row
+    has_ended(lock)
+
+
+def test_a_lost_lock_is_lost_whatever_else_would_have_been_refused(client: LockClient, rows: Rows) -> None:
+    rows.put("taken", value={"N": "7"})
+    lock = client.acquire("a")
+    taken_over(rows)
+    with pytest.raises(LockLostError):
+        lock.commit([only_new(rows, "taken")])
+
+
+@pytest.mark.parametrize("how", ["released", "deleted"])
+def test_a_row_that_is_released_or_gone_is_lost_too(how: str, client: LockClient, make: Make, rows: Rows) -> None:
+    lock = client.acquire("a")
+    if how == "deleted":
+        rows.delete("a")
+    else:
+        item = {name: column for name, column in rows["a"].items() if name != "key"}
+        rows.put("a", **item, isReleased={"S": "1"})
+    before = rows.get("a")
+    with pytest.raises(LockLostError):
+        lock.commit([put(rows, "row")])
+    assert rows.get("row") is None
+    assert rows.get("a") == before
+
+
+def test_a_lease_that_ended_unnoticed_does_no_harm_as_long_as_nobody_took_the_lock(make: Make, rows: Rows) -> None:
+    clock = LeapingClock()
+    lock = make(clock=clock, heartbeat_period=0).acquire("a", lease_duration=1)
+    clock.sleep(60)
+    assert lock.lost
+    lock.commit([put(rows, "row")])
+    assert value(rows, "row") == 1
+
+
+# Conflicts, and a DynamoDB that will not serve
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (400, "TransactionInProgressException"),
+        (400, "ProvisionedThroughputExceededException"),
+        (400, "ThrottlingException"),
+        (500, "InternalServerError"),
+        (503, "ServiceUnavailable"),
+    ],
+)
+def test_what_passes_is_waited_for(status: int, code: str, wire: Wire, impatient: LockClient, rows: Rows) -> None:
+    lock = impatient.acquire("a")
+    wire.answer(status, code, COMMIT, times=3)
+    lock.commit([add(rows, "sum")])
+    assert wire.count(COMMIT) == 4
+    assert len(set(client_tokens(wire))) == 1
+    assert value(rows, "sum") == 1
+
+
+def test_what_was_certainly_not_carried_out_is_not_called_unknown(
+    wire: Wire, impatient: LockClient, rows: Rows
+) -> None:
+    lock = impatient.acquire("a")
+    wire.throttle(COMMIT, times=FOREVER)
+    with pytest.raises(TransportError) as caught:
+        lock.commit([add(rows, "sum")])
+    assert not caught.value.ambiguous
+    wire.clear()
+    assert rows.get("sum") is None
+    assert lock.release() is True
+
+
+def conflicts(wire: Wire, reasons: list[str], times: float = 1) -> None:
+    """Cancelled as DynamoDB does where another's transaction is on an item."""
+    body = json.dumps(
+        {
+            "__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException",
+            "message": f"Transaction cancelled, please refer cancellation reasons for specific reasons [{reasons}]",
+            "CancellationReasons": [{"Code": reason} for reason in reasons],
+        }
+    )
+    fault = wire.answer(400, "TransactionCanceledException", COMMIT, times=times)
+    answer = fault.act
+
+    def act(fault: Any, send: Any) -> Answer:
+        given = answer(fault, send)
+        assert given is not None
+        return Answer(given.status, given.headers, body.encode())
+
+    fault.act = act
+
+
+@pytest.mark.parametrize(
+    "reasons", [["TransactionConflict", "None"], ["None", "TransactionConflict"], ["ThrottlingError", "None"]]
+)
+def test_a_conflict_with_another_s_transaction_is_tried_again(
+    reasons: list[str], wire: Wire, impatient: LockClient, rows: Rows
+) -> None:
+    lock = impatient.acquire("a")
+    conflicts(wire, reasons, times=4)
+    lock.commit([add(rows, "sum")])
+    assert wire.count(COMMIT) == 5
+    assert value(rows, "sum") == 1
+
+
+def test_conflicts_are_tried_again_no_longer_than_the_lock_is_valid(
+    wire: Wire, impatient: LockClient, rows: Rows
+) -> None:
+    lock = impatient.acquire("a", lease_duration=10)
+    conflicts(wire, ["TransactionConflict", "None"], times=FOREVER)
+    with pytest.raises(CommitRefusedError) as caught:
+        lock.commit([add(rows, "sum")])
+    assert caught.value.reasons == ("TransactionConflict",)
+    assert impatient._timeline.clock.leapt < 11  # type: ignore[attr-defined]
+    assert wire.count(COMMIT) > 5
+    assert rows.get("sum") is None
+    assert not rows.is_held("a")
+
+
+def test_a_conflict_beside_a_refused_condition_is_a_refusal(wire: Wire, impatient: LockClient, rows: Rows) -> None:
+    lock = impatient.acquire("a")
+    conflicts(wire, ["ConditionalCheckFailed", "TransactionConflict"])
+    with pytest.raises(CommitRefusedError):
+        lock.commit([add(rows, "sum")])
+    assert wire.count(COMMIT) == 1
+
+
+def test_a_missing_permission_is_named(wire: Wire, impatient: LockClient, rows: Rows) -> None:
+    lock = impatient.acquire("a")
+    wire.answer(400, "AccessDeniedException", COMMIT, times=FOREVER)
+    with pytest.raises(LockConfigurationError, match="permission"):
+        lock.commit([add(rows, "sum")])
+    assert not rows.is_held("a")
+
+
+# Bad input: nothing is sent, and the lock is held still
+
+
+def test_a_hundred_items_are_too_many(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    lock = wired.acquire("a")
+    wire.clear()
+    with pytest.raises(LockArgumentError, match="99"):
+        lock.commit([put(rows, f"row-{number}") for number in range(100)])
+    assert wire.operations == []
+    assert lock.is_held
+
+
+@pytest.mark.parametrize(
+    ("items", "error"),
+    [
+        ([], LockArgumentError), ([{}], LockArgumentError), ([{"Get": {}}], LockArgumentError),
+        ([{"Put": {}, "Update": {}}], LockArgumentError), ([None], LockArgumentError), (None, TypeError),
+        ({"Put": {}}, TypeError), ("Put", TypeError), (7, TypeError),
+    ],
+)  # fmt: skip
+def test_what_is_no_list_of_writes_is_refused(
+    items: Any, error: type[Exception], wire: Wire, wired: LockClient
+) -> None:
+    lock = wired.acquire("a")
+    wire.clear()
+    with pytest.raises(error):
+        lock.commit(items)
+    assert wire.operations == []
+    assert lock.is_held
+
+
+def test_a_lock_that_deletes_its_row_cannot_commit(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a", delete_on_release=True)
+    for act in (lambda: lock.commit([put(rows, "row")]), lock.transact_item):
+        with pytest.raises(LockConfigurationError, match="delete_on_release"):
+            act()
+    assert lock.is_held
+    assert rows.get("row") is None
+
+
+def test_nor_can_a_lock_of_the_python_schema(engine: Ministack, table: str, make: Make, rows: Rows) -> None:
+    name = engine.create_table(f"{table}-python", "lock_key", "sort_key")
+    lock = make(name, schema=PYTHON).acquire("a")
+    with pytest.raises(LockConfigurationError, match="PYTHON"):
+        lock.commit([put(rows, "row")])
+    assert lock.release() is True
+    engine.delete_table(name)
+
+
+def test_a_child_does_not_commit_under_its_parent_s_lock(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("a")
+    with pytest.raises(OwnerMismatchError):
+        in_child(lambda: lock.commit([put(rows, "row")]))()
+    assert rows.get("row") is None
+    lock.heartbeat()
