@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
+    from ..aio import AsyncLock, AsyncLockClient
     from ..lock import Lock
 
 _GENERATOR, _COROUTINE = 0x20, 0x80 | 0x100  # flags of a code object, as inspect names them
 _ASYNC_GENERATOR = 0x200
 _OPTIMIZED = 0x01  # a function's code, not a module's or class body's
 
+# "client": as set, or made at first use; "async client": as set; "async over": made over "client", and gone with it.
 # No lock guards it: setdefault is atomic, and building a client does nothing that would matter if it were built twice.
-_default: dict[str, LockClient] = {}
+_default: dict[str, Any] = {}
 
 
 def default_client() -> LockClient:
@@ -32,28 +34,53 @@ def default_client() -> LockClient:
 
     Raises nothing: what is missing (table, Region, credentials) is said at the first acquire.
     """
-    client = _default.get("client")
+    client: LockClient | None = _default.get("client")
     return _default.setdefault("client", LockClient()) if client is None else client
 
 
-def set_default_client(client: LockClient | None) -> None:
+def default_async_client() -> AsyncLockClient:
+    """As default_client(), for async def functions; with the settings and the connections of that one."""
+    client: AsyncLockClient | None = _default.get("async client") or _default.get("async over")
+    if client is not None:
+        return client
+    from ..aio import AsyncLockClient
+
+    made: AsyncLockClient = _default.setdefault("async over", AsyncLockClient.over(default_client()))
+    return made
+
+
+def set_default_client(client: LockClient | AsyncLockClient | None) -> None:
     """Use ``client`` for decorators that are given none, from their next call on; None: one made from the environment.
 
+    A LockClient serves plain functions, and async def functions too unless an AsyncLockClient is set for these.
     Raises TypeError for what is no lock client.
     """
     if client is None:
         _default.clear()
+    elif is_async(_acquire_of(client)):
+        _default["async client"] = client
     else:
-        _default["client"] = check_client(client)
+        _default["client"] = client
+        _default.pop("async over", None)
 
 
-def check_client(client: LockClient) -> LockClient:
+def check_client(client: object, func: object) -> None:
+    """Raise TypeError where ``client`` is not the kind of client that ``func`` needs."""
+    if is_async(_acquire_of(client)) == is_async(func):
+        return
+    given, needed = type(client).__name__, "an AsyncLockClient" if is_async(func) else "a LockClient"
+    raise TypeError(f"client= is a {given}, but {_name(func)}() needs {needed}")
+
+
+def _acquire_of(client: object) -> object:
     acquire = getattr(client, "acquire", None)
     if not callable(acquire):
-        raise TypeError(f"client= must be a LockClient, got {type(client).__name__}")
-    if is_async(acquire):
-        raise TypeError(f"client= is a {type(client).__name__}, for async def functions; give a LockClient")
-    return client
+        raise TypeError(f"client= must be a LockClient or an AsyncLockClient, got {type(client).__name__}")
+    return acquire
+
+
+def _name(func: object) -> str:
+    return getattr(func, "__qualname__", type(func).__name__)
 
 
 def check_function(func: object, decorator: str) -> None:
@@ -65,15 +92,9 @@ def check_function(func: object, decorator: str) -> None:
             f"@{decorator} decorates functions and methods, not {type(func).__name__}; "
             f"is it written with its key, as in @{decorator}('order-{{id}}')?"
         )
-    flags, name = _flags(func), getattr(func, "__qualname__", type(func).__name__)
-    if flags & _COROUTINE:
+    if _flags(func) & (_GENERATOR | _ASYNC_GENERATOR):
         raise TypeError(
-            f"@{decorator} cannot decorate {name}, an async def function: its client is not async. "
-            "Wait for AsyncLockClient, or decorate a plain function that the coroutine calls in a thread"
-        )
-    if flags & (_GENERATOR | _ASYNC_GENERATOR):
-        raise TypeError(
-            f"@{decorator} cannot decorate {name}, a generator: its body would run after the lock's release. "
+            f"@{decorator} cannot decorate {_name(func)}, a generator: its body would run after the lock's release. "
             "Decorate the function that consumes it"
         )
 
@@ -90,9 +111,8 @@ def check_result(result: object, func: Callable[..., Any], decorator: str) -> No
     close = getattr(result, "close", None)
     if close is not None:
         close()  # it has not begun
-    name = getattr(func, "__qualname__", type(func).__name__)
     raise TypeError(
-        f"{name} returned {type(result).__name__}, which would run after the lock's release: "
+        f"{_name(func)} returned {type(result).__name__}, which would run after the lock's release: "
         f"@{decorator} takes functions that do their work before they return"
     )
 
@@ -169,13 +189,30 @@ def release_quietly(lock: Lock) -> bool:
 
     What goes wrong is logged: it must not hide the call's result or error.
     """
-    extra = {"lock_event": "release_failed", "lock_key": lock.key, "lock_owner": lock.owner}
     try:
         return lock.release()
     except LockAlreadyReleasedError:
-        pass  # by the function itself
-    except LockError as error:
-        logger.warning("lock %r was not released, its lease ends by itself: %s", lock.key, error, extra=extra)
-    except Exception:  # noqa: BLE001 - whatever it is, the call has to end as it did
-        logger.exception("lock %r was not released, its lease ends by itself", lock.key, extra=extra)
+        return True  # by the function itself
+    except Exception as error:  # noqa: BLE001 - whatever it is, the call has to end as it did
+        return _log_failure(lock, error)
+
+
+async def release_quietly_async(lock: AsyncLock) -> bool:
+    """As release_quietly()."""
+    try:
+        return await lock.release()
+    except LockAlreadyReleasedError:
+        return True
+    except Exception as error:  # noqa: BLE001
+        return _log_failure(lock, error)
+
+
+def _log_failure(lock: Lock | AsyncLock, error: Exception) -> bool:
+    logger.warning(
+        "lock %r was not released, its lease ends by itself: %s",
+        lock.key,
+        error,
+        exc_info=None if isinstance(error, LockError) else error,
+        extra={"lock_event": "release_failed", "lock_key": lock.key, "lock_owner": lock.owner},
+    )
     return True

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import threading
 
-from ..errors import LockAlreadyReleasedError
+from ..errors import LockAlreadyReleasedError, LockConfigurationError
 from ..log import logger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
     from typing import Any, Self
 
@@ -43,15 +44,16 @@ class StandIn:
     be accepted now, and every real one after it refused.
     """
 
-    def __init__(self, key: str, sort_key: str | None, lease_duration: float, found: Invocation | None) -> None:
+    def __init__(self, client: Any, key: str, options: Mapping[str, Any], found: Invocation | None) -> None:
         self.key = key
-        self.sort_key = sort_key
+        self.sort_key: str | None = options["sort_key"]
         self.owner = "disabled"
         self.fencing_token = 0
         self.version = ""
         self.data: bytes | None = None
         self.attributes: dict[str, Any] = {}
-        self.lease_duration = lease_duration
+        self.lease_duration: float = options["lease_duration"] or 20.0
+        self._client = client
         self._invocation = found
         self._released = threading.Event()
         logger.warning(
@@ -97,6 +99,24 @@ class StandIn:
             self.data = data
         if lease_duration is not None:
             self.lease_duration = lease_duration
+
+    def ensure(self, seconds: float) -> None:
+        self._check_held()
+
+    def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None) -> None:
+        """Write the items, in a transaction that no lock guards."""
+        self._check_held()
+        self._client._write_unguarded(items, self.key)
+        self._released.set()
+
+    def transact_item(self) -> dict[str, Any]:
+        """An Update that changes nothing and refuses nothing."""
+        self._check_held()
+        update: dict[str, Any] = self._client._unguarded_item(self.key, self.sort_key)
+        return update
+
+    def hand_over(self, *, lease_duration: float | None = None) -> str:
+        raise LockConfigurationError(f"{VARIABLE} is set: there is no lock {self.key!r} to hand over", key=self.key)
 
     def release(self, *, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False) -> bool:
         self._check_held()

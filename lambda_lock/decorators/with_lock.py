@@ -12,10 +12,12 @@ from .call import (
     check_client,
     check_function,
     check_result,
+    default_async_client,
     default_client,
     is_async,
     refuse_bare,
     release_quietly,
+    release_quietly_async,
     set_default_client,
 )
 from .disabled import StandIn, disabled
@@ -26,9 +28,10 @@ __all__ = ["current_lock", "default_client", "set_default_client", "with_lock"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, Literal, ParamSpec, TypeVar, overload
+    from collections.abc import Callable, Coroutine
+    from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
+    from ..aio import AsyncLock, AsyncLockClient
     from ..client import LockClient
     from ..lock import Callback, Lock
     from .keys import Key, KeyBuilder
@@ -36,16 +39,50 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
     R = TypeVar("R")
     T = TypeVar("T")
+    T_co = TypeVar("T_co", covariant=True)
+
+    class Answering(Protocol[T_co]):
+        """A decorator whose functions may give a T as well; async def functions do so when awaited."""
+
+        @overload
+        def __call__(
+            self, func: Callable[P, Coroutine[Any, Any, R]], /
+        ) -> Callable[P, Coroutine[Any, Any, R | T_co]]: ...
+        @overload
+        def __call__(self, func: Callable[P, R], /) -> Callable[P, R | T_co]: ...
+
+    class AnsweringAsync(Protocol[T_co]):
+        """The same with an answer that is awaited, so for async def functions only."""
+
+        def __call__(
+            self, func: Callable[P, Coroutine[Any, Any, R]], /
+        ) -> Callable[P, Coroutine[Any, Any, R | T_co]]: ...
+
 
 _LOCKS = Holding("with_lock")
 
 
-def current_lock() -> Lock:
+if TYPE_CHECKING:
+
+    @overload
+    def current_lock() -> Lock: ...
+    @overload
+    def current_lock(kind: type[AsyncLock]) -> AsyncLock: ...
+    @overload
+    def current_lock(kind: type[Lock]) -> Lock: ...
+
+
+def current_lock(kind: type[Any] | None = None) -> Any:
     """The lock of the innermost @with_lock function that is running in this thread or task.
 
-    Raises LookupError where none is. With LAMBDA_LOCK_DISABLED set it is a stand-in that says it is held.
+    In an async def function it is an AsyncLock: ``current_lock(AsyncLock)`` tells type checkers so. Raises LookupError
+    where no such function is running, and TypeError for a lock of another kind. With LAMBDA_LOCK_DISABLED set it is a
+    stand-in that says it is held.
     """
-    return _LOCKS.innermost()
+    lock = _LOCKS.innermost()
+    if kind is not None and not isinstance(lock, (kind, StandIn)):
+        raise TypeError(f"the innermost lock is a {type(lock).__name__}, not a {kind.__name__}")
+    return lock
 
 
 if TYPE_CHECKING:  # one for each kind of on_not_granted
@@ -55,7 +92,7 @@ if TYPE_CHECKING:  # one for each kind of on_not_granted
         key: Key | None = None,
         *,
         key_jmespath: str | None = None,
-        client: LockClient | None = None,
+        client: LockClient | AsyncLockClient | None = None,
         wait: float | None = None,
         reserve: float | None = None,
         lease_duration: float | None = None,
@@ -73,7 +110,7 @@ if TYPE_CHECKING:  # one for each kind of on_not_granted
         key: Key | None = None,
         *,
         key_jmespath: str | None = None,
-        client: LockClient | None = None,
+        client: LockClient | AsyncLockClient | None = None,
         wait: float | None = None,
         reserve: float | None = None,
         lease_duration: float | None = None,
@@ -84,14 +121,32 @@ if TYPE_CHECKING:  # one for each kind of on_not_granted
         on_danger: Callback | None = None,
         on_lost: Callback | None = None,
         on_not_granted: Literal["skip"],
-    ) -> Callable[[Callable[P, R]], Callable[P, R | None]]: ...
+    ) -> Answering[None]: ...
+
+    @overload
+    def with_lock(  # type: ignore[overload-overlap]  # an answer that is awaited gives what it is awaited for
+        key: Key | None = None,
+        *,
+        key_jmespath: str | None = None,
+        client: LockClient | AsyncLockClient | None = None,
+        wait: float | None = None,
+        reserve: float | None = None,
+        lease_duration: float | None = None,
+        refresh_period: float | None = None,
+        reentrant: bool = False,
+        sort_key: str | None = None,
+        safe_time: float | None = None,
+        on_danger: Callback | None = None,
+        on_lost: Callback | None = None,
+        on_not_granted: Callable[..., Coroutine[Any, Any, T]],
+    ) -> AnsweringAsync[T]: ...
 
     @overload
     def with_lock(
         key: Key | None = None,
         *,
         key_jmespath: str | None = None,
-        client: LockClient | None = None,
+        client: LockClient | AsyncLockClient | None = None,
         wait: float | None = None,
         reserve: float | None = None,
         lease_duration: float | None = None,
@@ -102,14 +157,14 @@ if TYPE_CHECKING:  # one for each kind of on_not_granted
         on_danger: Callback | None = None,
         on_lost: Callback | None = None,
         on_not_granted: Callable[..., T],
-    ) -> Callable[[Callable[P, R]], Callable[P, R | T]]: ...
+    ) -> Answering[T]: ...
 
 
 def with_lock(
     key: Key | None = None,
     *,
     key_jmespath: str | None = None,
-    client: LockClient | None = None,
+    client: LockClient | AsyncLockClient | None = None,
     wait: float | None = None,
     reserve: float | None = None,
     lease_duration: float | None = None,
@@ -137,19 +192,20 @@ def with_lock(
         when the lock is lost.
     on_not_granted: what a call gives that does not get the lock because somebody else has it: "raise" the
         LockNotGrantedError, "skip" (None), or a function of the call's own arguments and ``error=``, whose result it
-        is. It does not concern errors of the function itself, nor too little time left: these are raised.
+        is (awaited for an async def function). It does not concern errors of the function itself, nor too little time
+        left: these are raised.
 
     The lock is released however the function ends; its result or error comes through unchanged, also where the release
     fails (it is logged, and the lease ends by itself) or the lock was lost meanwhile (a warning). Call
     current_lock().raise_if_lost() before a step that must not be done twice.
 
-    When decorating, raises TypeError for what is no plain function (async def, generators, classes), for a missing
-    key and for arguments of the wrong type; KeyTemplateError for a template or expression that cannot be read. A call
-    raises KeyTemplateError where its arguments give no key, and what LockClient.acquire raises.
+    An async def function is awaited while the lock is held, by an AsyncLockClient.
+
+    When decorating, raises TypeError for what is no function (generators, classes), for a client of the other kind, a
+    missing key and for arguments of the wrong type; KeyTemplateError for a template or expression that cannot be read.
+    A call raises KeyTemplateError where its arguments give no key, and what LockClient.acquire raises.
     """
     refuse_bare(key, "with_lock")
-    if client is not None:
-        check_client(client)
     _check_answer(on_not_granted)
     options: dict[str, Any] = {
         "wait": wait,
@@ -165,77 +221,139 @@ def with_lock(
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
         check_function(func, "with_lock")
-        build_key = compile_key(func, key, key_jmespath)
-        if callable(on_not_granted):
-            _check_no_parameter_error(func)
+        if client is not None:
+            check_client(client, func)
+        guard = _Guard(func, compile_key(func, key, key_jmespath), client, options, on_not_granted)
+        return guard.wrapped_async() if is_async(func) else guard.wrapped()
 
-        @functools.wraps(func)
+    return decorate
+
+
+class _Guard:
+    """A decorated function: the key of each call, the lock around it, and the answer where that is not granted."""
+
+    __slots__ = ("answer", "build_key", "client", "func", "options")
+
+    def __init__(
+        self, func: Callable[..., Any], build_key: KeyBuilder, client: Any, options: dict[str, Any], answer: Any
+    ) -> None:
+        if callable(answer):
+            _check_no_parameter_error(func)
+        if is_async(answer) and not is_async(func):
+            raise TypeError(
+                "on_not_granted= must be a plain function here, got an async def function: nobody would await it"
+            )
+        self.func = func
+        self.build_key = build_key
+        self.client = client
+        self.options = options
+        self.answer = answer
+
+    def wrapped(self) -> Callable[..., Any]:
+        @functools.wraps(self.func)
         def locked(*args: Any, **kwargs: Any) -> Any:
             found = invocation.find(args, kwargs)
             token = invocation.enter(found)
             try:
                 if disabled():
-                    stand_in = _stand_in(build_key, args, kwargs, options, found)
-                    return _run(func, args, kwargs, None, stand_in)
-                name = build_key(args, kwargs)
-                chosen = default_client() if client is None else client
-                place = (chosen, name, sort_key)
-                if not reentrant:
-                    _LOCKS.refuse_again(place, name)
+                    client = self.client or default_client()
+                    return self.run(
+                        args, kwargs, None, StandIn(client, self.key_if_any(args, kwargs), self.options, found)
+                    )
+                client = self.client or default_client()
+                place = self.place(client, args, kwargs)
                 try:
-                    lock = chosen.acquire(name, **options)
+                    lock = client.acquire(place[1], **self.options)
                 except LockNotGrantedError as error:
-                    if error.too_late or on_not_granted == "raise":
-                        raise
-                    return None if on_not_granted == "skip" else on_not_granted(*args, **kwargs, error=error)
-                return _run(func, args, kwargs, place, lock)
+                    return self.refused(error, args, kwargs)
+                return self.run(args, kwargs, place, lock)
             finally:
                 invocation.leave(token)
 
         return locked
 
-    return decorate
+    def wrapped_async(self) -> Callable[..., Any]:
+        @functools.wraps(self.func)
+        async def locked(*args: Any, **kwargs: Any) -> Any:
+            found = invocation.find(args, kwargs)
+            token = invocation.enter(found)
+            try:
+                client = self.client or default_async_client()
+                if disabled():
+                    from .disabled_async import AsyncStandIn
 
+                    stand_in = AsyncStandIn(client, self.key_if_any(args, kwargs), self.options, found)
+                    return await self.run_async(args, kwargs, None, stand_in)
+                place = self.place(client, args, kwargs)
+                try:
+                    lock = await client.acquire(place[1], **self.options)
+                except LockNotGrantedError as error:
+                    answer = self.refused(error, args, kwargs)
+                    return await answer if hasattr(answer, "__await__") else answer
+                return await self.run_async(args, kwargs, place, lock)
+            finally:
+                invocation.leave(token)
 
-def _run(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], place: object, lock: Lock) -> Any:
-    """Call ``func`` while ``lock`` is held, and release it."""
-    token = _LOCKS.enter(place, lock)
-    try:
-        result = func(*args, **kwargs)
-        check_result(result, func, "with_lock")
-    finally:
-        _LOCKS.leave(token)
-        lost = lock.lost  # asked first: its validity may be over, and the row free to release all the same
-        kept = release_quietly(lock) and not lost
-    if not kept:
+        return locked
+
+    def place(self, client: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[object, str, str | None]:
+        """Which lock a call needs: client, key and sort key. Raises where this very call holds it already."""
+        place = (client, self.build_key(args, kwargs), self.options["sort_key"])
+        if not self.options["reentrant"]:
+            _LOCKS.refuse_again(place, place[1])
+        return place
+
+    def key_if_any(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The key, or why there is none: while locks are disabled, nothing about them may keep a call from running."""
+        try:
+            return self.build_key(args, kwargs)
+        except KeyTemplateError as error:
+            return f"(no key: {error})"
+
+    def refused(self, error: LockNotGrantedError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if error.too_late or self.answer == "raise":
+            raise error
+        return None if self.answer == "skip" else self.answer(*args, **kwargs, error=error)
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any], place: object, lock: Any) -> Any:
+        """Call the function while ``lock`` is held, and release it."""
+        token = _LOCKS.enter(place, lock)
+        try:
+            result = self.func(*args, **kwargs)
+            check_result(result, self.func, "with_lock")
+        finally:
+            _LOCKS.leave(token)
+            lost = lock.lost  # asked first: its validity may be over, and the row free to release all the same
+            kept = release_quietly(lock) and not lost
+        if not kept:
+            self.tell_lost(lock)
+        return result
+
+    async def run_async(self, args: tuple[Any, ...], kwargs: dict[str, Any], place: object, lock: Any) -> Any:
+        """As `run`."""
+        token = _LOCKS.enter(place, lock)
+        try:
+            result = await self.func(*args, **kwargs)
+        finally:
+            _LOCKS.leave(token)
+            lost = lock.lost
+            kept = await release_quietly_async(lock) and not lost
+        if not kept:
+            self.tell_lost(lock)
+        return result
+
+    def tell_lost(self, lock: Any) -> None:
         logger.warning(
             "%s() finished although its lock %r was lost: another call may have run at the same time",
-            func.__qualname__,
+            self.func.__qualname__,
             lock.key,
             extra={"lock_event": "finished_lost", "lock_key": lock.key, "lock_owner": lock.owner},
         )
-    return result
-
-
-def _stand_in(
-    build_key: KeyBuilder,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    options: dict[str, Any],
-    found: invocation.Invocation | None,
-) -> Any:
-    try:
-        name = build_key(args, kwargs)
-    except KeyTemplateError as error:  # with the switch on, nothing about locks may keep the call from running
-        name = f"(no key: {error})"
-    return StandIn(name, options["sort_key"], options["lease_duration"] or 20.0, found)
 
 
 def _check_answer(on_not_granted: object) -> None:
     if not callable(on_not_granted) and on_not_granted not in ("raise", "skip"):
         raise TypeError(f"on_not_granted= must be 'raise', 'skip' or a function, got {on_not_granted!r}")
-    if is_async(on_not_granted):
-        raise TypeError("on_not_granted= must be a plain function, got an async def function: nobody would await it")
 
 
 def _check_no_parameter_error(func: Callable[..., Any]) -> None:

@@ -34,6 +34,7 @@ PACKAGE = {
     "lambda_lock": "the public names",
     "lambda_lock._version": "the User-Agent",
     "lambda_lock.attributes": "values to and from DynamoDB's JSON",
+    "lambda_lock.base_client": "the settings, of plain and async clients",
     "lambda_lock.checks": "arguments in range",
     "lambda_lock.client": "LockClient",
     "lambda_lock.core": "the protocol",

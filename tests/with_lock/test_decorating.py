@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
 
-from lambda_lock import KeyTemplateError
+from lambda_lock import AsyncLockClient, KeyTemplateError, LockClient
 from lambda_lock.decorators.with_lock import set_default_client, with_lock
 
 
@@ -129,9 +130,23 @@ def test_functions_that_make_keys_are_not_mistaken_for_bare_use() -> None:
 @pytest.mark.parametrize(
     "function", [coroutine_function, functools.partial(coroutine_function), AsyncCallable(), AsyncCallable().__call__]
 )
-def test_an_async_function_is_refused(function: Any) -> None:
-    with pytest.raises(TypeError, match=r"an async def function: .* AsyncLockClient"):
-        with_lock("k")(function)
+def test_an_async_function_stays_one(function: Any) -> None:
+    assert inspect.iscoroutinefunction(with_lock("k")(function))
+    assert inspect.iscoroutinefunction(with_lock("k", client=AsyncLockClient())(function))
+
+
+@pytest.mark.parametrize(
+    "function", [coroutine_function, functools.partial(coroutine_function), AsyncCallable(), AsyncCallable().__call__]
+)
+def test_a_plain_client_for_an_async_function_is_refused(function: Any) -> None:
+    with pytest.raises(TypeError, match=r"client= is a LockClient, but .*\(\) needs an AsyncLockClient"):
+        with_lock("k", client=LockClient())(function)
+
+
+@pytest.mark.parametrize("function", [key_function, functools.partial(key_function), key_function_factory()])
+def test_an_async_client_for_a_plain_function_is_refused(function: Any) -> None:
+    with pytest.raises(TypeError, match=r"client= is a AsyncLockClient, but .*\(\) needs a LockClient"):
+        with_lock("k", client=AsyncLockClient())(function)
 
 
 @pytest.mark.parametrize("function", [generator, async_generator, functools.partial(generator)])
@@ -173,26 +188,27 @@ def test_on_not_granted_is_a_word_or_a_function(wrong: Any) -> None:
         with_lock("k", on_not_granted=wrong)
 
 
-def test_on_not_granted_cannot_be_async() -> None:
+def test_on_not_granted_of_a_plain_function_cannot_be_async() -> None:
     with pytest.raises(TypeError, match="nobody would await it"):
-        with_lock("k", on_not_granted=coroutine_function)
+        with_lock("k", on_not_granted=coroutine_function)(key_function)  # type: ignore[arg-type]
+    with_lock("k", on_not_granted=coroutine_function)(coroutine_function)
 
 
 def test_a_parameter_of_the_name_that_on_not_granted_gets_is_refused() -> None:
     def report(error: str) -> None: ...
 
-    with_lock("{error}")(report)
-    with pytest.raises(TypeError, match="a parameter named error"):
-        with_lock("{error}", on_not_granted=lambda **given: None)(report)
+    async def report_async(error: str) -> None: ...
+
+    for function in (report, report_async):
+        with_lock("{error}")(function)
+        with pytest.raises(TypeError, match="a parameter named error"):
+            with_lock("{error}", on_not_granted=lambda **given: None)(function)
 
 
-class AsyncClient:
-    async def acquire(self, key: str) -> None: ...
-
-
-@pytest.mark.parametrize(("client", "message"), [("locks", "got str"), (AsyncClient(), "for async def functions")])
-def test_a_client_of_the_wrong_kind_is_refused(client: Any, message: str) -> None:
-    with pytest.raises(TypeError, match=message):
-        with_lock("k", client=client)
-    with pytest.raises(TypeError, match=message):
+@pytest.mark.parametrize("function", [key_function, coroutine_function])
+def test_what_is_no_client_is_refused(function: Any) -> None:
+    client: Any = "locks"
+    with pytest.raises(TypeError, match="must be a LockClient or an AsyncLockClient, got str"):
+        with_lock("k", client=client)(function)
+    with pytest.raises(TypeError, match="must be a LockClient or an AsyncLockClient, got str"):
         set_default_client(client)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
-from lambda_lock import Lock, LockAlreadyReleasedError
+from lambda_lock import Lock, LockAlreadyReleasedError, LockArgumentError, LockClient, LockConfigurationError
 from lambda_lock.decorators.disabled import StandIn
 from lambda_lock.invocation import Invocation
 from lambda_lock.timeline import elapsed
+from rig.engine import Ministack
+from rig.wire import Wire
+
+
+def stands_in(client: LockClient | None = None, found: Invocation | None = None, **options: Any) -> StandIn:
+    return StandIn(client, "k", {"sort_key": None, "lease_duration": None, **options}, found)
 
 
 @pytest.fixture
 def stand_in() -> StandIn:
-    return StandIn("k", None, 20.0, None)
+    return stands_in()
 
 
 def test_a_stand_in_has_every_public_name_of_a_lock(stand_in: StandIn) -> None:
@@ -40,8 +47,13 @@ def test_a_stand_in_is_held_until_it_is_released(stand_in: StandIn) -> None:
 
 
 def test_a_stand_in_has_the_invocations_time(stand_in: StandIn) -> None:
-    assert 4 < StandIn("k", None, 20.0, Invocation(None, elapsed() + 5)).remaining <= 5
-    assert StandIn("k", None, 20.0, Invocation(None, elapsed())).remaining == 20
+    assert 4 < stands_in(found=Invocation(None, elapsed() + 5)).remaining <= 5
+    assert stands_in(found=Invocation(None, elapsed())).remaining == 20
+
+
+def test_a_stand_in_has_the_options_of_the_call() -> None:
+    stand_in = stands_in(sort_key="s", lease_duration=7.0)
+    assert (stand_in.sort_key, stand_in.lease_duration, stand_in.remaining) == ("s", 7.0, 7.0)
 
 
 def test_a_stand_in_is_renewed_with_data_and_lease(stand_in: StandIn) -> None:
@@ -49,6 +61,54 @@ def test_a_stand_in_is_renewed_with_data_and_lease(stand_in: StandIn) -> None:
     assert (stand_in.data, stand_in.lease_duration) == (b"x", 30)
     stand_in.heartbeat(delete_data=True)
     assert stand_in.data is None
+
+
+def test_a_stand_in_is_held_for_as_long_as_it_takes(stand_in: StandIn) -> None:
+    stand_in.ensure(3600)
+    stand_in.release()
+    with pytest.raises(LockAlreadyReleasedError):
+        stand_in.ensure(1)
+
+
+def put(table: str, key: str) -> dict[str, Any]:
+    return {"Put": {"TableName": table, "Item": {"key": {"S": key}}}}
+
+
+def test_a_stand_in_commits_in_a_transaction_that_no_lock_guards(engine: Ministack, table: str, wire: Wire) -> None:
+    with LockClient() as client:
+        stand_in = stands_in(client)
+        wire.drop_reply("TransactWriteItems")  # sent again, under the same client token: written once
+        stand_in.commit([put(table, "order")], data=b"x")
+        assert not stand_in.is_held
+        with pytest.raises(LockAlreadyReleasedError):
+            stand_in.commit([put(table, "order")])
+    assert wire.operations == ["TransactWriteItems"] * 2
+    assert [item["key"]["S"] for item in engine.scan(table)] == ["order"]
+
+
+def test_a_stand_in_whose_commit_fails_is_held_on(table: str, wire: Wire) -> None:
+    wire.answer(400, "AccessDeniedException")
+    with LockClient() as client:
+        stand_in = stands_in(client)
+        with pytest.raises(LockConfigurationError):
+            stand_in.commit([put(table, "order")])
+        with pytest.raises((LockArgumentError, TypeError)):
+            stand_in.commit([])
+        assert stand_in.is_held
+        stand_in.commit([put(table, "order")])
+
+
+def test_the_transact_item_of_a_stand_in_refuses_nothing(engine: Ministack, table: str) -> None:
+    with LockClient() as client:
+        stand_in = stands_in(client)
+        engine.dynamodb("TransactWriteItems", {"TransactItems": [stand_in.transact_item(), put(table, "order")]})
+        assert stand_in.is_held
+        assert client.try_acquire("k") is not None  # nor does it leave a lock
+
+
+def test_a_stand_in_cannot_be_handed_over(stand_in: StandIn) -> None:
+    with pytest.raises(LockConfigurationError, match="LAMBDA_LOCK_DISABLED"):
+        stand_in.hand_over()
 
 
 def test_a_stand_in_is_never_lost_and_wakes_who_waits_for_that(stand_in: StandIn) -> None:

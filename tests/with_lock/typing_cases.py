@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, assert_type
 
+from lambda_lock.aio import AsyncLock, AsyncLockClient
 from lambda_lock.client import LockClient
 from lambda_lock.decorators.with_lock import current_lock, default_client, set_default_client, with_lock
 from lambda_lock.lock import Lock
@@ -85,12 +86,102 @@ handler({"id": "a"}, None)
 handler([], None)  # type: ignore[arg-type]
 assert_type(searched, Callable[[dict[str, Any], object], None])  # type: ignore[assert-type]  # the names are kept too
 
+# --- async def functions
+
+
+@with_lock("order#{order_id}")
+async def charge_async(order_id: str, *, cents: int = 0) -> bytes:
+    return order_id.encode() * cents
+
+
+@with_lock("order#{order_id}", on_not_granted="raise", client=AsyncLockClient("locks"))
+async def raising_async(order_id: str) -> bytes:
+    return b""
+
+
+@with_lock("order#{order_id}", wait=0, on_not_granted="skip")
+async def skipping_async(order_id: str) -> bytes:
+    return b""
+
+
+@with_lock("order#{order_id}", wait=0, on_not_granted="skip")
+async def skipping_nothing(order_id: str) -> None: ...
+
+
+async def answer_async(order_id: str, *, error: Exception) -> int:
+    return 409
+
+
+@with_lock("order#{order_id}", on_not_granted=answer)
+async def answering_plainly(order_id: str) -> bytes:
+    return b""
+
+
+@with_lock("order#{order_id}", on_not_granted=answer_async)
+async def answering_async(order_id: str) -> bytes:
+    return b""
+
+
+@with_lock("order#{order_id}", on_not_granted=lambda order_id, error: None)
+async def answering_none(order_id: str) -> bytes:
+    return b""
+
+
+COROUTINES = (  # type checkers miss an await where they stand alone
+    assert_type(charge_async("o", cents=1), Coroutine[Any, Any, bytes]),
+    assert_type(raising_async("o"), Coroutine[Any, Any, bytes]),
+    assert_type(skipping_async("o"), Coroutine[Any, Any, bytes | None]),
+    assert_type(skipping_nothing("o"), Coroutine[Any, Any, None]),
+    assert_type(answering_plainly("o"), Coroutine[Any, Any, bytes | int]),
+    assert_type(answering_async("o"), Coroutine[Any, Any, bytes | int]),
+    assert_type(answering_none("o"), Coroutine[Any, Any, bytes | None]),
+    charge_async(1),  # type: ignore[arg-type]
+    charge_async("o", 1),  # type: ignore[call-arg]
+    skipping_async("o", euros=1),  # type: ignore[call-arg]
+    answering_async(),  # type: ignore[call-arg]
+)
+
+
+@with_lock("order#{order_id}", on_not_granted=answer_async)  # type: ignore[arg-type]
+def answered_by_nobody(order_id: str) -> bytes:
+    return b""
+
+
+class AsyncService:
+    @with_lock("{order_id}")
+    async def method(self, order_id: str) -> int:
+        return 1
+
+    @classmethod
+    @with_lock("{order_id}", on_not_granted="skip")
+    async def of_class(cls, order_id: str) -> int:
+        return 1
+
+    @with_lock("{order_id}", on_not_granted="skip")
+    async def skipping(self, order_id: str) -> int:
+        return 1
+
+
+async def use() -> None:
+    assert_type(await charge_async("o"), bytes)
+    assert_type(await skipping_async("o"), bytes | None)
+    assert_type(await answering_async("o"), bytes | int)
+    assert_type(await AsyncService().method("o"), int)
+    assert_type(await AsyncService.of_class("o"), int | None)
+    assert_type(await AsyncService().skipping("o"), int | None)
+    AsyncService().skipping()  # type: ignore[call-arg, unused-coroutine]
+
+
 with_lock(5)  # type: ignore[call-overload]
 with_lock("k", on_not_granted="ignore")  # type: ignore[call-overload]
 with_lock("k", wait="5")  # type: ignore[call-overload]
 with_lock("k", lease=5)  # type: ignore[call-overload]
 
 assert_type(current_lock(), Lock)
+assert_type(current_lock(Lock), Lock)
+assert_type(current_lock(AsyncLock), AsyncLock)
+current_lock(bytes)  # type: ignore[arg-type]
 assert_type(default_client(), LockClient)
 set_default_client(None)
+set_default_client(AsyncLockClient("locks"))
 set_default_client("locks")  # type: ignore[arg-type]

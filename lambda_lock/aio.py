@@ -1,0 +1,388 @@
+"""The client for asyncio: the same locks, awaited.
+
+Requests are sent on the loop's threads (its default executor), so that waiting never blocks the loop, and renewals come
+from the one heartbeat thread of the process. Nothing here is bound to a loop: a client may serve one after the other.
+
+A task that is cancelled while a request is under way settles that request first (at most one time-out): what it may
+have taken is released before the CancelledError goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+
+from .client import LockClient
+from .core import protocol
+from .core.protocol import Event, Send
+from .drive import send
+from .errors import LockError, LockNotGrantedError
+from .lock import Lock
+from .timeline import SYSTEM
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from types import TracebackType
+    from typing import Any, Self, TypeVar, Unpack
+
+    from .base_client import AcquireOptions, AdoptOptions, ClientSettings, Order
+    from .core.lease import Look
+    from .core.outcome import Reply
+    from .core.protocol import Steps
+    from .core.requests import Place, Request
+    from .record import LockRecord
+    from .timeline import Timeline
+    from .transport import Transport
+
+    T = TypeVar("T")
+
+_LOOK = 0.25  # seconds between two looks at what other threads do: a close, a loss
+_PAUSE = 0.01  # seconds, where it will not take long
+
+
+async def drive(
+    steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Callable[[float], Awaitable[None]]
+) -> T:
+    """drive.drive for asyncio."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                outcome = None
+                if isinstance(step, Send):
+                    outcome = await _in_thread(send, step, transport)
+                else:
+                    await sleep(step.seconds)
+                event = Event(timeline.look(), outcome)
+            except BaseException as error:  # noqa: BLE001 - thrown on into the steps, which raise it when they have cleaned up
+                step = steps.throw(error)
+            else:
+                step = steps.send(event)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def _in_thread(function: Callable[..., T], *arguments: Any) -> T:
+    """asyncio.to_thread, but where this task is cancelled, the call ends before the cancellation goes on."""
+    call = functools.partial(contextvars.copy_context().run, function, *arguments)
+    # A future and no task: a loop that ends cancels all tasks, and would let a request outlive the release after it.
+    running = asyncio.get_running_loop().run_in_executor(None, call)
+    cancelled: asyncio.CancelledError | None = None
+    while not running.done():
+        try:
+            await asyncio.wait([running])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        running.exception()  # seen: what came of it is asked for by the release that follows
+        raise cancelled
+    return running.result()
+
+
+def _asking(request: Request, client: LockClient) -> Callable[[Look], Steps[Reply]]:
+    return lambda look: protocol.ask(request, client._memory, client._chance, look)
+
+
+class AsyncLockClient:
+    """`LockClient` for asyncio: the same settings and methods, awaited."""
+
+    def __init__(self, table: str | None = None, **settings: Unpack[ClientSettings]) -> None:
+        self._sync = LockClient(table, **settings)
+
+    @classmethod
+    def over(cls, client: LockClient) -> Self:
+        """An async client with the settings, connections and locks of ``client``."""
+        made = cls.__new__(cls)
+        made._sync = client
+        return made
+
+    def _write_unguarded(self, items: Sequence[Mapping[str, Any]], key: str) -> None:
+        self._sync._write_unguarded(items, key)
+
+    def _unguarded_item(self, key: str, sort_key: str | None) -> dict[str, Any]:
+        return self._sync._unguarded_item(key, sort_key)
+
+    async def acquire(self, key: str, *, wait: float | None = None, **options: Unpack[AcquireOptions]) -> AsyncLock:
+        """`LockClient.acquire`. Cancelling the task ends the wait and leaves nothing held."""
+        client = self._sync
+        if options.pop("reentrant", False) and (held := client._held_by(key, options.get("sort_key"))) is not None:
+            return AsyncLock(self, held._enter_again())
+        order = client._order(key, wait=wait, **options)
+        return await self._take(order, lambda look: protocol.acquire(order.wish, client._memory, client._chance, look))
+
+    async def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> AsyncLock | None:
+        """`LockClient.try_acquire`."""
+        try:
+            return await self.acquire(key, wait=wait, **options)
+        except LockNotGrantedError as error:
+            if error.too_late:
+                raise
+            return None
+
+    async def adopt(self, token: str, *, context: object = None, **options: Unpack[AdoptOptions]) -> AsyncLock:
+        """`LockClient.adopt`."""
+        from .core.handover import adopt
+
+        client = self._sync
+        order, number = client._adoption(token, context=context, **options)
+        return await self._take(order, lambda look: adopt(order.wish, number, client._memory, client._chance, look))
+
+    async def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
+        """`LockClient.get`."""
+        from .record import LockRecord
+
+        client = self._sync
+        place = client._place(key, sort_key)
+        client._check_open()
+        row, date = await self._run(lambda look: protocol.read(place, client._memory, client._chance, look), place)
+        return None if row is None else LockRecord(row, place, date)
+
+    async def list(self, *, key: str | None = None) -> AsyncIterator[LockRecord]:
+        """`LockClient.list`, for ``async for``."""
+        client = self._sync
+        pages = client._pages(key)
+        while (request := pages.request()) is not None:
+            reply = await self._run(_asking(request, client), pages.place)
+            for record in pages.take(reply):
+                yield record
+
+    async def prewarm(self) -> None:
+        """`LockClient.prewarm`."""
+        await _in_thread(self._sync.prewarm)
+
+    def held(self) -> tuple[AsyncLock, ...]:
+        """`LockClient.held`; the handles are new ones of the same locks."""
+        return tuple(AsyncLock(self, lock) for lock in self._sync.held())
+
+    async def close(self, *, release: bool = True) -> None:
+        """`LockClient.close`."""
+        await _in_thread(functools.partial(self._sync.close, release=release))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def transport(self) -> Transport:
+        """`LockClient.transport`."""
+        return self._sync.transport
+
+    async def _take(self, order: Order, steps: Callable[[Look], Steps[protocol.Hold]]) -> AsyncLock:
+        client = self._sync
+
+        async def sleep(seconds: float) -> None:
+            await self._sleep(seconds)
+            client._check_open()
+            order.check_cancelled()
+
+        hold: protocol.Hold | None = None
+        try:
+            hold = await self._run(steps, order.wish.place, sleep)
+            return AsyncLock(self, client._register(Lock(client, hold, **order.handle)))
+        except LockNotGrantedError as error:
+            client._tell_refused(error)
+            raise
+        except BaseException:
+            if hold is not None:
+                await _in_thread(client._give_back, hold)
+            raise
+
+    async def _run(
+        self,
+        steps: Callable[[Look], Steps[T]],
+        place: Place,
+        sleep: Callable[[float], Awaitable[None]] | None = None,
+    ) -> T:
+        client = self._sync
+        timeline = client._timeline
+        if client._given_transport is None and client._chosen is None:
+            await _in_thread(getattr, client, "transport")  # may import boto3, which takes its time
+        with client._explained(place):
+            return await drive(steps(timeline.look()), client.transport, timeline, sleep or self._sleep)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep; a close() on whatever thread or loop ends it within _LOOK."""
+        client = self._sync
+        if client._timeline is not SYSTEM:
+            await asyncio.to_thread(client._timeline.clock.sleep, seconds)
+            return
+        now = asyncio.get_running_loop().time
+        end = now() + seconds
+        while (left := end - now()) > 0:
+            await asyncio.sleep(min(left, _LOOK))
+            if client._closed.is_set():
+                return
+
+
+class AsyncLock:
+    """`Lock` for asyncio: what asks DynamoDB is awaited, all else is as there. An async context manager."""
+
+    def __init__(self, client: AsyncLockClient, lock: Lock) -> None:
+        self._client = client
+        self._lock = lock
+
+    @property
+    def key(self) -> str:
+        """`Lock.key`."""
+        return self._lock.key
+
+    @property
+    def sort_key(self) -> str | None:
+        """`Lock.sort_key`."""
+        return self._lock.sort_key
+
+    @property
+    def owner(self) -> str:
+        """`Lock.owner`."""
+        return self._lock.owner
+
+    @property
+    def fencing_token(self) -> int:
+        """`Lock.fencing_token`."""
+        return self._lock.fencing_token
+
+    @property
+    def version(self) -> str:
+        """`Lock.version`."""
+        return self._lock.version
+
+    @property
+    def data(self) -> bytes | None:
+        """`Lock.data`."""
+        return self._lock.data
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """`Lock.attributes`."""
+        return self._lock.attributes
+
+    @property
+    def lease_duration(self) -> float:
+        """`Lock.lease_duration`."""
+        return self._lock.lease_duration
+
+    @property
+    def remaining(self) -> float:
+        """`Lock.remaining`."""
+        return self._lock.remaining
+
+    @property
+    def is_held(self) -> bool:
+        """`Lock.is_held`."""
+        return self._lock.is_held
+
+    @property
+    def is_expired(self) -> bool:
+        """`Lock.is_expired`."""
+        return self._lock.is_expired
+
+    @property
+    def is_almost_expired(self) -> bool:
+        """`Lock.is_almost_expired`."""
+        return self._lock.is_almost_expired
+
+    @property
+    def lost(self) -> bool:
+        """`Lock.lost`."""
+        return self._lock.lost
+
+    def raise_if_lost(self) -> None:
+        """`Lock.raise_if_lost`."""
+        self._lock.raise_if_lost()
+
+    async def wait_lost(self, timeout: float | None = None) -> bool:
+        """`Lock.wait_lost`: wait until it is lost (True), or released or ``timeout`` seconds passed (False)."""
+        end = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        while not self.lost:
+            left = 1.0 if end is None else end - asyncio.get_running_loop().time()
+            if left <= 0 or self._lock._hold.ended:
+                return False
+            await asyncio.sleep(min(left, max(self.remaining, _PAUSE), _LOOK))
+        return True
+
+    async def heartbeat(
+        self, *, data: bytes | None = None, delete_data: bool = False, lease_duration: float | None = None
+    ) -> None:
+        """`Lock.heartbeat`."""
+        lock = self._lock
+        steps = lock._begin_heartbeat(data, delete_data, lease_duration)
+        while not lock._renewing.acquire(blocking=False):  # waiting on a thread could take the last one from its holder
+            await asyncio.sleep(_PAUSE)
+        try:
+            await self._run(steps)
+        finally:
+            lock._renewing.release()
+            lock._reschedule()
+
+    async def ensure(self, seconds: float) -> None:
+        """`Lock.ensure`."""
+        lease_duration = self._lock._lease_to_ensure(seconds)
+        if lease_duration is not None:
+            await self.heartbeat(lease_duration=lease_duration)
+            self._lock._check_ensured(seconds)
+
+    async def release(
+        self, *, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False
+    ) -> bool:
+        """`Lock.release`."""
+        steps = self._lock._begin_release(data, delete)
+        if steps is None:
+            return True
+        try:
+            return self._lock._end_release(await self._end(steps, steps))
+        except LockError as error:
+            return self._lock._release_failed(error, best_effort)
+
+    async def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None) -> None:
+        """`Lock.commit`."""
+        await self._end(self._lock._begin_commit(items, data))
+
+    def transact_item(self) -> dict[str, Any]:
+        """`Lock.transact_item`."""
+        return self._lock.transact_item()
+
+    async def hand_over(self, *, lease_duration: float | None = None) -> str:
+        """`Lock.hand_over`."""
+        return await self._end(self._lock._begin_hand_over(lease_duration))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._lock._released and self._lock._in_this_process():
+            await self.release(best_effort=True)
+
+    def __repr__(self) -> str:
+        return repr(self._lock).replace("<Lock", "<AsyncLock", 1)
+
+    async def _run(self, steps: Callable[[Look], Steps[T]]) -> T:
+        return await self._client._run(steps, self._lock._hold.place)
+
+    async def _end(self, steps: Callable[[Look], Steps[T]], release: Callable[[Look], Steps[bool]] | None = None) -> T:
+        """Run a last act. One that is cancelled ends with a release: whatever came of it, nobody else would."""
+        try:
+            return await self._run(steps)
+        except asyncio.CancelledError:
+            await self._give_up(release or self._plain_release)
+            raise
+
+    async def _give_up(self, release: Callable[[Look], Steps[bool]]) -> None:
+        try:
+            await self._run(release)
+        except LockError as error:
+            self._lock._release_failed(error, best_effort=True)
+        else:
+            self._lock._released = True
+
+    def _plain_release(self, look: Look) -> Steps[bool]:
+        client = self._client._sync
+        return protocol.release(self._lock._hold, client._memory, client._chance, look)

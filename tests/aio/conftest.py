@@ -1,0 +1,141 @@
+"""Async tests, each in a loop of its own, on the real engine."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from lambda_lock import AsyncLock, AsyncLockClient, invocation
+from rig.engine import Ministack
+from rig.wire import Wire
+from tests.client.conftest import DEADLINE, LeapingClock, Rows
+
+Make = Callable[..., AsyncLockClient]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run `async def` tests: no plugin is needed for that."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
+
+
+@pytest.fixture(autouse=True)
+def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside Lambda, no invocation seen."""
+    monkeypatch.setattr(invocation, "_latest", None)
+    monkeypatch.setattr(invocation, "_registered", None)
+
+
+@pytest.fixture
+def make(table: str) -> Iterator[Make]:
+    """Makes clients, and ends them with the test; what they hold is left in the table."""
+    clients: list[AsyncLockClient] = []
+
+    def build(*arguments: Any, **options: Any) -> AsyncLockClient:
+        clients.append(AsyncLockClient(*arguments, **options))
+        return clients[-1]
+
+    yield build
+    for client in clients:
+        asyncio.run(client.close(release=False))
+
+
+@pytest.fixture
+def client(make: Make) -> AsyncLockClient:
+    return make()
+
+
+@pytest.fixture
+def wired(wire: Wire, make: Make) -> AsyncLockClient:
+    """A client whose requests go over the wire."""
+    return make()
+
+
+@pytest.fixture
+def impatient(wire: Wire, make: Make) -> AsyncLockClient:
+    """A client whose requests go over the wire, and for which pauses between them take no time."""
+    return make(clock=LeapingClock(), heartbeat_period=0)
+
+
+@pytest.fixture
+def rows(engine: Ministack, table: str) -> Rows:
+    return Rows(engine, table)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait, without holding up the loop, for something that can be seen but does not tell."""
+    end = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        await asyncio.sleep(0.005)
+
+
+async def ended(task: asyncio.Task[Any]) -> BaseException | None:
+    """Wait for a task; what it raised, None where it returned."""
+    done, _ = await asyncio.wait([task], timeout=DEADLINE)
+    assert done, "the task did not end"
+    return asyncio.CancelledError() if task.cancelled() else task.exception()
+
+
+async def renewed(lock: AsyncLock, times: int = 1) -> None:
+    """Renew by so many tasks at once. Where they would wait for ever, fail and let them go, so that the loop ends."""
+    beating = [start(lock.heartbeat()) for _ in range(times)]
+    done, stuck = await asyncio.wait(beating, timeout=DEADLINE)
+    while stuck:
+        if lock._lock._renewing.locked():
+            lock._lock._renewing.release()
+        _, stuck = await asyncio.wait(stuck, timeout=0.1)
+    assert len(done) == times, "renewals wait for each other"
+    for task in done:
+        task.result()
+
+
+def start(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    """A task; what a failing test leaves unasked of it is not reported while that failure is."""
+    task = asyncio.get_running_loop().create_task(work)
+    task.add_done_callback(lambda task: task.cancelled() or task.exception())
+    return task
+
+
+class Ticker:
+    """A task that goes on as long as the loop does."""
+
+    def __init__(self) -> None:
+        self.ticks = 0
+
+    async def more(self, ticks: int = 20) -> None:
+        """Wait for so many ticks more: they come only if nothing blocks the loop."""
+        goal = self.ticks + ticks
+        await until(lambda: self.ticks >= goal)
+
+
+@asynccontextmanager
+async def ticking() -> AsyncIterator[Ticker]:
+    ticker = Ticker()
+
+    async def tick() -> None:
+        while True:
+            await asyncio.sleep(0)
+            ticker.ticks += 1
+            await asyncio.sleep(0.001)
+
+    task = start(tick())
+    try:
+        yield ticker
+    finally:
+        task.cancel()
+
+
+def look(lock: AsyncLock) -> AsyncLock:
+    """The lock as it stands now: type checkers take it that a property does not change by itself."""
+    return lock

@@ -1,0 +1,377 @@
+"""Whoever is cancelled settles the request under way, and leaves nothing held."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from lambda_lock import AsyncLock, AsyncLockClient, LockAlreadyReleasedError
+from rig.engine import Ministack
+from rig.wire import Fault, Wire
+from tests.client.conftest import Rows
+
+from .conftest import Make, ended, look, renewed, start, ticking, until
+
+# When a cancellation comes: the request is on its way, or it was carried out and the reply is on its way.
+STAGES = ["hold", "delay_reply"]
+
+
+def held_rows(engine: Ministack, table: str) -> list[str]:
+    """The keys of all rows that anybody holds."""
+    return [
+        item["key"]["S"] for item in engine.scan(table) if "recordVersionNumber" in item and "isReleased" not in item
+    ]
+
+
+async def cancel_in(fault: Fault, task: asyncio.Task[Any], times: int = 1) -> None:
+    """Cancel the task while its request meets the fault; it ends only when that request is settled."""
+    await until(fault.reached.is_set)
+    async with ticking() as ticker:
+        for _ in range(times):
+            task.cancel()
+            await ticker.more()
+        assert not task.done(), "the request under way was left to itself"
+    fault.release()
+    assert isinstance(await ended(task), asyncio.CancelledError)
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_cancelled_claim_is_settled_and_then_released(
+    stage: str, times: int, wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str
+) -> None:
+    claim = getattr(wire, stage)("UpdateItem")
+    await cancel_in(claim, start(wired.acquire("a")), times)
+    assert wire.operations == ["UpdateItem", "UpdateItem"]
+    assert [request.delivered for request in wire.requests] == [1, 1]
+    assert held_rows(engine, table) == []
+    assert wired.held() == ()
+    assert (await wired.acquire("a", wait=0)).is_held
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_cancelled_take_over_is_settled_and_then_released(
+    stage: str, wire: Wire, wired: AsyncLockClient, rows: Rows, engine: Ministack, table: str
+) -> None:
+    rows.put_held("a", expires_at=0)
+    wire.hold("UpdateItem", seconds=0)  # the claim, which is refused
+    taking_over = getattr(wire, stage)("UpdateItem")
+    await cancel_in(taking_over, start(wired.acquire("a")))
+    assert held_rows(engine, table) == []
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_cancelled_again_while_it_releases_it_settles_that_too(
+    stage: str, wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str
+) -> None:
+    claim = wire.delay_reply("UpdateItem")
+    giving_up = getattr(wire, stage)("UpdateItem")
+    taking = start(wired.acquire("a"))
+    await until(claim.reached.is_set)
+    taking.cancel()
+    claim.release()
+    await cancel_in(giving_up, taking)
+    assert held_rows(engine, table) == []
+
+
+async def test_cancelled_before_it_began_a_claim_leaves_nothing_held(
+    wired: AsyncLockClient, engine: Ministack, table: str
+) -> None:
+    async def work() -> None:
+        me = asyncio.current_task()
+        assert me is not None
+        me.cancel()
+        await wired.acquire("a")
+
+    assert isinstance(await ended(start(work())), asyncio.CancelledError)
+    assert held_rows(engine, table) == []
+
+
+async def test_a_claim_cancelled_after_its_reply_was_lost_leaves_nothing_held(
+    wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str
+) -> None:
+    wire.drop_reply("UpdateItem", times=1)
+    again = wire.hold("UpdateItem")
+    await cancel_in(again, start(wired.acquire("a")))
+    assert held_rows(engine, table) == []
+
+
+async def test_a_cancelled_wait_leaves_the_holder_alone(
+    wire: Wire, client: AsyncLockClient, make: Make, rows: Rows
+) -> None:
+    held = await client.acquire("a")
+    waiting = start(make().acquire("a", wait=60, refresh_period=0.05))
+    await until(lambda: wire.count("GetItem") >= 2)
+    waiting.cancel()
+    assert isinstance(await ended(waiting), asyncio.CancelledError)
+    assert held.is_held
+    assert rows["a"]["ownerName"]["S"] == held.owner
+    await held.heartbeat()
+    assert await held.release() is True
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_wait_cancelled_in_the_claim_at_its_end_leaves_nothing_held(
+    stage: str, wire: Wire, client: AsyncLockClient, make: Make, engine: Ministack, table: str
+) -> None:
+    held = await client.acquire("a")
+    waiting = start(make().acquire("a", wait=60, refresh_period=0.02))
+    await until(lambda: wire.count("GetItem"))
+    wire.hold("UpdateItem", seconds=0)  # the release
+    claim = getattr(wire, stage)("UpdateItem")
+    await held.release()
+    await cancel_in(claim, waiting)
+    assert held_rows(engine, table) == []
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_timeout_around_an_acquire_leaves_nothing_held(
+    stage: str, wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str
+) -> None:
+    claim = getattr(wire, stage)("UpdateItem")
+
+    async def work() -> None:
+        async with asyncio.timeout(None) as limit:
+            task = start(wired.acquire("a"))
+            await until(claim.reached.is_set)
+            limit.reschedule(0)
+            await task
+
+    working = start(work())
+    await until(claim.reached.is_set)
+    async with ticking() as ticker:
+        await ticker.more()
+        assert not working.done()
+    claim.release()
+    assert isinstance(await ended(working), TimeoutError)
+    assert held_rows(engine, table) == []
+
+
+async def test_a_sibling_that_fails_takes_the_acquire_with_it(
+    wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str
+) -> None:
+    claim = wire.delay_reply("UpdateItem")
+
+    async def fail() -> None:
+        await until(claim.reached.is_set)
+        asyncio.get_running_loop().call_later(0.05, claim.release)
+        raise ZeroDivisionError
+
+    async def both() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(wired.acquire("a"))
+            group.create_task(fail())
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await both()
+    assert [type(error) for error in caught.value.exceptions] == [ZeroDivisionError]
+    assert held_rows(engine, table) == []
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_loop_that_ends_during_a_claim_leaves_nothing_held(
+    stage: str, wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str
+) -> None:
+    claim = getattr(wire, stage)("UpdateItem")
+    tasks = []
+
+    async def outlive() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:  # the loop cancels all its tasks; time enough for a release to go before the claim
+            async with ticking() as ticker:
+                await ticker.more(100)
+            claim.release()
+
+    async def main() -> None:
+        tasks.append(start(wired.acquire("a")))
+        tasks.append(start(outlive()))
+        await asyncio.sleep(0)
+        await until(claim.reached.is_set)
+
+    asyncio.run(main())
+    assert claim.finished.wait(30)
+    assert [request.delivered for request in wire.requests] == [1, 1]
+    assert held_rows(engine, table) == []
+
+
+async def test_a_cancelled_body_releases_its_lock(client: AsyncLockClient, engine: Ministack, table: str) -> None:
+    entered = asyncio.Event()
+
+    async def work() -> None:
+        async with await client.acquire("a"):
+            entered.set()
+            await asyncio.Event().wait()
+
+    working = start(work())
+    await entered.wait()
+    assert held_rows(engine, table) == ["a"]
+    working.cancel()
+    assert isinstance(await ended(working), asyncio.CancelledError)
+    assert held_rows(engine, table) == []
+
+
+# The last acts of a lock
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_cancelled_release_is_settled(
+    stage: str, times: int, wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str
+) -> None:
+    lock = await wired.acquire("a")
+    await cancel_in(getattr(wire, stage)("UpdateItem"), start(lock.release()), times)
+    assert held_rows(engine, table) == []
+    assert not lock.is_held
+    assert not lock.lost
+
+
+@pytest.mark.parametrize("data", [None, b"z"])
+async def test_a_cancelled_release_that_did_not_get_through_is_sent_again_as_it_was(
+    data: bytes | None, wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str
+) -> None:
+    lock = await wired.acquire("a", data=b"x")
+    lost = wire.drop_request("UpdateItem")
+    releasing = start(lock.release(data=data))
+    await until(lost.reached.is_set)
+    releasing.cancel()
+    await ended(releasing)
+    assert held_rows(engine, table) == []
+    record = await wired.get("a")
+    assert record is not None
+    assert record.data == (data or b"x")
+
+
+async def test_after_a_cancelled_release_there_is_nothing_left_to_release(wire: Wire, wired: AsyncLockClient) -> None:
+    lock = await wired.acquire("a")
+    await cancel_in(wire.delay_reply("UpdateItem"), start(lock.release()))
+    wire.clear()
+    async with lock:
+        pass
+    assert wire.operations == []
+    with pytest.raises(LockAlreadyReleasedError):
+        await lock.release()
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_cancelled_handing_over_leaves_nothing_held(
+    stage: str, wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock = await wired.acquire("a")
+    await cancel_in(getattr(wire, stage)("UpdateItem"), start(lock.hand_over()))
+    assert held_rows(engine, table) == []
+    assert not lock.lost
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_cancelled_adopting_leaves_nothing_held(
+    stage: str, wire: Wire, wired: AsyncLockClient, make: Make, engine: Ministack, table: str
+) -> None:
+    string = await (await wired.acquire("a")).hand_over()
+    adopting = getattr(wire, stage)("UpdateItem")
+    await cancel_in(adopting, start(make().adopt(string)))  # a new client reads first, so that this one is granted
+    assert held_rows(engine, table) == []
+
+
+async def test_an_adopting_cancelled_before_it_took_the_lock_leaves_it_to_be_adopted(
+    wire: Wire, wired: AsyncLockClient, make: Make, engine: Ministack, table: str
+) -> None:
+    string = await (await wired.acquire("a")).hand_over()
+    await cancel_in(wire.delay_reply("GetItem"), start(make().adopt(string)))
+    assert held_rows(engine, table) == ["a"]
+    assert (await make().adopt(string)).is_held
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_cancelled_commit_is_settled_and_leaves_nothing_held(
+    stage: str, wire: Wire, wired: AsyncLockClient, rows: Rows, table: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock = await wired.acquire("a")
+    items = [{"Put": {"TableName": table, "Item": {"key": {"S": "order"}}}}]
+    await cancel_in(getattr(wire, stage)("TransactWriteItems"), start(lock.commit(items)))
+    assert not rows.is_held("a")
+    assert rows.get("order") is not None  # it was on its way
+    assert not lock.lost
+    assert caplog.records == []
+
+
+async def test_a_cancelled_commit_that_was_refused_leaves_nothing_held(
+    wire: Wire, wired: AsyncLockClient, rows: Rows, table: str
+) -> None:
+    rows.put("order")
+    lock = await wired.acquire("a")
+    put = {
+        "TableName": table,
+        "Item": {"key": {"S": "order"}},
+        "ConditionExpression": "attribute_not_exists(#k)",
+        "ExpressionAttributeNames": {"#k": "key"},
+    }
+    await cancel_in(wire.delay_reply("TransactWriteItems"), start(lock.commit([{"Put": put}])))
+    assert not rows.is_held("a")
+
+
+async def test_a_cancelled_close_releases_what_the_client_holds(
+    wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str
+) -> None:
+    locks = [await wired.acquire(key) for key in ("a", "b", "c")]
+    await cancel_in(wire.delay_reply("UpdateItem"), start(wired.close()))
+    assert held_rows(engine, table) == []
+    assert not any(lock.is_held for lock in locks)
+
+
+# Renewing
+
+
+async def beats_again(lock: AsyncLock, rows: Rows) -> None:
+    """Renewals go on: the next heartbeat is not kept waiting by one that was cancelled."""
+    before = lock.version
+    await renewed(lock)
+    assert look(lock).is_held
+    assert rows.version("a") == lock.version > before
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_cancelled_heartbeat_is_settled_and_the_lock_goes_on(
+    stage: str, wire: Wire, wired: AsyncLockClient, rows: Rows
+) -> None:
+    lock = await wired.acquire("a")
+    await cancel_in(getattr(wire, stage)("UpdateItem"), start(lock.heartbeat()))
+    assert rows.version("a") == lock.version
+    await beats_again(lock, rows)
+
+
+async def test_a_heartbeat_cancelled_while_it_waits_for_another_lets_renewals_go_on(
+    wire: Wire, wired: AsyncLockClient, rows: Rows
+) -> None:
+    lock = await wired.acquire("a")
+    slow = wire.delay_reply("UpdateItem")
+    first = start(lock.heartbeat())
+    await until(slow.reached.is_set)
+    second = start(lock.heartbeat())
+    async with ticking() as ticker:
+        await ticker.more()
+        second.cancel()
+        await ticker.more()
+    slow.release()
+    assert await ended(first) is None
+    assert isinstance(await ended(second), asyncio.CancelledError)
+    await beats_again(lock, rows)
+
+
+async def test_after_a_cancelled_heartbeat_renewals_in_the_background_go_on(
+    wire: Wire, wired: AsyncLockClient, rows: Rows
+) -> None:
+    lock = await wired.acquire("a", lease_duration=2)
+    await cancel_in(wire.delay_reply("UpdateItem"), start(lock.heartbeat()))
+    before = lock.version
+    await until(lambda: rows.version("a") > before)
+    assert lock.is_held
+
+
+async def test_a_cancelled_reading_changes_nothing(wire: Wire, wired: AsyncLockClient) -> None:
+    async with await wired.acquire("a") as lock:
+        await cancel_in(wire.delay_reply("GetItem"), start(wired.get("a")))
+        assert lock.is_held

@@ -1,0 +1,569 @@
+"""@with_lock on async def functions."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    AsyncLock,
+    AsyncLockClient,
+    KeyTemplateError,
+    Lock,
+    LockAlreadyReleasedError,
+    LockClient,
+    LockConfigurationError,
+    LockNotGrantedError,
+    current_lock,
+    default_client,
+    set_default_client,
+    with_lock,
+)
+from lambda_lock.decorators.call import default_async_client
+from lambda_lock.decorators.disabled_async import AsyncStandIn
+from rig.engine import Ministack
+from rig.wire import Wire
+from tests.client.conftest import Rows
+
+from .conftest import ended, start, ticking, until
+
+pytestmark = pytest.mark.usefixtures("table")
+
+
+@pytest.fixture(autouse=True)
+def fresh_default_client() -> Iterator[None]:
+    set_default_client(None)
+    yield
+    default_client().close()
+    set_default_client(None)
+
+
+@pytest.fixture
+def other(table: str) -> Iterator[LockClient]:
+    """Another client of the same table, with nothing to do with the decorators'."""
+    with LockClient(table, owner_prefix="other") as client:
+        yield client
+
+
+class Context:
+    function_name = "orders"
+    aws_request_id = "request-1"
+
+    def __init__(self, remaining: float = 60.0) -> None:
+        self.remaining = remaining
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int(self.remaining * 1000)
+
+
+class Boom(Exception):
+    pass
+
+
+# While the function runs
+
+
+async def test_the_lock_is_held_while_the_function_is_awaited_and_free_afterwards(wire: Wire, rows: Rows) -> None:
+    @with_lock("order#{id}")
+    async def handler(event: dict[str, str], context: object) -> str:
+        await asyncio.sleep(0)
+        assert rows.is_held("order#7")
+        assert current_lock(AsyncLock).key == "order#7"
+        return "done"
+
+    assert await handler({"id": "7"}, Context()) == "done"
+    assert not rows.is_held("order#7")
+    assert wire.operations == ["UpdateItem", "UpdateItem"]
+
+
+def test_a_plain_handler_runs_it_with_asyncio_run_call_after_call(wire: Wire) -> None:
+    @with_lock("{id}")
+    async def work(event: dict[str, str]) -> str:
+        return current_lock(AsyncLock).key
+
+    def handler(event: dict[str, str], context: object) -> str:
+        return asyncio.run(work(event))
+
+    assert [handler({"id": str(number)}, Context()) for number in range(3)] == ["0", "1", "2"]
+    assert wire.connections == 1
+
+
+async def test_nothing_is_sent_before_the_coroutine_is_awaited(wire: Wire) -> None:
+    @with_lock("k")
+    async def handler() -> None: ...
+
+    coroutine = handler()
+    assert wire.operations == []
+    await coroutine
+    assert wire.operations == ["UpdateItem", "UpdateItem"]
+
+
+@pytest.mark.parametrize("error", [Boom("boom"), LockNotGrantedError("mine"), asyncio.CancelledError("mine")])
+async def test_an_error_of_the_function_comes_through_unchanged_and_the_lock_is_free(
+    error: BaseException, rows: Rows
+) -> None:
+    @with_lock("k", on_not_granted="skip")
+    async def handler() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        await handler()
+    assert caught.value is error
+    assert error.__context__ is None
+    assert error.__cause__ is None
+    assert not rows.is_held("k")
+
+
+async def test_the_wrapper_is_a_coroutine_function_that_looks_like_the_function() -> None:
+    async def handler(event: dict[str, str], context: object = None) -> str:
+        """What it does."""
+        return "done"
+
+    wrapped = with_lock("k")(handler)
+    assert inspect.iscoroutinefunction(wrapped)
+    assert (wrapped.__name__, wrapped.__doc__, wrapped.__module__) == ("handler", "What it does.", __name__)
+    assert inspect.signature(wrapped) == inspect.signature(handler)
+    assert inspect.unwrap(wrapped) is handler
+
+
+async def test_methods_partials_and_callable_objects_can_be_decorated() -> None:
+    class Service:
+        @with_lock("{order}")
+        async def charge(self, order: str) -> str:
+            return current_lock(AsyncLock).key
+
+        @classmethod
+        @with_lock("{order}")
+        async def refund(cls, order: str) -> str:
+            return f"{cls.__name__} {current_lock(AsyncLock).key}"
+
+    class Callee:
+        async def __call__(self, event: dict[str, str]) -> str:
+            return current_lock(AsyncLock).key
+
+    assert await Service().charge("o-1") == "o-1"
+    assert await Service.refund("o-2") == "Service o-2"
+    assert await with_lock("{id}")(Callee())({"id": "a"}) == "a"
+    assert await with_lock("{id}")(functools.partial(Callee()))({"id": "b"}) == "b"
+
+
+async def test_a_call_whose_arguments_give_no_key_sends_nothing(wire: Wire) -> None:
+    @with_lock("{id}")
+    async def handler(event: dict[str, str]) -> None:
+        pytest.fail("must not run")
+
+    with pytest.raises(KeyTemplateError):
+        await handler({})
+    assert wire.operations == []
+
+
+async def test_the_lease_ends_with_the_invocation_and_the_owner_is_named_after_it() -> None:
+    @with_lock("helper")
+    async def helper() -> tuple[float, str]:
+        return current_lock(AsyncLock).lease_duration, current_lock(AsyncLock).owner
+
+    @with_lock("k")
+    async def handler(event: object, context: object) -> tuple[float, str]:
+        return await helper()
+
+    lease, owner = await handler({}, Context(remaining=8.0))
+    assert 7 < lease <= 8
+    assert owner.startswith("orders/request-1#")
+
+
+# Contention
+
+
+async def test_calls_for_one_key_take_turns_and_for_others_do_not() -> None:
+    running: list[str] = []
+    both = asyncio.Event()
+
+    @with_lock("{key}", refresh_period=0.02)
+    async def work(key: str, together: bool = False) -> None:
+        assert key not in running
+        running.append(key)
+        if len(running) == 2:
+            both.set()
+        if together:
+            await both.wait()
+        await asyncio.sleep(0)
+        running.remove(key)
+
+    await asyncio.gather(*(work("a") for _ in range(5)))
+    await asyncio.gather(work("a", together=True), work("b", together=True))
+
+
+async def test_a_held_lock_is_an_error_that_names_the_holder(other: LockClient) -> None:
+    @with_lock("k", wait=0)
+    async def handler() -> None:
+        pytest.fail("must not run")
+
+    with other.acquire("k") as held, pytest.raises(LockNotGrantedError) as caught:
+        await handler()
+    assert caught.value.holder == held.owner
+
+
+async def test_a_call_that_does_not_get_the_lock_is_skipped(other: LockClient) -> None:
+    @with_lock("k", wait=0, on_not_granted="skip")
+    async def handler() -> str:
+        return "done"
+
+    with other.acquire("k"):
+        assert await handler() is None
+    assert await handler() == "done"
+
+
+async def answer_awaited(event: dict[str, str], *, error: LockNotGrantedError) -> tuple[str, str | None]:
+    await asyncio.sleep(0)
+    with pytest.raises(LookupError):
+        current_lock()
+    return event["id"], error.key
+
+
+def answer_plainly(event: dict[str, str], *, error: LockNotGrantedError) -> tuple[str, str | None]:
+    return event["id"], error.key
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        answer_plainly,
+        answer_awaited,
+        functools.partial(answer_awaited),
+        lambda event, error: answer_awaited(event, error=error),
+    ],
+    ids=["plain", "async", "partial of async", "plain that gives a coroutine"],
+)
+async def test_a_call_that_does_not_get_the_lock_is_answered(answer: Any, other: LockClient) -> None:
+    @with_lock("{id}", wait=0, on_not_granted=answer)
+    async def handler(event: dict[str, str]) -> str:
+        return "done"
+
+    with other.acquire("k"):
+        assert await handler({"id": "k"}) == ("k", "k")
+    assert await handler({"id": "k"}) == "done"
+
+
+async def test_an_error_of_an_async_answer_comes_through_with_the_refusal_as_its_context(other: LockClient) -> None:
+    async def answer(*, error: LockNotGrantedError) -> None:
+        raise Boom
+
+    @with_lock("k", wait=0, on_not_granted=answer)
+    async def handler() -> None: ...
+
+    with other.acquire("k"), pytest.raises(Boom) as caught:
+        await handler()
+    assert isinstance(caught.value.__context__, LockNotGrantedError)
+
+
+async def test_too_little_time_is_not_contention_and_always_raises(wire: Wire) -> None:
+    @with_lock("k", on_not_granted="skip")
+    async def handler(event: object, context: object) -> None: ...
+
+    with pytest.raises(LockNotGrantedError):
+        await handler({}, Context(remaining=0.5))
+    assert wire.operations == []
+
+
+# Nesting
+
+
+async def test_current_lock_is_the_innermost_of_this_task() -> None:
+    @with_lock("{key}")
+    async def enter(key: str, inner: str | None = None) -> list[str]:
+        found = [current_lock(AsyncLock).key]
+        if inner:
+            found += await enter(inner)
+        return [*found, current_lock(AsyncLock).key]
+
+    assert list(await asyncio.gather(enter("a", "b"), enter("c", "d"))) == [["a", "b", "b", "a"], ["c", "d", "d", "c"]]
+    with pytest.raises(LookupError):
+        current_lock()
+
+
+async def test_plain_and_async_functions_nest_and_current_lock_says_which_it_is() -> None:
+    @with_lock("plain")
+    def plain() -> str:
+        with pytest.raises(TypeError, match="the innermost lock is a Lock, not a AsyncLock"):
+            current_lock(AsyncLock)
+        return current_lock(Lock).key
+
+    @with_lock("async")
+    async def awaited() -> str:
+        with pytest.raises(TypeError, match="AsyncLock"):
+            current_lock(Lock)
+        return await asyncio.to_thread(plain)
+
+    assert await awaited() == "plain"
+
+
+async def test_a_nested_call_for_the_same_key_raises_at_once(wire: Wire) -> None:
+    @with_lock("k", on_not_granted="skip")
+    async def inner() -> None:
+        pytest.fail("must not run")
+
+    @with_lock("k")
+    async def outer() -> None:
+        await inner()
+
+    with pytest.raises(LockConfigurationError, match="reentrant=True"):
+        await outer()
+    assert wire.operations == ["UpdateItem"] * 2
+
+
+async def test_a_reentrant_call_enters_again_and_a_child_task_contends(wire: Wire) -> None:
+    @with_lock("k", wait=0, reentrant=True, on_not_granted="skip")
+    async def depth(levels: int) -> int:
+        below = await depth(levels - 1) or 0 if levels else 0
+        if not levels:
+            assert await start(depth(0)) is None
+        return below + 1
+
+    assert await depth(3) == 4
+    assert wire.operations == ["UpdateItem"] * 3
+
+
+# Leaving
+
+
+async def test_a_function_may_release_its_lock_itself(rows: Rows, caplog: pytest.LogCaptureFixture) -> None:
+    @with_lock("k")
+    async def handler() -> bool:
+        await current_lock(AsyncLock).release()
+        return rows.is_held("k")
+
+    assert await handler() is False
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_release_that_fails_is_logged_and_hides_neither_result_nor_error(
+    fails: bool, wire: Wire, caplog: pytest.LogCaptureFixture
+) -> None:
+    error = Boom()
+
+    @with_lock("k")
+    async def handler() -> str:
+        wire.answer(400, "AccessDeniedException", times=float("inf"))
+        if fails:
+            raise error
+        return "done"
+
+    if fails:
+        with pytest.raises(Boom) as caught:
+            await handler()
+        assert caught.value is error
+        assert error.__context__ is None
+    else:
+        assert await handler() == "done"
+    [record] = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert record.__dict__["lock_key"] == "k"
+
+
+async def test_a_function_that_finished_although_its_lock_was_lost_gives_its_result_with_a_warning(
+    rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    @with_lock("k")
+    async def handler() -> str:
+        rows.delete("k")
+        return "done"
+
+    assert await handler() == "done"
+    finished = [record for record in caplog.records if record.__dict__.get("lock_event") == "finished_lost"]
+    assert [record.levelno for record in finished] == [logging.WARNING]
+
+
+async def test_a_commit_is_the_functions_last_act(table: str, rows: Rows, caplog: pytest.LogCaptureFixture) -> None:
+    @with_lock("k")
+    async def handler() -> None:
+        await current_lock(AsyncLock).commit([{"Put": {"TableName": table, "Item": {"key": {"S": "order"}}}}])
+
+    await handler()
+    assert rows.get("order") is not None
+    assert not rows.is_held("k")
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+@pytest.mark.parametrize("moment", ["claim", "body", "release"])
+async def test_a_call_that_is_cancelled_leaves_nothing_held(moment: str, wire: Wire, rows: Rows) -> None:
+    entered = asyncio.Event()
+
+    @with_lock("k")
+    async def handler() -> None:
+        entered.set()
+        if moment == "body":
+            await asyncio.Event().wait()
+        delayed.append(wire.delay_reply("UpdateItem"))
+
+    delayed = [wire.delay_reply("UpdateItem")] if moment == "claim" else []
+    calling = start(handler())
+    if moment == "claim":
+        await until(delayed[0].reached.is_set)
+    else:
+        await entered.wait()
+    if moment == "release":
+        await until(lambda: delayed and delayed[0].reached.is_set())
+    async with ticking() as ticker:
+        calling.cancel()
+        await ticker.more()
+    for fault in delayed:
+        fault.release()
+    assert isinstance(await ended(calling), asyncio.CancelledError)
+    assert entered.is_set() == (moment != "claim")
+    assert not rows.is_held("k")
+    with pytest.raises(LookupError):
+        current_lock()
+
+
+# The client
+
+
+async def test_the_default_async_client_shares_settings_and_connections_with_the_default_client(wire: Wire) -> None:
+    client = default_async_client()
+    assert client is default_async_client()
+    assert client.transport is default_client().transport
+    held: list[Lock] = []
+
+    @with_lock("k")
+    async def handler() -> None:
+        held.extend(default_client().held())
+
+    await handler()
+    assert [lock.key for lock in held] == ["k"]
+    assert wire.connections == 1
+
+
+async def test_a_plain_default_client_serves_async_functions_too(other: LockClient) -> None:
+    @with_lock("k")
+    async def handler() -> str:
+        return current_lock(AsyncLock).owner
+
+    set_default_client(other)
+    assert (await handler()).startswith("other#")
+    with LockClient(owner_prefix="third") as third:
+        set_default_client(third)
+        assert (await handler()).startswith("third#")
+
+
+@pytest.mark.parametrize("async_first", [True, False])
+async def test_a_default_client_of_each_kind_can_be_set_in_either_order(async_first: bool, other: LockClient) -> None:
+    @with_lock("k")
+    async def awaited() -> str:
+        return current_lock(AsyncLock).owner
+
+    @with_lock("k")
+    def plain() -> str:
+        return current_lock().owner
+
+    async with AsyncLockClient(owner_prefix="async") as client:
+        for given in (client, other) if async_first else (other, client):
+            set_default_client(given)
+        assert default_async_client() is client
+        assert default_client() is other
+        assert (await awaited()).startswith("async#")
+        assert plain().startswith("other#")
+
+
+async def test_a_client_that_is_given_beats_the_default_one(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    monkeypatch.delenv("LAMBDA_LOCK_TABLE")
+    async with AsyncLockClient(table, owner_prefix="given") as client:
+
+        @with_lock("k", client=client)
+        async def handler() -> str:
+            return current_lock(AsyncLock).owner
+
+        assert (await handler()).startswith("given#")
+
+
+async def test_without_a_table_the_call_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    @with_lock("k")
+    async def handler() -> None: ...
+
+    monkeypatch.delenv("LAMBDA_LOCK_TABLE")
+    with pytest.raises(LockConfigurationError, match="LAMBDA_LOCK_TABLE"):
+        await handler()
+
+
+# The kill switch
+
+
+def test_a_stand_in_has_every_public_name_of_an_async_lock_and_awaits_what_that_awaits() -> None:
+    stand_in = AsyncStandIn(None, "k", {"sort_key": None, "lease_duration": None}, None)
+    public = {name for name in vars(AsyncLock) if not name.startswith("_")}
+    assert public <= set(dir(stand_in))
+    for name in public:
+        awaited = inspect.iscoroutinefunction(getattr(AsyncLock, name))
+        assert inspect.iscoroutinefunction(getattr(AsyncStandIn, name, None)) == awaited, name
+
+
+async def test_with_the_switch_on_a_call_runs_unprotected_with_a_warning(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    @with_lock("{id}")
+    async def handler(event: dict[str, str]) -> tuple[str, bool, int]:
+        lock = current_lock(AsyncLock)
+        async with lock:
+            await lock.heartbeat(data=b"x")
+            await lock.ensure(100)
+            assert await lock.wait_lost(0) is False
+            return lock.key, lock.is_held, lock.fencing_token
+
+    monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
+    assert await handler({"id": "a"}) == ("a", True, 0)
+    assert (await handler({}))[0].startswith("(no key")
+    assert wire.operations == []
+    assert {record.__dict__["lock_event"] for record in caplog.records} == {"disabled"}
+
+
+async def test_with_the_switch_on_a_commit_writes_unguarded_and_ends_the_stand_in(
+    monkeypatch: pytest.MonkeyPatch, wire: Wire, table: str, rows: Rows
+) -> None:
+    @with_lock("k")
+    async def handler() -> None:
+        lock = current_lock(AsyncLock)
+        await lock.commit([{"Put": {"TableName": table, "Item": {"key": {"S": "order"}}}}])
+        assert not lock.is_held
+        with pytest.raises(LockAlreadyReleasedError):
+            await lock.release()
+
+    monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
+    await handler()
+    assert wire.operations == ["TransactWriteItems"]
+    assert rows.get("order") is not None
+    assert rows.get("k") is None
+
+
+async def test_with_the_switch_on_a_transact_item_goes_through_and_nothing_is_handed_over(
+    monkeypatch: pytest.MonkeyPatch, engine: Ministack
+) -> None:
+    @with_lock("k")
+    async def handler() -> dict[str, Any]:
+        with pytest.raises(LockConfigurationError, match="LAMBDA_LOCK_DISABLED"):
+            await current_lock(AsyncLock).hand_over()
+        return current_lock(AsyncLock).transact_item()
+
+    monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
+    engine.dynamodb("TransactWriteItems", {"TransactItems": [await handler()]})
+
+
+async def test_with_the_switch_on_watchers_take_no_thread_from_those_who_commit(
+    monkeypatch: pytest.MonkeyPatch, table: str, rows: Rows
+) -> None:
+    all_watch = asyncio.Barrier(60)  # more than a loop has threads
+
+    @with_lock("{number}")
+    async def handler(number: int) -> bool:
+        lock = current_lock(AsyncLock)
+        watcher = start(lock.wait_lost())
+        await all_watch.wait()
+        await lock.commit([{"Put": {"TableName": table, "Item": {"key": {"S": f"order-{number}"}}}}])
+        return await watcher
+
+    monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
+    assert await asyncio.gather(*(handler(number) for number in range(60))) == [False] * 60

@@ -1,0 +1,156 @@
+"""Waiting for a lock does not hold up the loop, and what holds up the loop does not keep a lock from being renewed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from lambda_lock import AsyncLock, AsyncLockClient, LockClient, LockTimeoutError, transport
+from rig.wire import Wire
+from tests.client.conftest import Rows, wait_until
+
+from .conftest import Make, ended, start, ticking, until
+
+Act = Callable[[AsyncLockClient, AsyncLock], Coroutine[Any, Any, Any]]
+
+
+async def _list(client: AsyncLockClient, lock: AsyncLock) -> None:
+    assert [record.key async for record in client.list()] == ["held"]
+
+
+async def _commit(client: AsyncLockClient, lock: AsyncLock) -> None:
+    request = {"TableName": lock._lock._hold.place.table, "Item": {"key": {"S": "order"}}}
+    await lock.commit([{"Put": request}])
+
+
+async def _adopt(client: AsyncLockClient, lock: AsyncLock) -> None:
+    string = await lock.hand_over()
+    await client.adopt(string)
+
+
+_ACTS: dict[str, Act] = {
+    "acquire": lambda client, lock: client.acquire("other"),
+    "try_acquire": lambda client, lock: client.try_acquire("other"),
+    "get": lambda client, lock: client.get("held"),
+    "list": _list,
+    "prewarm": lambda client, lock: client.prewarm(),
+    "heartbeat": lambda client, lock: lock.heartbeat(),
+    "ensure": lambda client, lock: lock.ensure(100),
+    "release": lambda client, lock: lock.release(),
+    "commit": _commit,
+    "hand_over": lambda client, lock: lock.hand_over(),
+    "adopt": _adopt,
+    "close": lambda client, lock: client.close(),
+}
+
+
+@pytest.mark.parametrize("name", _ACTS)
+async def test_the_loop_goes_on_while_dynamodb_takes_its_time(name: str, wire: Wire, wired: AsyncLockClient) -> None:
+    lock = await wired.acquire("held")
+    slow = wire.delay_reply()
+    async with ticking() as ticker:
+        acting = start(_ACTS[name](wired, lock))
+        await until(slow.reached.is_set)
+        await ticker.more()
+        assert not acting.done()
+        slow.release()
+        assert await ended(acting) is None
+
+
+async def test_the_loop_goes_on_while_a_task_waits_for_a_lock(wire: Wire, client: AsyncLockClient, make: Make) -> None:
+    held = await client.acquire("a")
+    async with ticking() as ticker:
+        waiting = start(make().acquire("a", wait=60, refresh_period=0.05))
+        polls = wire.count("GetItem")
+        while wire.count("GetItem") < polls + 5:
+            await ticker.more(1)
+        await ticker.more()
+        assert not waiting.done()
+        await held.release()
+        assert (await waiting).is_held
+
+
+async def test_more_tasks_wait_for_a_lock_than_a_loop_has_threads(client: AsyncLockClient, table: str) -> None:
+    with LockClient(table) as plain, plain.acquire("a"):
+        waiting = [start(client.acquire("a", wait=0.5, refresh_period=0.2)) for _ in range(50)]
+        async with await client.acquire("b"):  # which is granted meanwhile
+            assert not all(task.done() for task in waiting)
+        for task in waiting:
+            assert isinstance(await ended(task), LockTimeoutError)
+
+
+async def test_a_wait_is_cancelled_by_its_check(client: AsyncLockClient, make: Make) -> None:
+    asked = 0
+
+    def enough() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked == 3
+
+    async with await client.acquire("a"):
+        with pytest.raises(LockTimeoutError, match="cancel_check"):
+            await make().acquire("a", wait=60, refresh_period=0.02, cancel_check=enough)
+    assert asked == 3
+
+
+async def test_a_lock_is_renewed_while_the_loop_is_idle(client: AsyncLockClient, rows: Rows) -> None:
+    lock = await client.acquire("a", lease_duration=2)
+    before = lock.version
+    await until(lambda: rows.version("a") > before)
+    first = rows.version("a")
+    await until(lambda: rows.version("a") > first)
+    assert lock.is_held
+    await lock.release()
+
+
+async def test_a_lock_is_renewed_while_the_loop_is_busy(client: AsyncLockClient, rows: Rows) -> None:
+    lock = await client.acquire("a", lease_duration=2)
+    before = rows.expiry("a")
+    wait_until(lambda: rows.expiry("a") > before + 2)  # never yields to the loop, for longer than the lease
+    assert lock.is_held
+    assert await lock.release() is True
+
+
+async def test_a_renewal_under_way_does_not_hold_up_the_loop_and_a_heartbeat_waits_for_it(
+    wire: Wire, wired: AsyncLockClient, rows: Rows
+) -> None:
+    lock = await wired.acquire("a", lease_duration=2)
+    renewal = wire.delay_reply("UpdateItem")
+    await until(renewal.reached.is_set)
+    async with ticking() as ticker:
+        beating = start(lock.heartbeat(lease_duration=30))
+        await ticker.more()
+        assert not beating.done()
+        assert wire.count("UpdateItem") == 2
+        renewal.release()
+        assert await ended(beating) is None
+    assert lock.lease_duration == 30
+    assert rows.version("a") == lock.version
+
+
+async def test_a_lock_with_time_enough_left_starts_no_renewals(wire: Wire, wired: AsyncLockClient) -> None:
+    class Context:
+        def get_remaining_time_in_millis(self) -> int:
+            return 10_000
+
+    lock = await wired.acquire("a", context=Context())
+    assert lock._lock._heartbeat is None
+    assert 9 < lock.lease_duration <= 10
+
+
+async def test_a_client_of_boto3_is_made_off_the_loop(wire: Wire, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    makers: list[threading.Thread] = []
+    choose = transport.choose
+
+    def noted(**options: Any) -> Any:
+        makers.append(threading.current_thread())
+        return choose(**options)
+
+    monkeypatch.setattr(transport, "choose", noted)
+    async with await make().acquire("a"):
+        pass
+    assert len(makers) == 1
+    assert makers[0] is not threading.current_thread()
