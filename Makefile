@@ -10,7 +10,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 
 BIN := .venv/bin
-SOURCES := $(wildcard lambda_lock rig demo benchmarks infra tests)
+SOURCES := $(wildcard lambda_lock rig demo benchmarks examples infra tests)
 
 # Every virtual environment ends with a stamp, so a broken installation is repeated and a finished one costs nothing.
 DEV := .venv/.installed

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,13 +48,24 @@ class _Context:
 def tables(engine: Ministack, table: str) -> Iterator[None]:
     """The table "locks" that snippets use, besides the one in LAMBDA_LOCK_TABLE; what they create goes at the end."""
     engine.create_table("locks")
-    before = set(engine.dynamodb("ListTables", {})["TableNames"])
+    before = _table_names(engine)
     set_default_client(None)
     yield
     default_client().close()
     set_default_client(None)
-    for name in {"locks", *engine.dynamodb("ListTables", {})["TableNames"]} - (before - {"locks"}):
+    for name in _table_names(engine) - (before - {"locks"}):
         engine.delete_table(name)
+
+
+def _table_names(engine: Ministack) -> set[str]:
+    """All of them: a page has at most a hundred, and a run of all tests makes more."""
+    names: set[str] = set()
+    page: dict[str, Any] = {"LastEvaluatedTableName": None}
+    while "LastEvaluatedTableName" in page:
+        start = page["LastEvaluatedTableName"]
+        page = engine.dynamodb("ListTables", {"ExclusiveStartTableName": start} if start else {})
+        names.update(page["TableNames"])
+    return names
 
 
 @pytest.mark.usefixtures("tables")
@@ -66,3 +78,9 @@ def test_a_snippet_runs_as_it_stands(page: Path, code: str, then: str) -> None:
 
 def test_the_readme_has_snippets_to_run() -> None:
     assert len(_SNIPPETS) >= 5
+
+
+@pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.name)
+def test_each_test_that_a_page_names_exists(page: Path) -> None:
+    for path, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)", page.read_text()):
+        assert f"def {name}(" in (ROOT / path).read_text(), f"{page.name} names {path}::{name}"

@@ -1,0 +1,59 @@
+"""A release by somebody who is not the holder. Only people do that, and only here: no code path of the library does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..client import LockClient
+from ..core import protocol
+from ..core.outcome import ConditionFailed, Reply
+from ..core.row import RELEASED, Row
+from ..errors import TransportError
+from ..record import LockRecord
+
+if TYPE_CHECKING:
+    from ..core.lease import Look
+    from ..core.protocol import Steps
+    from ..core.requests import Request
+
+
+def force_release(client: LockClient, record: LockRecord) -> Row | None:
+    """Release the lock as it stands in ``record``, under its version: never a newer holder, never a renewed lock.
+
+    Returns None where it is released, else the row that stands there instead (one without a version: none at all).
+    Its time to live stays as it is: the row may be a foreign client's. Raises what `LockClient.get` raises, and
+    TransportError where the outcome is unknown.
+    """
+    place = client._place(record.key, record.sort_key)
+    schema, names = place.schema, {"#v": place.schema.version}
+    request: dict[str, Any] = {
+        "TableName": place.table,
+        "Key": place.item_key,
+        "ConditionExpression": "#v = :v",
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": {":v": {"S": record.version}},
+        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+    }
+    operation = "DeleteItem"
+    if schema.released is not None:
+        operation = "UpdateItem"
+        names["#r"] = schema.released
+        request["ConditionExpression"] += " AND attribute_not_exists(#r)"
+        request["UpdateExpression"] = "SET #r = :r"
+        request["ExpressionAttributeValues"][":r"] = {"S": RELEASED}
+
+    def steps(look: Look) -> Steps[Row | None]:
+        sent: Request = (operation, request)
+        outcome, unclear, _ = yield from protocol.exchange(
+            sent, client._memory, client._chance, look, look.elapsed + protocol.DECISION
+        )
+        if isinstance(outcome, Reply):
+            return None
+        if not isinstance(outcome, ConditionFailed):
+            raise TransportError(True, f"whether lock {record.key!r} was released is unknown") if unclear else outcome
+        row = Row(outcome.item or {}, schema)
+        # After a lost reply: this very version, released, is what was asked for; so is a row deleted.
+        done = unclear and (row.version is None or (row.version == record.version and row.is_free))
+        return None if done else row
+
+    return client._run(steps, place)

@@ -1,0 +1,68 @@
+"""`lambda-lock run`: a command that runs while its lock is held."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+from ..client import LockClient
+from ..errors import LockTimeoutError
+from ..lock import Lock
+from .child import Child, block_signals, pending_signal
+from .exits import LOST, NOT_EXECUTABLE, NOT_FOUND, SIGNALLED, Failure, say
+
+
+def run_locked(client: LockClient, key: str, command: list[str], kill_after: float, **options: Any) -> int:
+    """Acquire with ``options``, run the command, release; returns the exit code.
+
+    Raises what acquire raises, and Failure where the command cannot be started.
+    """
+    mask = block_signals()
+    try:
+        lock = client.acquire(key, cancel_check=lambda: pending_signal() is not None, **options)
+    except LockTimeoutError:
+        if (number := pending_signal()) is not None:
+            return _interrupted(number)
+        raise
+    try:
+        if (number := pending_signal()) is not None:
+            return _interrupted(number)
+        code = _run(lock, command, mask, kill_after)
+    finally:
+        released = lock.release(best_effort=True)  # which also finds out whether it was ours to the end
+    if lock.lost and code != LOST:
+        say(f"lock {key!r} was lost before the command had ended: somebody else may have run beside it", "yellow")
+    elif not released and code != LOST:
+        say(f"lock {key!r} was not released, DynamoDB did not answer: it ends with its lease", "yellow")
+    return code
+
+
+def _interrupted(number: int) -> int:
+    say(f"{signal.Signals(number).name} came before the command was started: it was not run")
+    return SIGNALLED + number
+
+
+def _run(lock: Lock, command: list[str], mask: set[int], kill_after: float) -> int:
+    environment = os.environ | {
+        "LAMBDA_LOCK_KEY": lock.key,
+        "LAMBDA_LOCK_FENCING_TOKEN": str(lock.fencing_token),
+        "LAMBDA_LOCK_OWNER": lock.owner,
+    }
+    try:
+        child = Child(command, environment, mask)
+    except FileNotFoundError:
+        raise Failure(f"{command[0]}: command not found", NOT_FOUND) from None
+    except OSError as error:
+        raise Failure(f"{command[0]} cannot be run: {error.strerror}", NOT_EXECUTABLE) from None
+    ended_by_us = False
+
+    def must_end() -> bool:
+        nonlocal ended_by_us
+        if lock.lost:
+            ended_by_us = True
+            say(f"lock {lock.key!r} is lost: the command is ended", "red")
+        return ended_by_us
+
+    code = child.wait(must_end, kill_after)
+    return LOST if ended_by_us else code

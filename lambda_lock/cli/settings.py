@@ -1,0 +1,116 @@
+"""The options that all commands share: which table, where, and how to print."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from ..base_client import TABLE_VARIABLE
+from ..client import LockClient
+from ..core.row import GO, JAVA, PYTHON, Schema
+from .exits import CONFIGURATION, Failure
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_SCHEMAS = {"java": JAVA, "go": GO, "python": PYTHON}
+_LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+
+
+class Settings:
+    """What the shared options said, before or behind the command's name; the one behind it counts."""
+
+    def __init__(self) -> None:
+        self.table: str | None = None
+        self.region: str | None = None
+        self.endpoint_url: str | None = None
+        self.partition_key: str | None = None
+        self.sort_key: str | None = None
+        self.schema_name = "java"
+        self.as_json = False
+        self.verbose = 0
+
+    @property
+    def schema(self) -> Schema:
+        return _SCHEMAS[self.schema_name]
+
+    def client(self, **options: Any) -> LockClient:
+        """A client for these options. Fails where no table is named; sends nothing."""
+        if self.table is None and not os.environ.get(TABLE_VARIABLE):
+            raise Failure(f"no lock table: give --table NAME, or set {TABLE_VARIABLE}", CONFIGURATION)
+        return LockClient(
+            self.table,
+            region_name=self.region,
+            endpoint_url=self.endpoint_url,
+            partition_key_name=self.partition_key,
+            sort_key_name=self.sort_key,
+            schema=self.schema,
+            **options,
+        )
+
+    def administration(self) -> dict[str, Any]:
+        """The same for the functions of lambda_lock.table."""
+        return {
+            "partition_key_name": self.partition_key or self.schema.partition_key,
+            "sort_key_name": self.sort_key or self.schema.sort_key,
+            "region_name": self.region,
+            "endpoint_url": self.endpoint_url,
+        }
+
+    def start_logging(self) -> None:
+        """-v: what the library logs, on stderr; -vv: also its debug messages."""
+        if not self.verbose:
+            return
+        level = _LEVELS[min(self.verbose, len(_LEVELS) - 1)]
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+        logging.getLogger("lambda_lock").setLevel(level)
+
+
+def _store(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    if value is not None and value is not False and value != 0:
+        setattr(context.ensure_object(Settings), str(parameter.name), value)
+
+
+def _option(*names: str, **details: Any) -> Callable[[F], F]:
+    return click.option(*names, expose_value=False, callback=_store, **details)
+
+
+def _decorate(function: F, options: tuple[Callable[[F], F], ...]) -> F:
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+_TABLE = _option("--table", metavar="NAME", help=f"The lock table. Else {TABLE_VARIABLE}.")
+_PLACE = (
+    _option("--region", metavar="REGION", help="The AWS Region. Else AWS_REGION."),
+    _option("--endpoint-url", metavar="URL", help="A DynamoDB elsewhere. Else AWS_ENDPOINT_URL."),
+    _option("--partition-key", metavar="NAME", help="The table's partition key, if it is not the schema's."),
+    _option("--sort-key", metavar="NAME", help="The table's sort key, if it has one."),
+    _option(
+        "--schema",
+        "schema_name",
+        type=click.Choice(sorted(_SCHEMAS)),
+        help="Who else uses the table: the Java, Go or Python lock client.  [default: java]",
+    ),
+)
+_JSON = _option("--json", "as_json", is_flag=True, help="Print JSON.")
+_VERBOSE = _option("-v", "--verbose", count=True, help="Log to stderr; -vv logs more.")
+
+
+def shared_options(function: F) -> F:
+    """For the group, and for commands that print what they found."""
+    return _decorate(function, (_TABLE, *_PLACE, _JSON, _VERBOSE))
+
+
+def shared_options_without_json(function: F) -> F:
+    """For `run`, whose output is its child's."""
+    return _decorate(function, (_TABLE, *_PLACE, _VERBOSE))
+
+
+def table_options(function: F) -> F:
+    """For commands whose argument is the table."""
+    return _decorate(function, (*_PLACE, _JSON, _VERBOSE))

@@ -1,0 +1,186 @@
+"""Locks as people and programs want to see them: a table on a terminal, tab-separated lines in a pipe, or JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..record import LockRecord
+
+_STYLES = {"held": "green", "expired": "yellow", "free": "dim", "completed": "cyan"}
+_NONCE_SHOWN = 6  # digits of an owner's nonce in the table: enough to tell two apart by eye
+
+
+def printable(text: str) -> str:
+    """``text`` without what could move a terminal's cursor or break a line: keys are other people's data."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def wants_colour() -> bool:
+    """Whether messages on stderr are coloured: on a terminal, unless NO_COLOR is set (no-color.org)."""
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def state(record: LockRecord) -> str:
+    """held, expired (held, but its stored expiry has passed), free, or completed (a deduplicated event, done)."""
+    if record.is_expired:
+        return "expired"
+    if not record.is_released:
+        return "held"
+    is_done = record.completed_until is not None and record.completed_until > (record.read_at or 0)
+    return "completed" if is_done else "free"
+
+
+def seconds_left(record: LockRecord) -> float | None:
+    """Until the stored expiry, below zero behind it; None where nobody holds it or a foreign client wrote none."""
+    if record.is_released or record.expires_at is None or record.read_at is None:
+        return None
+    return round(record.expires_at - record.read_at, 3)
+
+
+def as_dict(record: LockRecord) -> dict[str, Any]:
+    """A record for JSON. data is base64."""
+    return {
+        "key": record.key,
+        "sort_key": record.sort_key,
+        "state": state(record),
+        "owner": record.owner,
+        "fencing_token": record.fencing_token,
+        "lease_duration": record.lease_duration,
+        "seconds_left": seconds_left(record),
+        "expires_at": record.expires_at,
+        "read_at": record.read_at,
+        "version": record.version,
+        "data": None if record.data is None else _base64(record.data),
+        "attributes": record.attributes,
+        "completed_until": record.completed_until,
+        "result": record.result,
+    }
+
+
+def print_json(value: object, *, one_line: bool = False) -> None:
+    """``value`` as JSON on stdout; ASCII, so that no text of a row can change a terminal."""
+    click.echo(json.dumps(value, indent=None if one_line else 2, default=_plain))
+
+
+def print_lines(records: Iterable[LockRecord]) -> None:
+    """A line a lock for other programs: key, sort key, state, seconds left, token, owner, separated by tabs."""
+    for record in records:
+        fields = (
+            record.key,
+            record.sort_key,
+            state(record),
+            seconds_left(record),
+            record.fencing_token,
+            record.owner,
+        )
+        click.echo("\t".join("" if field is None else printable(str(field)) for field in fields))
+
+
+def lock_table(records: Sequence[LockRecord], width: int) -> Table:
+    """All locks for a terminal of ``width`` columns, with a line that counts them."""
+    counts = Counter(map(state, records))
+    said = ", ".join(f"{counts[name]} {name}" for name in _STYLES if counts[name])
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", caption_justify="left", caption_style="dim")
+    table.caption = f"\n{len(records)} lock{'' if len(records) == 1 else 's'}{': ' + said if said else ''}"
+    table.add_column("KEY", overflow="fold", min_width=8)
+    with_sort_key = any(record.sort_key is not None for record in records)
+    if with_sort_key:
+        table.add_column("SORT KEY", overflow="fold", min_width=8)
+    table.add_column("STATE", no_wrap=True)
+    table.add_column("OWNER", overflow="ellipsis", no_wrap=True, max_width=max(8, width // 3))
+    table.add_column("TOKEN", no_wrap=True, justify="right")
+    for record in records:
+        name = state(record)
+        cells = [Text(printable(record.key))]
+        if with_sort_key:
+            cells.append(Text(printable(record.sort_key or "")))
+        owner = "" if record.is_released else _short(record.owner or "")
+        token = "" if record.fencing_token is None else str(record.fencing_token)
+        table.add_row(*cells, Text(_with_time(record), _STYLES[name]), Text(owner), Text(token))
+    return table
+
+
+def print_record(record: LockRecord, *, err: bool = False) -> None:
+    """One lock, a line for each of its parts."""
+    console = Console(stderr=err, highlight=False, soft_wrap=True)
+    parts = {name: text for name, text in _parts(record).items() if text is not None}
+    width = max(map(len, parts))
+    for name, text in parts.items():
+        style = _STYLES[state(record)] if name == "state" else ""
+        console.print(Text(f"{name:<{width}}  ", "bold").append(Text(printable(text), style)))
+
+
+def _parts(record: LockRecord) -> dict[str, str | None]:
+    held = not record.is_released
+    return {
+        "key": record.key,
+        "sort key": record.sort_key,
+        "state": _with_time(record),
+        "owner" if held else "last owner": record.owner,
+        "lease": None if record.lease_duration is None else f"{record.lease_duration:g} s",
+        "expires": _moment(record.expires_at) if held else None,
+        "fencing token": None if record.fencing_token is None else str(record.fencing_token),
+        "completed until": _moment(record.completed_until),
+        "result": record.result,
+        "data": None if record.data is None else _readable(record.data),
+        "attributes": json.dumps(record.attributes, default=_plain) if record.attributes else None,
+    }
+
+
+def _with_time(record: LockRecord) -> str:
+    name, left = state(record), seconds_left(record)
+    if left is None:
+        return "held, no expiry" if name == "held" else name
+    return f"held, {duration(left)} left" if name == "held" else f"expired {duration(-left)} ago"
+
+
+def duration(seconds: float) -> str:
+    """Roughly, in the unit that fits: 12 s, 3 min, 5 h, 2 d."""
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _short(owner: str) -> str:
+    prefix, separator, nonce = owner.rpartition("#")
+    return printable(f"{prefix}#{nonce[:_NONCE_SHOWN]}" if separator and len(nonce) == 32 else owner)
+
+
+def _moment(seconds: float | None) -> str | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _readable(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return f"{len(data)} bytes, base64 {_base64(data)}"
+
+
+def _base64(data: bytes) -> str:
+    return b64encode(data).decode()
+
+
+def _plain(value: object) -> object:
+    """What JSON has no word for: sets become lists, bytes base64, decimals numbers."""
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, bytes | bytearray):
+        return _base64(bytes(value))
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=str)
+    return str(value)

@@ -1,0 +1,413 @@
+"""`lambda-lock get`, `ls`, `release` and `table`, and what is said where something is not right."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lambda_lock import LockClient
+from rig.engine import ROOT, Ministack
+from rig.wire import Wire
+
+from .conftest import Rows, Run, Start, Terminal, environment, parsed
+
+ESCAPE = "\x1b"
+
+
+# get
+
+
+def test_get_shows_who_holds_the_lock_and_until_when(run: Run) -> None:
+    with LockClient(owner_prefix="worker-7") as client, client.acquire("a", data=b"half way") as lock:
+        said = run("get", "a").stdout
+        assert re.search(r"^state +held, \d+ s left$", said, re.MULTILINE)
+        assert re.search(rf"^owner +{re.escape(lock.owner)}$", said, re.MULTILINE)
+        assert re.search(rf"^fencing token +{lock.fencing_token}$", said, re.MULTILINE)
+        assert re.search(r"^data +half way$", said, re.MULTILINE)
+
+
+def test_get_as_json_has_everything(run: Run) -> None:
+    attributes = {"n": 1, "half": 0.5, "tags": {"x", "y"}, "raw": b"\x00", "deep": {"a": [None, True]}}
+    with LockClient() as client, client.acquire("a", data=b"\x00\xff", attributes=attributes) as lock:
+        found = parsed(run("get", "a", "--json"))
+    assert found["state"] == "held"
+    assert found["owner"] == lock.owner
+    assert found["fencing_token"] == lock.fencing_token
+    assert found["version"] == lock.version
+    assert 0 < found["seconds_left"] <= 23
+    assert found["data"] == "AP8="
+    assert found["attributes"] == {"n": 1, "half": 0.5, "tags": ["x", "y"], "raw": "AA==", "deep": {"a": [None, True]}}
+
+
+def test_get_of_no_lock_says_so_and_exits_with_1(run: Run) -> None:
+    result = run("get", "none")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "no lock 'none'" in result.stderr
+    assert run("get", "none", "--json").stdout == "null\n"
+
+
+def test_states_are_told_apart(run: Run, rows: Rows) -> None:
+    rows.put_held("expired", expires_in=-30)
+    rows.put_held("held")
+    rows.put("foreign", ownerName={"S": "java"}, leaseDuration={"S": "20000"}, recordVersionNumber={"S": "a-b-c"})
+    rows.put_held("free")
+    version, done = (
+        {"recordVersionNumber": {"S": "v"}, "isReleased": {"S": "1"}},
+        {"completedUntil": {"N": "4102444800"}},
+    )
+    rows.put("free", **version)
+    rows.put("completed", **version, **done)
+    states = {lock["key"]: lock["state"] for lock in parsed(run("ls", "--json"))}
+    expected = {"expired": "expired", "held": "held", "foreign": "held", "free": "free", "completed": "completed"}
+    assert states == expected
+    assert re.search(r"expired \d+ s ago", run("get", "expired").stdout)
+    assert "held, no expiry" in run("get", "foreign").stdout
+
+
+# ls
+
+
+def test_ls_in_a_pipe_gives_a_line_a_lock_without_colour(run: Run, rows: Rows) -> None:
+    rows.put_held("b", owner="x" * 100)
+    rows.put("a", recordVersionNumber={"S": "v"}, isReleased={"S": "1"})
+    result = run("ls")
+    assert ESCAPE not in result.stdout
+    first, second = (line.split("\t") for line in result.stdout.splitlines())
+    assert first == ["a", "", "free", "", "", ""]
+    assert second[:3] == ["b", "", "held"]
+    assert second[4:] == ["7", "x" * 100 + "#" + "c" * 32]
+
+
+def test_ls_of_an_empty_table_is_an_empty_list(run: Run) -> None:
+    assert run("ls").stdout == ""
+    assert parsed(run("ls", "--json")) == []
+
+
+def test_ls_held_leaves_out_what_is_free(run: Run, rows: Rows) -> None:
+    rows.put_held("held")
+    rows.put_held("expired", expires_in=-30)
+    rows.put("free", recordVersionNumber={"S": "v"}, isReleased={"S": "1"})
+    assert [lock["key"] for lock in parsed(run("ls", "--held", "--json"))] == ["expired", "held"]
+
+
+def test_ls_reads_all_pages(run: Run, wire: Wire, rows: Rows) -> None:
+    """50 rows of 30 KB are more than the megabyte of one page."""
+    for number in range(50):
+        rows.put_held(f"lock-{number:02d}")
+        row = rows.get(f"lock-{number:02d}") or {}
+        del row["key"]
+        rows.put(f"lock-{number:02d}", **row, padding={"S": "x" * 30_000})
+    keys = [line.partition("\t")[0] for line in run("ls").stdout.splitlines()]
+    assert keys == [f"lock-{number:02d}" for number in range(50)]
+    assert wire.count("Scan") >= 2
+
+
+def test_ls_of_one_partition_is_a_query(run: Run, engine: Ministack, wire: Wire, table: str) -> None:
+    name = engine.create_table(f"{table}-sorted", sort_key="range")
+    with LockClient(name, sort_key_name="range") as client:
+        for key, value in (("a", "1"), ("a", "2"), ("b", "1")):
+            client.acquire(key, sort_key=value).release()
+    wire.clear()
+    locks = parsed(run("ls", "--key", "a", "--table", name, "--sort-key", "range", "--json"))
+    assert [(lock["key"], lock["sort_key"]) for lock in locks] == [("a", "1"), ("a", "2")]
+    assert wire.operations == ["Query"]
+
+
+def test_ls_watch_shows_changes_until_ctrl_c(terminal: Callable[..., Terminal], rows: Rows) -> None:
+    rows.put_held("first")
+    shown = terminal("ls", "--watch", "--interval", "0.2")
+    shown.wait_for("first")
+    rows.put_held("second")
+    shown.wait_for("second")
+    shown.type("\x03")
+    assert shown.wait() == 0
+    assert "Traceback" not in shown.text
+
+
+def test_ls_watch_in_a_pipe_gives_an_array_a_line(start: Start, rows: Rows) -> None:
+    rows.put_held("a")
+    process = start("ls", "--watch", "--interval", "0.1", "--json")
+    assert process.stdout is not None
+    for _ in range(3):
+        assert [lock["key"] for lock in json.loads(process.stdout.readline())] == ["a"]
+
+
+def test_a_reader_that_goes_away_is_no_traceback(rows: Rows, table: str) -> None:
+    for number in range(5):
+        rows.put_held(f"lock-{number}")
+    command = f"{sys.executable} -m lambda_lock.cli ls --watch --interval 0.1 | head -n 1"
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=environment(), timeout=60)
+    assert result.stdout.startswith("lock-0\t")
+    assert "Traceback" not in result.stderr
+
+
+# On a terminal
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_terminal_gets_a_table_that_fits(terminal: Callable[..., Terminal], rows: Rows, columns: int) -> None:
+    rows.put_held("invoice-4711", owner="some-function/c6af9ac6-7b61-11e6-9a41-93e8deadbeef")
+    rows.put("a" * 100, recordVersionNumber={"S": "v"}, isReleased={"S": "1"})
+    shown = terminal("ls", columns=columns)
+    assert shown.wait() == 0
+    lines = shown.text.splitlines()
+    assert lines[0].split() == ["KEY", "STATE", "OWNER", "TOKEN"]
+    assert max(map(len, lines)) <= columns
+    assert lines[-1].strip() == "2 locks: 1 held, 1 free"
+    assert shown.text.count("a") >= 100
+    assert "\x1b[32m" in shown.screen
+
+
+@pytest.mark.parametrize("changes", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_no_colour_where_none_is_wanted(terminal: Callable[..., Terminal], rows: Rows, changes: dict[str, str]) -> None:
+    rows.put_held("a")
+    shown = terminal("ls", **changes)
+    assert shown.wait() == 0
+    assert "\x1b[3" not in shown.screen
+    failing = terminal("get", "none", **changes)
+    assert failing.wait() == 1
+    assert ESCAPE not in failing.screen
+
+
+def test_a_key_cannot_move_the_cursor_or_forge_a_line(run: Run, terminal: Callable[..., Terminal], rows: Rows) -> None:
+    key = "a\x1b[2Jb\nfree\tx"
+    rows.put_held(key, owner="o\x1b]0;title\x07")
+    for said in (run("ls").stdout, run("get", key).stdout, run("ls", "--json").stdout):
+        assert ESCAPE not in said
+    assert len(run("ls").stdout.splitlines()) == 1
+    assert parsed(run("get", key, "--json"))["key"] == key
+    shown = terminal("ls", NO_COLOR="1")
+    assert shown.wait() == 0
+    assert "\x1b[2J" not in shown.screen
+    assert "\x1b]" not in shown.screen
+
+
+# release
+
+
+def test_release_needs_force(run: Run, rows: Rows) -> None:
+    rows.put_held("a")
+    result = run("release", "a")
+    assert result.returncode == 2
+    assert "--force" in result.stderr
+    assert rows.is_held("a")
+
+
+def test_release_shows_the_holder_and_asks_for_the_key(terminal: Callable[..., Terminal], rows: Rows) -> None:
+    rows.put_held("a-lock", owner="who-holds-it")
+    shown = terminal("release", "a-lock", "--force")
+    shown.wait_for("Type the key")
+    assert "who-holds-it" in shown.text
+    assert "left" in shown.text
+    assert rows.is_held("a-lock")
+    shown.type("a-lock\n")
+    assert shown.wait() == 0
+    assert not rows.is_held("a-lock")
+
+
+@pytest.mark.parametrize("typed", ["y\n", "A-LOCK\n", ""])
+def test_anything_but_the_key_releases_nothing(run: Run, rows: Rows, typed: str) -> None:
+    rows.put_held("a-lock")
+    result = run("release", "a-lock", "--force", stdin=typed)
+    assert result.returncode == 1
+    assert "not released" in result.stderr
+    assert rows.is_held("a-lock")
+
+
+def test_release_for_scripts_does_not_ask(run: Run, rows: Rows) -> None:
+    rows.put_held("a")
+    result = run("release", "a", "--force", "--yes", "--json")
+    assert parsed(result)["released"] is True
+    assert parsed(result)["lock"]["owner"] == "somebody#" + "c" * 32
+    assert not rows.is_held("a")
+    assert parsed(run("release", "a", "--force", "--yes", "--json"))["released"] is False
+
+
+def test_a_forced_release_leaves_all_else_in_the_row(run: Run, rows: Rows) -> None:
+    rows.put_held("a")
+    before = rows.get("a")
+    run("release", "a", "--force", "--yes")
+    assert before is not None
+    assert rows.get("a") == {**before, "isReleased": {"S": "1"}}
+
+
+def test_a_lock_released_by_force_can_be_taken_at_once_and_its_token_rises(run: Run, rows: Rows) -> None:
+    rows.put_held("a", expires_in=600)
+    run("release", "a", "--force", "--yes")
+    with LockClient() as client:
+        assert client.acquire("a", wait=0).fencing_token == 8
+
+
+@pytest.mark.parametrize(
+    ("nonce", "owner", "said"),
+    [("d" * 32, "the-next", "held by the-next"), ("c" * 32, "somebody", "renewed")],
+    ids=["a newer holder", "a renewal"],
+)
+def test_what_changed_since_it_was_shown_is_not_released(
+    terminal: Callable[..., Terminal], rows: Rows, nonce: str, owner: str, said: str
+) -> None:
+    rows.put_held("a")
+    shown = terminal("release", "a", "--force", columns=300)
+    shown.wait_for("Type the key")
+    rows.put_held("a", expires_in=90, owner=owner, nonce=nonce)
+    before = rows.get("a")
+    shown.type("a\n")
+    assert shown.wait() == 1
+    assert said in shown.text
+    assert "nothing was done" in shown.text
+    assert rows.get("a") == before
+
+
+def test_a_forced_release_whose_reply_was_lost_is_known_to_be_done(run: Run, wire: Wire, rows: Rows) -> None:
+    rows.put_held("a")
+    wire.drop_reply("UpdateItem")
+    assert parsed(run("release", "a", "--force", "--yes", "--json"))["released"] is True
+    assert wire.count("UpdateItem") == 2
+
+
+def test_a_foreign_clients_row_can_be_released(run: Run, rows: Rows) -> None:
+    rows.put("a", ownerName={"S": "java"}, leaseDuration={"S": "20000"}, recordVersionNumber={"S": "a-b-c"})
+    assert run("release", "a", "--force", "--yes").returncode == 0
+    assert rows.get("a") is not None
+    assert not rows.is_held("a")
+
+
+def test_a_row_of_the_python_schema_is_deleted(run: Run, engine: Ministack, table: str) -> None:
+    name = engine.create_table(f"{table}-python", partition_key="lock_key", sort_key="sort_key")
+    options = ("--table", name, "--schema", "python")
+    from lambda_lock import PYTHON
+
+    with LockClient(name, schema=PYTHON) as client:
+        lock = client.acquire("a")
+        assert run("release", "a", "--force", "--yes", *options).returncode == 0
+        assert engine.scan(name) == []
+        assert lock.release() is False
+
+
+def test_releasing_no_lock_is_an_error(run: Run) -> None:
+    result = run("release", "none", "--force", "--yes")
+    assert result.returncode == 1
+    assert "no lock 'none'" in result.stderr
+
+
+# table
+
+
+def test_a_table_is_made_and_fits(run: Run, table: str) -> None:
+    name = f"{table}-new"
+    assert parsed(run("table", "create", name, "--json", "--tag", "team=x")) == {"table": name, "created": True}
+    assert parsed(run("table", "check", name, "--json")) == {"table": name, "fits": True}
+    assert run("run", "a", "--table", name, "--", "true").returncode == 0
+
+
+def test_a_table_that_exists_is_not_made_again(run: Run, table: str) -> None:
+    result = run("table", "create", table)
+    assert result.returncode == 78
+    assert table in result.stderr
+
+
+def test_all_that_does_not_fit_is_said(run: Run, engine: Ministack, table: str) -> None:
+    name = engine.create_table(f"{table}-odd", partition_key="id", sort_key="range")
+    result = run("table", "check", name)
+    assert result.returncode == 78
+    for part in ("partition key", "sort key", "time to live"):
+        assert part in result.stderr
+    assert run("table", "check", name, "--partition-key", "id", "--sort-key", "range", "--no-ttl").returncode == 0
+
+
+@pytest.mark.parametrize("schema", ["java", "go", "python"])
+def test_each_schemas_table_can_be_made_checked_and_used(run: Run, table: str, schema: str) -> None:
+    name = f"{table}-{schema}"
+    assert run("table", "create", name, "--schema", schema).returncode == 0
+    assert run("table", "check", name, "--schema", schema).returncode == 0
+    script = f"{sys.executable} -m lambda_lock.cli get a --table {name} --schema {schema} --json"
+    result = run("run", "a", "--table", name, "--schema", schema, "--", "sh", "-c", script)
+    assert parsed(result)["state"] == "held"
+
+
+# What is not right
+
+
+def test_the_shared_options_stand_before_or_behind_the_command(run: Run, rows: Rows, table: str) -> None:
+    rows.put_held("a")
+    before = run("--table", table, "--json", "ls", LAMBDA_LOCK_TABLE="")
+    behind = run("ls", "--table", table, "--json", LAMBDA_LOCK_TABLE="")
+    both = run("--table", "another", "ls", "--table", table, "--json", LAMBDA_LOCK_TABLE="")
+    assert [lock["key"] for lock in parsed(before)] == ["a"]
+    assert len({result.stdout and json.loads(result.stdout)[0]["version"] for result in (before, behind, both)}) == 1
+
+
+@pytest.mark.parametrize(
+    "command", [("run", "a", "--wait", "0", "--", "true"), ("get", "a"), ("ls",), ("release", "a", "--force", "--yes")]
+)
+@pytest.mark.parametrize(
+    ("changes", "code", "said"),
+    [
+        ({"LAMBDA_LOCK_TABLE": ""}, 78, "--table"),
+        ({"LAMBDA_LOCK_TABLE": "missing"}, 78, "missing"),
+        ({"LAMBDA_LOCK_TABLE": "no table"}, 2, "no table"),
+        ({"AWS_REGION": "", "AWS_DEFAULT_REGION": ""}, 78, "Region"),
+        ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, 78, "credentials"),
+        ({"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, 69, "127.0.0.1:1"),
+    ],
+    ids=["no table", "missing table", "bad table", "no region", "no credentials", "no engine"],
+)
+def test_an_expected_error_is_one_message_and_an_exit_code(
+    run: Run, tmp_path: Path, command: tuple[str, ...], changes: dict[str, str], code: int, said: str
+) -> None:
+    result = run(*command, **{"HOME": str(tmp_path)} | changes)
+    assert result.returncode == code
+    assert result.stdout == ""
+    assert said in result.stderr
+    assert result.stderr.startswith("lambda-lock: ")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [("get", ""), ("run", "a"), ("run", "a", "--wait", "-1", "--", "true"), ("ls", "--colour"), ("lock",)]
+)
+def test_wrong_arguments_exit_with_2(run: Run, arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["", "run", "get", "ls", "release", "table", "table create", "table check"],
+    ids=lambda name: name or "all",
+)
+def test_each_command_explains_itself_with_an_example(run: Run, command: str) -> None:
+    said = run(*command.split(), "--help").stdout
+    assert "Usage: lambda-lock" in said
+    assert f"lambda-lock {command}".strip() in said.partition("Options:")[0] or command == "table"
+    assert command == "table" or "Example" in said
+
+
+def test_verbose_logs_to_stderr_only(run: Run) -> None:
+    result = run("run", "a", "-vv", "--", "echo", "out")
+    assert result.stdout == "out\n"
+    assert "transport" in result.stderr
+
+
+@pytest.mark.parametrize("missing", ["click", "rich"])
+def test_without_the_extra_it_says_which_to_install(missing: str, table: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None; from lambda_lock.cli import main; main()"
+    result = subprocess.run(
+        [sys.executable, "-c", code, "ls"], capture_output=True, text=True, env=environment(), cwd=ROOT
+    )
+    assert result.returncode == 2
+    assert result.stderr == f"lambda-lock: {missing} is missing. Install the extra: pip install 'lambda-lock[cli]'\n"
+
+
+def test_the_installed_command_is_this_one() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["scripts"] == {"lambda-lock": "lambda_lock.cli:main"}

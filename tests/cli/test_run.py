@@ -1,0 +1,315 @@
+"""`lambda-lock run`: exit codes, signals, streams, and a lock that is lost."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lambda_lock import LockClient
+from rig.engine import Ministack
+from rig.wire import Wire
+
+from .conftest import DEADLINE, PROGRAM, Rows, Run, Start, Terminal, environment, parsed
+
+# Says what it gets, and ends by itself with 3 on SIGTERM.
+LISTENER = """
+import signal, sys
+def said(number, frame):
+    print(signal.Signals(number).name, flush=True)
+    if number == signal.SIGTERM: sys.exit(3)
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+    signal.signal(number, said)
+print("ready", flush=True)
+while True: signal.pause()
+"""
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def wait_gone(pid: int) -> None:
+    end = time.monotonic() + DEADLINE
+    while Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < end, f"process {pid} lives on"
+        time.sleep(0.02)
+
+
+# Exit codes and streams
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 75, 255])
+def test_the_exit_code_is_the_commands(run: Run, rows: Rows, code: int) -> None:
+    result = run("run", "a", "--", "sh", "-c", f"exit {code}")
+    assert (result.returncode, result.stdout, result.stderr) == (code, "", "")
+    assert not rows.is_held("a")
+
+
+def test_a_command_that_a_signal_ended_gives_128_and_its_number(run: Run) -> None:
+    assert run("run", "a", "--", "sh", "-c", "kill -9 $$").returncode == 137
+
+
+def test_stdin_stdout_and_stderr_are_the_commands(run: Run) -> None:
+    result = run("run", "a", "--", "sh", "-c", "cat; echo wrong >&2", stdin="one\ntwo\n")
+    assert (result.stdout, result.stderr) == ("one\ntwo\n", "wrong\n")
+
+
+def test_arguments_reach_the_command_as_they_are(run: Run) -> None:
+    result = run("run", "a", "--wait", "5", "--", "printf", "%s|", "--json", "-v", "--", "a b", "$HOME", "")
+    assert result.stdout == "--json|-v|--|a b|$HOME||"
+
+
+def test_the_command_learns_key_token_and_owner(run: Run, rows: Rows) -> None:
+    script = 'echo "$LAMBDA_LOCK_KEY $LAMBDA_LOCK_FENCING_TOKEN $LAMBDA_LOCK_OWNER"'
+    key, token, owner = run("run", "a", "--", "sh", "-c", script).stdout.split()
+    row = rows.get("a")
+    assert row is not None
+    assert (key, {"N": token}, {"S": owner}) == ("a", row["fencingToken"], row["ownerName"])
+
+
+def test_a_command_that_is_not_there_gives_127_and_holds_nothing(run: Run, rows: Rows) -> None:
+    result = run("run", "a", "--", "no-such-command")
+    assert result.returncode == 127
+    assert result.stderr == "lambda-lock: no-such-command: command not found\n"
+    assert not rows.is_held("a")
+
+
+def test_a_file_that_cannot_be_run_gives_126(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("not a program")
+    result = run("run", "a", "--", str(tmp_path / "text"))
+    assert result.returncode == 126
+    assert "Permission denied" in result.stderr
+
+
+def test_a_lock_that_is_held_is_not_granted_and_the_holder_is_named(run: Run, rows: Rows) -> None:
+    rows.put_held("a", owner="the-other")
+    result = run("run", "a", "--wait", "0", "--", "echo", "ran")
+    assert (result.returncode, result.stdout) == (75, "")
+    assert "the-other" in result.stderr
+    assert "--wait" in result.stderr
+
+
+def test_a_wait_that_ran_out_is_not_granted(run: Run, rows: Rows) -> None:
+    rows.put_held("a")
+    assert run("run", "a", "--wait", "1.2", "--", "echo", "ran").returncode == 75
+
+
+def test_the_lock_is_waited_for_and_held_while_the_command_runs(run: Run, start: Start) -> None:
+    first = start("run", "a", "--", "sh", "-c", "echo in; sleep 1; echo out")
+    assert line(first) == "in"
+    second = run("run", "a", "--wait", "60", "--", "echo", "mine")
+    assert (second.returncode, second.stdout) == (0, "mine\n")
+    assert first.wait(DEADLINE) == 0
+
+
+def test_the_lock_is_renewed_while_the_command_runs(run: Run, start: Start, rows: Rows) -> None:
+    process = start("run", "a", "--lease", "2", "--", "sh", "-c", "exec sleep 600")
+    rows.wait_held("a")
+    for _ in range(4):  # a third of the lease apart: longer than the lease in all
+        rows.wait_changed("a")
+    assert run("run", "a", "--wait", "0", "--", "true").returncode == 75
+    process.terminate()
+    assert process.wait(DEADLINE) == 143
+
+
+def test_rows_without_time_to_live_can_be_had(run: Run, rows: Rows) -> None:
+    run("run", "with", "--", "true")
+    run("run", "without", "--no-ttl", "--", "true")
+    assert "ttl" in (rows.get("with") or {})
+    assert "ttl" not in (rows.get("without") or {})
+
+
+def test_a_lock_in_a_table_with_a_sort_key_can_be_held_seen_and_released(
+    run: Run, engine: Ministack, table: str
+) -> None:
+    name = engine.create_table(f"{table}-sorted", sort_key="range")
+    options = ("--table", name, "--sort-key", "range", "--sort-value", "one")
+    program = f"{sys.executable} -m lambda_lock.cli"
+    script = f"{program} get a {' '.join(options)} --json; {program} release a --force --yes {' '.join(options)}"
+    result = run("run", "a", *options, "--", "sh", "-c", script)
+    assert result.returncode == 0
+    assert (parsed(result)["sort_key"], parsed(result)["state"]) == ("one", "held")
+
+
+def test_a_release_that_failed_is_said_and_the_exit_code_is_the_commands(run: Run, wire: Wire) -> None:
+    wire.unavailable("UpdateItem", times=float("inf"), when=lambda request: "ReturnValues" not in request.body)
+    result = run("run", "a", "--lease", "60", "--", "sh", "-c", "exit 4")
+    assert result.returncode == 4
+    assert "not released" in result.stderr
+
+
+# Signals
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTERM"])
+def test_a_signal_is_passed_on_once_and_the_lock_is_released_at_the_end(start: Start, rows: Rows, name: str) -> None:
+    process = start("run", "a", "--", sys.executable, "-c", LISTENER)
+    assert line(process) == "ready"
+    process.send_signal(signal.Signals[name])
+    assert line(process) == name
+    if name != "SIGTERM":
+        assert rows.is_held("a")
+        process.terminate()
+        assert line(process) == "SIGTERM"
+    assert process.wait(DEADLINE) == 3
+    assert not rows.is_held("a")
+
+
+def test_a_command_that_does_not_heed_the_signal_goes_on_under_its_lock(start: Start, rows: Rows) -> None:
+    process = start("run", "a", "--", "sh", "-c", "trap '' TERM; echo ready; sleep 3; exit 5")
+    assert line(process) == "ready"
+    process.terminate()
+    assert rows.is_held("a")
+    assert process.wait(DEADLINE) == 5
+
+
+def test_a_command_ended_by_a_signal_that_was_passed_on_gives_128_and_its_number(start: Start, rows: Rows) -> None:
+    process = start("run", "a", "--", "sh", "-c", "echo ready; exec sleep 60")
+    assert line(process) == "ready"
+    process.terminate()
+    assert process.wait(DEADLINE) == 143
+    assert not rows.is_held("a")
+
+
+def test_a_signal_to_the_process_group_ends_both_and_releases(start: Start, rows: Rows) -> None:
+    process = start("run", "a", "--", "sh", "-c", "echo ready; exec sleep 60")
+    assert line(process) == "ready"
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(DEADLINE) == 130
+    assert not rows.is_held("a")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_waiting_ends_the_wait_and_nothing_is_run(start: Start, rows: Rows, number: int) -> None:
+    rows.put_held("a", owner="the-other", expires_in=600)
+    before = rows.get("a")
+    process = start("run", "a", "--wait", "inf", "-vv", "--", "echo", "ran")
+    assert process.stderr is not None
+    assert "transport" in process.stderr.readline()  # it asks
+    process.send_signal(number)
+    out, err = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 128 + number
+    assert out == ""
+    assert "was not run" in err
+    assert rows.get("a") == before
+
+
+def test_the_command_starts_with_the_usual_signals(run: Run) -> None:
+    """Neither blocked nor ignored: what we block for ourselves is no affair of the child's."""
+    status = run("run", "a", "--", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status").stdout
+    masks = dict(re.findall(r"(Sig\w+):\s*([0-9a-f]+)", status))
+    assert int(masks["SigBlk"], 16) == 0
+    assert not int(masks["SigIgn"], 16) & 1 << signal.SIGPIPE - 1
+
+
+def test_a_signal_ignored_from_the_start_stays_ignored(table: str) -> None:
+    command = [
+        "sh",
+        "-c",
+        'trap "" HUP; exec "$@"',
+        "sh",
+        *PROGRAM,
+        "run",
+        "a",
+        "--",
+        "grep",
+        "SigIgn",
+        "/proc/self/status",
+    ]
+    said = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=100).stdout
+    assert int(said.split()[1], 16) & 1 << signal.SIGHUP - 1
+
+
+def test_ctrl_c_on_a_terminal_reaches_the_command_once(terminal: Callable[..., Terminal], rows: Rows) -> None:
+    shown = terminal("run", "a", "--", sys.executable, "-c", LISTENER)
+    shown.wait_for("ready")
+    shown.type("\x03")
+    shown.wait_for("SIGINT")
+    assert rows.is_held("a")
+    shown.type("\x1c")  # Ctrl-backslash: whatever a second SIGINT would have printed comes before
+    shown.wait_for("SIGQUIT")
+    os.kill(shown.pid, signal.SIGTERM)
+    assert shown.wait() == 3
+    assert shown.text.count("SIGINT") == 1
+    assert not rows.is_held("a")
+
+
+def test_the_command_has_the_terminal(terminal: Callable[..., Terminal]) -> None:
+    shown = terminal("run", "a", "--", "sh", "-c", "test -t 0 && test -t 1 && read x && echo got $x")
+    shown.type("this\n")
+    assert shown.wait() == 0
+    assert "got this" in shown.text
+
+
+# Lost
+
+
+def test_a_lost_lock_ends_the_command_and_what_it_started(run: Run, start: Start, rows: Rows) -> None:
+    process = start("run", "a", "--lease", "1", "--", "sh", "-c", "sleep 600 & echo $!; wait")
+    grandchild = int(line(process))
+    assert run("release", "a", "--force", "--yes").returncode == 0
+    assert process.wait(DEADLINE) == 76
+    assert process.stderr is not None
+    assert "lost" in process.stderr.read()
+    wait_gone(grandchild)
+
+
+def test_a_command_that_does_not_heed_sigterm_is_killed(run: Run, start: Start) -> None:
+    script = "trap '' TERM; echo $$; while :; do sleep 0.05; done"
+    process = start("run", "a", "--lease", "1", "--kill-after", "0.3", "--", "sh", "-c", script)
+    pid = int(line(process))
+    run("release", "a", "--force", "--yes")
+    assert process.wait(DEADLINE) == 76
+    wait_gone(pid)
+
+
+def test_a_command_that_ends_by_itself_on_sigterm_may_clean_up(run: Run, start: Start) -> None:
+    process = start("run", "a", "--lease", "1", "--kill-after", "60", "--", sys.executable, "-c", LISTENER)
+    assert line(process) == "ready"
+    run("release", "a", "--force", "--yes")
+    assert line(process) == "SIGTERM"
+    assert process.wait(DEADLINE) == 76
+
+
+def test_another_holders_row_is_left_alone_after_the_loss(start: Start, rows: Rows) -> None:
+    process = start("run", "a", "--lease", "1", "--", "sh", "-c", "echo ready; exec sleep 600")
+    assert line(process) == "ready"
+    rows.put_held("a", owner="the-other")
+    theirs = rows.get("a")
+    assert process.wait(DEADLINE) == 76
+    assert rows.get("a") == theirs
+
+
+def test_a_lock_that_cannot_be_renewed_is_lost_with_its_validity(wire: Wire, start: Start) -> None:
+    process = start("run", "a", "--lease", "2", "--", "sh", "-c", "echo ready; exec sleep 600")
+    assert line(process) == "ready"
+    wire.unavailable("UpdateItem", times=float("inf"))
+    assert process.wait(DEADLINE) == 76
+
+
+def test_a_command_that_ended_although_its_lock_was_lost_keeps_its_exit_code(
+    run: Run, start: Start, tmp_path: Path
+) -> None:
+    """Its work is done: to say otherwise would repeat it. That it may not have been alone is said."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with LockClient() as client:
+        script = 'echo ready; read x < "$FIFO"; exit 4'
+        process = start("run", "a", "--lease", "60", "--", "sh", "-c", script, FIFO=str(fifo))
+        assert line(process) == "ready"
+        run("release", "a", "--force", "--yes")
+        theirs = client.acquire("a")
+        fifo.write_text("go\n")
+        assert process.wait(DEADLINE) == 4
+        assert theirs.is_held
+    assert process.stderr is not None
+    assert "lost" in process.stderr.read()
