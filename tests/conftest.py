@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +16,15 @@ from rig.wire import Wire
 # No test asserts time: a slow machine must not make a property fail.
 settings.register_profile("untimed", deadline=None, print_blob=True, derandomize="CI" in os.environ)
 settings.load_profile("untimed")
+
+# A shell starts what runs in the background (CI, nohup) with these ignored, and whatever tests start would inherit it.
+for _number, _handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGQUIT, signal.SIG_DFL),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 _numbers = itertools.count(1)
 
