@@ -8,8 +8,8 @@ No local wall clock decides anything between two machines. Three parties, three 
   the request that was granted, D being the Date of a reply that showed it. The first term holds because a waiter
   without Dates counts L from a reply that it got later than that; the second because a waiter with Dates waits for E.
 - **Waiter** (`Observations`). A held row may be taken over when ``Date >= E``; or when its version did not change for
-  its lease, by the waiter's monotonic clock (``>= L * (1 + DRIFT)``) or between the Dates of two replies (``>= L + 2 s``,
-  more where L is over 500 s: a foreign holder makes no allowance for drift).
+  its lease, by the waiter's monotonic clock (``>= L * (1 + DRIFT)``) or between the Dates of two replies (``>= L +
+  2 s``, more where L is over 500 s: a foreign holder makes no allowance for drift).
 
 Why a holder's second term is safe: a Date is cut to whole seconds and front ends are within 0.5 s, so two Dates taken
 at one true moment differ by less than 1.5 s = MARGIN. At the end of ``E - D - MARGIN`` after the reply that showed D,
