@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lambda_lock.core import lease
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
-from lambda_lock.core.row import JAVA, Row, read_row
+from lambda_lock.core.row import JAVA, Row, expiry_of, read_row
 
 from .clocks import EPOCH
 from .network import keys_of
@@ -106,7 +106,8 @@ class Judge:
                 self._suspect(holding, "robbed", f"{holding} lost its row to a request of {process.name}")
 
     def _token(self, key: str, before: Any, after: Any) -> None:
-        if after is None or "fencingToken" not in after:  # deleted, or taken by a foreign client: a new life
+        # Deleted, or held by a foreign client, which drops our token or turns it back (DESIGN, section 2): a new life.
+        if after is None or "fencingToken" not in after or expiry_of(after[JAVA.version]["S"]) is None:
             self._tokens.pop(key, None)
             self._granted.pop(key, None)
             self.adopted.pop(key, None)
