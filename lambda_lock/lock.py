@@ -430,9 +430,8 @@ class Lock:
 
     def _abandon(self) -> None:
         """Neither held nor renewed from now on; the row is left to its lease."""
-        self._hold.ended = True
+        self._end()
         self._released = True
-        self._stop()
 
     def __enter__(self) -> Self:
         return self
