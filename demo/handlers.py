@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 from lambda_lock import LockError, LockLostError, current_lock, default_client, with_lock
 
@@ -65,13 +65,21 @@ def _work(event_id: str, seconds: float, context: Any) -> str:
     lock = current_lock()
     _note("entered", event_id, lock.key, context, lock.fencing_token)
     before = _read(lock.key)
-    end = time.monotonic() + (float("inf") if os.environ.get(HANGS) else seconds)
+    if os.environ.get(HANGS):
+        _hang()
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(_STEP)
         lock.raise_if_lost()
     _write(lock.key, [*before, event_id])
     _note("left", event_id, lock.key, context, lock.fencing_token)
     return "done"
+
+
+def _hang() -> NoReturn:
+    """Work that never ends and looks at nothing: only the kill at the timeout does."""
+    while True:
+        time.sleep(3600)
 
 
 def _read(key: str) -> list[str]:
