@@ -113,6 +113,16 @@ class AsyncLockClient:
         order = client._order(key, wait=wait, **options)
         return await self._take(order, lambda look: protocol.acquire(order.wish, client._memory, client._chance, look))
 
+    async def _acquire_event(
+        self, key: str, window: int, *, wait: float | None, **options: Unpack[AcquireOptions]
+    ) -> AsyncLock:
+        """`LockClient._acquire_event`."""
+        client = self._sync
+        if options.pop("reentrant", False) and (held := client._held_by(key, options.get("sort_key"))) is not None:
+            return AsyncLock(self, held._enter_again())
+        order = client._event_order(key, window, wait=wait, **options)
+        return await self._take(order, lambda look: protocol.acquire(order.wish, client._memory, client._chance, look))
+
     async def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> AsyncLock | None:
         """`LockClient.try_acquire`."""
         try:
@@ -340,9 +350,27 @@ class AsyncLock:
         except LockError as error:
             return self._lock._release_failed(error, best_effort)
 
-    async def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None) -> None:
+    async def _complete(self, result: str | None) -> bool:
+        """`Lock._complete`."""
+        steps = self._lock._begin_release(None, None, complete=True, result=result)
+        return True if steps is None else self._lock._end_release(await self._end(steps, steps))
+
+    @property
+    def _ended(self) -> bool:
+        return self._lock._ended
+
+    @property
+    def _completed(self) -> bool:
+        return self._lock._completed
+
+    def _checked_result(self, result: object) -> str | None:
+        return self._lock._checked_result(result)
+
+    async def commit(
+        self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None
+    ) -> None:
         """`Lock.commit`."""
-        await self._end(self._lock._begin_commit(items, data))
+        await self._end(self._lock._begin_commit(items, data, result))
 
     def transact_item(self) -> dict[str, Any]:
         """`Lock.transact_item`."""

@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import logging
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any, TypedDict
+    from typing import Any, TypedDict, Unpack
 
     from .core.row import Schema
     from .invocation import Invocation
@@ -247,6 +247,20 @@ class BaseClient:
             hold_on_unavailable=self._hold_on_unavailable,
         )
         return Order(wish, self._handle(duration, safe, on_danger, on_lost), cancel_check)
+
+    def _event_order(
+        self, key: str, window: int, *, wait: float | None = 0, **options: Unpack[AcquireOptions]
+    ) -> Order:
+        """`_order` for an event, whose row must outlive its release."""
+        order = self._order(key, wait=wait, **options)
+        if order.wish.delete_on_release:
+            raise LockConfigurationError(
+                f"event {key!r} cannot be remembered: rows of the schema {self._schema.name} are deleted on release. "
+                "Give deduplicate a client with the schema JAVA or GO, and a table of its own",
+                key=key,
+            )
+        order.wish.window = window
+        return order
 
     def _handle(
         self, duration: float, safe_time: float | None, on_danger: Callback | None, on_lost: Callback | None

@@ -96,6 +96,16 @@ class LockClient(BaseClient):
         )
         return self._take(order, lambda look: protocol.acquire(order.wish, self._memory, self._chance, look))
 
+    def _acquire_event(self, key: str, window: int, *, wait: float | None, **options: Unpack[AcquireOptions]) -> Lock:
+        """`acquire` for an event that counts as done for ``window`` seconds once it is completed.
+
+        Raises DuplicateEventError too, with the stored text as its result.
+        """
+        if options.pop("reentrant", False) and (held := self._held_by(key, options.get("sort_key"))) is not None:
+            return held._enter_again()
+        order = self._event_order(key, window, wait=wait, **options)
+        return self._take(order, lambda look: protocol.acquire(order.wish, self._memory, self._chance, look))
+
     def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> Lock | None:
         """`acquire` in one decision (``wait=0``), or within ``wait`` seconds; None where somebody else holds the lock.
 

@@ -67,7 +67,7 @@ class Lock:
         self._entered = 1
         self._released = False
         self._untold = {"danger": True, "lost": True}
-        self._ended = threading.Event()  # lost or released: wakes wait_lost
+        self._over = threading.Event()  # lost or released: wakes wait_lost
         self._renewing = threading.Lock()  # renewals of one handle are sent one after the other
         self._failures = 0
         self._slot: float | None = None
@@ -178,7 +178,7 @@ class Lock:
                 return False
             moments = [now + 1.0]  # at least a look a second: freezes
             moments += [moment for moment in (end, self._hold.valid_until) if moment is not None and moment > now]
-            self._ended.wait(max(min(moments) - now, 0.001))
+            self._over.wait(max(min(moments) - now, 0.001))
         return True
 
     # -- what it can do ---------------------------------------------------------------------------------------------
@@ -224,18 +224,19 @@ class Lock:
         except LockError as error:
             return self._release_failed(error, best_effort)
 
-    def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None) -> None:
+    def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None) -> None:
         """Write ``items`` and release the lock, in one transaction: they are written only while the lock is held.
 
         items: 1 to 99 entries of TransactWriteItems (low-level DynamoDB JSON, as boto3's client takes them), of this
-        account and Region. data: bytes to leave in the lock's row. It is the lock's last act.
+        account and Region. data: bytes to leave in the lock's row. It is the lock's last act. The event of
+        @deduplicate is completed in the same transaction, with ``result`` (of JSON's types) for its duplicates.
 
         Raises CommitRefusedError where a condition of the items did not hold (the lock is released then), LockLostError
         where the lock was not ours any more (nothing is written then), TransportError(ambiguous=True) where the outcome
         is unknown, LockAlreadyReleasedError and OwnerMismatchError as `release` does, and LockConfigurationError for a
         lock that deletes its row or for items that DynamoDB cannot take.
         """
-        self._run(self._begin_commit(items, data))
+        self._run(self._begin_commit(items, data, result))
 
     def transact_item(self) -> dict[str, Any]:
         """An Update for a transaction of your own, which then happens only while this lock is held.
@@ -252,8 +253,8 @@ class Lock:
 
         The lock is renewed to the full lease (or to ``lease_duration``, seconds), not cut to this invocation, so that
         there is time to adopt it. From here on this handle is neither held nor renewed. Raises LockLostError where the
-        lock was not ours any more, and LockAlreadyReleasedError, OwnerMismatchError or LockConfigurationError as
-        `release` does.
+        lock was not ours any more, LockConfigurationError for the event of @deduplicate (who adopts a lock could not
+        complete it), and LockAlreadyReleasedError, OwnerMismatchError or LockConfigurationError as `release` does.
         """
         return self._run(self._begin_hand_over(lease_duration))
 
@@ -321,7 +322,24 @@ class Lock:
             key=self.key,
         )
 
-    def _begin_release(self, data: bytes | None, delete: bool | None) -> Callable[[Look], Steps[bool]] | None:
+    def _complete(self, result: str | None) -> bool:
+        """Release, and complete the event in the same request, with the ``result`` to store. As `release`."""
+        steps = self._begin_release(None, None, complete=True, result=result)
+        return True if steps is None else self._end_release(self._run(steps))
+
+    @property
+    def _ended(self) -> bool:
+        """Whether a last act was begun: release, commit or hand_over."""
+        return self._hold.ended
+
+    @property
+    def _completed(self) -> bool:
+        """Whether a commit has completed the event."""
+        return self._hold.completed
+
+    def _begin_release(
+        self, data: bytes | None, delete: bool | None, **completion: Any
+    ) -> Callable[[Look], Steps[bool]] | None:
         """None: an inner release of a re-entrant lock, nothing is sent."""
         encoded = self._checked_data(data)
         self._check_process()
@@ -332,7 +350,7 @@ class Lock:
         self._end()
         client = self._client
         return lambda look: protocol.release(
-            self._hold, client._memory, client._chance, look, data=encoded, delete=delete
+            self._hold, client._memory, client._chance, look, data=encoded, delete=delete, **completion
         )
 
     def _end_release(self, done: bool) -> bool:
@@ -353,10 +371,12 @@ class Lock:
         )
         return False
 
-    def _begin_commit(self, items: Sequence[Mapping[str, Any]], data: bytes | None) -> Callable[[Look], Steps[None]]:
+    def _begin_commit(
+        self, items: Sequence[Mapping[str, Any]], data: bytes | None, result: object
+    ) -> Callable[[Look], Steps[None]]:
         from .core.transaction import commit
 
-        checked, encoded = checks.transact_items(items), self._checked_data(data)
+        checked, encoded, text = checks.transact_items(items), self._checked_data(data), self._checked_result(result)
         self._check_open()
         self._check_kept()
         self._end()
@@ -364,7 +384,7 @@ class Lock:
 
         def steps(look: Look) -> Steps[None]:
             try:
-                yield from commit(self._hold, checked, client._memory, client._chance, look, data=encoded)
+                yield from commit(self._hold, checked, client._memory, client._chance, look, data=encoded, result=text)
             except (CommitRefusedError, LockLostError):  # either says that it is not ours any more
                 self._released = True
                 raise
@@ -377,6 +397,12 @@ class Lock:
 
         duration = self._full_lease if lease_duration is None else checks.lease_duration(lease_duration)
         self._check_open()
+        if self._hold.window is not None:
+            raise LockConfigurationError(
+                f"event {self.key!r} cannot be handed over: who adopts it could not complete it. Hand over a lock of "
+                "@with_lock, or let the function that finishes the event deduplicate it",
+                key=self.key,
+            )
         self._end()
         client = self._client
 
@@ -556,7 +582,7 @@ class Lock:
         self._watch()
 
     def _stop(self) -> None:
-        self._ended.set()
+        self._over.set()
         if self._heartbeat is not None:
             self._heartbeat.forget(self)
 
@@ -622,6 +648,18 @@ class Lock:
         item = {**self._hold.item, self._hold.place.schema.data: {"B": encoded}}
         checks.size(item, self.key)
         return encoded
+
+    def _checked_result(self, result: object) -> str | None:
+        if result is None:
+            return None
+        if self._hold.window is None:
+            raise LockArgumentError(
+                f"result= is stored for an event's duplicates, and lock {self.key!r} is no event's: use data=",
+                key=self.key,
+            )
+        from .result import encode
+
+        return encode(result, self._hold)
 
     def _not_renewed(self, error: Exception | None) -> LockError:
         if isinstance(error, ServiceError):

@@ -30,12 +30,19 @@ The rules
    while my validity has not passed, and otherwise unknown; "mine with another token" is a late copy of my claim,
    released under its version.
 10. **Owners are unique for each acquisition**, so owner and token name one holder for ever.
+11. **An event's claim or take-over also requires its completion to be as observed**: absent, or passed by DynamoDB's
+    Date. A release keeps the version, so under the version alone a late take-over could erase a completion. A
+    completion later than the Date answers "done", whoever holds the row.
+12. **An event is completed by the release itself**, in one request, under the same condition: a late owner can neither
+    complete nor release what another owns. A release that follows a failed commit completes nothing.
 """
 
 from __future__ import annotations
 
 from ..errors import (
+    DuplicateEventError,
     LockConfigurationError,
+    LockFormatError,
     LockLostError,
     LockNotGrantedError,
     LockTimeoutError,
@@ -137,7 +144,8 @@ class Wish:
 
     lease_end: when the lease must end (the invocation's deadline), None for no such end. wait_until: when to stop
     waiting; patient False is one decision. refresh_period caps the back-off of polls, seconds. replace: the row is
-    replaced whole, so that what others left in it goes.
+    replaced whole, so that what others left in it goes. window: for an event, the seconds for which it counts as done
+    once it is completed; None for a plain lock.
     """
 
     __slots__ = (
@@ -153,6 +161,7 @@ class Wish:
         "refresh_period",
         "replace",
         "wait_until",
+        "window",
     )
 
     def __init__(
@@ -183,6 +192,7 @@ class Wish:
         self.only_if_exists = only_if_exists
         self.replace = replace
         self.hold_on_unavailable = hold_on_unavailable
+        self.window: int | None = None
 
 
 class Hold:
@@ -190,10 +200,12 @@ class Hold:
 
     version and expiry_ms are the newest *sent*. lost: final, set by `renew` or `expire`. ended: a release was begun;
     handed_over: a string was, or may have been, given away, under which another goes on as the same owner.
-    unclear: one was sent whose outcome is unknown, so that a second one reads a refusal accordingly.
+    unclear: one was sent whose outcome is unknown, so that a second one reads a refusal accordingly. window: as in
+    Wish; completed: a commit completed the event.
     """
 
     __slots__ = (
+        "completed",
         "completed_until",
         "delete_on_release",
         "ended",
@@ -213,6 +225,7 @@ class Hold:
         "unclear",
         "valid_until",
         "version",
+        "window",
     )
 
     def __init__(self, wish: Wish, row: Row, lease_ms: int, expiry_ms: int, valid_until: float) -> None:
@@ -226,6 +239,8 @@ class Hold:
         self.item = row.item
         self.token = row.token
         self.completed_until = row.completed_until
+        self.window = wish.window
+        self.completed = False
         self.version = row.version
         self.lease_ms = lease_ms
         self.expiry_ms = expiry_ms
@@ -385,7 +400,13 @@ class Acquisition:
                 wish.place, grant, wish.content, observed=step.row, only_if_exists=wish.only_if_exists
             )
         return requests.claim(
-            wish.place, grant, wish.content, observed=step.version, only_if_exists=wish.only_if_exists
+            wish.place,
+            grant,
+            wish.content,
+            observed=step.version,
+            only_if_exists=wish.only_if_exists,
+            event=wish.window is not None,
+            completed_until=step.row.completed_until if step.row else None,
         )
 
     def exchange(self, request: requests.Request) -> Steps[tuple[Outcome, bool]]:
@@ -426,12 +447,14 @@ class Acquisition:
         if row is None and self.wish.only_if_exists:
             self.last = Held(missing=True)
             return self.last
+        if row is not None and row.version in self.sent and not row.is_free:
+            return self.own(row, row.version, date)
+        if row is not None and self.wish.window is not None:
+            self.refuse_done(row, date)
         if row is None or row.is_free:
             observations.forget(place.where)
             return Take(row=row)
         assert row.version is not None
-        if row.version in self.sent:
-            return self.own(row, row.version, date)
         lease_ms = row.require_lease(place.schema, place.key)
         seen = observations.note(place.where, row, lease_ms, self.look, date)
         self.last = Held(row, seen)
@@ -442,17 +465,42 @@ class Acquisition:
         sent = self.sent[version]
         sent.may_land = True  # it has, even if every answer was a refusal: a copy of it came late
         if date is None:
-            raise LockConfigurationError(
-                f"the answer for lock {self.wish.place.key!r} has no Date header: this is not DynamoDB, and its time "
-                "cannot be trusted. Check the endpoint, and proxies in between",
-                key=self.wish.place.key,
-            )
+            raise self.undated()
         valid_until = sent.started + lease.validity(sent.lease_ms, sent.expiry_ms, date)
         no_good = self.look.elapsed >= valid_until or lease.clock_was_fast(sent.lease_ms, sent.expiry_ms, date)
         if no_good or sent.struck:
             sent.struck = True
             return Take(version, row)
         return Hold(self.wish, row, sent.lease_ms, sent.expiry_ms, valid_until)
+
+    def refuse_done(self, row: Row, date: int | None) -> None:
+        """Raise DuplicateEventError where the event is done, by DynamoDB's time (rule 11)."""
+        place, until = self.wish.place, row.completed_until
+        if until is None:
+            if place.schema.completed_until in row.item:
+                raise LockFormatError(
+                    f"the row of event {place.key!r} has a {place.schema.completed_until} that is no number: "
+                    f"{row.item[place.schema.completed_until]!r}. It is left alone; remove that attribute, or the row",
+                    key=place.key,
+                )
+            return
+        if date is None:
+            raise self.undated()
+        if until > date:
+            raise DuplicateEventError(
+                f"event {place.key!r} was done before, and counts as done for {until - date} s more",
+                key=place.key,
+                result=row.item.get(place.schema.result, {}).get("S"),
+                completed_until=until,
+            )
+
+    def undated(self) -> LockConfigurationError:
+        key = self.wish.place.key
+        return LockConfigurationError(
+            f"the answer for lock {key!r} has no Date header: this is not DynamoDB, and its time cannot be trusted. "
+            "Check the endpoint, and proxies in between",
+            key=key,
+        )
 
     # -- waiting and giving up --------------------------------------------------------------------------------------
 
@@ -663,8 +711,11 @@ def release(
     *,
     data: str | None = None,
     delete: bool | None = None,
+    complete: bool = False,
+    result: str | None = None,
 ) -> Steps[bool]:
-    """End the hold and release its row, or delete it. Rule 9.
+    """End the hold and release its row, or delete it; ``complete`` the event in the same request, with the ``result``
+    to store. Rules 9 and 12.
 
     Returns True where it is released, False where it was lost before. Raises TransportError(ambiguous=True) where
     nobody can know, and the transport's errors where nothing was done.
@@ -677,6 +728,7 @@ def release(
         delete=hold.delete_on_release if delete is None else delete,
         expiry_ms=hold.expiry_ms,
         completed_until=hold.completed_until,
+        completion=completion(hold, memory, look, result) if complete else None,
         content=requests.Content(data, ttl=hold.ttl),
     )
     until = look.elapsed + DECISION
@@ -707,6 +759,12 @@ def release(
     if look.elapsed < hold.valid_until:
         return True
     raise _unknown(hold, outcome)
+
+
+def completion(hold: Hold, memory: Memory, look: Look, result: str | None) -> requests.Completion:
+    """The completion of an event, now."""
+    assert hold.window is not None, "a plain lock completes nothing"
+    return requests.Completion(-int(-memory.server.now(look) // 1) + hold.window, result)
 
 
 def _unknown(hold: Hold, cause: Exception) -> TransportError:

@@ -4,8 +4,9 @@
 |-----------|------------------------------------------------------------|------------------------------------------|
 | claim     | no version (of any schema), or released                    | new owner, version, lease, token         |
 | take over | version = the one observed                                 | the same                                 |
+| … a dedup | … and completedUntil absent, or the passed one observed    | the same                                 |
 | renew     | owner and token mine, not released, version < the new one  | new version and lease                    |
-| release   | owner and token (or version) mine, not released            | released, or gone                        |
+| release   | owner and token (or version) mine, not released            | released (an event: completed), or gone  |
 | read      | consistent                                                 | nothing                                  |
 
 Every write asks for what stood there when its condition fails, so a contended claim has the holder's row in its very
@@ -169,10 +170,28 @@ class Grant:
         self.seed_ms = seed_ms
 
 
+class Completion:
+    """What a release says about an event: done ``until`` (epoch s), and the text that duplicates are given, if any."""
+
+    __slots__ = ("result", "until")
+
+    def __init__(self, until: int, result: str | None) -> None:
+        self.until = until
+        self.result = result
+
+
 def claim(
-    place: Place, grant: Grant, content: Content, *, observed: str | None = None, only_if_exists: bool = False
+    place: Place,
+    grant: Grant,
+    content: Content,
+    *,
+    observed: str | None = None,
+    only_if_exists: bool = False,
+    event: bool = False,
+    completed_until: int | None = None,
 ) -> Request:
-    """Claim a free lock, or take over under the version ``observed``."""
+    """Claim a free lock, or take over under the version ``observed``; for an ``event`` only while it is as completed
+    as it was observed: not at all, or ``completed_until`` a time that has passed."""
     schema = place.schema
     update = _Update(place)
     update.set(schema.owner, {"S": grant.owner})
@@ -180,7 +199,7 @@ def claim(
     update.set(schema.lease, schema.write_lease(grant.lease_ms))
     one = update.value({"N": "1"})
     update.set(schema.token, {"N": str(grant.seed_ms)}, "if_not_exists({name}, {value}) + " + one)
-    update.set_ttl(grant.expiry_ms, None, content.ttl)
+    update.set_ttl(grant.expiry_ms, completed_until, content.ttl)
     if content.data is not None:
         update.set(
             schema.data, {"B": content.data}, "{value}" if content.replace_data else "if_not_exists({name}, {value})"
@@ -192,6 +211,9 @@ def claim(
     condition = [_is_free(update) if observed is None else _equals(update, schema.version, {"S": observed})]
     if only_if_exists:
         condition.append(_exists(update))
+    if event:
+        completed = None if completed_until is None else {"N": str(completed_until)}
+        condition.append(_is_as_observed(update, schema.completed_until, completed))
     return update.request(condition, ReturnValues="ALL_NEW")
 
 
@@ -301,9 +323,11 @@ def release(
     delete: bool,
     expiry_ms: int,
     completed_until: int | None = None,
+    completion: Completion | None = None,
     content: Content,
 ) -> Request:
-    """Release what ``owner`` holds under ``token``, or (giving up a claim) under ``version``."""
+    """Release what ``owner`` holds under ``token``, or (giving up a claim) under ``version``; with the ``completion``
+    of an event, which its row then bears."""
     schema = place.schema
     update = _Update(place)
     mine = _is_mine(update, owner, token)
@@ -313,6 +337,13 @@ def release(
     if delete or schema.released is None:
         return "DeleteItem", _write(update, condition)
     update.set(schema.released, {"S": RELEASED})
+    if completion is not None:
+        completed_until = completion.until
+        update.set(schema.completed_until, {"N": str(completion.until)})
+        if completion.result is None:
+            update.remove(schema.result)
+        else:
+            update.set(schema.result, {"S": completion.result})
     update.set_ttl(expiry_ms, completed_until, content.ttl)
     if content.data is not None:
         update.set(schema.data, {"B": content.data})

@@ -8,8 +8,8 @@ The rules, beside those of protocol.py
 2. All sends bear one client token, so a commit that was carried out answers "done" when it is sent again.
 3. A conflict with another's transaction is no refusal: it is tried again while validity lasts.
 4. A commit whose every send was ambiguous is sent once more.
-5. A refused commit is followed by a release. If that is carried out, the lock was still ours after the refusal and is
-   not any more: no copy of the commit was or will be carried out, the refusal is final.
+5. A refused commit is followed by a release, which completes no event. If that is carried out, the lock was still ours
+   after the refusal and is not any more: no copy of the commit was or will be carried out, the refusal is final.
 6. Otherwise the same commit is sent once more: success is done. Refused by the lock's condition is final: no copy will
    be carried out any more, and one that was would have been answered with success (for the ten minutes for which
    DynamoDB knows a client token). Refused by the application's conditions alone says nothing: the lock may still be
@@ -22,7 +22,7 @@ from __future__ import annotations
 from ..errors import CommitRefusedError, LockError, TransportError
 from . import lease, requests
 from .outcome import Reply, ServiceError, TransactionCanceled
-from .protocol import DECISION, Wait, exchange, is_mine, may_pass, not_there
+from .protocol import DECISION, Wait, completion, exchange, is_mine, may_pass, not_there
 from .row import Row
 
 TYPE_CHECKING = False
@@ -38,9 +38,17 @@ _CONFLICT = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThr
 
 
 def commit(
-    hold: Hold, items: list[dict[str, Any]], memory: Memory, chance: Chance, look: Look, *, data: str | None = None
+    hold: Hold,
+    items: list[dict[str, Any]],
+    memory: Memory,
+    chance: Chance,
+    look: Look,
+    *,
+    data: str | None = None,
+    result: str | None = None,
 ) -> Steps[None]:
-    """Write ``items`` and release, all or none. At most 99 items, in DynamoDB's JSON.
+    """Write ``items`` and release, all or none; an event is completed with them, and ``result`` stored. At most 99
+    items, in DynamoDB's JSON. Sets ``hold.completed`` where an event is.
 
     Raises LockLostError where the lock was not ours any more, CommitRefusedError where the application's own
     conditions did not hold (the lock is released then), TransportError(ambiguous=True) where nobody can know, and the
@@ -48,35 +56,44 @@ def commit(
     """
     hold.ended = True
     hold.unclear = True  # a release that comes after it reads a refusal accordingly
-    release = requests.release(
+    is_event = hold.window is not None
+    last = _release(hold, data, completion(hold, memory, look, result) if is_event else None)
+    request, until = requests.commit(items, last, chance.nonce()), look.elapsed + _TOKEN_KNOWN
+    refused, unclear, look = yield from _send(request, hold, memory, chance, look)
+    if may_pass(refused) and unclear:
+        refused, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
+    if isinstance(refused, Reply):
+        hold.completed = is_event
+        return
+    if may_pass(refused):
+        raise _unknown(hold, refused) if unclear else refused
+    plain = _release(hold, data, None)
+    released, _, look = yield from exchange(plain, memory, chance, look, look.elapsed + DECISION)
+    if isinstance(released, Reply):
+        raise _refusal(hold, refused)
+    again, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
+    if isinstance(again, Reply):
+        hold.completed = is_event
+        return
+    if isinstance(refused, ServiceError) and not unclear:
+        raise refused
+    if not _is_lost(again) or look.elapsed >= until:
+        raise _unknown(hold, again)
+    row = _lock_row(hold, again)
+    raise _refusal(hold, refused if row is not None and is_mine(row, hold) else again)
+
+
+def _release(hold: Hold, data: str | None, completion: requests.Completion | None) -> requests.Request:
+    return requests.release(
         hold.place,
         owner=hold.owner,
         token=hold.token,
         delete=False,
         expiry_ms=hold.expiry_ms,
         completed_until=hold.completed_until,
+        completion=completion,
         content=requests.Content(data, ttl=hold.ttl),
     )
-    request, until = requests.commit(items, release, chance.nonce()), look.elapsed + _TOKEN_KNOWN
-    refused, unclear, look = yield from _send(request, hold, memory, chance, look)
-    if may_pass(refused) and unclear:
-        refused, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
-    if isinstance(refused, Reply):
-        return
-    if may_pass(refused):
-        raise _unknown(hold, refused) if unclear else refused
-    released, _, look = yield from exchange(release, memory, chance, look, look.elapsed + DECISION)
-    if isinstance(released, Reply):
-        raise _refusal(hold, refused)
-    last, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
-    if isinstance(last, Reply):
-        return
-    if isinstance(refused, ServiceError) and not unclear:
-        raise refused
-    if not _is_lost(last) or look.elapsed >= until:
-        raise _unknown(hold, last)
-    row = _lock_row(hold, last)
-    raise _refusal(hold, refused if row is not None and is_mine(row, hold) else last)
 
 
 def _send(
