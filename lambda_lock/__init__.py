@@ -1,4 +1,4 @@
-"""Never two at once, never twice: locks for Python on AWS Lambda, in one DynamoDB table.
+"""Never two at once, never twice: locks and dedup for Python on AWS Lambda, in one DynamoDB table.
 
 Public names load on first use: what a function does not touch does not slow its cold start.
 """
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from .aio import AsyncLock, AsyncLockClient
     from .client import LockClient
     from .core.row import GO, JAVA, PYTHON, Schema
+    from .decorators.deduplicate import current_dedup, deduplicate
+    from .decorators.payload_hash import payload_hash
     from .decorators.with_lock import current_lock, default_client, set_default_client, with_lock
     from .errors import (
         ClientClosedError,
@@ -60,7 +62,10 @@ _WHERE = {
     "register_lambda_context": "invocation",
     "Lock": "lock",
     "LockRecord": "record",
+    "current_dedup": "decorators.deduplicate",
     "current_lock": "decorators.with_lock",
+    "deduplicate": "decorators.deduplicate",
+    "payload_hash": "decorators.payload_hash",
     "default_client": "decorators.with_lock",
     "set_default_client": "decorators.with_lock",
     "with_lock": "decorators.with_lock",
@@ -92,8 +97,11 @@ __all__ = [
     "SessionMonitorNotSetError",
     "TransportError",
     "__version__",
+    "current_dedup",
     "current_lock",
+    "deduplicate",
     "default_client",
+    "payload_hash",
     "register_lambda_context",
     "set_default_client",
     "with_lock",

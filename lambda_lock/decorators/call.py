@@ -9,10 +9,11 @@ from contextvars import ContextVar  # a few lines over a built-in module
 from ..client import LockClient
 from ..errors import LockAlreadyReleasedError, LockConfigurationError, LockError
 from ..log import logger
+from .disabled import StandIn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from contextvars import Token
     from types import FrameType
     from typing import Any
@@ -69,7 +70,7 @@ def check_client(client: object, func: object) -> None:
     if is_async(_acquire_of(client)) == is_async(func):
         return
     given, needed = type(client).__name__, "an AsyncLockClient" if is_async(func) else "a LockClient"
-    raise TypeError(f"client= is a {given}, but {_name(func)}() needs {needed}")
+    raise TypeError(f"client= is a {given}, but {name_of(func)}() needs {needed}")
 
 
 def _acquire_of(client: object) -> object:
@@ -79,7 +80,7 @@ def _acquire_of(client: object) -> object:
     return acquire
 
 
-def _name(func: object) -> str:
+def name_of(func: object) -> str:
     return getattr(func, "__qualname__", type(func).__name__)
 
 
@@ -94,9 +95,15 @@ def check_function(func: object, decorator: str) -> None:
         )
     if _flags(func) & (_GENERATOR | _ASYNC_GENERATOR):
         raise TypeError(
-            f"@{decorator} cannot decorate {_name(func)}, a generator: its body would run after the lock's release. "
+            f"@{decorator} cannot decorate {name_of(func)}, a generator: its body would run after the lock's release. "
             "Decorate the function that consumes it"
         )
+
+
+def check_answer(name: str, answer: object, words: tuple[str, ...]) -> None:
+    """Raise TypeError for what on_not_granted= or on_duplicate= (``name``) cannot be."""
+    if not callable(answer) and answer not in words:
+        raise TypeError(f"{name}= must be {', '.join(map(repr, words))} or a function, got {answer!r}")
 
 
 def is_async(func: object) -> bool:
@@ -112,7 +119,7 @@ def check_result(result: object, func: Callable[..., Any], decorator: str) -> No
     if close is not None:
         close()  # it has not begun
     raise TypeError(
-        f"{_name(func)} returned {type(result).__name__}, which would run after the lock's release: "
+        f"{name_of(func)} returned {type(result).__name__}, which would run after the lock's release: "
         f"@{decorator} takes functions that do their work before they return"
     )
 
@@ -184,32 +191,44 @@ class Holding:
             )
 
 
-def release_quietly(lock: Lock) -> bool:
-    """Release at the end of a call; False where the lock turns out to have been lost.
+def innermost(holding: Holding, kind: type[Any] | None) -> Any:
+    """The innermost lock of ``holding``, checked to be of ``kind`` (a stand-in is of any)."""
+    lock = holding.innermost()
+    if kind is not None and not isinstance(lock, (kind, StandIn)):
+        raise TypeError(f"the innermost lock is a {type(lock).__name__}, not a {kind.__name__}")
+    return lock
 
-    What goes wrong is logged: it must not hide the call's result or error.
+
+NOT_RELEASED = "lock %r was not released, its lease ends by itself: %s"
+NOT_COMPLETED = "event %r may not be marked as done, and its next delivery may run again: %s"
+
+
+def end_quietly(lock: Lock, end: Callable[[], bool], failure: str = NOT_RELEASED) -> bool:
+    """Release, or complete, at the end of a call; False where the lock turns out to have been lost.
+
+    What goes wrong is logged as ``failure``: it must not hide the call's result or error.
     """
     try:
-        return lock.release()
+        return end()
     except LockAlreadyReleasedError:
         return True  # by the function itself
     except Exception as error:  # noqa: BLE001 - whatever it is, the call has to end as it did
-        return _log_failure(lock, error)
+        return _log_failure(lock, failure, error)
 
 
-async def release_quietly_async(lock: AsyncLock) -> bool:
-    """As release_quietly()."""
+async def end_quietly_async(lock: AsyncLock, end: Callable[[], Awaitable[bool]], failure: str = NOT_RELEASED) -> bool:
+    """As end_quietly()."""
     try:
-        return await lock.release()
+        return await end()
     except LockAlreadyReleasedError:
         return True
     except Exception as error:  # noqa: BLE001
-        return _log_failure(lock, error)
+        return _log_failure(lock, failure, error)
 
 
-def _log_failure(lock: Lock | AsyncLock, error: Exception) -> bool:
+def _log_failure(lock: Lock | AsyncLock, failure: str, error: Exception) -> bool:
     logger.warning(
-        "lock %r was not released, its lease ends by itself: %s",
+        failure,
         lock.key,
         error,
         exc_info=None if isinstance(error, LockError) else error,

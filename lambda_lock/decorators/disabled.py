@@ -56,6 +56,7 @@ class StandIn:
         self._client = client
         self._invocation = found
         self._released = threading.Event()
+        self._completed = False
         logger.warning(
             "%s is set: the call runs without its lock %r",
             VARIABLE,
@@ -103,10 +104,11 @@ class StandIn:
     def ensure(self, seconds: float) -> None:
         self._check_held()
 
-    def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None) -> None:
+    def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None) -> None:
         """Write the items, in a transaction that no lock guards."""
         self._check_held()
         self._client._write_unguarded(items, self.key)
+        self._completed = True
         self._released.set()
 
     def transact_item(self) -> dict[str, Any]:
@@ -122,6 +124,16 @@ class StandIn:
         self._check_held()
         self._released.set()
         return True
+
+    def _complete(self, result: str | None) -> bool:
+        return self.release()
+
+    def _checked_result(self, result: object) -> None:
+        """No duplicate will be given it."""
+
+    @property
+    def _ended(self) -> bool:
+        return self._released.is_set()
 
     def __enter__(self) -> Self:
         return self

@@ -33,9 +33,12 @@ class AsyncStandIn(StandIn):
         super().ensure(seconds)
 
     async def commit(  # type: ignore[override]
-        self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None
+        self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None
     ) -> None:
         await asyncio.to_thread(super().commit, items, data=data)
+
+    async def _complete(self, result: str | None) -> bool:  # type: ignore[override]
+        return super().release()
 
     async def hand_over(self, *, lease_duration: float | None = None) -> str:  # type: ignore[override]
         return super().hand_over(lease_duration=lease_duration)

@@ -23,10 +23,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from decimal import Decimal
-    from typing import Any, TypeAlias
+    from typing import Any, TypeAlias, TypeVar
 
+    T = TypeVar("T")
     #: What ``key=`` may be: a template, or a function of the call's own arguments.
-    Key: TypeAlias = str | Callable[..., str]
+    Key: TypeAlias = "str | Callable[..., str] | Compiled"
     #: A key compiled for one function: from a call's positional and keyword arguments to the lock's key.
     KeyBuilder: TypeAlias = Callable[[tuple[Any, ...], Mapping[str, Any]], str]
 
@@ -34,6 +35,16 @@ MAX_KEY_BYTES = 2048  # DynamoDB's limit for a partition key
 _EXACT_FLOAT = 2**53  # above it a float stands for several whole numbers: two ids would share a key
 _MAX_DIGITS = 2048  # a number longer than a key may be is not written out
 _FIELD = re.compile(r"(?P<name>[^\[\].{}]+)(?P<path>(?:\[[^\[\]{}]+\])*)")
+
+
+class Compiled:
+    """A key function that wants to know the function's parameters first: payload_hash()."""
+
+    __slots__ = ()
+
+    def compiled(self, parameters: Parameters, function: str) -> KeyBuilder:
+        """The builder of the keys of ``function``. Raises KeyTemplateError."""
+        raise NotImplementedError
 
 
 def compile_key(func: Callable[..., Any], key: Key | None, key_jmespath: str | None) -> KeyBuilder:
@@ -55,6 +66,8 @@ def compile_key(func: Callable[..., Any], key: Key | None, key_jmespath: str | N
         return from_jmespath(key_jmespath, Parameters.of(func), function)
     if isinstance(key, str):
         return _from_template(key, Parameters.of(func), function)
+    if isinstance(key, Compiled):
+        return key.compiled(Parameters.of(func), function)
     if callable(key):
         return _from_callable(key, function)
     raise TypeError(f"key= must be a str or a function that returns one, got {type(key).__name__}")
@@ -63,7 +76,7 @@ def compile_key(func: Callable[..., Any], key: Key | None, key_jmespath: str | N
 def check_key(key: object, made_by: str) -> str:
     """``key`` itself if it can be a partition key: a str of 1 to 2048 bytes of UTF-8. Raises KeyTemplateError."""
     if not isinstance(key, str):
-        raise KeyTemplateError(f"{made_by} gave a value that is {_found(key)}; a key must be a non-empty str")
+        raise KeyTemplateError(f"{made_by} gave a value that is {found_text(key)}; a key must be a non-empty str")
     if not key:
         raise KeyTemplateError(f"{made_by} gave an empty key; a key must be a non-empty str")
     try:
@@ -110,6 +123,16 @@ class Field:
 
     def value(self, parameters: Parameters, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """The field's text in a call. Raises KeyTemplateError, which says what was found, without values."""
+        return self.made_of(scalar_text, parameters, args, kwargs)
+
+    def made_of(
+        self,
+        make: Callable[[object], T],
+        parameters: Parameters,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> T:
+        """What ``make`` makes of the field's value in a call; it may raise Unusable. Raises KeyTemplateError."""
         try:
             if self.source is None:
                 value = parameters.first_argument(args, kwargs)
@@ -119,7 +142,7 @@ class Field:
                 raise Unusable("the argument is not given")
             for done, step in enumerate(self.path):
                 value = _step(value, step, self._where(done))
-            return scalar_text(value)
+            return make(value)
         except Unusable as error:
             raise KeyTemplateError(f"{self.text}: {error}", field=self.text) from error.__cause__
 
@@ -179,14 +202,14 @@ def _step(value: object, step: str, where: str) -> object:
     """``value[step]``. Raises Unusable."""
     if isinstance(value, (str, bytes, bytearray)):
         value = _parsed_json(value, where)
-    value = _raw_event(value)
+    value = raw_event(value)
     if isinstance(value, Mapping):
         return _entry(value, step, where)
     if isinstance(value, Sequence):
         return _element(value, step, where)
     fields = declared_fields(value)
     if fields is None:
-        raise Unusable(f"{where} is {_found(value)}, which has no fields: [{step}] cannot be looked up")
+        raise Unusable(f"{where} is {found_text(value)}, which has no fields: [{step}] cannot be looked up")
     if step not in fields:
         raise Unusable(f"{where} has no field [{step}]; {_has(fields)}")
     return getattr(value, step)
@@ -196,7 +219,7 @@ def _parsed_json(text: str | bytes | bytearray, where: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Unusable(f"{where} is {_found(text)} that is not JSON, so nothing can be looked up in it") from error
+        raise Unusable(f"{where} is {found_text(text)} that is not JSON, so nothing can be looked up in it") from error
 
 
 def _entry(mapping: Mapping[Any, object], step: str, where: str) -> object:
@@ -207,13 +230,15 @@ def _entry(mapping: Mapping[Any, object], step: str, where: str) -> object:
 
 def _element(sequence: Sequence[object], step: str, where: str) -> object:
     if not step.isdecimal():
-        raise Unusable(f"{where} is {_found(sequence)}: an element is reached by its index, as in [0], not by [{step}]")
+        raise Unusable(
+            f"{where} is {found_text(sequence)}: an element is reached by its index, as in [0], not by [{step}]"
+        )
     if int(step) >= len(sequence):
         raise Unusable(f"{where} has {len(sequence)} elements, so there is no [{step}]")
     return sequence[int(step)]
 
 
-def _raw_event(value: object) -> object:
+def raw_event(value: object) -> object:
     """The mapping within a Powertools event class that is not a mapping itself."""
     raw = None if isinstance(value, Mapping) else getattr(value, "raw_event", None)
     return raw if isinstance(raw, Mapping) else value
@@ -263,7 +288,9 @@ def _rare_text(value: object) -> str:
         return _decimal_text(value)
     if type(value).__module__ == "uuid":
         return str(value)
-    raise Unusable(f"the value is {_found(value)}; a key is made of non-empty strs, numbers, UUIDs and Enum members")
+    raise Unusable(
+        f"the value is {found_text(value)}; a key is made of non-empty strs, numbers, UUIDs and Enum members"
+    )
 
 
 def _int_text(value: int) -> str:
@@ -292,7 +319,7 @@ def _decimal_text(value: Decimal) -> str:
 # --- words for messages -------------------------------------------------------------------------------------------
 
 
-def _found(value: object) -> str:
+def found_text(value: object) -> str:
     """What a value is, without showing it: events carry secrets, and messages are logged."""
     if value is None:
         return "None"

@@ -1,0 +1,317 @@
+"""`@deduplicate`: a function that does an event once, however often it is delivered."""
+
+from __future__ import annotations
+
+import os
+from functools import partial  # the Lambda runtime has it loaded
+
+from .. import checks
+from ..errors import DuplicateEventError, LockArgumentError
+from ..log import logger
+from .call import (
+    NOT_COMPLETED,
+    Holding,
+    check_answer,
+    check_client,
+    check_function,
+    end_quietly,
+    end_quietly_async,
+    innermost,
+    name_of,
+    refuse_bare,
+)
+from .guard import Guard, check_answer_of
+from .keys import compile_key
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
+
+    from ..aio import AsyncLock, AsyncLockClient
+    from ..client import LockClient
+    from ..errors import LockError
+    from ..lock import Callback, Lock
+    from .keys import Key
+    from .types import Answering, AnsweringAsync, EventOptions
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
+    T = TypeVar("T")
+    U = TypeVar("U")
+
+_EVENTS = Holding("deduplicate")
+_DAY = 86_400.0
+_SHARED = ""  # a scope: no prefix, so that whoever uses the key shares the row
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def current_dedup() -> Lock: ...
+    @overload
+    def current_dedup(kind: type[AsyncLock]) -> AsyncLock: ...
+    @overload
+    def current_dedup(kind: type[Lock]) -> Lock: ...
+
+
+def current_dedup(kind: type[Any] | None = None) -> Any:
+    """The lock of the innermost @deduplicate function that is running in this thread or task.
+
+    Its ``commit(items)`` writes the application's items and completes the event in one transaction: then these effects
+    happen exactly once. In an async def function it is an AsyncLock: ``current_dedup(AsyncLock)`` tells type checkers
+    so. Raises LookupError where no such function is running, and TypeError for a lock of another kind.
+    """
+    return innermost(_EVENTS, kind)
+
+
+if TYPE_CHECKING:  # one for each kind of on_duplicate and on_not_granted
+
+    @overload
+    def deduplicate(
+        key: Key | None = None,
+        *,
+        on_duplicate: Literal["return"] = "return",
+        on_not_granted: Literal["raise", "skip"] = "raise",
+        **options: Unpack[EventOptions],
+    ) -> Answering[None]: ...
+
+    @overload
+    def deduplicate(
+        key: Key | None = None,
+        *,
+        on_duplicate: Literal["raise"],
+        on_not_granted: Literal["raise"] = "raise",
+        **options: Unpack[EventOptions],
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+    @overload
+    def deduplicate(
+        key: Key | None = None,
+        *,
+        on_duplicate: Literal["raise"],
+        on_not_granted: Literal["skip"],
+        **options: Unpack[EventOptions],
+    ) -> Answering[None]: ...
+
+    @overload
+    def deduplicate(  # type: ignore[overload-overlap]  # an answer that is awaited gives what it is awaited for
+        key: Key | None = None,
+        *,
+        on_duplicate: Callable[..., Coroutine[Any, Any, T]],
+        on_not_granted: Literal["raise"] = "raise",
+        **options: Unpack[EventOptions],
+    ) -> AnsweringAsync[T]: ...
+
+    @overload
+    def deduplicate(
+        key: Key | None = None,
+        *,
+        on_duplicate: Callable[..., T],
+        on_not_granted: Literal["raise"] = "raise",
+        **options: Unpack[EventOptions],
+    ) -> Answering[T]: ...
+
+    @overload
+    def deduplicate(
+        key: Key | None = None,
+        *,
+        on_duplicate: Callable[..., T],
+        on_not_granted: Literal["skip"],
+        **options: Unpack[EventOptions],
+    ) -> Answering[T | None]: ...
+
+    @overload
+    def deduplicate(
+        key: Key | None = None,
+        *,
+        on_duplicate: Literal["return"] = "return",
+        on_not_granted: Callable[..., T],
+        **options: Unpack[EventOptions],
+    ) -> Answering[T | None]: ...
+
+    @overload
+    def deduplicate(
+        key: Key | None = None,
+        *,
+        on_duplicate: Literal["raise"],
+        on_not_granted: Callable[..., T],
+        **options: Unpack[EventOptions],
+    ) -> Answering[T]: ...
+
+    @overload
+    def deduplicate(
+        key: Key | None = None,
+        *,
+        on_duplicate: Callable[..., T],
+        on_not_granted: Callable[..., U],
+        **options: Unpack[EventOptions],
+    ) -> Answering[T | U]: ...
+
+
+def deduplicate(
+    key: Key | None = None,
+    *,
+    key_jmespath: str | None = None,
+    client: LockClient | AsyncLockClient | None = None,
+    wait: float | None = 0,
+    reserve: float | None = None,
+    lease_duration: float | None = None,
+    refresh_period: float | None = None,
+    reentrant: bool = False,
+    sort_key: str | None = None,
+    safe_time: float | None = None,
+    on_danger: Callback | None = None,
+    on_lost: Callback | None = None,
+    on_not_granted: Any = "raise",
+    window: float = _DAY,
+    scope: str | None = None,
+    result: str | None = None,
+    on_duplicate: Any = "return",
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Run the decorated function once for each event: not while it runs elsewhere, and not again once it is done.
+
+    Two requests for a new event, one for a duplicate. The arguments that are not described here are those of with_lock.
+
+    key: what two deliveries of one event have in common: a template (``"{messageId}"`` for a record of SQS, ``"{id}"``
+        for EventBridge), a function of the call's own arguments, or payload_hash().
+    wait: seconds to wait while the event is in progress elsewhere; 0: raise LockNotGrantedError at once, so that the
+        source delivers it again; None: as with_lock.
+    window: seconds for which an event counts as done, from its completion on; 1 or more. Longer than the source may go
+        on delivering it: an SQS queue keeps a message for up to 14 days.
+    scope: what the key is stored under, so that two functions which consume one event do not silence each other; None:
+        the Lambda function's name and this function's module and name; "": the key alone, shared with whoever uses it.
+    result: "json" stores what the function returns for the event's duplicates; None stores nothing.
+    on_duplicate: what a call gives for an event that is done: "return" the stored result (None where none was stored),
+        "raise" DuplicateEventError, or a function of the call's own arguments and ``error=``, whose result it is.
+
+    The function raises: the event may run again at once. It times out or crashes: once the lease is over. It returns:
+        the release marks the event as done, in the same request. Where nobody knows whether that went through, it is
+        logged and the result returned. A function whose lease was over before it ended completes the event only if
+        nobody has taken it over since, otherwise a warning says that it may have run twice: current_dedup().commit()
+        prevents that for whatever is written to DynamoDB.
+
+    When decorating, raises what with_lock raises, and LockArgumentError for a window or scope that cannot be.
+    A call raises what with_lock raises; LockArgumentError where result="json" has a result that JSON cannot write or
+    that is too large (the event counts as done all the same); LockFormatError where a stored result is no JSON.
+    """
+    refuse_bare(key, "deduplicate")
+    check_answer("on_not_granted", on_not_granted, ("raise", "skip"))
+    check_answer("on_duplicate", on_duplicate, ("return", "raise"))
+    if result not in (None, "json"):
+        raise TypeError(f"result= must be None or 'json', got {result!r}")
+    seconds = int(-(-checks.seconds("window", window, least=1.0) // 1))
+    if scope is not None and scope != _SHARED:
+        checks.key_text("scope", scope)
+    options: dict[str, Any] = {
+        "wait": wait,
+        "reserve": reserve,
+        "lease_duration": lease_duration,
+        "refresh_period": refresh_period,
+        "reentrant": reentrant,
+        "sort_key": sort_key,
+        "safe_time": safe_time,
+        "on_danger": on_danger,
+        "on_lost": on_lost,
+    }
+
+    def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
+        check_function(func, "deduplicate")
+        if client is not None:
+            check_client(client, func)
+        build_key = compile_key(func, key, key_jmespath)
+        guard = _EventGuard(_EVENTS, func, build_key, client, options, on_not_granted)
+        guard.of_event(seconds, scope, result is not None, on_duplicate)
+        return guard.wrapped()
+
+    return decorate
+
+
+class _EventGuard(Guard):
+    __slots__ = ("on_duplicate", "scope", "stores_result", "window")
+
+    def of_event(self, window: int, scope: str | None, stores_result: bool, on_duplicate: Any) -> None:
+        check_answer_of(self.func, "on_duplicate", on_duplicate)
+        self.window = window
+        self.scope = scope
+        self.stores_result = stores_result
+        self.on_duplicate = on_duplicate
+
+    def row_key(self, key: str) -> str:
+        scope = _default_scope(self.func) if self.scope is None else self.scope
+        return key if scope == _SHARED else f"{scope}#{key}"
+
+    def acquire(self, client: Any, key: str) -> Any:
+        return client._acquire_event(key, self.window, **self.options)
+
+    def answered(self, error: LockError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not isinstance(error, DuplicateEventError):
+            return super().answered(error, args, kwargs)
+        if self.stores_result:
+            from ..result import decode
+
+            error.result = decode(error.result, error.key)
+        else:
+            error.result = None
+        if self.on_duplicate == "return":
+            return error.result
+        if self.on_duplicate == "raise":
+            raise error
+        return self.on_duplicate(*args, **kwargs, error=error)
+
+    def succeed(self, lock: Any, result: object) -> None:
+        if lock._ended:
+            end_quietly(lock, lock.release)
+            self.tell_open(lock)
+            return
+        text, unfit = self.text(lock, result)
+        if not end_quietly(lock, partial(lock._complete, text), NOT_COMPLETED):
+            self.tell_lost(lock)
+        if unfit is not None:
+            raise unfit
+
+    async def succeed_async(self, lock: Any, result: object) -> None:
+        if lock._ended:
+            await end_quietly_async(lock, lock.release)
+            self.tell_open(lock)
+            return
+        text, unfit = self.text(lock, result)
+        if not await end_quietly_async(lock, partial(lock._complete, text), NOT_COMPLETED):
+            self.tell_lost(lock)
+        if unfit is not None:
+            raise unfit
+
+    def text(self, lock: Any, result: object) -> tuple[str | None, LockArgumentError | None]:
+        """What to store, or why it cannot be: the event is done all the same."""
+        if not self.stores_result:
+            return None, None
+        try:
+            return lock._checked_result(result), None
+        except LockArgumentError as unfit:
+            return None, unfit
+
+    def tell_open(self, lock: Any) -> None:
+        """The function ended the lock itself: by a commit that completed the event, or without completing it."""
+        if lock._completed:
+            return
+        logger.warning(
+            "%s() returned, but event %r does not count as done: the function released it, or its commit did not go "
+            "through. Its next delivery runs again",
+            name_of(self.func),
+            lock.key,
+            extra={"lock_event": "not_completed", "lock_key": lock.key, "lock_owner": lock.owner},
+        )
+
+    def tell_lost(self, lock: Any) -> None:
+        logger.warning(
+            "%s() finished, but event %r was lost meanwhile: it may have run twice. Use current_dedup().commit() for "
+            "what must happen once",
+            name_of(self.func),
+            lock.key,
+            extra={"lock_event": "finished_lost", "lock_key": lock.key, "lock_owner": lock.owner},
+        )
+
+
+def _default_scope(func: Callable[..., Any]) -> str:
+    names = (os.environ.get("AWS_LAMBDA_FUNCTION_NAME"), getattr(func, "__module__", None), name_of(func))
+    return ".".join(name for name in names if name)

@@ -1,0 +1,53 @@
+"""Types of the decorators, for checkers only: nothing imports this module when the code runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, Protocol, TypedDict, TypeVar, overload
+
+from ..aio import AsyncLockClient
+from ..client import LockClient
+from ..lock import Callback
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Answering(Protocol[T_co]):
+    """A decorator whose functions may give a T as well; async def functions do so when awaited."""
+
+    @overload
+    def __call__(self, func: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[P, Coroutine[Any, Any, R | T_co]]: ...
+    @overload
+    def __call__(self, func: Callable[P, R], /) -> Callable[P, R | T_co]: ...
+
+
+class AnsweringAsync(Protocol[T_co]):
+    """The same with an answer that is awaited, so for async def functions only."""
+
+    def __call__(self, func: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[P, Coroutine[Any, Any, R | T_co]]: ...
+
+
+class LockOptions(TypedDict, total=False):
+    """What the decorators' overloads have in common; the decorators say what each means."""
+
+    key_jmespath: str | None
+    client: LockClient | AsyncLockClient | None
+    wait: float | None
+    reserve: float | None
+    lease_duration: float | None
+    refresh_period: float | None
+    reentrant: bool
+    sort_key: str | None
+    safe_time: float | None
+    on_danger: Callback | None
+    on_lost: Callback | None
+
+
+class EventOptions(LockOptions, total=False):
+    """As LockOptions, for deduplicate."""
+
+    window: float
+    scope: str | None
+    result: str | None
