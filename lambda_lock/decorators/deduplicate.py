@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     U = TypeVar("U")
 
 _EVENTS = Holding("deduplicate")
-_DAY = 86_400.0
+DAY = 86_400.0  # seconds
 _SHARED = ""  # a scope: no prefix, so that whoever uses the key shares the row
 
 
@@ -164,7 +164,7 @@ def deduplicate(
     on_danger: Callback | None = None,
     on_lost: Callback | None = None,
     on_not_granted: Any = "raise",
-    window: float = _DAY,
+    window: float = DAY,
     scope: str | None = None,
     result: str | None = None,
     on_duplicate: Any = "return",
@@ -312,6 +312,8 @@ class _EventGuard(Guard):
         )
 
 
-def _default_scope(func: Callable[..., Any]) -> str:
+def _default_scope(func: Any) -> str:
+    while hasattr(func, "__wrapped__") or isinstance(func, partial):  # what the user wrote, under other decorators
+        func = func.func if isinstance(func, partial) else func.__wrapped__
     names = (os.environ.get("AWS_LAMBDA_FUNCTION_NAME"), getattr(func, "__module__", None), name_of(func))
     return ".".join(name for name in names if name)

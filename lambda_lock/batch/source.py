@@ -1,0 +1,92 @@
+"""Where records come from: what names one, which of them are in order, and what the service is told of failures.
+
+Sources: "Using Lambda with Amazon SQS", "with Kinesis", "with DynamoDB" (AWS Lambda Developer Guide), the parts on
+reporting batch item failures.
+"""
+
+from __future__ import annotations
+
+import json
+
+from ..errors import LockArgumentError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any, TypeAlias
+
+    Record: TypeAlias = dict[str, Any]
+
+
+class Queue:
+    """SQS. Returned messages come back, all others are deleted. A FIFO queue keeps the order within a message group:
+    what follows a failure in its group must come back with it."""
+
+    name = "SQS"
+    sources = ("aws:sqs",)
+
+    def identifier(self, record: Record) -> str:
+        return str(record["messageId"])
+
+    def group(self, record: Record) -> str | None:
+        """The message group on a FIFO queue. (Standard queues have groups too, for fairness: no order.)"""
+        if not str(record.get("eventSourceARN", "")).endswith(".fifo"):
+            return None
+        return str(record["attributes"]["MessageGroupId"])
+
+    def is_cut_off(self, index: int, group: str | None, failed: Mapping[int, str | None]) -> bool:
+        """Whether a record may not run any more, after those that ``failed`` (their groups by index)."""
+        return group is not None and group in failed.values()
+
+    def returned(self, failed: Iterable[int]) -> Sequence[int]:
+        """The records that the service is told of."""
+        return sorted(failed)
+
+
+class Stream:
+    """Kinesis or DynamoDB streams. From the first failure on everything comes back, so nothing after it is started;
+    the order within a partition key (of a stream, or of the table) is kept."""
+
+    name = "a stream"
+    sources = ("aws:kinesis", "aws:dynamodb")
+
+    def identifier(self, record: Record) -> str:
+        return str(record["kinesis"]["sequenceNumber"] if "kinesis" in record else record["dynamodb"]["SequenceNumber"])
+
+    def group(self, record: Record) -> str | None:
+        if "kinesis" in record:
+            return str(record["kinesis"]["partitionKey"])
+        return json.dumps(record["dynamodb"]["Keys"], sort_keys=True)
+
+    def is_cut_off(self, index: int, group: str | None, failed: Mapping[int, str | None]) -> bool:
+        return index > min(failed, default=index)
+
+    def returned(self, failed: Iterable[int]) -> Sequence[int]:
+        return sorted(failed)[:1]  # the checkpoint: Lambda goes on from there
+
+
+def records_of(event: object, source: Queue | Stream) -> list[Record]:
+    """The records of an event. Raises LockArgumentError for what is no batch of ``source``."""
+    raw = event if isinstance(event, dict) else getattr(event, "raw_event", event)
+    records = raw.get("Records") if isinstance(raw, dict) else None
+    if not isinstance(records, list):
+        raise LockArgumentError(
+            f"event= has no list of Records, so it is no batch of {source.name}: pass the handler's first argument on"
+        )
+    for record in records:
+        _check(record, source)
+    return records
+
+
+def _check(record: Any, source: Queue | Stream) -> None:
+    found = record.get("eventSource") if isinstance(record, dict) else type(record).__name__
+    if not isinstance(record, dict) or (found is not None and found not in source.sources):
+        raise LockArgumentError(
+            f"event= has a record of {found!r}, not of {' or '.join(source.sources)}: use process_sqs for SQS, "
+            "process_stream for Kinesis and DynamoDB streams"
+        )
+    try:
+        source.identifier(record)
+        source.group(record)
+    except (KeyError, TypeError) as error:
+        raise LockArgumentError(f"event= has a record of {source.name} without {error}: is it a real one?") from error
