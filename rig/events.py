@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import hashlib
+import itertools
 import json
+import time
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
-from .engine import ROOT
+from .engine import ROOT, Item
 
 Event = dict[str, Any]
 
@@ -30,10 +34,75 @@ def eventbridge(detail: Event, event_id: str | None = None) -> Event:
     return load("eventbridge") | {"id": event_id or str(uuid.uuid4()), "detail": detail}
 
 
+def sns(message: Event) -> Event:
+    """A notification from SNS with this JSON message and a new id. SNS sends one at a time."""
+    event = load("sns")
+    event["Records"][0]["Sns"] |= {"MessageId": str(uuid.uuid4()), "Message": json.dumps(message)}
+    return event
+
+
+def sns_envelope(message: Event) -> Event:
+    """The body that SNS puts into a queue for this JSON message, with a new id: one for ``sqs``."""
+    sample: Event = json.loads(load("sqs_sns")["Records"][0]["body"])
+    return sample | {"MessageId": str(uuid.uuid4()), "Message": json.dumps(message)}
+
+
 def sqs(bodies: list[Event]) -> Event:
-    """A batch of messages from SQS with these JSON bodies, each with an id of its own."""
+    """A batch of messages from SQS with these JSON bodies, each with an id of its own.
+
+    What EventBridge puts into a queue is the event itself: ``sqs([eventbridge(detail)])``.
+    """
     sample = load("sqs")["Records"][0]
     return {"Records": [_message(sample, json.dumps(body)) for body in bodies]}
+
+
+def sqs_fifo(messages: list[tuple[str, Event]]) -> Event:
+    """A batch from a FIFO queue: the group and the JSON body of each, in the order in which they were sent."""
+    sample = load("sqs_fifo")["Records"][0]
+    records = [_message(sample, json.dumps(body)) for _, body in messages]
+    numbers = _rising(sample["attributes"]["SequenceNumber"])
+    for record, (group, _), number in zip(records, messages, numbers, strict=False):
+        record["attributes"] |= {
+            "SequenceNumber": number,
+            "MessageGroupId": group,
+            "MessageDeduplicationId": record["messageId"],
+        }
+    return {"Records": records}
+
+
+def redelivered(event: Event) -> Event:
+    """The same messages from SQS as they come the next time: another receipt handle, one receive more."""
+    again = copy.deepcopy(event)
+    for record in again["Records"]:
+        receives = int(record["attributes"]["ApproximateReceiveCount"]) + 1
+        record["attributes"]["ApproximateReceiveCount"] = str(receives)
+        record["receiptHandle"] = f"receipt-{uuid.uuid4()}"
+    return again
+
+
+def kinesis(messages: list[tuple[str, Event]]) -> Event:
+    """A batch of one shard of a Kinesis stream: the partition key and the JSON data of each, in order."""
+    sample = load("kinesis")["Records"][0]
+    shard = sample["eventID"].partition(":")[0]
+    records = []
+    for (key, data), number in zip(messages, _rising(sample["kinesis"]["sequenceNumber"]), strict=False):
+        record = copy.deepcopy(sample) | {"eventID": f"{shard}:{number}"}
+        encoded = base64.b64encode(json.dumps(data).encode()).decode()
+        record["kinesis"] |= {"partitionKey": key, "sequenceNumber": number, "data": encoded}
+        records.append(record)
+    return {"Records": records}
+
+
+def dynamodb_stream(items: list[Item]) -> Event:
+    """A batch of a DynamoDB stream that tells of these new items, in order; they have the sample's key ``order_id``."""
+    sample = load("dynamodb_stream")["Records"][0]
+    records = []
+    for item, number in zip(items, _rising(sample["dynamodb"]["SequenceNumber"]), strict=False):
+        record = copy.deepcopy(sample) | {"eventID": uuid.uuid4().hex}
+        keys = {name: item[name] for name in sample["dynamodb"]["Keys"]}
+        record["dynamodb"] |= {"Keys": keys, "NewImage": item, "SequenceNumber": number}
+        records.append(record)
+    return {"Records": records}
 
 
 def _message(sample: Event, body: str) -> Event:
@@ -45,3 +114,8 @@ def _message(sample: Event, body: str) -> Event:
         "body": body,
         "md5OfBody": digest,
     }
+
+
+def _rising(first: str) -> Iterator[str]:
+    """Sequence numbers above the sample's, of its length; from one call to the next they rise as the clock does."""
+    return map(str, itertools.count(int(first) + time.time_ns()))
