@@ -29,7 +29,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the journal: a handler "entered", "left", was "refused" the lock, or found it "lost" and stopped."""
+    """A line of the journal: a handler "entered", "left", was "refused" the lock, found it "lost" and stopped, or was
+    given a "duplicate"."""
 
     at: float
     what: str
@@ -48,7 +49,7 @@ class Delivery:
     events: tuple[str, ...]
     started: float
     ended: float
-    outcome: Literal["done", "skipped", "returned", "killed", "failed"]
+    outcome: Literal["done", "duplicate", "skipped", "returned", "killed", "failed"]
     again: tuple[str, ...] = ()
     error: str = ""
 

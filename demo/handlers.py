@@ -6,15 +6,27 @@ inside at once would lose an entry. A journal says when they went in and came ou
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import time
 from typing import Any, NoReturn
 
-from lambda_lock import LockError, LockLostError, current_lock, default_client, with_lock
+from lambda_lock import (
+    DuplicateEventError,
+    LockLostError,
+    LockNotGrantedError,
+    current_lock,
+    deduplicate,
+    default_client,
+    with_lock,
+)
+from lambda_lock.batch import process_sqs
 
 LEDGER, JOURNAL = "ledger", "journal"
 HANGS = "DEMO_HANGS"  # a variable of the environment whose work never ends
+EVENTS = "event"  # what the rows of events begin with; all others are locks
+DUPLICATE = "duplicate"
 SHORT_LEASE = 2.0  # seconds, so that the heartbeat has something to do in a short demo
 
 _STEP = 0.05  # seconds of work between two looks at the lock
@@ -30,9 +42,15 @@ def handler(event: dict[str, Any], context: Any) -> Any:
     return report(event, context) if event["source"] == "aws.events" else invoice(event, context)
 
 
+def _done_before(event: dict[str, Any], context: Any, *, error: DuplicateEventError) -> str:
+    _note("duplicate", event["id"], str(error.key), context)
+    return DUPLICATE
+
+
+@deduplicate("{id}", scope=EVENTS, wait=None, on_duplicate=_done_before)
 @with_lock("customer#{detail[customer_id]}", refresh_period=0.3)
 def invoice(event: dict[str, Any], context: Any) -> str:
-    """EventBridge: waits while another handler works for this customer."""
+    """EventBridge: waits while another handler works for this customer, and does an event once."""
     return _work(event["id"], event["detail"]["seconds"], context)
 
 
@@ -44,21 +62,22 @@ def report(event: dict[str, Any], context: Any) -> str:
 
 def orders(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str]]]:
     """SQS: a message whose customer is busy goes back to the queue, the others of its batch go on."""
-    failures = []
-    for record in event["Records"]:
-        try:
-            order(record, context)
-        except LockError as error:
-            _note(
-                "lost" if isinstance(error, LockLostError) else "refused", record["messageId"], str(error.key), context
-            )
-            failures.append({"itemIdentifier": record["messageId"]})
-    return {"batchItemFailures": failures}
+    handle = functools.partial(order, context=context)
+    return process_sqs(event, handle, context=context, scope=EVENTS, lease_duration=SHORT_LEASE)
 
 
-@with_lock("customer#{body[customer_id]}", wait=0, lease_duration=SHORT_LEASE)
-def order(record: dict[str, Any], context: Any) -> str:
-    return _work(record["messageId"], json.loads(record["body"])["seconds"], context)
+def _busy(record: dict[str, Any], *, context: Any, error: LockNotGrantedError) -> None:
+    _note("refused", record["messageId"], str(error.key), context)
+    raise error
+
+
+@with_lock("customer#{body[customer_id]}", wait=0, lease_duration=SHORT_LEASE, on_not_granted=_busy)
+def order(record: dict[str, Any], *, context: Any) -> str:
+    try:
+        return _work(record["messageId"], json.loads(record["body"])["seconds"], context)
+    except LockLostError as error:
+        _note("lost", record["messageId"], str(error.key), context)
+        raise
 
 
 def _work(event_id: str, seconds: float, context: Any) -> str:

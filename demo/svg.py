@@ -23,12 +23,13 @@ _COLOURS = ("#2563eb", "#0f766e", "#7c3aed", "#b45309")  # of locks; white text 
 
 _LEGEND: tuple[tuple[State | Happening, str], ...] = (
     ("waiting", "waiting"),
-    ("holding", "holds the lock"),
-    ("renewed", "lease renewed"),
+    ("holding", "holds"),
+    ("renewed", "renewed"),
     ("killed", "killed"),
     ("taken over", "taken over"),
     ("skipped", "skipped"),
     ("returned", "back to the queue"),
+    ("duplicate", "duplicate"),
     ("frozen", "frozen"),
 )
 
@@ -122,7 +123,7 @@ class _Picture:
 
     def _fits_beside(self, mark: Mark) -> bool:
         """Whether its note finds a place to the right of the mark, in the bar's row."""
-        if mark.happening not in ("skipped", "lost"):
+        if mark.happening not in ("skipped", "lost", "duplicate"):
             return False
         end = self._x(mark.at) + 14 + _length(mark.note)
         starts = [span.start for span in self.story.spans if span.lane == mark.lane and span.start > mark.at]
@@ -216,7 +217,7 @@ def _swatch(sign: State | Happening, x: float, y: float) -> Iterator[str]:
         yield f'<rect {box} fill="{_COLOURS[0]}"/>'
     if sign == "renewed":
         yield f'<path class="notch" d="M{x + 13} {y - 8}v16"/>'
-    elif sign in ("killed", "skipped", "lost"):
+    elif sign in ("killed", "skipped", "lost", "duplicate"):
         yield from _sign(sign, x + 14, y)
     elif sign == "returned":
         yield from _sign(sign, x + 24, y)
@@ -249,6 +250,9 @@ def _sign(happening: Happening, x: float, y: float) -> Iterator[str]:
         x -= 11  # to the left of its moment: the handler may go on with the next message at once
         yield f'<circle class="card bare" cx="{x}" cy="{y}" r="10"/>'
         yield f'<path class="line" d="M{x + 6} {y - 6}v4a4 4 0 0 1 -4 4h-8m4 -4l-4 4l4 4"/>'
+    elif happening == "duplicate":
+        yield f'<circle class="card bare" cx="{x}" cy="{y}" r="9"/>'
+        yield f'<path class="line" d="M{x - 6} {y - 5}h12m-12 5h12m-12 5h12"/>'
     elif happening == "lost":
         yield f'<path class="line card" d="M{x} {y - 7}l7 7l-7 7l-7 -7z"/>'
 

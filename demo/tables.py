@@ -12,7 +12,7 @@ from typing import Any, Self
 from rig.engine import REGION, EngineError, Ministack
 
 from .evidence import Change, Entry, entry
-from .handlers import JOURNAL, LEDGER
+from .handlers import EVENTS, JOURNAL, LEDGER
 
 LOCKS = "locks"
 
@@ -50,7 +50,8 @@ def held(engine: Ministack) -> list[str]:
 
 
 class Watch:
-    """Reads the lock table's stream while the story plays, as a context manager. ``tell`` is called with each change.
+    """Reads the lock table's stream while the story plays, as a context manager. ``tell`` is called with each change of
+    a lock; the rows of events are no part of the picture.
 
     ``began`` (epoch seconds) may be set until the first lock is taken.
     """
@@ -101,7 +102,9 @@ class Watch:
             page = self._streams.ask("GetRecords", ShardIterator=iterator)
             iterator = page["NextShardIterator"]
             for record in page["Records"]:
-                self._add(_change(record["dynamodb"], time.time() - self.began))
+                change = _change(record["dynamodb"], time.time() - self.began)
+                if not change.key.startswith(f"{EVENTS}#"):
+                    self._add(change)
 
     def _add(self, change: Change) -> None:
         with self._news:

@@ -8,7 +8,14 @@ from .verify import Check
 _RENEWED = "▐"  # a notch in the bar
 _WAITING = "┄"
 _FILL: dict[State, str] = {"waiting": _WAITING, "holding": "█", "frozen": "░"}
-_SIGN: dict[Happening, str] = {"renewed": _RENEWED, "killed": "✕", "skipped": "⊘", "returned": "↵", "lost": "◇"}
+_SIGN: dict[Happening, str] = {
+    "renewed": _RENEWED,
+    "killed": "✕",
+    "skipped": "⊘",
+    "returned": "↵",
+    "lost": "◇",
+    "duplicate": "≡",
+}
 _LEGEND = (
     (_WAITING * 2, "waiting"),
     ("██", "holding"),
@@ -16,6 +23,7 @@ _LEGEND = (
     ("✕", "killed"),
     ("⊘", "skipped"),
     ("↵", "back to the queue"),
+    ("≡", "duplicate"),
     ("░░", "frozen"),
 )
 

@@ -13,7 +13,7 @@ from .verify import predecessor
 _VISIBLE = 0.25  # seconds: what is shorter is no wait, but a slow machine
 
 State = Literal["waiting", "holding", "frozen"]
-Happening = Literal["renewed", "killed", "skipped", "returned", "lost", "taken over"]
+Happening = Literal["renewed", "killed", "skipped", "returned", "lost", "duplicate", "taken over"]
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,8 @@ def _marks(evidence: Evidence) -> Iterator[Mark]:
             yield Mark(lanes[line.request], "returned", line.at, "back to the queue")
         if line.what == "lost" and line.request in lanes:
             yield Mark(lanes[line.request], "lost", line.at, "wakes, sees the loss, writes nothing")
+        if line.what == "duplicate" and line.request in lanes:
+            yield Mark(lanes[line.request], "duplicate", line.at, "a duplicate: done before")
 
 
 def _takeovers(evidence: Evidence) -> Iterator[TakeOver]:

@@ -1,4 +1,4 @@
-"""A small story with everything in it: a kill, a freeze, a skip, a return to the queue, renewals, take-overs."""
+"""A small story with everything in it: a kill, a freeze, a skip, a return, a duplicate, renewals, take-overs."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def evidence() -> Evidence:
             Delivery("orders 2", "r-5", ("e-3",), 2.0, 2.1, "returned", ("e-3",)),
             Delivery("orders 2", "r-6", ("e-3",), 6.05, 7.0, "done"),
             Delivery("report 1", "r-7", ("e-4",), 4.0, 4.1, "skipped"),
+            Delivery("invoices 1", "r-8", ("e-2",), 6.3, 6.4, "duplicate"),
         ],
         freezes=[Freeze("orders 1", 1.5, 7.8)],
         changes=[
@@ -43,6 +44,7 @@ def evidence() -> Evidence:
             Entry(6.1, "entered", "e-3", "customer#b", "r-6", 21),
             Entry(6.9, "left", "e-1", "customer#a", "r-3", 12),
             Entry(6.9, "left", "e-3", "customer#b", "r-6", 21),
+            Entry(6.4, "duplicate", "e-2", "event#e-2", "r-8", 0),
             Entry(7.8, "lost", "e-3", "customer#b", "r-4", 0),
         ],
         ledger={"customer#a": ["e-2", "e-1"], "customer#b": ["e-3"]},

@@ -51,6 +51,7 @@ def test_the_timeline_says_what_happened_when(story: Story) -> None:
         ("report 1", "skipped", 4.1),
         ("invoices 2", "taken over", 4.5),
         ("orders 2", "taken over", 6.1),
+        ("invoices 1", "duplicate", 6.4),
         ("orders 1", "lost", 7.8),
     ]
 
@@ -92,7 +93,7 @@ def test_colours_change_nothing_but_colours(story: Story) -> None:
 
 def test_a_kill_on_the_terminal_ends_its_bar_with_a_cross(story: Story) -> None:
     lane = next(line for line in terminal.draw(story, 100, colour=False).splitlines() if line.startswith("invoices 1"))
-    assert re.fullmatch(r"invoices 1 +█a█+✕", lane)
+    assert re.fullmatch(r"invoices 1 +█a█+✕ +≡", lane)
 
 
 def test_the_picture_can_be_read_aloud(picture: ET.Element) -> None:
@@ -109,7 +110,7 @@ def test_the_picture_has_lanes_seconds_notes_and_the_verdict(picture: ET.Element
     assert set(story.lanes) <= set(said)
     assert [f"{second} s" for second in range(9)] == [text for text in said if re.fullmatch(r"\d+ s", text)]
     assert {mark.note for mark in story.marks if mark.note} <= set(said)
-    assert {"waiting", "lease renewed", "killed", "skipped", *story.keys} <= set(said)
+    assert {"waiting", "renewed", "duplicate", "killed", "skipped", *story.keys} <= set(said)
     assert "Verified from the engine's own data" in said
 
 

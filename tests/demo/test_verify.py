@@ -112,6 +112,11 @@ def test_a_story_without_its_kill_and_freeze_is_no_proof(evidence: Evidence) -> 
     assert "the story was to have a killed and a frozen holder replaced" in wrong(evidence)
 
 
+def test_a_story_without_its_duplicate_is_no_proof(evidence: Evidence) -> None:
+    evidence.journal.remove(entries(evidence, "duplicate", "e-2")[0])
+    assert "the story was to have a duplicate dropped" in wrong(evidence)
+
+
 def test_a_lock_that_is_still_held_is_found(evidence: Evidence) -> None:
     evidence.held.append("customer#b")
     assert wrong(evidence) == "customer#b is still held"
