@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from .core.outcome import ServiceError
 from .errors import LockArgumentError, LockConfigurationError, LockError, TransportError
+from .permissions import ACTIONS, IN_WORDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,19 +34,8 @@ def explain(error: ServiceError, place: Place) -> LockError:
             f"or set LAMBDA_LOCK_TABLE, the Region or the endpoint to where it is{said}",
             key=place.key,
         )
-    if code in ("AccessDeniedException", "AccessDenied") and error.operation in ("Scan", "Query"):
-        return LockConfigurationError(
-            f"permission dynamodb:{error.operation} on table {place.table!r} is missing. Listing locks needs it, "
-            f"beyond the four permissions of a lock{said}",
-            key=place.key or None,
-        )
     if code in ("AccessDeniedException", "AccessDenied"):
-        return LockConfigurationError(
-            f"permission dynamodb:{error.operation} on table {place.table!r} is missing. A lock needs "
-            "dynamodb:GetItem, PutItem, UpdateItem and DeleteItem on the table's ARN: LockTable.grant(function) gives "
-            f"exactly these{said}",
-            key=place.key,
-        )
+        return LockConfigurationError(_denied(error, place) + said, key=place.key or None)
     if code in _CREDENTIALS:
         return LockConfigurationError(
             f"the credentials were refused: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN{said}",
@@ -54,6 +46,30 @@ def explain(error: ServiceError, place: Place) -> LockError:
     if code in ("ValidationException", "ValidationError"):
         return _invalid(error, place, said)
     return LockConfigurationError(f"{error.operation} on table {place.table!r} was refused{said}", key=place.key)
+
+
+def _denied(error: ServiceError, place: Place) -> str:
+    """Which permission is missing, and what gives it. In a transaction it is that of one of its writes."""
+    named = re.search(r"perform: (\w+:\w+)(?: on resource: (\S+))?", error.message)
+    action = named[1] if named else f"dynamodb:{error.operation}"
+    where = f"table {place.table!r}"
+    if action in ("dynamodb:Scan", "dynamodb:Query"):
+        return (
+            f"permission {action} on {where} is missing. Listing locks needs it, beyond the four permissions of a lock"
+        )
+    if action not in ACTIONS and not action.startswith("kms:"):
+        return f"permission {action} on {where} is missing. A lock does not need it: give it to whoever asks for this"
+    resource = named[2] if named else None
+    if resource and ":table/" in resource and resource.rpartition("/")[2] != place.table.rpartition("/")[2]:
+        return f"permission {action} on {resource} is missing, which an item of the transaction needs: grant it there"
+    what = f"the key of {where}" if action.startswith("kms:") else where
+    if error.operation == "TransactWriteItems" and resource is None:
+        what = f"{what}, or on another table of the transaction,"
+    return (
+        f"permission {action} on {what} is missing. A lock needs {IN_WORDS} on the table's ARN, and the use of its "
+        "customer-managed key where it has one: LockTable.grant(function) gives exactly these, "
+        "LockTable.connect(function) also names the table"
+    )
 
 
 def _invalid(error: ServiceError, place: Place, said: str) -> LockError:

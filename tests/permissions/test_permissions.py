@@ -1,0 +1,349 @@
+"""The four permissions are enough for everything that locks, and each is needed: on an engine that enforces IAM."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import re
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    AsyncLockClient,
+    LockClient,
+    LockConfigurationError,
+    current_dedup,
+    deduplicate,
+    default_client,
+    set_default_client,
+    with_lock,
+)
+from lambda_lock.batch import process_sqs, process_stream
+from lambda_lock.core.outcome import ServiceError
+from lambda_lock.core.requests import Place
+from lambda_lock.core.row import JAVA
+from lambda_lock.explain import explain
+from lambda_lock.permissions import ACTIONS, IN_WORDS
+from rig import events
+from rig.cloud import ACCOUNT, Cloud
+from rig.engine import REGION, ROOT, Ministack, client_environment
+
+LOCKS, ORDERS = "permission-locks", "permission-orders"
+_ITEM = {"Put": {"TableName": ORDERS, "Item": {"key": {"S": "o-1"}}}}
+
+
+class _Context:
+    function_name, aws_request_id = "function", "request"
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 30_000
+
+
+# Every operation takes a key that nobody has used
+
+
+def _acquire(key: str) -> None:
+    with default_client().acquire(key):
+        pass
+
+
+def _acquire_and_delete(key: str) -> None:
+    default_client().acquire(key, delete_on_release=True).release()
+
+
+def _acquire_in_place_of_what_is_there(key: str) -> None:
+    default_client().acquire(key, replace=True).release()
+
+
+def _wait(key: str) -> None:
+    client = default_client()
+    held = client.acquire(key)
+    client.try_acquire(key, wait=0.05)
+    held.release()
+
+
+def _renew(key: str) -> None:
+    lock = default_client().acquire(key)
+    lock.heartbeat(data=b"half done")
+    lock.ensure(30)
+    lock.release(data=b"done")
+
+
+def _hand_over(key: str) -> None:
+    client = default_client()
+    client.adopt(client.acquire(key).hand_over()).release()
+
+
+def _commit(key: str) -> None:
+    default_client().acquire(key).commit([_ITEM])
+
+
+def _transact(key: str) -> None:
+    client = default_client()
+    with client.acquire(key) as lock:
+        items = {"TransactItems": [_ITEM, lock.transact_item()]}
+        client.transport.send("TransactWriteItems", items, timeout=5)
+
+
+def _get(key: str) -> None:
+    default_client().get(key)
+
+
+def _prewarm(key: str) -> None:
+    default_client().prewarm()
+
+
+def _close(key: str) -> None:
+    client = LockClient()
+    client.acquire(key)
+    client.close()
+
+
+def _await(key: str) -> None:
+    async def run() -> None:
+        async with AsyncLockClient() as client, await client.acquire(key):
+            pass
+
+    asyncio.run(run())
+
+
+def _decorate(key: str) -> None:
+    with_lock(lambda: key)(lambda: None)()
+
+
+def _deduplicate(key: str) -> None:
+    once = deduplicate(lambda: key, result="json")(lambda: [1])
+    assert [once(), once()] == [[1], [1]]
+
+
+def _deduplicate_in_a_transaction(key: str) -> None:
+    deduplicate(lambda: key)(lambda: current_dedup().commit([_ITEM]))()
+
+
+def _do_a_batch(key: str) -> None:
+    batch = events.sqs([{"customer": key}])
+    with _raising_what_is_logged():
+        process_sqs(batch, _nothing, context=_Context(), lock_key="{body[customer]}", dedup_key=None)
+    with _raising_what_is_logged():
+        process_sqs(batch, _nothing, context=_Context(), lock_key="{body[customer]}")
+
+
+def _do_a_stream(key: str) -> None:
+    with _raising_what_is_logged():
+        process_stream(events.kinesis([(key, {"id": 1})]), _nothing, context=_Context())
+
+
+def _nothing(record: object) -> None:
+    pass
+
+
+@contextlib.contextmanager
+def _raising_what_is_logged() -> Iterator[None]:
+    """A batch returns the records that failed, and logs why."""
+    seen: list[BaseException] = []
+
+    class Seeing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.exc_info and record.exc_info[1]:
+                seen.append(record.exc_info[1])
+
+    handler = Seeing(logging.ERROR)
+    logging.getLogger("lambda_lock").addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger("lambda_lock").removeHandler(handler)
+    for error in seen:
+        raise error
+
+
+def _run_a_command(key: str) -> None:
+    _command("run", key, "--", sys.executable, "-c", "")
+
+
+def _get_by_command(key: str) -> None:
+    _command("get", key, expected=(0, 1))
+
+
+def _release_by_command(key: str) -> None:
+    default_client().acquire(key)
+    _command("release", key, "--force", "--yes")
+
+
+def _command(*arguments: str, expected: tuple[int, ...] = (0,)) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "lambda_lock.cli", *arguments], capture_output=True, text=True, cwd=ROOT, timeout=60
+    )
+    if done.returncode not in expected:
+        raise LockConfigurationError(" ".join(done.stderr.replace("│", " ").split()))
+
+
+@dataclass(frozen=True)
+class Operation:
+    """needs: the actions it does not work without."""
+
+    act: Callable[[str], None]
+    needs: tuple[str, ...]
+
+
+OPERATIONS = {
+    operation.act.__name__.strip("_"): operation
+    for operation in (
+        Operation(_acquire, ("UpdateItem",)),
+        Operation(_acquire_and_delete, ("UpdateItem", "DeleteItem")),
+        Operation(_acquire_in_place_of_what_is_there, ("GetItem", "PutItem", "UpdateItem")),
+        Operation(_wait, ("UpdateItem", "GetItem")),
+        Operation(_renew, ("UpdateItem",)),
+        Operation(_hand_over, ("UpdateItem",)),
+        Operation(_commit, ("UpdateItem",)),
+        Operation(_transact, ("UpdateItem",)),
+        Operation(_get, ("GetItem",)),
+        Operation(_prewarm, ("GetItem",)),
+        Operation(_close, ("UpdateItem",)),
+        Operation(_await, ("UpdateItem",)),
+        Operation(_decorate, ("UpdateItem",)),
+        Operation(_deduplicate, ("UpdateItem",)),
+        Operation(_deduplicate_in_a_transaction, ("UpdateItem",)),
+        Operation(_do_a_batch, ("UpdateItem",)),
+        Operation(_do_a_stream, ("UpdateItem",)),
+        Operation(_run_a_command, ("UpdateItem",)),
+        Operation(_get_by_command, ("GetItem",)),
+        Operation(_release_by_command, ("UpdateItem", "GetItem")),
+    )
+}
+named = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=list(OPERATIONS))
+
+
+# The roles
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Cloud]:
+    with Ministack(auth=True) as engine, Cloud(engine) as running:
+        engine.create_table(LOCKS)
+        engine.create_table(ORDERS)
+        yield running
+
+
+Become = Callable[..., None]
+
+
+@pytest.fixture
+def become(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Become]:
+    """Work from here on under a role that may do just these actions on the lock table, and put orders."""
+
+    def assume(*actions: str) -> None:
+        role = f"role-{uuid.uuid4().hex[:8]}"
+        statements = [{"Effect": "Allow", "Action": "dynamodb:PutItem", "Resource": _arn(ORDERS)}]
+        if actions:
+            statements.append({"Effect": "Allow", "Action": list(actions), "Resource": _arn(LOCKS)})  # type: ignore[dict-item]
+        trust = {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}, "Action": "sts:AssumeRole"}
+        iam = cloud.client("iam")
+        arn = iam.create_role(RoleName=role, AssumeRolePolicyDocument=_policy([trust]))["Role"]["Arn"]
+        iam.put_role_policy(RoleName=role, PolicyName="locks", PolicyDocument=_policy(statements))
+        given = cloud.client("sts").assume_role(RoleArn=arn, RoleSessionName="test")["Credentials"]
+        environment = client_environment(cloud.engine.url) | {
+            "AWS_ACCESS_KEY_ID": given["AccessKeyId"],
+            "AWS_SECRET_ACCESS_KEY": given["SecretAccessKey"],
+            "AWS_SESSION_TOKEN": given["SessionToken"],
+            "LAMBDA_LOCK_TABLE": LOCKS,
+            "PYTHONPATH": str(ROOT),
+            "COLUMNS": "400",
+        }
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        set_default_client(None)
+
+    yield assume
+    default_client().close(release=False)
+    set_default_client(None)
+
+
+def _arn(table: str) -> str:
+    return f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{table}"
+
+
+def _policy(statements: list[Any]) -> str:
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})
+
+
+def _key() -> str:
+    return f"k-{uuid.uuid4().hex}"
+
+
+@named
+def test_the_four_permissions_are_enough(operation: Operation, become: Become) -> None:
+    become(*ACTIONS)
+    operation.act(_key())
+
+
+@named
+def test_what_an_operation_does_not_need_it_does_not_ask_for(operation: Operation, become: Become) -> None:
+    become(*(f"dynamodb:{action}" for action in operation.needs))
+    operation.act(_key())
+
+
+@named
+def test_without_one_of_them_the_error_names_it_and_what_gives_it(operation: Operation, become: Become) -> None:
+    for missing in operation.needs:
+        become(*(action for action in ACTIONS if action != f"dynamodb:{missing}"))
+        with pytest.raises(LockConfigurationError) as raised:
+            operation.act(_key())
+        said = str(raised.value)
+        assert re.search(
+            f"permission dynamodb:{missing} on table '{LOCKS}'(, or on another table.*,)? is missing", said
+        )
+        assert IN_WORDS in said
+        assert "LockTable.grant(function)" in said
+
+
+def test_each_of_the_four_is_needed() -> None:
+    needed = {f"dynamodb:{action}" for operation in OPERATIONS.values() for action in operation.needs}
+    assert needed == set(ACTIONS)
+
+
+def test_a_transaction_says_that_the_permission_may_be_missing_on_another_table(become: Become, cloud: Cloud) -> None:
+    become(*ACTIONS)
+    other = {"Put": {"TableName": "permission-others", "Item": {"key": {"S": "1"}}}}
+    cloud.engine.create_table("permission-others")
+    with pytest.raises(LockConfigurationError) as raised:
+        default_client().acquire(_key()).commit([other])
+    said = str(raised.value)
+    assert f"permission dynamodb:PutItem on table '{LOCKS}', or on another table of the transaction, is missing" in said
+
+
+def test_a_transaction_names_the_table_where_the_service_does() -> None:
+    """As DynamoDB words it; the engine leaves the resource of a transaction's write out."""
+    place = Place(LOCKS, JAVA, "key", "k", None, None)
+    said = f"User: u is not authorized to perform: dynamodb:PutItem on resource: {_arn(ORDERS)} because no policy"
+    error = explain(_refusal("TransactWriteItems", said), place)
+    assert f"permission dynamodb:PutItem on {_arn(ORDERS)} is missing" in str(error)
+    assert "LockTable" not in str(error)
+
+
+def test_a_key_that_may_not_be_used_is_named() -> None:
+    place = Place(LOCKS, JAVA, "key", "k", None, None)
+    said = "User: u is not authorized to perform: kms:Decrypt on resource: arn:aws:kms:us-east-1:1:key/2 because"
+    error = explain(_refusal("UpdateItem", said), place)
+    assert f"permission kms:Decrypt on the key of table '{LOCKS}' is missing" in str(error)
+    assert "LockTable.grant" in str(error)
+
+
+def _refusal(operation: str, message: str) -> ServiceError:
+    error = ServiceError("AccessDeniedException", message)
+    error.operation = operation
+    return error
+
+
+def test_listing_needs_a_permission_of_its_own_and_says_so(become: Become) -> None:
+    become(*ACTIONS)
+    with pytest.raises(LockConfigurationError, match=r"dynamodb:Scan .* is missing. Listing locks needs it, beyond"):
+        list(default_client().list())
