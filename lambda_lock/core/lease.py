@@ -75,9 +75,10 @@ class ServerTime:
     until such a one comes, one from a longer round trip serves, anchored at its end.
     """
 
-    __slots__ = ("_anchor",)
+    __slots__ = ("_anchor", "_newest")
 
     def __init__(self) -> None:
+        self._newest: tuple[int, float] | None = None  # Date, and elapsed time before its request was sent
         self._anchor: tuple[float, float, bool] | None = (
             None  # epoch seconds, at this monotonic time, from a quick trip
         )
@@ -89,6 +90,7 @@ class ServerTime:
     def note(self, date: int | None, sent: Look, received: Look) -> None:
         if date is None:
             return
+        self._newest = (date, sent.elapsed)
         if received.elapsed - sent.elapsed < _ROUND_TRIP:
             self._anchor = (date + 0.5, (sent.monotonic + received.monotonic) / 2, True)
         elif self._anchor is None or not self._anchor[2]:
@@ -100,6 +102,13 @@ class ServerTime:
         if anchor is None:
             return look.wall
         return anchor[0] + (look.monotonic - anchor[1])
+
+    def after_freezes(self, look: Look) -> float:
+        """As `now`, but not behind after a freeze that stopped the monotonic clock, by which that goes on."""
+        if self._newest is None:
+            return look.wall
+        date, sent = self._newest
+        return max(self.now(look), date + 0.5 + look.elapsed - sent)
 
 
 def expiry_ms(now: float, lease_ms: int) -> int:

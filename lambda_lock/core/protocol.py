@@ -762,9 +762,9 @@ def release(
 
 
 def completion(hold: Hold, memory: Memory, look: Look, result: str | None) -> requests.Completion:
-    """The completion of an event, now."""
+    """The completion of an event, now; after a freeze too its window is whole."""
     assert hold.window is not None, "a plain lock completes nothing"
-    return requests.Completion(-int(-memory.server.now(look) // 1) + hold.window, result)
+    return requests.Completion(-int(-memory.server.after_freezes(look) // 1) + hold.window, result)
 
 
 def _unknown(hold: Hold, cause: Exception) -> TransportError:

@@ -327,7 +327,10 @@ def release(
     content: Content,
 ) -> Request:
     """Release what ``owner`` holds under ``token``, or (giving up a claim) under ``version``; with the ``completion``
-    of an event, which its row then bears."""
+    of an event, which its row then bears.
+
+    Under a version the ttl stays as it is: who gives up a claim may not know for how long the row's event is done.
+    """
     schema = place.schema
     update = _Update(place)
     mine = _is_mine(update, owner, token)
@@ -344,7 +347,8 @@ def release(
             update.remove(schema.result)
         else:
             update.set(schema.result, {"S": completion.result})
-    update.set_ttl(expiry_ms, completed_until, content.ttl)
+    if version is None:
+        update.set_ttl(expiry_ms, completed_until, content.ttl)
     if content.data is not None:
         update.set(schema.data, {"B": content.data})
     return update.request(condition)

@@ -114,6 +114,14 @@ def test_a_slow_answers_date_serves_until_a_quick_one_comes() -> None:
     assert server.now(look(4.1)) == pytest.approx(NOW + 10.5)
 
 
+def test_the_time_after_freezes_goes_on_while_the_monotonic_clock_stands() -> None:
+    server = ServerTime()
+    assert server.after_freezes(Look(1, 1, 123.0)) == 123.0
+    server.note(int(NOW), look(1.0), look(1.2))
+    assert server.after_freezes(Look(601.0, 1.2, 999.0)) == pytest.approx(NOW + 0.5 + 600.0)
+    assert server.after_freezes(look(5.0)) == pytest.approx(NOW + 0.5 + 4.0)
+
+
 # -- observations
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lambda_lock.core import requests
 from lambda_lock.core.outcome import ConditionFailed, ServiceError
-from lambda_lock.core.requests import Content, Place, encode_data
+from lambda_lock.core.requests import Completion, Content, Place, encode_data
 from lambda_lock.core.row import GO, JAVA, PYTHON, Row, Schema, make_version
 from lambda_lock.testing.table import Table
 from rig.engine import EngineError, Ministack
@@ -32,7 +32,8 @@ def claim(place: Place = PLACE, *, content: Content | None = None, **changes: An
         "expiry_ms": E,
         "seed_ms": 5000,
     }
-    options = {name: changes.pop(name) for name in ("observed", "only_if_exists") if name in changes}
+    names = ("observed", "only_if_exists", "event", "completed_until")
+    options = {name: changes.pop(name) for name in names if name in changes}
     return requests.claim(place, requests.Grant(**(granted | changes)), content or Content(ttl=60), **options)
 
 
@@ -196,6 +197,101 @@ def test_what_a_claim_writes_is_read_back(schema: Schema, data: bytes, replace: 
     assert not row.is_free
 
 
+# -- events: DONE is when a completion ends
+
+DONE = E // 1000 + 500
+
+
+def completed(locks: Table, until: int = DONE, result: str | None = '"paid"') -> None:
+    """Leave a row whose event was completed."""
+    locks.apply(*claim(event=True))
+    locks.apply(*release(completion=Completion(until, result)))
+
+
+def test_a_completion_is_written_by_the_release_with_the_result_and_a_ttl_after_it(locks: Table) -> None:
+    before = locks.apply(*claim(event=True))
+    locks.apply(*release(completion=Completion(DONE, '"paid"')))
+    assert before is not None
+    assert locks.get("k") == {
+        **before,
+        "isReleased": {"S": "1"},
+        "completedUntil": {"N": str(DONE)},
+        "result": {"S": '"paid"'},
+        "ttl": {"N": str(DONE + 60)},
+    }
+
+
+def test_a_completion_without_a_result_leaves_none_of_an_earlier_one(locks: Table) -> None:
+    completed(locks)
+    locks.apply(*claim(event=True, completed_until=DONE, version=version(digit="1")))
+    locks.apply(*release(token=5002, completion=Completion(DONE + 1000, None)))
+    item = locks.get("k") or {}
+    assert "result" not in item
+    assert item["completedUntil"] == {"N": str(DONE + 1000)}
+
+
+def test_a_release_of_a_failed_event_completes_nothing_and_the_next_delivery_may_claim_it(locks: Table) -> None:
+    locks.apply(*claim(event=True))
+    locks.apply(*release())
+    assert "completedUntil" not in (locks.get("k") or {})
+    locks.apply(*claim(event=True, version=version(digit="1")))
+
+
+@pytest.mark.parametrize("changes", [{"owner": "you#1"}, {"token": 5000}], ids=["another's", "another token"])
+def test_a_late_owner_neither_completes_nor_releases_what_another_owns(locks: Table, changes: dict[str, Any]) -> None:
+    held = locks.apply(*claim(event=True))
+    with pytest.raises(ConditionFailed):
+        locks.apply(*release(completion=Completion(DONE, None), **changes))
+    assert locks.get("k") == held
+
+
+def test_what_was_released_is_not_completed_any_more(locks: Table) -> None:
+    locks.apply(*claim(event=True))
+    locks.apply(*release())
+    with pytest.raises(ConditionFailed):
+        locks.apply(*release(completion=Completion(DONE, None)))
+
+
+@pytest.mark.parametrize("seen", [None, DONE - 1, DONE + 1], ids=["none", "an earlier one", "a later one"])
+def test_an_event_is_claimed_only_as_completed_as_it_was_seen(locks: Table, seen: int | None) -> None:
+    completed(locks)
+    with pytest.raises(ConditionFailed) as refused:
+        locks.apply(*claim(event=True, completed_until=seen, version=version(digit="1")))
+    assert refused.value.item == locks.get("k")
+    locks.apply(*claim(event=True, completed_until=DONE, version=version(digit="1")))
+
+
+def test_an_event_that_was_seen_completed_is_not_claimed_where_that_is_gone(locks: Table) -> None:
+    with pytest.raises(ConditionFailed):
+        locks.apply(*claim(event=True, completed_until=DONE))
+
+
+def test_a_late_take_over_of_an_event_does_not_undo_its_completion_which_kept_the_version(locks: Table) -> None:
+    completed(locks)
+    late: dict[str, Any] = {"owner": "you#1", "version": version(digit="2"), "observed": version()}
+    with pytest.raises(ConditionFailed):
+        locks.apply(*claim(event=True, **late))
+    locks.apply(*claim(**late))  # a plain lock's: the version is all that it asks for
+
+
+def test_a_plain_lock_on_an_event_s_row_leaves_completion_and_result_alone(locks: Table) -> None:
+    completed(locks)
+    locks.apply(*claim(owner="you#1", version=version(digit="1")))
+    locks.apply(*release(owner="you#1", token=5002, completed_until=DONE))
+    item = locks.get("k") or {}
+    assert (item["completedUntil"], item["result"], item["ttl"]) == (
+        {"N": str(DONE)},
+        {"S": '"paid"'},
+        {"N": str(DONE + 60)},
+    )
+
+
+def test_a_claim_of_an_event_keeps_its_ttl_behind_the_completion_that_it_saw(locks: Table) -> None:
+    completed(locks)
+    item = locks.apply(*claim(event=True, completed_until=DONE, version=version(digit="1")))
+    assert (item or {})["ttl"] == {"N": str(DONE + 60)}
+
+
 # -- the table itself
 
 
@@ -252,6 +348,8 @@ many_requests = st.one_of(
         content=contents,
         observed=st.none() | versions,
         only_if_exists=st.booleans(),
+        event=st.booleans(),
+        completed_until=st.none() | st.just(DONE),
     ),
     st.builds(
         renew,
@@ -267,6 +365,8 @@ many_requests = st.one_of(
         token=st.none() | st.integers(4999, 5002),
         version=st.none() | versions,
         delete=st.booleans(),
+        completion=st.none()
+        | st.builds(Completion, st.sampled_from([DONE, DONE + 1]), st.sampled_from([None, "null"])),
         content=contents,
     ),
     st.just(requests.read(PLACE)),

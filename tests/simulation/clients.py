@@ -12,6 +12,7 @@ from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import JAVA
 from lambda_lock.errors import (
     CommitRefusedError,
+    DuplicateEventError,
     LockConfigurationError,
     LockFormatError,
     LockLostError,
@@ -20,7 +21,7 @@ from lambda_lock.errors import (
 )
 
 from . import application
-from .judge import Adopter, Commit, Errand, OurHolding, Waiter
+from .judge import Adopter, Commit, Errand, OurHolding, Release, Waiter
 from .schedule import draw_lease
 from .world import GivenUp, Life, Process, World
 
@@ -93,7 +94,7 @@ class Client:
         given = handover.read_handover(string, "locks")
         wish = self.draw_wish()
         wish.place, wish.owner, wish.lease_ms = place_of(given.key), given.owner, given.lease_ms
-        wish.patient, wish.wait_until, wish.replace = False, 0.0, False
+        wish.patient, wish.wait_until, wish.replace, wish.window = False, 0.0, False, None
         watcher = Adopter(self.world, self.process, wish, given.token)
         self.world.trace(self.process.name, f"adopts {given.key} of {given.owner} (token {given.token})")
         steps = lambda look: handover.adopt(wish, given.token, self.memory, self.world.chance, look)  # noqa: E731
@@ -123,6 +124,12 @@ class Client:
             waiter.failed(error, process.peek())
             self.judge_error(error)
             return None
+        except DuplicateEventError as error:
+            world.trace(process.name, f"done before: {error!r}")
+            world.counts["duplicates"] += 1
+            waiter.failed(error, process.peek())
+            world.events.told_done(wish.place.key)
+            return None
         finally:
             task.watcher = None
             waiter.close()
@@ -150,7 +157,7 @@ class Client:
         seconds = draw_lease(rng, self.kind) if rng.random() < 0.3 else self.world.scale
         patient = rng.random() >= settings.fail_fast
         deadline = now + seconds * rng.uniform(0.3, 3) + 1 if rng.random() < settings.deadline else None
-        return Wish(
+        wish = Wish(
             place_of(rng.choice(self.keys)),
             owner_name(self.process),
             int(seconds * 1000),
@@ -164,6 +171,11 @@ class Client:
             replace=rng.random() < settings.replace,
             delete_on_release=self.world.deletes or (not self.world.keeps and rng.random() < settings.delete),
         )
+        if settings.event:
+            wish.content.ttl = rng.choice((0, 60, 86_400))
+            if rng.random() < settings.event:
+                self.world.events.deliver(wish)
+        return wish
 
     # -- holding
 
@@ -290,6 +302,9 @@ class Client:
 
     def end(self, holding: OurHolding) -> Part[None]:
         """By whichever last act."""
+        if holding.hold.window is not None:
+            yield from self.end_event(holding)
+            return
         draw, settings = self.rng.random(), self.world.settings
         if draw < settings.hand_over:
             yield from self.hand_over(holding)
@@ -297,6 +312,18 @@ class Client:
             yield from self.commit(holding)
         else:
             yield from self.release(holding)
+
+    def end_event(self, holding: OurHolding) -> Part[None]:
+        """As the wrapper around a handler does; the handler may commit."""
+        rng, settings, world = self.rng, self.world.settings, self.world
+        holding.failed = rng.random() < settings.fail
+        world.trace(self.process.name, f"the handler under {holding} {'fails' if holding.failed else 'succeeds'}")
+        if rng.random() < settings.die:
+            world.at(world.now + 10 ** rng.uniform(-2.5, 0.7), self.perish)
+        if not holding.failed and rng.random() < settings.commit:
+            yield from self.commit(holding)
+        else:
+            yield from self.release(holding, complete=not holding.failed)
 
     def hand_over(self, holding: OurHolding) -> Part[None]:
         process, world, task, hold, rng = self.process, self.world, self.task, holding.hold, self.rng
@@ -341,6 +368,8 @@ class Client:
                 holding.hold, application.items(holding.key), self.memory, world.chance, process.look()
             )
             errand.told_done()
+            if holding.hold.window is not None:
+                world.events.told_done(holding.key)
             return
         except (CommitRefusedError, LockLostError) as error:
             world.counts["commits refused"] += 1
@@ -371,13 +400,15 @@ class Client:
     def succeed(self, name: str) -> None:
         Client(self.world, name, self.keys, self.kind)
 
-    def release(self, holding: OurHolding) -> Part[None]:
+    def release(self, holding: OurHolding, complete: bool = False) -> Part[None]:
         process, world, task = self.process, self.world, self.task
-        errand = task.watcher = Errand(world, process, holding.key)
+        errand = task.watcher = Release(world, holding)
         was_unclear = holding.hold.unclear
         delete = None if self.rng.random() < 0.9 or world.deletes else False
         try:
-            done = yield from protocol.release(holding.hold, self.memory, world.chance, process.look(), delete=delete)
+            done = yield from protocol.release(
+                holding.hold, self.memory, world.chance, process.look(), delete=delete, complete=complete
+            )
         except (TransportError, ServiceError) as error:
             world.trace(process.name, f"release of {holding}: {error!r}")
             if errand.unharmed and not was_unclear:
@@ -389,3 +420,6 @@ class Client:
         world.trace(process.name, f"release of {holding}: {done}")
         world.counts["releases"] += done
         world.judge.released(holding, done, errand)
+        if done and complete:
+            errand.told_completed()
+            world.events.told_done(holding.key)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lambda_lock.core import lease
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.row import JAVA, Row, expiry_of, read_row
+from lambda_lock.errors import DuplicateEventError
 
 from .clocks import EPOCH
 from .network import keys_of
@@ -52,6 +53,8 @@ class OurHolding:
         self.plan = 0  # number of the newest plan of heartbeats
         self.since = process.world.now
         self.harmless = False  # whether no fault hit its acquisition
+        self.failed = False  # the event's handler did
+        self.committing = False  # its last act is a commit
 
     @property
     def over(self) -> bool:
@@ -80,10 +83,13 @@ class Judge:
         self.writes: Counter[str] = Counter()
         self.errands: dict[int, Errand] = {}  # the releases that are under way, by their first request
         self.commits: dict[str, Commit] = {}  # by client token
+        self.releases: dict[int, Release] = {}  # of our holdings, by any of their requests: late copies too
+        self.completed: dict[str, list[int]] = {}  # until when, in the order of the completions, by key
         self.adopted: dict[str, set[str]] = {}  # the strings that were adopted in the row's life, by key
         self._holdings: dict[str, list[Holding]] = {}
         self._tokens: dict[str, int] = {}  # the newest in the row's life, by key
         self._granted: dict[str, int] = {}
+        self._plain: set[str] = set()  # rows claimed last by a plain lock: it sees no completion
 
     def fail(self, kind: str, message: str) -> None:
         self.world.trace("JUDGE", f"{kind}: {message}")
@@ -98,6 +104,8 @@ class Judge:
         self.changed[key] = self.world.now
         self.writes[key] += 1
         self._token(key, before, after)
+        if self.world.settings.event:
+            self._completion(action, key, before or {}, after or {})
         errand = self.errands.get(id(action.request))
         if errand is not None:
             errand.carried_out = True
@@ -119,6 +127,55 @@ class Judge:
             self.fail("token", f"token {token} of {key} came after {self._tokens[key]}")
         self._tokens[key] = token
 
+    # -- events
+
+    def is_done(self, key: str) -> bool:
+        """Whether the newest completion of an event stands, whichever front end is asked."""
+        completed = self.completed.get(key)
+        return completed is not None and completed[-1] > EPOCH + self.world.now + self.world.settings.front_ends
+
+    def _completion(self, action: Send, key: str, before: Any, after: Any) -> None:
+        """What a write makes of an event: only its owner completes it, once, and a completion stays."""
+        release = self._release(action)
+        if release is not None and before.get(JAVA.owner) != {"S": release.holding.hold.owner}:
+            self.fail("late release", f"{release.holding} released or completed {key}, which was another's")
+        until = _number(after, JAVA.completed_until)
+        names = action.request.get("ExpressionAttributeNames", {}).values()
+        if before.get(JAVA.token) != after.get(JAVA.token):
+            plain = action.operation != "PutItem" and JAVA.completed_until not in names
+            (self._plain.add if plain else self._plain.discard)(key)
+        if JAVA.ttl in after and _number(after, JAVA.ttl) < until and key not in self._plain:
+            self.fail("ttl", f"the row of {key} may go {until - _number(after, JAVA.ttl)} s before its completion ends")
+        if self.is_done(key) and until < self.completed[key][-1]:
+            self.fail("erased", f"the completion of {key} until {self.completed[key][-1]} became {until}")
+        if release is not None and _completes(action):
+            self._completed(release, key, until, action.operation == "TransactWriteItems")
+        elif before.get(JAVA.completed_until) != after.get(JAVA.completed_until):
+            self.fail("completed", f"{key} was completed by what is no release")
+
+    def _completed(self, release: Release, key: str, until: int, by_commit: bool) -> None:
+        holding = release.holding
+        release.completed = True
+        self.world.counts["completions"] += 1
+        assert holding.hold.window is not None, "only events are completed"
+        # A Date is cut to seconds, and front ends differ.
+        unsure = 2.0 + 2 * lease.DRIFT * (release.started - holding.since)
+        short = EPOCH + release.started + holding.hold.window - until
+        if short > unsure:
+            self.fail("window", f"{holding} completed {key} for {short:.1f} s less than its window")
+        if self.is_done(key):
+            self.fail("done twice", f"{holding} completed {key}, which was done until {self.completed[key][-1]}")
+        if holding.failed:
+            self.fail("false completion", f"{holding} completed {key}, but its handler failed")
+        if holding.committing and not by_commit:
+            self.fail("no effects", f"{key} was completed without what {holding} meant to write with it")
+        self.completed.setdefault(key, []).append(until)
+
+    def _release(self, action: Send) -> Release | None:
+        if action.operation == "TransactWriteItems":
+            return self.commits.get(action.request["ClientRequestToken"])
+        return self.releases.get(id(action.request))
+
     # -- holdings
 
     def granted(self, holding: Holding, token: int | None = None) -> None:
@@ -132,6 +189,10 @@ class Judge:
         holding.process.holdings = [*[one for one in holding.process.holdings if not one.over], holding]
         if not holding.owns(world.table.get(key)):
             self._suspect(holding, "robbed", f"{holding} was granted {key}, but the row is another's")
+        if isinstance(holding, OurHolding) and holding.hold.window is not None:
+            world.counts["events"] += 1
+            if self.is_done(key):
+                self.fail("done again", f"{holding} begins {key}, which is done until {self.completed[key][-1]}")
         if token is not None and key in self._tokens:
             if token <= self._granted.get(key, 0):
                 self.fail("token", f"token {token} of {key} was granted after {self._granted[key]}")
@@ -237,12 +298,31 @@ class Errand:
         self.world.judge.errands.pop(id(self._first), None)
 
 
-class Commit(Errand):
-    """Watches one commit: what was told of it is true, and remains so."""
+class Release(Errand):
+    """Watches one release or commit: all that it sends is known as this holding's, late copies too."""
 
     def __init__(self, world: World, holding: OurHolding) -> None:
         super().__init__(world, holding.process, holding.key)
         self.holding = holding
+        self.completed = False  # the event, by one of its requests
+        self._requests: list[Any] = []  # kept, so that no other request gets an id of theirs
+
+    def sends(self, action: Send) -> None:
+        super().sends(action)
+        self._requests.append(action.request)
+        self.world.judge.releases[id(action.request)] = self
+
+    def told_completed(self) -> None:
+        if not self.completed:
+            self.world.judge.fail("false success", f"{self.holding} was told that {self.key} is done, and it is not")
+
+
+class Commit(Release):
+    """Watches one commit: what was told of it is true, and remains so."""
+
+    def __init__(self, world: World, holding: OurHolding) -> None:
+        super().__init__(world, holding)
+        holding.committing = True
         self.done = 0  # how often it was carried out
         self.refused = False  # it was told so
         self._had_it = holding.owns(world.table.get(holding.key))
@@ -254,6 +334,8 @@ class Commit(Errand):
 
     def told_done(self) -> None:
         judge, row = self.world.judge, self.world.table.get(self.key)
+        if self.holding.hold.window is not None:
+            self.told_completed()
         if not self.done:
             judge.fail("false success", f"the commit of {self.holding} is said to be done, and is not")
         if self.holding.owns(row):
@@ -313,11 +395,22 @@ class Waiter(Errand):
         """The acquisition ended with ``error``."""
         self._abandoned()
         wish = self.wish
+        if isinstance(error, DuplicateEventError):
+            self._told_done(error)
+            return
         if wish.lease_end is not None and wish.lease_end - elapsed < 6:
             return
         unchanged = self._writes == self.world.judge.writes[self.key]
         if unchanged and self.unharmed and self._was_free and not self.process.world.settings.dateless:
             self.world.judge.fail("refused", f"{wish.owner} did not get {self.key}, which was free: {error!r}")
+
+    def _told_done(self, error: DuplicateEventError) -> None:
+        until, judge = error.completed_until, self.world.judge
+        assert until is not None
+        if until not in judge.completed.get(self.key, ()):
+            judge.fail("false done", f"{self.wish.owner} was told that {self.key} is done, which nobody completed")
+        elif until <= EPOCH + self.started - self.world.settings.front_ends:
+            judge.fail("false done", f"{self.wish.owner} was told that {self.key} is done until {until}: it had passed")
 
     def _is_free(self) -> bool:
         row = self._row()
@@ -387,6 +480,18 @@ def versions_in(action: Send) -> set[str]:
     """The versions of ours that a request writes or compares."""
     values = [*action.request.get("ExpressionAttributeValues", {}).values(), *action.request.get("Item", {}).values()]
     return {value["S"] for value in values if value.get("S", "").startswith("L1:")}
+
+
+def _completes(action: Send) -> bool:
+    """Whether an update, or the last one of a transaction, completes an event."""
+    request = action.request["TransactItems"][-1]["Update"] if "TransactItems" in action.request else action.request
+    names = request.get("ExpressionAttributeNames", {})
+    update = request.get("UpdateExpression", "")
+    return any(f"{name} = " in update for name in names if names[name] == JAVA.completed_until)
+
+
+def _number(item: Any, name: str) -> int:
+    return int(item.get(name, {"N": "0"})["N"])
 
 
 def _refused_for_now(outcome: Any) -> bool:

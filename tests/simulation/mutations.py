@@ -634,6 +634,148 @@ def _(patch: _Patch) -> None:
     patch(requests, "replace", _without("fencingToken", requests.replace))
 
 
+# -- events -----------------------------------------------------------------------------------------------------------
+
+_EVENTS = ("events-passing", "events-late", "events")
+_NOT_ONCE = ("done again", "done twice")
+
+
+@mutation("an event claimed and taken over whatever its completion", *_EVENTS, runs=20, shows=_NOT_ONCE)
+def _(patch: _Patch) -> None:
+    original = requests.claim
+    patch(requests, "claim", lambda *arguments, event, **more: original(*arguments, **more))
+
+
+@mutation("an event taken over whatever its completion", *_EVENTS, runs=400, shows=_NOT_ONCE)
+def _(patch: _Patch) -> None:
+    original = requests.claim
+
+    def claim(*arguments: Any, observed: str | None, event: bool, **more: Any) -> Any:
+        return original(*arguments, observed=observed, event=event and observed is None, **more)
+
+    patch(requests, "claim", claim)
+
+
+@mutation("a completion observed as there or not there alone", "events-passing", runs=400, shows=_NOT_ONCE)
+def _(patch: _Patch) -> None:
+    original = requests._is_as_observed
+
+    def is_as_observed(update: Any, name: str, value: Any) -> str:
+        if value is None or name != row.JAVA.completed_until:
+            return original(update, name, value)
+        return f"attribute_exists({update.name(name)})"
+
+    patch(requests, "_is_as_observed", is_as_observed)
+
+
+@mutation(
+    "a completion that has passed counted as none", "events-passing", runs=40, shows=("refused", "starved", "stuck")
+)
+def _(patch: _Patch) -> None:
+    original = requests.claim
+
+    def claim(*arguments: Any, completed_until: int | None, **more: Any) -> Any:
+        return original(*arguments, completed_until=None, **more)
+
+    patch(requests, "claim", claim)
+
+
+@mutation(
+    "an event's end judged by the client's clock", *_EVENTS, runs=100, shows=(*_NOT_ONCE, "false done", "starved")
+)
+def _(patch: _Patch) -> None:
+    original = protocol.Acquisition.refuse_done
+    patch(protocol.Acquisition, "refuse_done", lambda self, row, date: original(self, row, int(self.look.wall)))
+
+
+@mutation("an event that another holds not looked at", *_EVENTS, runs=100, shows=_NOT_ONCE)
+def _(patch: _Patch) -> None:
+    original = protocol.Acquisition.refuse_done
+
+    def refuse_done(self: Any, row: Any, date: int | None) -> None:
+        if row.is_free:
+            original(self, row, date)
+
+    patch(protocol.Acquisition, "refuse_done", refuse_done)
+
+
+@mutation("a completion by a second request after the release", *_EVENTS, runs=200, shows=("false success", *_NOT_ONCE))
+def _(patch: _Patch) -> None:
+    original = protocol.release
+
+    def release(
+        hold: Any, memory: Any, chance: Any, look: Any, *, complete: bool = False, **more: Any
+    ) -> Generator[Any, Any, bool]:
+        done = yield from original(hold, memory, chance, look, **more)
+        if done and complete:
+            request = _completing(hold, protocol.completion(hold, memory, look, None))
+            yield from protocol.exchange(request, memory, chance, look, look.elapsed + protocol.DECISION)
+        return done
+
+    patch(protocol, "release", release)
+
+
+def _completing(hold: Any, completion: Any) -> Any:
+    """The completion alone, of a row that its owner has released."""
+    operation, request = requests.release(
+        hold.place, owner=hold.owner, token=hold.token, delete=False, expiry_ms=hold.expiry_ms, completion=completion,
+        content=requests.Content(ttl=hold.ttl),
+    )  # fmt: skip
+    parts = request["ConditionExpression"].split(" AND ")
+    mine = [_always(part) if "isReleased" in _kinds(request, part) else part for part in parts]
+    return operation, {**request, "ConditionExpression": " AND ".join(mine)}
+
+
+@mutation("a completion without owner and token", *_EVENTS, runs=60, shows=("late release", *_UNSAFE))
+def _(patch: _Patch) -> None:
+    original = requests.release
+    blind = _without("ownerName", _without("fencingToken", original))
+
+    def release(*arguments: Any, completion: Any = None, **more: Any) -> Any:
+        return (original if completion is None else blind)(*arguments, completion=completion, **more)
+
+    patch(requests, "release", release)
+
+
+@mutation("a failed handler that completes its event", *_EVENTS, runs=20, shows=("false completion",))
+def _(patch: _Patch) -> None:
+    original = protocol.release
+
+    def release(hold: Any, *arguments: Any, complete: bool = False, **more: Any) -> Generator[Any, Any, Any]:
+        return (yield from original(hold, *arguments, complete=hold.window is not None, **more))
+
+    patch(protocol, "release", release)
+
+
+@mutation("a release after a refused commit that completes", "events-commits", runs=40, shows=("no effects",))
+def _(patch: _Patch) -> None:
+    original = transaction._release
+    completions: dict[str, Any] = {}
+
+    def release(hold: Any, data: Any, completion: Any) -> Any:
+        completion = completions.setdefault(hold.owner, completion)
+        return original(hold, data, completion)
+
+    patch(transaction, "_release", release)
+
+
+@mutation("a commit that does not complete its event", "events-commits", runs=40, shows=("false success",))
+def _(patch: _Patch) -> None:
+    original = transaction._release
+    patch(transaction, "_release", lambda hold, data, completion: original(hold, data, None))
+
+
+@mutation("a window reckoned by the monotonic clock", *_EVENTS, runs=60, shows=("window",))
+def _(patch: _Patch) -> None:
+    patch(lease.ServerTime, "after_freezes", lease.ServerTime.now)
+
+
+@mutation("a time to live that does not count the completion", *_EVENTS, runs=20, shows=("ttl",))
+def _(patch: _Patch) -> None:
+    original = requests._Update.ttl
+    patch(requests._Update, "ttl", lambda self, expiry_ms, completed_until, ttl: original(self, expiry_ms, None, ttl))
+
+
 # -- what DESIGN section 4 assumes: broken, it shows ------------------------------------------------------------------
 
 

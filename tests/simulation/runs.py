@@ -13,9 +13,11 @@ from lambda_lock.core import protocol
 from lambda_lock.core.protocol import Wish
 from lambda_lock.core.requests import Content
 from lambda_lock.core.row import JAVA, read_row
+from lambda_lock.errors import DuplicateEventError
 
 from .clients import Client, place_of
 from .clocks import EPOCH
+from .events import Events
 from .foreign import ForeignClient
 from .judge import DATES, Waiter
 from .mutations import broken
@@ -56,6 +58,7 @@ def simulate(seed: int, bias: str | None = None, trace: Callable[[str], None] | 
     world.deletes = rng.random() < settings.delete_all
     world.keeps = not (world.deletes or settings.foreign or rng.random() < settings.delete_some)
     keys = ["a", "b"][: rng.choice(settings.keys)]
+    world.events = Events(world, keys)
     for _ in range(rng.choice(settings.clients)):
         world.counts["processes"] += 1
         Client(world, f"p{world.counts['processes']}", keys, kind)
@@ -64,7 +67,7 @@ def simulate(seed: int, bias: str | None = None, trace: Callable[[str], None] | 
         clocks = ForeignClient(world, f"java{number + 1}", keys, kind, clocks).process.clocks
     try:
         world.run()
-        for key in keys:
+        for key in world.events.all:
             _try_once_more(world, key)
     except EndlessError as error:
         world.judge.fail("endless", str(error))
@@ -79,7 +82,10 @@ def _vary(rng: random.Random, settings: Settings) -> None:
 
 
 def _try_once_more(world: World, key: str) -> None:
-    """After all that, the lock is not stuck: whoever comes when the stored expiry has passed gets it."""
+    """After all that, the lock is not stuck: whoever comes when the stored expiry has passed gets it.
+
+    So does an event, or it was done before.
+    """
     process = Process(world, "last")
     process.spared, process.steady = True, True
     world.settings.freeze = world.settings.dateless = 0.0
@@ -104,9 +110,13 @@ def _try_once_more(world: World, key: str) -> None:
             patient=patience > 0,
             refresh_period=1.0,
         )
-        task.watcher = Waiter(world, process, wish)
+        if world.settings.event:
+            world.events.deliver(wish)
+        waiter = task.watcher = Waiter(world, process, wish)
         try:
             yield from protocol.acquire(wish, protocol.Memory(10), world.chance, look)
+        except DuplicateEventError as error:
+            waiter.failed(error, process.peek())
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the failure looked for
             world.judge.fail("stuck", f"{key} cannot be acquired any more: {error!r}")
 
@@ -133,9 +143,10 @@ class Totals:
         counts = self.counts
         faults = sum(counts[name] for name in ("faults", "freezes", "steps", "given up"))
         return (
-            f"{counts['runs']} runs: {counts['grants']} grants, {counts['renewals']} renewals, "
-            f"{counts['requests']} requests, "
-            f"{faults} faults, {counts['deaths']} deaths; {len(self.failed)} failed"
+            f"{counts['runs']} runs: {counts['grants']} grants ({counts['events']} of events), "
+            f"{counts['renewals']} renewals, {counts['commits']} commits, {counts['completions']} completions, "
+            f"{counts['duplicates']} duplicates dropped, {counts['requests']} requests, {faults} faults, "
+            f"{counts['deaths']} deaths; {len(self.failed)} failed"
         )
 
 

@@ -54,6 +54,10 @@ class Settings:
     copies = (1, 1, 2, 3)  # how many processes get the string of one handing over
     commit = 0.2  # of the holds end so
     is_open = 0.7  # how often the application's row lets a commit pass
+    event = 0.0  # of the acquires are for an event
+    windows = ("short", "short", "hour")  # for how long an event counts as done: about a lease, or an hour
+    next_event = 0.4  # how often a new event follows one that is done
+    fail = 0.25  # of the handlers of events fail
     polls = 8.0  # of long leases: a wait's refresh period is at most this part of a lease
     grants = 6
 
@@ -68,6 +72,7 @@ _CLEAN = {
     "throttled": 0.0, "unsent": 0.0, "slow": 0.0, "step": 0.0, "freeze": 0.0, "give_up": 0.0,
 }  # fmt: skip
 _KEPT = {"delete_all": 0.0, "delete_some": 0.0}
+_EVENTS = {**_KEPT, "event": 0.85, "keys": (1, 1, 2), "forget": 0.1, "grants": 8}
 _LATE = {"lost": 0.04, "reply_lost": 0.08, "double": 0.12, "late": 0.15, "slow": 0.1}
 
 BIASES: dict[str, dict[str, Any]] = {
@@ -159,6 +164,21 @@ BIASES: dict[str, dict[str, Any]] = {
     },
     "deadlines": {"deadline": 1.0, "no_heartbeat": 0.0, "give_up": 0.02},
     "odd": {"dateless": 0.02, "answered_twice": 0.05},
+    "events": _EVENTS,
+    "events-calm": {**_CLEAN, **_EVENTS, "deadline": 0.5},
+    # First owners that are late: frozen over their lease, their requests under way for long.
+    "events-late": {
+        **_LATE, **_EVENTS, "freeze": 0.05, "no_heartbeat": 0.7, "late_release": 0.6, "die": 0.05, "deadline": 0.1,
+        "leases": ("short", "second"), "fail": 0.15,
+    },
+    # Windows that pass, so that what is observed of a completion is not its absence.
+    "events-passing": {
+        **_LATE, **_EVENTS, "windows": ("short",), "next_event": 0.0, "keys": (1,), "no_heartbeat": 0.8,
+        "late_release": 0.5, "freeze": 0.04, "die": 0.03, "deadline": 0.1, "leases": ("short", "second"), "fail": 0.1,
+        "grants": 10,
+    },
+    "events-commits": {**_LATE, **_EVENTS, "commit": 0.9, "is_open": 0.5, "freeze": 0.03, "deadline": 0.1, "fail": 0.1},
+    "events-odd": {**_EVENTS, "dateless": 0.02, "answered_twice": 0.05},
 }  # fmt: skip
 
 #: How often each is drawn where none is asked for.
@@ -173,6 +193,9 @@ WEIGHTS = {
     "freezes": 2,
     "foreign-drift": 0.05,
     "foreign-long": 0.3,
+    "events": 2,
+    "events-late": 2,
+    "events-passing": 2,
 }
 
 

@@ -9,6 +9,7 @@ import pytest
 from lambda_lock.core import protocol
 from lambda_lock.core.protocol import Memory, Send, Wait, Wish
 from lambda_lock.core.requests import Content
+from lambda_lock.errors import DuplicateEventError
 from tests.simulation.clients import place_of
 from tests.simulation.schedule import Settings
 from tests.simulation.world import Life, Process, Task, World
@@ -50,8 +51,8 @@ class Counted:
     def acquire(self, wish: Wish) -> protocol.Steps[protocol.Hold]:
         return protocol.acquire(wish, self.memory, self.world.chance, self.process.look())
 
-    def release(self, hold: protocol.Hold) -> protocol.Steps[bool]:
-        return protocol.release(hold, self.memory, self.world.chance, self.process.look())
+    def release(self, hold: protocol.Hold, complete: bool = False) -> protocol.Steps[bool]:
+        return protocol.release(hold, self.memory, self.world.chance, self.process.look(), complete=complete)
 
 
 @pytest.mark.parametrize("patient", [False, True])
@@ -90,6 +91,49 @@ def test_a_dead_holder_s_row_takes_a_fail_fast_call_two_requests() -> None:
         yield Wait(24)
         yield from counted.acquire(counted.wish())
         assert counted.requests == {"UpdateItem": 3}
+
+    counted.run(life())
+
+
+def test_a_new_event_takes_two_requests_a_duplicate_one_and_one_whose_window_has_passed_three() -> None:
+    counted = Counted()
+
+    def event() -> Wish:
+        wish = counted.wish()
+        wish.window = 60
+        return wish
+
+    def life() -> Life:
+        hold = yield from counted.acquire(event())
+        assert (yield from counted.release(hold, complete=True))
+        assert counted.requests == {"UpdateItem": 2}
+        with pytest.raises(DuplicateEventError):
+            yield from counted.acquire(event())
+        assert counted.requests == {"UpdateItem": 3}
+        yield Wait(70)
+        hold = yield from counted.acquire(event())
+        assert (yield from counted.release(hold))
+        assert counted.requests == {"UpdateItem": 6}
+
+    counted.run(life())
+
+
+def test_an_event_that_another_completes_meanwhile_takes_who_waits_no_claim_more() -> None:
+    counted = Counted()
+    first, second = counted.wish(), counted.wish(patient=True, wait_until=30.0)
+    first.window = second.window = 60
+
+    def owner() -> Life:
+        hold = yield from counted.acquire(first)
+        yield Wait(5)
+        yield from counted.release(hold, complete=True)
+
+    def life() -> Life:
+        counted.process.start(owner())
+        yield Wait(1)
+        with pytest.raises(DuplicateEventError):
+            yield from counted.acquire(second)
+        assert counted.requests["UpdateItem"] == 1
 
     counted.run(life())
 

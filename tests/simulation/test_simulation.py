@@ -31,6 +31,18 @@ def test_every_bias_holds_and_grants_locks(bias: str) -> None:
     assert total.counts["grants"] >= runs
 
 
+def test_events_are_done_once_for_their_window_and_again_where_nobody_finished() -> None:
+    total = Totals()
+    for bias in sorted(bias for bias, settings in BIASES.items() if settings.get("event")):
+        total.add(run_many(200_000, 150, bias))
+    print(total)
+    check(total)
+    runs = total.counts["runs"]
+    assert total.counts["completions"] > 2 * runs
+    assert total.counts["events"] > 1.5 * total.counts["completions"]  # the others failed, died or were late
+    assert total.counts["duplicates"] > 3 * runs
+
+
 def test_a_run_can_be_repeated_event_for_event() -> None:
     first: list[str] = []
     second: list[str] = []

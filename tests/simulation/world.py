@@ -20,6 +20,7 @@ from lambda_lock.core.protocol import Chance, Event, Send, Wait
 from lambda_lock.testing.table import Table
 
 from .clocks import ALL, EPOCH, NAMES, Clocks
+from .events import Events
 from .judge import Judge
 from .network import Network
 from .schedule import Settings, draw_skew
@@ -54,6 +55,7 @@ class World:
         self.deletes = False  # whether every release deletes its row
         self.keeps = True  # whether everybody keeps rows and tokens, as commits assume (docs/transactions.md)
         self.scale = 10.0  # seconds: the order of the leases of this run
+        self.events = Events(self, [])
         self._trace = trace
         self._events: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._number = 0
