@@ -1,6 +1,6 @@
 # `make` prints the targets. Everything is installed into folders of this one: .venv (checks, tests, demo), .venv-engine
-# (the local DynamoDB; apart because it pins botocore), .venv-bench (what the benchmarks compare with) and .venv-interop
-# (the older Python client); what is built goes into build/.
+# (the local DynamoDB; apart because it pins botocore), .venv-bench (what the benchmarks compare with), .venv-interop
+# (the older Python client) and .venv-cdk-oldest (the oldest CDK that is declared); what is built goes into build/.
 
 PYTHON ?= python3
 SHELL := /bin/bash
@@ -17,6 +17,7 @@ DEV := .venv/.installed
 ENGINE := .venv-engine/.installed
 BENCH := .venv-bench/.installed
 INTEROP := .venv-interop/.installed
+CDK_OLDEST := .venv-cdk-oldest/.installed
 JAVA_PEER := build/interop/java/.built
 
 .PHONY: help
@@ -52,6 +53,12 @@ peers: $(INTEROP) $(JAVA_PEER) ## Install the older clients that tests/interop r
 interop: $(DEV) $(ENGINE) peers ## Share one table with the Java and Python clients (needs Java and Maven)
 	@CI=true $(BIN)/pytest --quiet tests/interop $(ARGS)
 
+.PHONY: test-cdk
+test-cdk: $(CDK_OLDEST) ## Run tests/cdk on the oldest CDK that is declared (needs Node)
+	@# cdk-nag needs a newer one, and what other tools do does not depend on it: `make test` has these two.
+	@CI=true .venv-cdk-oldest/bin/python -m pytest --quiet tests/cdk \
+	  --ignore=tests/cdk/test_nag.py --ignore=tests/cdk/test_other_tools.py $(ARGS)
+
 .PHONY: demo
 demo: $(DEV) $(ENGINE) ## Lambda environments that contend for locks, with a timeline
 	@$(BIN)/python -m demo $(ARGS)
@@ -68,13 +75,13 @@ build: $(DEV) ## Build wheel and sdist into dist/
 
 .PHONY: clean
 clean: ## Remove everything that make has made
-	@rm -rf .venv .venv-engine .venv-bench .venv-interop build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: requirements
 requirements: $(DEV) ## Pin requirements/*.in anew, with hashes (needs uv)
 	@command -v uv >/dev/null || { echo "uv is not installed: $(PYTHON) -m pip install uv"; exit 1; }
-	@cd requirements && for name in dev engine bench interop; do \
+	@cd requirements && for name in dev engine bench interop cdk-oldest; do \
 	  uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --python-version 3.11 "$$name.in" --output-file "$$name.txt" >/dev/null; done
 
@@ -107,6 +114,10 @@ $(BENCH): requirements/bench.txt
 
 $(INTEROP): requirements/interop.txt
 	$(call install,.venv-interop,requirements/interop.txt)
+	@touch $@
+
+$(CDK_OLDEST): requirements/cdk-oldest.txt
+	$(call install,.venv-cdk-oldest,requirements/cdk-oldest.txt)
 	@touch $@
 
 $(JAVA_PEER): $(wildcard tests/interop/java/*)

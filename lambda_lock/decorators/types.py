@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec, Protocol, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypedDict, TypeVar, overload
 
 from ..aio import AsyncLockClient
 from ..client import LockClient
-from ..lock import Callback
+
+if TYPE_CHECKING:
+    from ..lock import Callback  # which exists for checkers only
 
 P = ParamSpec("P")
 R = TypeVar("R")

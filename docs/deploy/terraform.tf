@@ -1,0 +1,48 @@
+resource "aws_dynamodb_table" "locks" {
+  name         = "locks"
+  billing_mode = "PAY_PER_REQUEST"
+  hash_key     = "key"
+
+  attribute {
+    name = "key"
+    type = "S"
+  }
+
+  ttl {
+    attribute_name = "ttl"
+    enabled        = true
+  }
+
+  lifecycle {
+    prevent_destroy = true
+  }
+}
+
+data "aws_iam_policy_document" "locks" {
+  statement {
+    effect    = "Allow"
+    actions   = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
+    resources = [aws_dynamodb_table.locks.arn]
+  }
+}
+
+resource "aws_iam_role_policy" "locks" {
+  name   = "locks"
+  role   = aws_iam_role.function.id
+  policy = data.aws_iam_policy_document.locks.json
+}
+
+resource "aws_lambda_function" "function" {
+  function_name = "function"
+  filename      = "function.zip"
+  handler       = "app.handler"
+  runtime       = "python3.13"
+  role          = aws_iam_role.function.arn
+
+  environment {
+    variables = {
+      LAMBDA_LOCK_TABLE   = aws_dynamodb_table.locks.name
+      LAMBDA_LOCK_METRICS = "lambda_lock"
+    }
+  }
+}

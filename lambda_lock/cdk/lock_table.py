@@ -1,0 +1,323 @@
+"""LockTable: the table, its permissions, and what a function has to know of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TypedDict, Unpack
+from weakref import WeakKeyDictionary
+
+import aws_cdk as cdk
+import jsii
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct, Dependable, IValidation
+
+from .. import checks
+from ..base_client import PARTITION_KEY_VARIABLE, PREWARM_KEY, SORT_KEY_VARIABLE, TABLE_VARIABLE
+from ..core.row import JAVA
+from ..errors import LockArgumentError, LockConfigurationError
+from ..observe import METRICS_VARIABLE, NAMESPACE
+from ..permissions import ACTIONS, IN_WORDS
+from . import monitoring
+from .monitoring import AlarmActions
+
+# What TableV2's own grants give on a customer-managed key, each action by its name instead of a pattern.
+KEY_ACTIONS = (
+    "kms:Decrypt",
+    "kms:DescribeKey",
+    "kms:Encrypt",
+    "kms:GenerateDataKey",
+    "kms:GenerateDataKeyWithoutPlaintext",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+)
+_NO_REPLICAS = (
+    "a lock table has no replicas. With multi-Region eventual consistency two Regions would each grant the same lock; "
+    "with strong consistency DynamoDB has neither time to live nor transactions. Keep the locks of all Regions in one, "
+    "or a table for each Region whose locks concern that Region only"
+)
+_TABLE_ARN = re.compile(r"arn:[^:]+:dynamodb:([^:]+):([^:]+):table/[^:/]+")
+
+Keys = tuple[str, str | None]  # names of the partition key and the sort key
+
+# What a function is connected with: its environment names one table.
+_connected: WeakKeyDictionary[lambda_.IFunction, LockTable] = WeakKeyDictionary()
+
+
+class ExistingTableOptions(TypedDict, total=False):
+    """What LockTable takes for a table that is there already: encryption_key is its customer-managed key, the rest is
+    as for a new one."""
+
+    partition_key_name: str
+    sort_key_name: str | None
+    encryption_key: kms.IKey | None
+    alarm_actions: AlarmActions | None
+    dashboard: bool
+
+
+class LockTable(Construct):
+    """A DynamoDB table for locks: on demand, with time to live, retained when the stack goes.
+
+    table_name: None: CloudFormation gives one. A name makes changes that replace the table fail.
+    partition_key_name, sort_key_name: its keys, strings. Another key is another table: locks held in the old one do
+        not count in the new one.
+    deletion_protection: whether DynamoDB refuses to delete it.
+    encryption: TableEncryptionV2; None: with a key that DynamoDB owns. `grant` includes a customer-managed key.
+    tags: names and values.
+    removal_policy: what becomes of the table when it leaves the stack.
+    alarm_actions: SNS topics or alarm actions; None: no alarms, an empty list: alarms that only show. They watch
+        throttling, DynamoDB's own errors and lost locks, never contention.
+    dashboard: whether there is a CloudWatch dashboard.
+    replicas: refused.
+
+    Raises LockArgumentError or TypeError for bad input.
+    """
+
+    table: dynamodb.ITableV2
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        table_name: str | None = None,
+        partition_key_name: str = JAVA.partition_key,
+        sort_key_name: str | None = None,
+        deletion_protection: bool = False,
+        encryption: dynamodb.TableEncryptionV2 | None = None,
+        tags: Mapping[str, str] | None = None,
+        removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN,
+        alarm_actions: AlarmActions | None = None,
+        dashboard: bool = False,
+        replicas: object = None,
+    ) -> None:
+        if replicas:
+            raise LockArgumentError(f"replicas={replicas!r}: {_NO_REPLICAS}")
+        keys = _check_keys(partition_key_name, sort_key_name)
+        super().__init__(scope, id)
+        table = dynamodb.TableV2(
+            self,
+            "Table",
+            table_name=None if table_name is None else _check_name(table_name),
+            partition_key=_string_key(partition_key_name),
+            sort_key=None if sort_key_name is None else _string_key(sort_key_name),
+            billing=dynamodb.Billing.on_demand(),
+            time_to_live_attribute=JAVA.ttl,
+            deletion_protection=deletion_protection,
+            encryption=encryption,
+            tags=[cdk.CfnTag(key=name, value=value) for name, value in (tags or {}).items()],
+            removal_policy=removal_policy,
+        )
+        table.node.add_validation(_SingleRegion(table))
+        self._serve(table, table.table_name, keys, alarm_actions, dashboard)
+
+    def _serve(
+        self, table: dynamodb.ITableV2, address: str, keys: Keys, alarm_actions: AlarmActions | None, dashboard: bool
+    ) -> None:
+        """What a new and an existing table have in common; address: what clients call it, name or ARN."""
+        self.table = table
+        self._address = address
+        self._partition_key_name, self._sort_key_name = keys
+        alarms = [] if alarm_actions is None else monitoring.add_alarms(self, table.table_name, alarm_actions)
+        if dashboard:
+            monitoring.add_dashboard(self, table.table_name, alarms)
+
+    @classmethod
+    def from_table_name(
+        cls, scope: Construct, id: str, table_name: str, **options: Unpack[ExistingTableOptions]
+    ) -> LockTable:
+        """A table of this account and Region that is there already; ExistingTableOptions says what else it takes."""
+        name = _check_name(table_name)
+        arn = cdk.Stack.of(scope).format_arn(service="dynamodb", resource="table", resource_name=name)
+        return cls.from_table_arn(scope, id, arn, **options)
+
+    @classmethod
+    def from_table_arn(
+        cls, scope: Construct, id: str, table_arn: str, **options: Unpack[ExistingTableOptions]
+    ) -> LockTable:
+        """A table of this Region that is there already; ExistingTableOptions says what else it takes.
+
+        A table of another account must allow the same actions in its resource policy.
+        """
+        return _ExistingTable(scope, id, table_arn, **options)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that `connect` gives to a function; for functions and containers made elsewhere."""
+        variables = {TABLE_VARIABLE: self._address, METRICS_VARIABLE: NAMESPACE}
+        if self._partition_key_name != JAVA.partition_key:
+            variables[PARTITION_KEY_VARIABLE] = self._partition_key_name
+        if self._sort_key_name is not None:
+            variables[SORT_KEY_VARIABLE] = self._sort_key_name
+        return variables
+
+    def grant(self, grantee: iam.IGrantable, *, key_prefixes: Sequence[str] | None = None) -> iam.Grant:
+        """Let ``grantee`` lock: the four actions on this table, and the use of its customer-managed key.
+
+        key_prefixes: only locks whose keys begin with one of them; None: all. Raises LockConfigurationError where the
+        grantee cannot receive permissions, LockArgumentError or TypeError for bad prefixes.
+        """
+        grant = iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=list(ACTIONS),
+            resource_arns=[self.table.table_arn],
+            conditions=None if key_prefixes is None else _leading_keys(key_prefixes),
+        )
+        _check_received(grantee, grant)
+        if self.table.encryption_key is None:
+            return grant
+        return grant.combine(self.table.encryption_key.grant(grantee, *KEY_ACTIONS))
+
+    def connect(self, function: lambda_.IFunction, *, key_prefixes: Sequence[str] | None = None) -> iam.Grant:
+        """Grant, and set `environment`, so that the function's ``@with_lock`` and ``LockClient()`` use this table.
+
+        Raises LockConfigurationError where the function's environment cannot be set or names another lock table, or
+        the function is in another account or Region, and what `grant` raises.
+        """
+        if not isinstance(function, lambda_.Function | lambda_.SingletonFunction):
+            names = ", ".join(self.environment)
+            raise LockConfigurationError(
+                f"connect: the environment of {function.node.path} cannot be set here. Connect the function where it "
+                f"is defined, not a version, alias or import of it. Or call grant(), and set {names} there"
+            )
+        stack, theirs = cdk.Stack.of(self), cdk.Stack.of(function)
+        if _differ(stack.region, theirs.region) or _differ(stack.account, theirs.account):
+            raise LockConfigurationError(
+                f"connect: {function.node.path} is in another account or Region than {self.node.path}. Use "
+                "LockTable.from_table_arn in the function's own stack"
+            )
+        if _connected.setdefault(function, self) is not self:
+            raise LockConfigurationError(
+                f"connect: {function.node.path} is connected with {_connected[function].node.path} already, and its "
+                f"environment names one table. Call grant() for {self.node.path}, and name its table in LockClient(…)"
+            )
+        grant = self.grant(function, key_prefixes=key_prefixes)
+        for name, value in self.environment.items():
+            function.add_environment(name, value)
+        return grant
+
+
+class _ExistingTable(LockTable):
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        table_arn: str,
+        *,
+        partition_key_name: str = JAVA.partition_key,
+        sort_key_name: str | None = None,
+        encryption_key: kms.IKey | None = None,
+        alarm_actions: AlarmActions | None = None,
+        dashboard: bool = False,
+    ) -> None:
+        keys = _check_keys(partition_key_name, sort_key_name)
+        stack = cdk.Stack.of(scope)
+        account = _account_of(table_arn, stack)
+        if _differ(account, stack.account) and (dashboard or alarm_actions is not None):
+            raise LockArgumentError(
+                f"table_arn={table_arn!r}: the table's metrics are in its own account. Make alarms and dashboard there"
+            )
+        Construct.__init__(self, scope, id)  # LockTable's own would make a table
+        table = dynamodb.TableV2.from_table_attributes(
+            self, "Table", table_arn=table_arn, encryption_key=encryption_key
+        )
+        address = table.table_name if account == stack.account else table_arn
+        self._serve(table, address, keys, alarm_actions, dashboard)
+
+
+@jsii.implements(IValidation)
+class _SingleRegion:
+    """Refuses, when synthesizing, the replicas that somebody added to the table itself."""
+
+    def __init__(self, table: dynamodb.TableV2) -> None:
+        self._table = table
+
+    def validate(self) -> list[str]:
+        resource = self._table.node.default_child
+        assert isinstance(resource, dynamodb.CfnGlobalTable)
+        replicas = cdk.Stack.of(self._table).resolve(resource.replicas)
+        return [_NO_REPLICAS] if len(replicas) > 1 else []
+
+
+def _string_key(name: str) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)
+
+
+def _check_keys(partition_key_name: str, sort_key_name: str | None) -> Keys:
+    keys = {"partition_key_name": partition_key_name, "sort_key_name": sort_key_name}
+    for parameter, name in keys.items():
+        if checks.key_name(parameter, name) in JAVA.attribute_names() and name is not None:
+            raise LockArgumentError(f"{parameter}={name!r} is an attribute of the lock itself. Choose another name")
+    if partition_key_name == sort_key_name:
+        raise LockArgumentError(f"sort_key_name={sort_key_name!r} is the partition key already: give it another")
+    return partition_key_name, sort_key_name
+
+
+def _check_name(name: str) -> str:
+    if cdk.Token.is_unresolved(name):
+        return name
+    if str(name).startswith("arn:"):
+        raise LockArgumentError(f"table_name={name!r} is an ARN: use LockTable.from_table_arn")
+    return checks.table_name(name)
+
+
+def _account_of(table_arn: str, stack: cdk.Stack) -> str | None:
+    """The account of a table that functions of the stack can reach; None where it is known at deployment only."""
+    found = _TABLE_ARN.fullmatch(table_arn)
+    if found is None and cdk.Token.is_unresolved(table_arn):
+        return None
+    if found is None:
+        raise LockArgumentError(
+            f"table_arn={table_arn!r} is no table's: arn:aws:dynamodb:Region:account:table/name is one"
+        )
+    region, account = found.groups()
+    if _differ(region, stack.region):
+        raise LockArgumentError(
+            f"table_arn={table_arn!r}: the stack is in {stack.region}, and a function looks for its table in its own "
+            "Region. Use a table of that Region; or give the function's role the policy yourself, and the code "
+            "LockClient(…, region_name=…)"
+        )
+    return account
+
+
+def _differ(one: str | None, other: str) -> bool:
+    """Whether two accounts or Regions are known to be different ones."""
+    return one is not None and one != other and not (cdk.Token.is_unresolved(one) or cdk.Token.is_unresolved(other))
+
+
+def _leading_keys(prefixes: Sequence[str]) -> dict[str, dict[str, list[str]]]:
+    """The condition that narrows the actions to keys with these prefixes.
+
+    ForAllValues holds for a request without keys as well. None of the four actions is such a request.
+    """
+    if isinstance(prefixes, str) or not all(isinstance(prefix, str) for prefix in prefixes):
+        raise TypeError(f"key_prefixes must be a list of str, not {prefixes!r}")
+    if not prefixes:
+        raise LockArgumentError("key_prefixes is empty, which would allow no lock: give prefixes, or None for all keys")
+    for prefix in prefixes:
+        if not prefix or (not cdk.Token.is_unresolved(prefix) and any(mark in prefix for mark in ("*", "?", "${"))):
+            raise LockArgumentError(
+                f"key_prefixes: {prefix!r} must be the first characters of the keys, at least one, as they are: "
+                "'*', '?' and '${' mean something else in a policy"
+            )
+    patterns = [*(f"{prefix}*" for prefix in prefixes), PREWARM_KEY]
+    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": patterns}}
+
+
+def _check_received(grantee: iam.IGrantable, grant: iam.Grant) -> None:
+    """Refuse a grantee that the CDK only pretends to have given the permissions: no policy carries them.
+
+    A role of the app makes its policy when synthesizing; whatever else took them names the policy already.
+    """
+    if isinstance(grantee.grant_principal, iam.Role) or Dependable.of(grant).dependency_roots:
+        return
+    node = getattr(grantee, "node", None)  # a principal that is no construct has none
+    name = type(grantee).__name__ if node is None else node.path
+    raise LockConfigurationError(
+        f"grant: {name} cannot receive the permissions of a lock. Import a function together with its role "
+        "(Function.from_function_attributes(…, role=…)), and a role from this account and without mutable=False. "
+        f"Or give its role {IN_WORDS} on the table's ARN where it is defined, instead of calling grant()"
+    )

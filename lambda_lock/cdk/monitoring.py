@@ -1,0 +1,132 @@
+"""What CloudWatch shows of a lock table, and what it alarms about.
+
+Events are summed: the number of samples says nothing about how often something happened. What did not happen has no
+data, so an alarm takes missing data for good news, and an addition takes it for zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
+from aws_cdk import aws_sns as sns
+from constructs import Construct
+
+from ..observe import DUPLICATE, LOST, NAMESPACE, NOT_GRANTED, TABLE_DIMENSION
+from ..permissions import OPERATIONS
+
+AlarmActions = Sequence[cloudwatch.IAlarmAction | sns.ITopic]
+
+_REQUESTS = (*OPERATIONS, "TransactWriteItems")  # the last is what commit() sends
+_WIDTH = 12  # columns of the dashboard's 24
+
+
+def add_alarms(scope: Construct, table_name: str, alarm_actions: AlarmActions) -> list[cloudwatch.Alarm]:
+    """Alarms for lost locks, throttled requests and DynamoDB's own errors.
+
+    One lost lock is one too many. A throttled or failed request is sent again by the library: only what goes on is
+    worth an alarm. Contention and duplicates are what locks are for, and refused conditions are how DynamoDB tells.
+    """
+    alarms = [
+        _alarm(scope, "LockLost", _lock_events(table_name, LOST), "A lock was lost while its holder worked", within=1),
+        _alarm(scope, "Throttled", _throttled(table_name), "DynamoDB keeps throttling the lock table", within=5),
+        _alarm(scope, "SystemErrors", _system_errors(table_name), "DynamoDB keeps failing the lock table", within=5),
+    ]
+    for alarm in alarms:
+        alarm.add_alarm_action(*map(_as_action, alarm_actions))
+    return alarms
+
+
+def add_dashboard(scope: Construct, table_name: str, alarms: Sequence[cloudwatch.IAlarm]) -> None:
+    """A dashboard of the locks and of their table, with the state of the alarms if there are any."""
+    dashboard = cloudwatch.Dashboard(scope, "Dashboard")
+    if alarms:
+        dashboard.add_widgets(cloudwatch.AlarmStatusWidget(title="Alarms", alarms=alarms, width=2 * _WIDTH, height=2))
+    dashboard.add_widgets(
+        _graph("Locks", [_lock_events(table_name, name) for name in (NOT_GRANTED, DUPLICATE, LOST)]),
+        _graph("Trouble of the table", [_throttled(table_name), _system_errors(table_name)]),
+    )
+    dashboard.add_widgets(
+        _graph("Capacity units", [_table_sum(table_name, f"Consumed{way}CapacityUnits") for way in ("Read", "Write")]),
+        _graph("Latency", [_latency(table_name, operation) for operation in _REQUESTS]),
+    )
+
+
+def _alarm(scope: Construct, id: str, events: cloudwatch.IMetric, says: str, *, within: int) -> cloudwatch.Alarm:
+    """An alarm for an event in one period, or in most of the last ``within``."""
+    return cloudwatch.Alarm(
+        scope,
+        id,
+        metric=events,
+        alarm_description=f"{says}.",
+        comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+        threshold=0,
+        evaluation_periods=within,
+        datapoints_to_alarm=within // 2 + 1,
+        treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+    )
+
+
+def _as_action(action: cloudwatch.IAlarmAction | sns.ITopic) -> cloudwatch.IAlarmAction:
+    return cloudwatch_actions.SnsAction(cast("sns.ITopic", action)) if hasattr(action, "topic_arn") else action
+
+
+def _graph(title: str, metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.GraphWidget:
+    return cloudwatch.GraphWidget(title=title, left=metrics, width=_WIDTH)
+
+
+def _lock_events(table_name: str, name: str) -> cloudwatch.Metric:
+    """Five minutes: what functions log arrives late."""
+    return cloudwatch.Metric(
+        namespace=NAMESPACE,
+        metric_name=name,
+        dimensions_map={TABLE_DIMENSION: table_name},
+        statistic=cloudwatch.Stats.SUM,
+        period=Duration.minutes(5),
+        label=name,
+    )
+
+
+def _table_sum(table_name: str, name: str, **more: str) -> cloudwatch.Metric:
+    return cloudwatch.Metric(
+        namespace="AWS/DynamoDB",
+        metric_name=name,
+        dimensions_map={"TableName": table_name, **more},
+        statistic=cloudwatch.Stats.SUM,
+        period=Duration.minutes(1),
+    )
+
+
+def _latency(table_name: str, operation: str) -> cloudwatch.Metric:
+    return _table_sum(table_name, "SuccessfulRequestLatency", Operation=operation).with_(
+        statistic=cloudwatch.Stats.p(99), label=f"{operation} p99, ms"
+    )
+
+
+def _throttled(table_name: str) -> cloudwatch.MathExpression:
+    return _total(
+        "Throttled", {way.lower(): _table_sum(table_name, f"{way}ThrottleEvents") for way in ("Read", "Write")}
+    )
+
+
+def _system_errors(table_name: str) -> cloudwatch.MathExpression:
+    """DynamoDB counts them for each operation."""
+    return _total(
+        "System errors",
+        {
+            operation[0].lower() + operation[1:]: _table_sum(table_name, "SystemErrors", Operation=operation)
+            for operation in _REQUESTS
+        },
+    )
+
+
+def _total(label: str, metrics: dict[str, cloudwatch.IMetric]) -> cloudwatch.MathExpression:
+    return cloudwatch.MathExpression(
+        expression=" + ".join(f"FILL({name}, 0)" for name in metrics),
+        using_metrics=metrics,
+        label=label,
+        period=Duration.minutes(1),
+    )

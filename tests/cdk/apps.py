@@ -1,0 +1,61 @@
+"""Small apps, and what they synthesize to. An app of its own costs little: all share the process that runs the CDK."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import assertions
+from aws_cdk import aws_lambda as lambda_
+
+ACCOUNT = "111111111111"
+REGION = "eu-central-1"
+# A newer CDK checks each template against CloudFormation's own rules; an older one does not know the flag.
+_CONTEXT = {"@aws-cdk/core:validateAgainstDefaultRules": True}
+
+Resources = dict[str, dict[str, Any]]
+
+FOUR_ACTIONS = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
+
+
+def new_stack(*, environment: cdk.Environment | None = None) -> cdk.Stack:
+    """A stack of a new app; without an environment it could go to any account and Region."""
+    return cdk.Stack(cdk.App(context=_CONTEXT), "Stack", env=environment)
+
+
+def in_an_account() -> cdk.Stack:
+    return new_stack(environment=cdk.Environment(account=ACCOUNT, region=REGION))
+
+
+def new_function(stack: cdk.Stack, id: str = "Function", **options: Any) -> lambda_.Function:
+    code = lambda_.Code.from_inline("def handler(event, context): pass")
+    usual: dict[str, Any] = {"runtime": lambda_.Runtime.PYTHON_3_12, "handler": "index.handler", "code": code}
+    return lambda_.Function(stack, id, **(usual | options))
+
+
+def synthesized(stack: cdk.Stack) -> dict[str, Any]:
+    return dict(assertions.Template.from_stack(stack).to_json())
+
+
+def resources(stack: cdk.Stack, kind: str) -> Resources:
+    """The resources of a CloudFormation type, by logical id."""
+    return {id: each for id, each in synthesized(stack)["Resources"].items() if each["Type"] == kind}
+
+
+def the_only(stack: cdk.Stack, kind: str) -> dict[str, Any]:
+    (resource,) = resources(stack, kind).values()
+    return resource
+
+
+def policies(stack: cdk.Stack) -> list[dict[str, Any]]:
+    """Every policy document of the stack that is attached to somebody."""
+    kinds = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
+    return [each["Properties"]["PolicyDocument"] for kind in kinds for each in resources(stack, kind).values()]
+
+
+def allow(actions: list[str], resource: Any, **more: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": actions, "Resource": resource, **more}
+
+
+def document(*statements: dict[str, Any]) -> dict[str, Any]:
+    return {"Version": "2012-10-17", "Statement": [*statements]}

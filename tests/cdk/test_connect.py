@@ -1,0 +1,194 @@
+"""What a function is told of its table, and that the library understands it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_lambda as lambda_
+
+from lambda_lock import LockClient, LockConfigurationError
+from lambda_lock.cdk import LockTable
+from lambda_lock.transport import ServiceError
+from tests.cdk.apps import (
+    ACCOUNT,
+    FOUR_ACTIONS,
+    REGION,
+    allow,
+    document,
+    in_an_account,
+    new_function,
+    new_stack,
+    policies,
+    the_only,
+)
+
+FUNCTION = "AWS::Lambda::Function"
+
+
+def _variables(stack: cdk.Stack) -> dict[str, Any]:
+    variables: dict[str, Any] = the_only(stack, FUNCTION)["Properties"]["Environment"]["Variables"]
+    return variables
+
+
+def test_a_connected_function_has_the_permissions_and_the_names() -> None:
+    stack = new_stack()
+    locks = LockTable(stack, "Locks")
+    assert locks.connect(new_function(stack)).success
+    assert policies(stack) == [document(allow(FOUR_ACTIONS, stack.resolve(locks.table.table_arn)))]
+    assert _variables(stack) == {
+        "LAMBDA_LOCK_TABLE": {"Ref": "LocksTable84FB9352"},
+        "LAMBDA_LOCK_METRICS": "lambda_lock",
+    }
+
+
+def test_other_key_names_are_told_too() -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks", partition_key_name="pk", sort_key_name="sk").connect(new_function(stack))
+    assert _variables(stack) == {
+        "LAMBDA_LOCK_TABLE": {"Ref": "LocksTable84FB9352"},
+        "LAMBDA_LOCK_PARTITION_KEY": "pk",
+        "LAMBDA_LOCK_SORT_KEY": "sk",
+        "LAMBDA_LOCK_METRICS": "lambda_lock",
+    }
+
+
+def test_key_prefixes_narrow_what_a_connected_function_may_lock() -> None:
+    granted, connected = new_stack(), new_stack()
+    LockTable(granted, "Locks").grant(new_function(granted), key_prefixes=["invoice#"])
+    LockTable(connected, "Locks").connect(new_function(connected), key_prefixes=["invoice#"])
+    assert policies(connected) == policies(granted) != []
+
+
+@pytest.mark.parametrize(
+    ("arn", "told"),
+    [
+        (f"arn:aws:dynamodb:eu-central-1:{ACCOUNT}:table/theirs", "theirs"),
+        (
+            "arn:aws:dynamodb:eu-central-1:222222222222:table/theirs",
+            "arn:aws:dynamodb:eu-central-1:222222222222:table/theirs",
+        ),
+    ],
+    ids=["own account", "another account"],
+)
+def test_an_existing_table_is_named_and_that_of_another_account_by_its_arn(arn: str, told: str) -> None:
+    stack = in_an_account()
+    locks = LockTable.from_table_arn(stack, "Locks", arn, partition_key_name="id")
+    locks.connect(new_function(stack))
+    assert _variables(stack) == {
+        "LAMBDA_LOCK_TABLE": told,
+        "LAMBDA_LOCK_PARTITION_KEY": "id",
+        "LAMBDA_LOCK_METRICS": "lambda_lock",
+    }
+
+
+def test_an_arn_that_is_known_at_deployment_only_is_told_as_it_is() -> None:
+    stack = new_stack()
+    arn = cdk.Fn.import_value("LocksArn")
+    LockTable.from_table_arn(stack, "Locks", arn).connect(new_function(stack))
+    assert _variables(stack)["LAMBDA_LOCK_TABLE"] == {"Fn::ImportValue": "LocksArn"}
+    assert policies(stack) == [document(allow(FOUR_ACTIONS, {"Fn::ImportValue": "LocksArn"}))]
+
+
+def test_an_arn_of_the_stacks_own_account_and_region_is_told_as_a_name() -> None:
+    stack = new_stack()
+    arn = f"arn:{stack.partition}:dynamodb:{stack.region}:{stack.account}:table/theirs"
+    LockTable.from_table_arn(stack, "Locks", arn).connect(new_function(stack))
+    assert _variables(stack)["LAMBDA_LOCK_TABLE"] == "theirs"
+
+
+def test_in_a_stack_without_an_account_a_table_is_told_by_its_arn() -> None:
+    stack = new_stack()
+    arn = f"arn:aws:dynamodb:eu-central-1:{ACCOUNT}:table/theirs"
+    LockTable.from_table_arn(stack, "Locks", arn, dashboard=True).connect(new_function(stack))
+    assert _variables(stack)["LAMBDA_LOCK_TABLE"] == arn
+
+
+@pytest.mark.parametrize("other", [{"region": "us-east-1"}, {"account": "222222222222"}], ids=str)
+def test_a_function_of_another_account_or_region_is_refused(other: dict[str, str]) -> None:
+    app = cdk.App()
+    here = {"account": ACCOUNT, "region": REGION}
+    tables = cdk.Stack(app, "Tables", env=cdk.Environment(**here))
+    functions = cdk.Stack(app, "Functions", env=cdk.Environment(**(here | other)))
+    locks = LockTable(tables, "Locks", table_name="locks")
+    with pytest.raises(LockConfigurationError, match="another account or Region than Tables/Locks"):
+        locks.connect(new_function(functions))
+
+
+def test_a_table_of_another_stack_can_be_connected() -> None:
+    app = cdk.App()
+    tables, functions = cdk.Stack(app, "Tables"), cdk.Stack(app, "Functions")
+    LockTable(tables, "Locks").connect(new_function(functions))
+    exported = {"Fn::ImportValue": "Tables:ExportsOutputFnGetAttLocksTable84FB9352ArnD5AC368B"}
+    assert policies(functions) == [document(allow(FOUR_ACTIONS, exported))]
+
+
+class _Recorder:
+    """A transport that keeps what a client would send."""
+
+    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
+        self.request = request
+        raise ServiceError("AccessDeniedException", "nothing is behind this")
+
+
+def test_a_client_in_that_environment_uses_that_table_and_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    locks = LockTable.from_table_name(new_stack(), "Locks", "theirs", partition_key_name="pk", sort_key_name="sk")
+    for name, value in locks.environment.items():
+        monkeypatch.setenv(name, value)
+    transport = _Recorder()
+    with LockClient(transport=transport) as client, pytest.raises(LockConfigurationError):
+        client.acquire("invoice#7", sort_key="pdf", wait=0)
+    assert transport.request["TableName"] == "theirs"
+    assert transport.request["Key"] == {"pk": {"S": "invoice#7"}, "sk": {"S": "pdf"}}
+
+
+def test_connecting_twice_changes_nothing() -> None:
+    once, twice = new_stack(), new_stack()
+    LockTable(once, "Locks").connect(new_function(once))
+    locks, function = LockTable(twice, "Locks"), new_function(twice)
+    locks.connect(function)
+    locks.connect(function)
+    assert (policies(twice), _variables(twice)) == (policies(once), _variables(once))
+
+
+def test_a_function_is_connected_with_one_table_only() -> None:
+    stack = new_stack()
+    function = new_function(stack)
+    LockTable(stack, "Locks").connect(function)
+    with pytest.raises(LockConfigurationError, match="Stack/Function is connected with Stack/Locks already"):
+        LockTable(stack, "Others").connect(function)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda stack: lambda_.Function.from_function_name(stack, "Theirs", "theirs"),
+        lambda stack: new_function(stack).current_version,
+        lambda stack: lambda_.Alias(stack, "Live", alias_name="live", version=new_function(stack).current_version),
+    ],
+    ids=["imported", "version", "alias"],
+)
+def test_a_function_whose_environment_cannot_be_set_is_refused_with_what_to_set(
+    function: Callable[[cdk.Stack], lambda_.IFunction],
+) -> None:
+    stack = in_an_account()
+    locks = LockTable(stack, "Locks", partition_key_name="pk")
+    said = "call grant.., and set LAMBDA_LOCK_TABLE, LAMBDA_LOCK_METRICS, LAMBDA_LOCK_PARTITION_KEY"
+    with pytest.raises(LockConfigurationError, match=said):
+        locks.connect(function(stack))
+
+
+def test_a_singleton_function_can_be_connected() -> None:
+    stack = new_stack()
+    function = lambda_.SingletonFunction(
+        stack,
+        "Function",
+        uuid="f7d4f730-4ee1-11e8-9c2d-fa7ae01bbebc",
+        runtime=lambda_.Runtime.PYTHON_3_12,
+        handler="index.handler",
+        code=lambda_.Code.from_inline("pass"),
+    )
+    LockTable(stack, "Locks").connect(function)
+    assert _variables(stack)["LAMBDA_LOCK_TABLE"] == {"Ref": "LocksTable84FB9352"}

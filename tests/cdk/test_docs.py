@@ -1,0 +1,67 @@
+"""The CDK snippets of docs/deploy.md and README.md run as they stand, each in a stack of its own."""
+
+from __future__ import annotations
+
+import re
+
+import aws_cdk as cdk
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+
+from lambda_lock import base_client, observe
+from lambda_lock.cdk import LockTable
+from rig.engine import ROOT
+from tests.cdk.apps import FOUR_ACTIONS, in_an_account, new_function, resources, synthesized
+
+_PAGE = (ROOT / "docs" / "deploy.md").read_text()
+_BLOCK = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_SNIPPETS = _BLOCK.findall(_PAGE)
+_README_SNIPPETS = _BLOCK.findall((ROOT / "README.md").read_text())
+
+
+def _run(snippet: str, stack: cdk.Stack) -> None:
+    names = {
+        "self": stack,
+        "function": new_function(stack),
+        "other_function": new_function(stack, "OtherFunction"),
+        "topic": sns.Topic(stack, "Topic"),
+        "key": kms.Key(stack, "Key"),
+    }
+    exec(compile(snippet, "docs/deploy.md", "exec"), names)
+
+
+def test_each_snippet_makes_a_template() -> None:
+    assert len(_SNIPPETS) >= 4
+    assert _README_SNIPPETS
+    for snippet in _SNIPPETS + _README_SNIPPETS:
+        stack = in_an_account()
+        _run(snippet, stack)
+        assert resources(stack, "AWS::IAM::Policy")
+
+
+def test_the_first_two_lines_are_all_that_a_function_needs() -> None:
+    by_hand, as_documented = in_an_account(), in_an_account()
+    _run("", by_hand)
+    LockTable(by_hand, "Locks").connect(by_hand.node.find_child("Function"))  # type: ignore[arg-type]
+    _run(_SNIPPETS[0], as_documented)
+    assert len([line for line in _SNIPPETS[0].splitlines() if line and "import" not in line]) == 2
+    assert synthesized(as_documented) == synthesized(by_hand)
+
+
+def test_the_page_names_every_variable_and_every_action() -> None:
+    variables = (
+        base_client.TABLE_VARIABLE,
+        base_client.PARTITION_KEY_VARIABLE,
+        base_client.SORT_KEY_VARIABLE,
+        observe.METRICS_VARIABLE,
+    )
+    for name in (*variables, *FOUR_ACTIONS, observe.LOST, observe.NOT_GRANTED, observe.DUPLICATE):
+        assert name in _PAGE
+
+
+def test_the_page_names_every_option_of_the_construct() -> None:
+    code = LockTable.__init__.__code__
+    options = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    assert "partition_key_name" in options
+    for option in options:
+        assert re.search(rf"^\| .*`{option}`", _PAGE, re.MULTILINE), option

@@ -1,0 +1,231 @@
+"""What a grant gives: whole policies, so that one that grows is seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+
+from lambda_lock import LockArgumentError, LockConfigurationError
+from lambda_lock.base_client import PREWARM_KEY
+from lambda_lock.cdk import LockTable
+from tests.cdk.apps import (
+    ACCOUNT,
+    FOUR_ACTIONS,
+    allow,
+    document,
+    in_an_account,
+    new_function,
+    new_stack,
+    policies,
+    the_only,
+)
+
+KEY_ACTIONS = [
+    "kms:Decrypt",
+    "kms:DescribeKey",
+    "kms:Encrypt",
+    "kms:GenerateDataKey",
+    "kms:GenerateDataKeyWithoutPlaintext",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+]
+FUNCTION_ARN = f"arn:aws:lambda:eu-central-1:{ACCOUNT}:function:theirs"
+ROLE_ARN = f"arn:aws:iam::{ACCOUNT}:role/theirs"
+
+
+def test_a_grant_is_the_four_actions_on_the_tables_arn_and_nothing_else() -> None:
+    stack = new_stack()
+    locks = LockTable(stack, "Locks")
+    assert locks.grant(new_function(stack)).success
+    assert policies(stack) == [document(allow(FOUR_ACTIONS, stack.resolve(locks.table.table_arn)))]
+    assert stack.resolve(locks.table.table_arn) == {"Fn::GetAtt": ["LocksTable84FB9352", "Arn"]}
+
+
+def test_key_prefixes_narrow_the_grant_to_keys_that_begin_with_them() -> None:
+    stack = new_stack()
+    locks = LockTable(stack, "Locks")
+    customer = cdk.CfnParameter(stack, "Customer").value_as_string
+    locks.grant(new_function(stack), key_prefixes=["invoice#", f"{customer}#"])
+    keys = ["invoice#*", {"Fn::Join": ["", [{"Ref": "Customer"}, "#*"]]}, PREWARM_KEY]
+    condition = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": keys}}
+    assert policies(stack) == [
+        document(allow(FOUR_ACTIONS, stack.resolve(locks.table.table_arn), Condition=condition)),
+    ]
+
+
+def test_a_customer_managed_key_is_granted_with_its_table() -> None:
+    stack = in_an_account()
+    key = kms.Key(stack, "Key")
+    locks = LockTable(stack, "Locks", encryption=dynamodb.TableEncryptionV2.customer_managed_key(key))
+    locks.grant(new_function(stack))
+    table, arn = stack.resolve(locks.table.table_arn), stack.resolve(key.key_arn)
+    assert policies(stack) == [document(allow(FOUR_ACTIONS, table), allow(KEY_ACTIONS, arn))]
+
+
+def test_a_key_that_aws_manages_needs_no_grant() -> None:
+    stack = in_an_account()
+    locks = LockTable(stack, "Locks", encryption=dynamodb.TableEncryptionV2.aws_managed_key())
+    locks.grant(new_function(stack))
+    assert policies(stack) == [document(allow(FOUR_ACTIONS, stack.resolve(locks.table.table_arn)))]
+
+
+def test_the_key_grant_covers_what_the_tables_own_grants_give() -> None:
+    """TableV2 names patterns; DynamoDB uses these of them (its documentation on customer-managed keys)."""
+    stack = in_an_account()
+    table = dynamodb.TableV2(
+        stack,
+        "Table",
+        partition_key=dynamodb.Attribute(name="key", type=dynamodb.AttributeType.STRING),
+        encryption=dynamodb.TableEncryptionV2.customer_managed_key(kms.Key(stack, "Key")),
+    )
+    table.grant_read_write_data(new_function(stack))
+    (policy,) = policies(stack)
+    theirs = {action for each in policy["Statement"] for action in each["Action"] if action.startswith("kms:")}
+    patterns = [re.compile(pattern.replace("*", ".*")) for pattern in theirs]
+    assert all(any(pattern.fullmatch(action) for pattern in patterns) for action in KEY_ACTIONS)
+    assert all(any(pattern.fullmatch(action) for action in KEY_ACTIONS) for pattern in patterns)
+
+
+@pytest.mark.parametrize("has_key", [False, True])
+def test_an_existing_table_grants_the_same(has_key: bool) -> None:
+    stack = in_an_account()
+    key_arn = f"arn:aws:kms:eu-central-1:{ACCOUNT}:key/5ec5e7"
+    key = kms.Key.from_key_arn(stack, "Key", key_arn) if has_key else None
+    arn = f"arn:aws:dynamodb:eu-central-1:{ACCOUNT}:table/theirs"
+    LockTable.from_table_arn(stack, "Locks", arn, encryption_key=key).grant(iam.User(stack, "User"))
+    more = [allow(KEY_ACTIONS, key_arn)] if has_key else []
+    assert policies(stack) == [document(allow(FOUR_ACTIONS, arn), *more)]
+
+
+def test_a_table_named_in_an_account_is_granted_by_its_arn_there() -> None:
+    stack = in_an_account()
+    LockTable.from_table_name(stack, "Locks", "theirs").grant(iam.User(stack, "User"))
+    arn = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":dynamodb:eu-central-1:{ACCOUNT}:table/theirs"]]}
+    assert policies(stack) == [document(allow(FOUR_ACTIONS, arn))]
+
+
+def _imported_function(stack: cdk.Stack) -> iam.IGrantable:
+    return lambda_.Function.from_function_arn(stack, "Theirs", FUNCTION_ARN)
+
+
+def _named_function(stack: cdk.Stack) -> iam.IGrantable:
+    return lambda_.Function.from_function_name(stack, "Theirs", "theirs")
+
+
+def _fixed_role(stack: cdk.Stack) -> iam.IGrantable:
+    return iam.Role.from_role_arn(stack, "Theirs", ROLE_ARN, mutable=False)
+
+
+def _fixed_role_with_grants_elsewhere(stack: cdk.Stack) -> iam.IGrantable:
+    return iam.Role.from_role_arn(stack, "Theirs", ROLE_ARN, mutable=False, add_grants_to_resources=True)
+
+
+def _role_of_another_account(stack: cdk.Stack) -> iam.IGrantable:
+    return iam.Role.from_role_arn(stack, "Theirs", "arn:aws:iam::222222222222:role/theirs")
+
+
+def _role_that_was_closed(stack: cdk.Stack) -> iam.IGrantable:
+    return iam.Role(stack, "Theirs", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com")).without_policy_updates()
+
+
+def _function_with_a_fixed_role(stack: cdk.Stack) -> iam.IGrantable:
+    role = iam.Role.from_role_arn(stack, "Role", ROLE_ARN, mutable=False)
+    return new_function(stack, "Theirs", role=role)
+
+
+@pytest.mark.parametrize(
+    "grantee",
+    [
+        _imported_function,
+        _named_function,
+        _fixed_role,
+        _fixed_role_with_grants_elsewhere,
+        _role_of_another_account,
+        _role_that_was_closed,
+        _function_with_a_fixed_role,
+    ],
+)
+def test_a_grantee_that_cannot_receive_the_policy_is_an_error(grantee: Callable[[cdk.Stack], iam.IGrantable]) -> None:
+    stack = in_an_account()
+    locks = LockTable(stack, "Locks")
+    with pytest.raises(LockConfigurationError, match=r"Theirs cannot receive .*from_function_attributes"):
+        locks.grant(grantee(stack))
+
+
+def test_a_principal_without_policies_is_an_error() -> None:
+    locks = LockTable(new_stack(), "Locks")
+    with pytest.raises(LockConfigurationError, match="ServicePrincipal cannot receive the permissions"):
+        locks.grant(iam.ServicePrincipal("lambda.amazonaws.com"))
+
+
+def _function_with_its_role(stack: cdk.Stack) -> iam.IGrantable:
+    role = iam.Role.from_role_arn(stack, "Role", ROLE_ARN)
+    return lambda_.Function.from_function_attributes(stack, "Theirs", function_arn=FUNCTION_ARN, role=role)
+
+
+def _alias(stack: cdk.Stack) -> iam.IGrantable:
+    return lambda_.Alias(stack, "Alias", alias_name="live", version=new_function(stack).current_version)
+
+
+@pytest.mark.parametrize(
+    "grantee",
+    [
+        _function_with_its_role,
+        _alias,
+        lambda stack: iam.User(stack, "User"),
+        lambda stack: iam.Group(stack, "Group"),
+        lambda stack: iam.ManagedPolicy(stack, "Policy"),
+        lambda stack: iam.Role(stack, "Role", assumed_by=iam.AccountPrincipal(ACCOUNT)),
+    ],
+    ids=["function with its role", "alias", "user", "group", "managed policy", "role"],
+)
+def test_whoever_can_receive_the_policy_receives_it(grantee: Callable[[cdk.Stack], iam.IGrantable]) -> None:
+    stack = in_an_account()
+    locks = LockTable(stack, "Locks")
+    locks.grant(grantee(stack))
+    assert policies(stack) == [document(allow(FOUR_ACTIONS, stack.resolve(locks.table.table_arn)))]
+
+
+def test_roles_that_somebody_else_makes_may_receive_it() -> None:
+    """With Role.customize_roles the CDK writes a report of the policies instead of the roles."""
+    stack = in_an_account()
+    iam.Role.customize_roles(stack, use_precreated_roles={"Stack/Function/ServiceRole": "function-role"})
+    locks = LockTable(stack, "Locks")
+    assert locks.grant(new_function(stack)).success
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "error", "said"),
+    [
+        ([], LockArgumentError, "key_prefixes is empty"),
+        ([""], LockArgumentError, "key_prefixes: '' must be the first characters"),
+        (["invoice#*"], LockArgumentError, r"key_prefixes: 'invoice#\*' must be"),
+        (["invoice?"], LockArgumentError, "mean something else in a policy"),
+        (["${aws:username}#"], LockArgumentError, "mean something else in a policy"),
+        ("invoice#", TypeError, "must be a list of str"),
+        ([7], TypeError, "must be a list of str"),
+    ],
+)
+def test_bad_prefixes_are_refused(prefixes: Any, error: type[Exception], said: str) -> None:
+    stack = new_stack()
+    with pytest.raises(error, match=said):
+        LockTable(stack, "Locks").grant(new_function(stack), key_prefixes=prefixes)
+
+
+def test_two_tables_in_one_role_are_two_statements() -> None:
+    stack = new_stack()
+    function = new_function(stack)
+    tables = [LockTable(stack, id) for id in ("Locks", "Others")]
+    for locks in tables:
+        locks.grant(function)
+    arns = [stack.resolve(locks.table.table_arn) for locks in tables]
+    actual = the_only(stack, "AWS::IAM::Policy")["Properties"]["PolicyDocument"]
+    assert actual == document(*(allow(FOUR_ACTIONS, arn) for arn in arns))

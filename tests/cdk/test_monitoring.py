@@ -1,0 +1,178 @@
+"""Alarms that can go off, about what is worth one, and the dashboard."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
+from aws_cdk import aws_sns as sns
+
+from lambda_lock import LockArgumentError, observe
+from lambda_lock.cdk import LockTable
+from tests.cdk.apps import in_an_account, new_stack, resources, the_only
+
+ALARM = "AWS::CloudWatch::Alarm"
+DASHBOARD = "AWS::CloudWatch::Dashboard"
+TABLE = {"Ref": "LocksTable84FB9352"}
+# "DynamoDB metrics and dimensions": what AWS publishes for a table, under which dimensions.
+DYNAMODB = {
+    "ReadThrottleEvents": {"TableName"},
+    "WriteThrottleEvents": {"TableName"},
+    "ConsumedReadCapacityUnits": {"TableName"},
+    "ConsumedWriteCapacityUnits": {"TableName"},
+    "SystemErrors": {"TableName", "Operation"},
+    "SuccessfulRequestLatency": {"TableName", "Operation"},
+}
+OPERATIONS = {"GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
+LIBRARY = {name: {observe.TABLE_DIMENSION} for name in (observe.NOT_GRANTED, observe.LOST, observe.DUPLICATE)}
+PUBLISHED = {"AWS/DynamoDB": DYNAMODB, observe.NAMESPACE: LIBRARY}
+
+
+def _alarms(stack: cdk.Stack) -> dict[str, dict[str, Any]]:
+    return {id[len("Locks") : -8]: alarm["Properties"] for id, alarm in resources(stack, ALARM).items()}
+
+
+def _watched(**options: Any) -> cdk.Stack:
+    stack = new_stack()
+    LockTable(stack, "Locks", alarm_actions=[], **options)
+    return stack
+
+
+def _metrics(alarm: dict[str, Any]) -> list[dict[str, Any]]:
+    return [each["MetricStat"] for each in alarm["Metrics"] if "MetricStat" in each]
+
+
+def test_nothing_is_watched_unless_asked_for() -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks")
+    assert not resources(stack, ALARM)
+    assert not resources(stack, DASHBOARD)
+
+
+def test_alarms_are_about_lost_locks_throttling_and_failures_and_keep_their_ids() -> None:
+    assert set(resources(_watched(), ALARM)) == {
+        "LocksLockLostF5800995",
+        "LocksThrottled95DE639C",
+        "LocksSystemErrors801FD1C5",
+    }
+
+
+def test_the_alarms_add_up_what_is_published_for_the_table() -> None:
+    watched = {
+        name: {
+            (each["Metric"]["Namespace"], each["Metric"]["MetricName"], _dimension(each, "Operation"))
+            for each in _metrics(alarm)
+        }
+        for name, alarm in _alarms(_watched()).items()
+    }
+    assert watched == {
+        "LockLost": {(observe.NAMESPACE, observe.LOST, None)},
+        "Throttled": {("AWS/DynamoDB", f"{way}ThrottleEvents", None) for way in ("Read", "Write")},
+        "SystemErrors": {("AWS/DynamoDB", "SystemErrors", operation) for operation in OPERATIONS},
+    }
+
+
+def _dimension(metric: dict[str, Any], name: str) -> Any:
+    return {each["Name"]: each["Value"] for each in metric["Metric"]["Dimensions"]}.get(name)
+
+
+def test_every_alarmed_metric_is_published_under_just_these_dimensions_for_this_table() -> None:
+    for alarm in _alarms(_watched()).values():
+        for each in _metrics(alarm):
+            metric = each["Metric"]
+            dimensions = {dimension["Name"] for dimension in metric["Dimensions"]}
+            assert PUBLISHED[metric["Namespace"]][metric["MetricName"]] == dimensions
+            assert TABLE in (_dimension(each, "TableName"), _dimension(each, observe.TABLE_DIMENSION))
+
+
+def test_an_alarm_counts_events_not_samples_and_takes_silence_for_health() -> None:
+    for alarm in _alarms(_watched()).values():
+        assert {each["Stat"] for each in _metrics(alarm)} == {"Sum"}
+        assert alarm["TreatMissingData"] == "notBreaching"
+        assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("GreaterThanThreshold", 0)
+        assert len(alarm["Metrics"]) <= 10  # CloudWatch takes no more
+
+
+def test_a_metric_without_data_does_not_hide_the_others_of_a_sum() -> None:
+    for alarm in _alarms(_watched()).values():
+        for expression in (each for each in alarm["Metrics"] if "Expression" in each):
+            ids = [each["Id"] for each in alarm["Metrics"] if "MetricStat" in each]
+            assert re.findall(r"FILL\((\w+), 0\)", expression["Expression"]) == ids
+            assert expression["Expression"].count("+") == len(ids) - 1
+            assert all(each["ReturnData"] is False for each in alarm["Metrics"] if "MetricStat" in each)
+
+
+def test_one_lost_lock_alarms_and_one_throttled_minute_does_not() -> None:
+    alarms = _alarms(_watched())
+    assert {
+        name: (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"], {each["Period"] for each in _metrics(alarm)})
+        for name, alarm in alarms.items()
+    } == {"LockLost": (1, 1, {300}), "Throttled": (3, 5, {60}), "SystemErrors": (3, 5, {60})}
+
+
+def test_topics_and_alarm_actions_are_told() -> None:
+    stack = new_stack()
+    topics = [sns.Topic(stack, id) for id in ("One", "Other")]
+    LockTable(stack, "Locks", alarm_actions=[topics[0], cloudwatch_actions.SnsAction(topics[1])])
+    told = [stack.resolve(topic.topic_arn) for topic in topics]
+    assert [alarm["AlarmActions"] for alarm in _alarms(stack).values()] == [told] * 3
+
+
+def _dashboard(stack: cdk.Stack) -> tuple[list[dict[str, Any]], str]:
+    """The widgets, and the whole text; what is known at deployment only is its logical id."""
+    body = the_only(stack, DASHBOARD)["Properties"]["DashboardBody"]["Fn::Join"][1]
+    text = "".join(part if isinstance(part, str) else str(next(iter(part.values()))) for part in body)
+    text = re.sub(r"\['(\w+)', 'Arn'\]", r"\1", text)
+    return json.loads(text)["widgets"], text
+
+
+def test_the_dashboard_shows_contention_and_duplicates_beside_what_is_alarmed() -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks", dashboard=True)
+    widgets, _ = _dashboard(stack)
+    locks, trouble, *_ = (widget["properties"]["metrics"] for widget in widgets)
+    assert [metric[:4] for metric in locks] == [
+        [observe.NAMESPACE, name, observe.TABLE_DIMENSION, "LocksTable84FB9352"]
+        for name in (observe.NOT_GRANTED, observe.DUPLICATE, observe.LOST)
+    ]
+    assert [metric[0]["label"] for metric in trouble if isinstance(metric[0], dict)] == ["Throttled", "System errors"]
+
+
+def test_every_metric_of_the_dashboard_is_published_and_events_are_summed() -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks", dashboard=True)
+    widgets, _ = _dashboard(stack)
+    shown = [metric for widget in widgets for metric in widget["properties"]["metrics"] if isinstance(metric[0], str)]
+    assert len(shown) == 17
+    for namespace, name, *dimensions, options in shown:
+        assert PUBLISHED[namespace][name] == set(dimensions[::2])
+        assert options["stat"] == ("p99" if name == "SuccessfulRequestLatency" else "Sum")
+
+
+def test_the_dashboard_shows_the_alarms_where_there_are_any() -> None:
+    widgets, text = _dashboard(_watched(dashboard=True))
+    assert widgets[0]["properties"]["alarms"] == [
+        "LocksLockLostF5800995",
+        "LocksThrottled95DE639C",
+        "LocksSystemErrors801FD1C5",
+    ]
+    assert "ConditionalCheckFailed" not in text
+
+
+def test_an_existing_table_is_watched_by_its_name() -> None:
+    stack = in_an_account()
+    LockTable.from_table_name(stack, "Locks", "theirs", alarm_actions=[], dashboard=True)
+    (lost,) = (alarm for name, alarm in _alarms(stack).items() if name == "LockLost")
+    assert _dimension(_metrics(lost)[0], observe.TABLE_DIMENSION) == "theirs"
+    assert resources(stack, DASHBOARD)
+
+
+@pytest.mark.parametrize("options", [{"alarm_actions": []}, {"dashboard": True}], ids=str)
+def test_a_table_of_another_account_is_watched_there(options: dict[str, Any]) -> None:
+    arn = "arn:aws:dynamodb:eu-central-1:222222222222:table/theirs"
+    with pytest.raises(LockArgumentError, match="metrics are in its own account"):
+        LockTable.from_table_arn(in_an_account(), "Locks", arn, **options)
