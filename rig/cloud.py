@@ -126,7 +126,8 @@ class Cloud:
         handler: "module.function". environment: its variables; AWS_ENDPOINT_URL leads to the engine unless it is
         given here (a wire's, say). timeout: whole seconds, 1 to 900. concurrency: its reserved concurrency; None: as
         many at once as come. allow: the statements of its role, each ``{"Action": …, "Resource": …}``; they count
-        where the engine enforces IAM. python: an interpreter that has awslambdaric.
+        where the engine enforces IAM (an SQS batch operation needs its own name here, sqs:ChangeMessageVisibilityBatch
+        say; on AWS that of the single one covers it). python: an interpreter that has awslambdaric.
 
         The modules are copied now, as on AWS; ``lambda_lock`` and ``rig`` are this checkout's. Unlike on AWS nothing
         freezes the process between invocations, and memory is not limited. Raises ValueError where ``folder`` has no

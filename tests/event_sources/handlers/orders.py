@@ -1,0 +1,153 @@
+"""Handlers that do with each order what its plan says, and keep a journal of it in the engine.
+
+An order is a dict; what it does not name is None:
+
+- ``id``: what makes two deliveries the same one. ``customer``: whom two at once would hurt. ``seconds``: how long it
+  takes; ``until``: how many notes of which kind it waits for. ``commit``: whether it has an effect through
+  current_dedup().commit(), beside the plain one.
+- ``plan``: what goes wrong in its first run, its second, and so on, as "what when". What: "raise", "exit", "kill" or
+  "hang". When: "before" the effects, "between" the plain one and the committed one, "after" both, or "answering", when
+  all orders of the batch are done and Lambda has not been told. Runs beyond the plan go well.
+
+Effects are counted without any condition: one that happens twice is there twice. Notes are added, never overwritten;
+``at`` is the machine's monotonic clock in ns, the same for all processes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import uuid
+from typing import Any
+
+from lambda_lock import LockNotGrantedError, current_dedup, deduplicate, with_lock
+from lambda_lock.batch import process_sqs, sqs_batch
+from rig.engine import Ministack
+
+Record = dict[str, Any]
+
+OPTIONS: dict[str, Any] = json.loads(os.environ["OPTIONS"])
+LOOK_SECONDS = 0.05
+
+engine = Ministack()
+engine.port = int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2])
+answering: list[str] = []  # what is to go wrong once the orders of this invocation are done
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    if not event["Records"]:
+        return {}  # this only starts the process
+    begin(context, event["Records"])
+    return end(context, process_sqs(event, do_record, context=context, **OPTIONS))
+
+
+def decorated(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    begin(context, event["Records"])
+    return end(context, batch(event, context))
+
+
+@sqs_batch(**OPTIONS)
+def batch(record: Record) -> None:
+    do_record(record)
+
+
+def do_record(record: Record) -> None:
+    do(json.loads(record["body"]))
+
+
+def on_event(event: dict[str, Any], context: Any) -> dict[str, Any] | None:
+    try:
+        return do_event(event, context)
+    except LockNotGrantedError:
+        write(what="refused")
+        raise
+
+
+@deduplicate("{id}", result="json")
+@with_lock("customer#{detail[customer]}")
+def do_event(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    do({**event["detail"], "id": event["id"]})
+    return {"done_by": context.aws_request_id}
+
+
+def do(order: dict[str, Any]) -> None:
+    key = {"key": {"S": order["id"]}}
+    run = str(count(order, "runs"))
+    note("entered", order, run)
+    end = time.monotonic() + order.get("seconds", 0)
+    while time.monotonic() < end or not are_noted(order.get("until", {})):
+        time.sleep(LOOK_SECONDS)
+        note("inside", order, run)
+    what, when = planned(order, int(run))
+    interrupt(what, when == "before", order, run)
+    count(order, "effects")
+    interrupt(what, when == "between", order, run)
+    if order.get("commit"):
+        update = {"TableName": os.environ["EFFECTS"], "Key": key, "UpdateExpression": "ADD committed :one"}
+        current_dedup().commit([{"Update": {**update, "ExpressionAttributeValues": {":one": {"N": "1"}}}}])
+    interrupt(what, when == "after", order, run)
+    if when == "answering":
+        answering.append(what)
+    note("left", order, run)
+
+
+def planned(order: dict[str, Any], run: int) -> tuple[str, str]:
+    plan = order.get("plan", [])
+    what, when = plan[run - 1].split() if run <= len(plan) else ("", "")
+    return what, when
+
+
+def interrupt(what: str, now: bool, order: dict[str, Any], run: str) -> None:
+    if not now:
+        return
+    if what == "raise":
+        raise RuntimeError(order["id"])
+    if what == "exit":
+        os._exit(1)
+    if what == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    while what == "hang":
+        time.sleep(LOOK_SECONDS)
+        note("inside", order, run)
+
+
+def count(order: dict[str, Any], what: str) -> int:
+    update = {
+        "TableName": os.environ["EFFECTS"],
+        "Key": {"key": {"S": order["id"]}},
+        "UpdateExpression": f"ADD {what} :one",
+        "ExpressionAttributeValues": {":one": {"N": "1"}},
+        "ReturnValues": "UPDATED_NEW",
+    }
+    return int(engine.dynamodb("UpdateItem", update)["Attributes"][what]["N"])
+
+
+def note(what: str, order: dict[str, Any], run: str) -> None:
+    write(what=what, at=time.monotonic_ns(), order=order["id"], run=run)
+
+
+def are_noted(wanted: dict[str, int]) -> bool:
+    notes = engine.scan(os.environ["JOURNAL"]) if wanted else []
+    kinds = [json.loads(item["note"]["S"])["what"] for item in notes]
+    return all(kinds.count(kind) >= count for kind, count in wanted.items())
+
+
+def begin(context: Any, records: list[Record]) -> None:
+    answering.clear()
+    receives = {record["messageId"]: int(record["attributes"]["ApproximateReceiveCount"]) for record in records}
+    write(what="began", invocation=context.aws_request_id, pid=os.getpid(), receives=receives)
+
+
+def end(context: Any, answer: dict[str, Any]) -> dict[str, Any]:
+    returned = [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+    write(what="ended", invocation=context.aws_request_id, returned=returned)
+    for what in answering:
+        interrupt(what, True, {"id": "answering"}, "0")
+    return answer
+
+
+def write(**entry: Any) -> None:
+    item = {"key": {"S": uuid.uuid4().hex}, "note": {"S": json.dumps(entry)}}
+    engine.dynamodb("PutItem", {"TableName": os.environ["JOURNAL"], "Item": item})

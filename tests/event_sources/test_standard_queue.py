@@ -1,0 +1,134 @@
+"""Standard queues: whatever comes twice, at once, too late or never to an end, each order is done, and once.
+
+maxReceiveCount is chosen so that contention alone kills no message: as many receives as there are messages for one lock
+at a time, where the visibility time-out is longer than anybody holds it (who was killed does until its lease and two
+seconds are over). Poison has locks of its own, since each of its runs counts as one more. A visibility time-out that
+is shorter than an invocation costs a receive each time it passes: where it is a second, for speed, maxReceiveCount is
+out of reach.
+"""
+
+from __future__ import annotations
+
+from . import judge
+from .conftest import Open
+from .judge import Order
+
+PATIENT = 100  # a maxReceiveCount for tests in which messages come again for other reasons, and often
+SLOW = 3  # receives more than contention needs: for a machine on which a batch now and then outlasts its time-out
+CONTENDED = {"ended": 1}  # what an order waits for, so that another batch meets it
+
+
+def orders(count: int, customers: int, **more: object) -> list[Order]:
+    return [{"id": f"o-{number}", "customer": f"c-{number % customers}", **more} for number in range(count)]
+
+
+def test_an_order_that_was_sent_twice_is_done_once(open_shop: Open) -> None:
+    shop = open_shop("orders.decorated", dedup_key="order#{body[id]}")
+    sent = orders(8, customers=8, seconds=0.1)
+    queue = shop.queue(*sent, *sent, dead_letter_after=PATIENT)
+    shop.cloud.subscribe(queue, shop.function, batch_size=4)
+    shop.settle(queue)
+    assert shop.wrongs(queue) == []
+    assert judge.deliveries(shop.notes()) >= 16
+
+
+def test_a_message_that_comes_again_while_its_handler_works_is_not_worked_on_twice(open_shop: Open) -> None:
+    shop = open_shop(timeout=20, lock_key=None)
+    queue = shop.queue(*orders(1, customers=1, until={"ended": 2}), dead_letter_after=PATIENT)
+    shop.cloud.subscribe(queue, shop.function)
+    shop.settle(queue)
+    assert shop.wrongs(queue) == []
+    assert judge.returns(shop.notes()) >= 2
+
+
+def test_deliveries_that_contend_come_back_until_each_had_its_turn(open_shop: Open) -> None:
+    shop = open_shop()
+    shop.warm_up()
+    sent = orders(24, customers=3, seconds=0.1)
+    sent[0]["until"] = CONTENDED
+    queue = shop.queue(*sent, visibility=2, dead_letter_after=24 // 3 + SLOW)
+    shop.cloud.subscribe(queue, shop.function, batch_size=5)
+    shop.settle(queue)
+    assert shop.wrongs(queue) == []
+    assert judge.returns(shop.notes()) > 0
+
+
+def test_a_returned_message_comes_back_as_soon_as_it_was_asked_for(open_shop: Open) -> None:
+    shop = open_shop("orders.decorated", retry_visibility=1, max_workers=4)
+    sent = orders(12, customers=2, seconds=0.1)
+    sent[0]["until"] = CONTENDED
+    queue = shop.queue(*sent, visibility=300, dead_letter_after=12 // 2 + SLOW)
+    shop.cloud.subscribe(queue, shop.function, batch_size=4)
+    shop.settle(queue)
+    assert shop.wrongs(queue) == []
+    assert judge.returns(shop.notes()) > 0
+
+
+def test_what_breaks_off_is_done_later_and_what_was_done_is_not_repeated(open_shop: Open) -> None:
+    shop = open_shop("orders.decorated", timeout=3, lease_duration=1)
+    plans = [
+        ["exit before"],
+        ["raise before", "kill between"],
+        ["hang before"],
+        ["raise between", "raise after"],
+        ["hang between"],
+        ["exit after"],
+        ["raise answering"],
+        ["exit answering"],
+    ]
+    sent: list[Order] = []
+    for number, plan in enumerate(plans):
+        order = {"id": f"o-{number}", "customer": f"c-{number}", "plan": plan}
+        sent += [
+            order,
+            order | {"id": f"committed-{number}", "commit": True},
+            order | {"id": f"well-{number}", "plan": []},
+        ]
+    queue = shop.queue(*sent, dead_letter_after=PATIENT)
+    shop.cloud.subscribe(queue, shop.function, batch_size=3)
+    shop.settle(queue)
+    assert shop.wrongs(queue) == []
+    assert len(judge.open_processes(shop.notes())) >= 10  # killed: by themselves, or at their timeout
+
+
+def test_a_batch_that_runs_out_of_time_returns_the_rest_and_is_not_killed(open_shop: Open) -> None:
+    shop = open_shop(timeout=4)
+    queue = shop.queue(*orders(4, customers=4, seconds=1.3), visibility=2, dead_letter_after=PATIENT)
+    shop.cloud.subscribe(queue, shop.function)
+    shop.settle(queue)
+    assert shop.wrongs(queue) == []
+    assert judge.open_processes(shop.notes()) == []
+    assert judge.returns(shop.notes()) > 0
+
+
+def test_only_poison_goes_to_the_dead_letter_queue(open_shop: Open) -> None:
+    shop = open_shop()
+    shop.warm_up()
+    poison = [{"id": f"poison-{number}", "customer": f"p-{number}", "plan": judge.POISON} for number in range(2)]
+    sent = orders(12, customers=6, seconds=0.1)
+    sent[0]["until"] = CONTENDED
+    receives = 12 // 6 + SLOW
+    queue = shop.queue(*sent[:6], *poison, *sent[6:], visibility=2, dead_letter_after=receives)
+    shop.cloud.subscribe(queue, shop.function, batch_size=2)
+    shop.settle(queue)
+    assert shop.wrongs(queue) == []
+    assert judge.returns(shop.notes()) > 2 * receives
+
+
+def test_without_dedup_what_comes_twice_is_done_twice(open_shop: Open) -> None:
+    shop = open_shop(timeout=20, dedup_key=None, lock_key=None)
+    queue = shop.queue(*orders(1, customers=1, until={"entered": 2}), dead_letter_after=PATIENT)
+    shop.cloud.subscribe(queue, shop.function, batch_size=1)
+    shop.settle(queue)
+    wrongs = shop.wrongs(queue)
+    assert any(wrong.startswith("miscounted: o-0 has {'effects': 2") for wrong in wrongs)
+    assert any(wrong.startswith("two inside for c-0") for wrong in wrongs)
+
+
+def test_without_a_lock_two_orders_of_one_customer_run_at_once(open_shop: Open) -> None:
+    shop = open_shop(lock_key=None)
+    queue = shop.queue(*orders(2, customers=1, until={"entered": 2}), dead_letter_after=PATIENT)
+    shop.cloud.subscribe(queue, shop.function, batch_size=1)
+    shop.settle(queue)
+    (wrong,) = shop.wrongs(queue)
+    assert wrong.startswith("two inside for c-0")
