@@ -1,6 +1,7 @@
 # `make` prints the targets. Everything is installed into folders of this one: .venv (checks, tests, demo), .venv-engine
 # (the local DynamoDB; apart because it pins botocore), .venv-bench (what the benchmarks compare with), .venv-interop
-# (the older Python client) and .venv-cdk-oldest (the oldest CDK that is declared); what is built goes into build/.
+# (the older Python client), .venv-cdk-oldest (the oldest CDK that is declared) and node_modules (the CDK's command line);
+# what is built goes into build/.
 
 PYTHON ?= python3
 SHELL := /bin/bash
@@ -18,6 +19,7 @@ ENGINE := .venv-engine/.installed
 BENCH := .venv-bench/.installed
 INTEROP := .venv-interop/.installed
 CDK_OLDEST := .venv-cdk-oldest/.installed
+CDK := node_modules/.package-lock.json
 JAVA_PEER := build/interop/java/.built
 
 .PHONY: help
@@ -63,6 +65,10 @@ test-cdk: $(CDK_OLDEST) ## Run tests/cdk on the oldest CDK that is declared (nee
 demo: $(DEV) $(ENGINE) ## Lambda environments that contend for locks, with a timeline
 	@$(BIN)/python -m demo $(ARGS)
 
+.PHONY: deploy-local
+deploy-local: $(DEV) $(ENGINE) $(CDK) ## Deploy infra/ to a local engine with the CDK, use it, destroy it (needs Node)
+	@$(BIN)/python -m rig.deploy
+
 .PHONY: bench
 bench: $(DEV) $(ENGINE) $(BENCH) ## Compare cold starts with python-dynamodb-lock and Powertools
 	@$(BIN)/python -m benchmarks.cold_start $(ARGS)
@@ -75,7 +81,7 @@ build: $(DEV) ## Build wheel and sdist into dist/
 
 .PHONY: clean
 clean: ## Remove everything that make has made
-	@rm -rf .venv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: requirements
@@ -118,6 +124,12 @@ $(INTEROP): requirements/interop.txt
 
 $(CDK_OLDEST): requirements/cdk-oldest.txt
 	$(call install,.venv-cdk-oldest,requirements/cdk-oldest.txt)
+	@touch $@
+
+$(CDK): package.json package-lock.json
+	@command -v npm >/dev/null || { echo "npm is not installed: install Node 20 or newer"; exit 1; } >&2
+	@echo "Installing the CDK's command line into node_modules"
+	@npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
 $(JAVA_PEER): $(wildcard tests/interop/java/*)

@@ -1,0 +1,12 @@
+"""What cdk.json starts: the app, synthesized."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+
+from .app import build
+
+if __name__ == "__main__":
+    app = cdk.App()
+    build(app)
+    app.synth()

@@ -1,0 +1,40 @@
+"""What is uploaded: the library as a layer, and the functions' code. Plain copies, so that no Docker is needed.
+
+The CDK takes its own copy for the first construct that uses the code, and names it by a hash of its files: the same
+checkout gives the same assets. So use the code within the ``with``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from aws_cdk import aws_lambda as lambda_
+
+ROOT = Path(__file__).resolve().parent.parent
+_NOT_SOURCE = shutil.ignore_patterns("__pycache__", "*.pyc")
+_PROGRAM = 0o755
+
+
+def library() -> AbstractContextManager[lambda_.Code]:
+    """This checkout's lambda_lock, where a layer has its Python packages."""
+    return _copy(ROOT / "lambda_lock", "python/lambda_lock", {})
+
+
+def functions(beside: Mapping[str, str]) -> AbstractContextManager[lambda_.Code]:
+    """The functions as the package ``functions``; beside it programs, texts by their names."""
+    return _copy(ROOT / "infra" / "functions", "functions", beside)
+
+
+@contextmanager
+def _copy(source: Path, place: str, programs: Mapping[str, str]) -> Iterator[lambda_.Code]:
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(source, Path(folder, place), ignore=_NOT_SOURCE)
+        for name, text in programs.items():
+            program = Path(folder, name)
+            program.write_text(text)
+            program.chmod(_PROGRAM)
+        yield lambda_.Code.from_asset(folder)

@@ -1,0 +1,1 @@
+"""What the sample does. Each module is one function."""

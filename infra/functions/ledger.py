@@ -1,0 +1,18 @@
+"""The application's own table: one row for each customer, with a list of what happened."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+
+def posting(customer: str, text: str) -> dict[str, Any]:
+    """The write that adds a text to a customer's list, for a transaction."""
+    return {
+        "Update": {
+            "TableName": os.environ["LEDGER_TABLE"],
+            "Key": {"customer": {"S": customer}},
+            "UpdateExpression": "SET postings = list_append(if_not_exists(postings, :none), :new)",
+            "ExpressionAttributeValues": {":none": {"L": []}, ":new": {"L": [{"S": text}]}},
+        }
+    }
