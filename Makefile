@@ -70,8 +70,9 @@ deploy-local: $(DEV) $(ENGINE) $(CDK) ## Deploy infra/ to a local engine with th
 	@$(BIN)/python -m rig.deploy
 
 .PHONY: bench
-bench: $(DEV) $(ENGINE) $(BENCH) ## Compare cold starts with python-dynamodb-lock and Powertools
+bench: $(DEV) $(ENGINE) $(BENCH) ## Compare cold starts and dedup with python-dynamodb-lock and Powertools
 	@$(BIN)/python -m benchmarks.cold_start $(ARGS)
+	@$(BIN)/python -m benchmarks.idempotency $(ARGS)
 
 .PHONY: build
 build: $(DEV) ## Build wheel and sdist into dist/

@@ -245,11 +245,15 @@ def raw_event(value: object) -> object:
 
 
 def declared_fields(value: object) -> Mapping[str, object] | None:
-    """The fields of a dataclass instance or pydantic model (2 or 1), None for anything else."""
+    """The fields of a dataclass instance or pydantic model (2 or 1), None for anything else.
+
+    Those that a model with extra="allow" was given beyond the declared ones are among them: events that differ in
+    nothing else are not one.
+    """
     for name in ("__dataclass_fields__", "model_fields", "__fields__"):
         fields = getattr(type(value), name, None)
         if isinstance(fields, Mapping):
-            return fields
+            return {**fields, **(getattr(value, "__pydantic_extra__", None) or {})}
     return None
 
 

@@ -24,7 +24,8 @@ def payload_hash(*paths: str) -> PayloadHash:
     """A ``key=``: the SHA-256 (64 hex digits) of the fields ``paths`` of a call, or of its whole first argument.
 
     paths: fields as a template has them, without braces: ``payload_hash("detail[order_id]", "detail[amount]")``. Their
-    values may be anything that JSON can write, and also data classes, models, Decimals, UUIDs and Enum members.
+    values may be anything that JSON can write, and also data classes, models, Decimals, UUIDs, Enum members, dates,
+    bytes and sets.
     Mappings are hashed whatever the order of their entries; 1, 1.0 and Decimal("1.00") are the same number.
 
     Choose the fields that make two deliveries the same event: a whole SQS record has another receiptHandle with each
@@ -118,12 +119,27 @@ def _rare(value: object) -> object:
         if not value.is_finite():
             raise Unusable("a number in it is not finite")
         return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, (bytes, bytearray)):
+        return {"bytes": value.hex()}
+    if isinstance(value, (set, frozenset)):
+        return {"set": sorted(json.dumps(_plain(entry), sort_keys=True) for entry in value)}
+    if type(value).__module__ == "datetime" and hasattr(value, "isoformat"):
+        return _date_text(value)
     try:
         return scalar_text(value)
     except Unusable:
         raise Unusable(
             f"a value in it is {found_text(value)}, which has no text to hash: choose other fields, or use a function"
         ) from None
+
+
+def _date_text(value: Any) -> str:
+    """ISO 8601; a moment has one text, whatever the time zone that it is given in."""
+    if getattr(value, "tzinfo", None) is None or not hasattr(value, "astimezone"):
+        return str(value.isoformat())
+    from datetime import UTC
+
+    return str(value.astimezone(UTC).isoformat())
 
 
 def _name(name: object) -> str:

@@ -1,0 +1,80 @@
+"""Dedup side by side with Powertools idempotency: python -m benchmarks.idempotency (make bench)
+
+One run, one engine, both libraries: what each case costs in requests and CPU time, and what comes of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import logging
+import os
+import sys
+import warnings
+
+from lambda_lock import __version__
+from rig.engine import Ministack
+
+from .cases import CASES
+from .measure import Cpu, cpu_times, create_tables, play
+from .report import Results, as_json, table, timeline
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.idempotency", description=__doc__)
+    parser.add_argument("--case", choices=CASES, help="play this one, and print what happened when")
+    parser.add_argument("--rounds", type=int, default=100, help="how often CPU time is measured (default: 100)")
+    parser.add_argument("--json", action="store_true", help="write JSON instead of the table")
+    arguments = parser.parse_args()
+    if arguments.rounds < 1:
+        parser.error(f"--rounds={arguments.rounds}: at least 1")
+    logging.disable()  # of what a case provokes: it is in the outcomes
+    warnings.simplefilter("ignore")
+    with Ministack() as engine:
+        _use(engine)
+        create_tables(engine)
+        chosen = [arguments.case] if arguments.case else list(CASES)
+        results: Results = {}
+        for case in chosen:
+            _progress(f"case {case}")
+            results[case] = play(engine, case)
+        _progress("")
+        if arguments.case and not arguments.json:
+            print("\n\n".join(timeline(arguments.case, *entry) for entry in results[arguments.case].items()))
+            return 0
+        cpu: Cpu = {}
+        if not arguments.case:
+            _progress(f"CPU time, {arguments.rounds} rounds")
+            cpu = cpu_times(engine, arguments.rounds)
+            _progress("")
+    if arguments.json:
+        about = {"python": sys.version.split()[0], "packages": _versions(), "rounds": arguments.rounds}
+        print(json.dumps(about | as_json(results, cpu), indent=2))
+        return 0
+    print("Requests at the wire, CPU time (median), effects in a real table, and what the deliveries got\n")
+    print(table(results, cpu))
+    versions = ", ".join(f"{name} {version}" for name, version in _versions().items())
+    print(f"\n{versions}; Python {sys.version.split()[0]}; {arguments.rounds} rounds")
+    return 0
+
+
+def _use(engine: Ministack) -> None:
+    """Point this process at the engine and at nothing else."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]
+    os.environ.update(engine.environment())
+
+
+def _versions() -> dict[str, str]:
+    others = ("aws-lambda-powertools", "boto3")
+    return {"lambda-lock": __version__} | {name: importlib.metadata.version(name) for name in others}
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,455 @@
+"""@with_lock and @deduplicate on the record handlers of Powertools' batch processors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.batch import (
+    AsyncBatchProcessor,
+    BasePartialBatchProcessor,
+    BatchProcessor,
+    EventType,
+    SqsFifoPartialProcessor,
+    async_process_partial_response,
+    batch_processor,
+    process_partial_response,
+)
+from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
+from aws_lambda_powertools.utilities.parser.models import (
+    DynamoDBStreamRecordModel,
+    KinesisDataStreamRecord,
+    SqsRecordModel,
+)
+from pydantic import BaseModel, Json
+
+from lambda_lock import (
+    AsyncLock,
+    KeyTemplateError,
+    LockClient,
+    LockNotGrantedError,
+    current_dedup,
+    current_lock,
+    deduplicate,
+    payload_hash,
+    register_lambda_context,
+    with_lock,
+)
+from rig import events
+from rig.wire import Wire
+
+from ..client.conftest import Rows
+from .conftest import REMAINING, Context
+
+Event = dict[str, Any]
+
+
+class Order(BaseModel):
+    customer_id: str
+
+
+class OrderRecord(SqsRecordModel):
+    body: Json[Order]
+
+
+def order(customer: str) -> Event:
+    return {"order_id": f"of-{customer}", "customer_id": customer}
+
+
+def item(order_id: str) -> dict[str, dict[str, str]]:
+    return {"order_id": {"S": order_id}, "customer_id": {"S": "c-1"}, "state": {"S": "new"}}
+
+
+SQS = lambda: events.sqs([order("a"), order("b")])  # noqa: E731
+FIFO = lambda: events.sqs_fifo([("g-1", order("a")), ("g-2", order("b"))])  # noqa: E731
+KINESIS = lambda: events.kinesis([("a", order("a")), ("b", order("b"))])  # noqa: E731
+STREAM = lambda: events.dynamodb_stream([item("a"), item("b")])  # noqa: E731
+
+# The processor's making, its batch of the orders a and b, the key of an order in it, and that of an event.
+SOURCES = {
+    "sqs": (lambda: BatchProcessor(EventType.SQS), SQS, "{body[customer_id]}", "{messageId}"),
+    "sqs as models": (
+        lambda: BatchProcessor(EventType.SQS, model=SqsRecordModel),
+        SQS,
+        "{body[customer_id]}",
+        "{messageId}",
+    ),
+    "sqs with a model of the body": (
+        lambda: BatchProcessor(EventType.SQS, model=OrderRecord),
+        SQS,
+        "{body[customer_id]}",
+        "{messageId}",
+    ),
+    "fifo": (SqsFifoPartialProcessor, FIFO, "{body[customer_id]}", "{messageId}"),
+    "fifo as models": (lambda: SqsFifoPartialProcessor(OrderRecord), FIFO, "{body[customer_id]}", "{messageId}"),
+    "kinesis": (lambda: BatchProcessor(EventType.KinesisDataStreams), KINESIS, "{kinesis[partitionKey]}", "{eventID}"),
+    "kinesis as models": (
+        lambda: BatchProcessor(EventType.KinesisDataStreams, model=KinesisDataStreamRecord),
+        KINESIS,
+        "{kinesis[partitionKey]}",
+        "{eventID}",
+    ),
+    "streams": (
+        lambda: BatchProcessor(EventType.DynamoDBStreams),
+        STREAM,
+        "{dynamodb[Keys][order_id][S]}",
+        "{eventID}",
+    ),
+    "streams as models": (  # which have DynamoDB's types taken off
+        lambda: BatchProcessor(EventType.DynamoDBStreams, model=DynamoDBStreamRecordModel),
+        STREAM,
+        "{dynamodb[Keys][order_id]}",
+        "{eventID}",
+    ),
+}
+Source = tuple[Callable[[], BasePartialBatchProcessor], Callable[[], Event], str, str]
+
+each_source = pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+
+
+def process(processor: Any, event: Event, record_handler: Callable[..., Any], context: Any = None) -> list[str]:
+    """The identifiers of the records that failed."""
+    handle = async_process_partial_response if isinstance(processor, AsyncBatchProcessor) else process_partial_response
+    answer = handle(event=event, record_handler=record_handler, processor=processor, context=context)
+    return [str(failure["itemIdentifier"]) for failure in answer["batchItemFailures"]]
+
+
+def identifiers(event: Event) -> list[str]:
+    """What each record is called in a list of failures."""
+
+    def of(record: Event) -> str:
+        if "messageId" in record:
+            return str(record["messageId"])
+        return str(record["kinesis"]["sequenceNumber"] if "kinesis" in record else record["dynamodb"]["SequenceNumber"])
+
+    return [of(record) for record in event["Records"]]
+
+
+# Locks
+
+
+@each_source
+def test_each_record_runs_under_its_own_lock_that_ends_with_the_invocation(
+    source: Source, rows: Rows, context: Context
+) -> None:
+    processor, batch, key, _ = source
+    leases: dict[str, float] = {}
+
+    @with_lock(key)
+    def record_handler(record: Any, lambda_context: Context) -> None:
+        assert rows.is_held(current_lock().key)
+        assert lambda_context is context
+        leases[current_lock().key] = current_lock().lease_duration
+
+    assert process(processor(), batch(), record_handler, context) == []
+    assert list(leases) == ["a", "b"]
+    assert all(0 < lease <= REMAINING for lease in leases.values())
+    assert not rows.is_held("a")
+
+
+@each_source
+def test_a_record_whose_lock_is_held_elsewhere_is_a_partial_failure(
+    source: Source, other: LockClient, context: Context
+) -> None:
+    processor, batch, key, _ = source
+    event, done = batch(), []
+
+    @with_lock(key, wait=0)
+    def record_handler(record: Any) -> None:
+        done.append(current_lock().key)
+
+    with other.acquire("b"):
+        assert process(processor(), event, record_handler, context) == identifiers(event)[1:]
+    assert done == ["a"]
+
+
+def test_a_fifo_batch_stops_at_a_record_whose_lock_is_held_elsewhere(other: LockClient) -> None:
+    event, done = events.sqs_fifo([("g", order(name)) for name in "abc"]), []
+
+    @with_lock("{body[customer_id]}", wait=0)
+    def record_handler(record: Any) -> None:
+        done.append(current_lock().key)
+
+    with other.acquire("b"):
+        assert process(SqsFifoPartialProcessor(), event, record_handler) == identifiers(event)[1:]
+    assert done == ["a"]
+
+
+def test_a_fifo_batch_goes_on_with_the_other_groups_where_that_is_asked_for(other: LockClient) -> None:
+    event, done = events.sqs_fifo([("g-1", order("a")), ("g-1", order("b")), ("g-2", order("c"))]), []
+
+    @with_lock("{body[customer_id]}", wait=0)
+    def record_handler(record: Any) -> None:
+        done.append(current_lock().key)
+
+    with other.acquire("a"):
+        failed = process(SqsFifoPartialProcessor(skip_group_on_error=True), event, record_handler)
+    assert failed == identifiers(event)[:2]
+    assert done == ["c"]
+
+
+def test_a_batch_that_is_all_contended_fails_the_invocation_with_the_lock_errors(other: LockClient) -> None:
+    @with_lock("one for all", wait=0)
+    def record_handler(record: Any) -> None: ...
+
+    with other.acquire("one for all"), pytest.raises(BatchProcessingError, match="LockNotGrantedError") as caught:
+        process(BatchProcessor(EventType.SQS), SQS(), record_handler)
+    kinds = [kind for kind, _, _ in caught.value.child_exceptions]
+    assert kinds == [LockNotGrantedError, LockNotGrantedError]
+
+
+def test_a_batch_that_is_all_contended_can_be_a_partial_failure_too(other: LockClient) -> None:
+    event = SQS()
+
+    @with_lock("one for all", wait=0)
+    def record_handler(record: Any) -> None: ...
+
+    with other.acquire("one for all"):
+        processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
+        assert process(processor, event, record_handler) == identifiers(event)
+
+
+def test_a_record_that_is_skipped_counts_as_done_and_its_message_is_deleted(other: LockClient) -> None:
+    done: list[str] = []
+
+    @with_lock("{body[customer_id]}", wait=0, on_not_granted="skip")
+    def record_handler(record: Any) -> None:
+        done.append(current_lock().key)
+
+    with other.acquire("b"):
+        assert process(BatchProcessor(EventType.SQS), SQS(), record_handler) == []
+    assert done == ["a"]
+
+
+def test_a_key_that_a_record_does_not_have_fails_that_record_alone() -> None:
+    event = events.sqs([order("a"), {"order_id": "of-nobody"}])
+    processor = BatchProcessor(EventType.SQS)
+
+    @with_lock("{body[customer_id]}")
+    def record_handler(record: Any) -> None: ...
+
+    assert process(processor, event, record_handler) == identifiers(event)[1:]
+    assert processor.exceptions[0][0] is KeyTemplateError
+
+
+def test_a_poison_pill_fails_validation_before_any_lock_is_taken(wire: Wire) -> None:
+    event = events.sqs([{"order_id": "of-nobody"}, order("a")])
+
+    @with_lock("{body[customer_id]}")
+    def record_handler(record: OrderRecord) -> None: ...
+
+    assert process(BatchProcessor(EventType.SQS, model=OrderRecord), event, record_handler) == identifiers(event)[:1]
+    assert wire.count() == 2
+
+
+@pytest.mark.filterwarnings("ignore:The `batch_processor` decorator is deprecated")
+def test_the_older_batch_processor_decorator_works_as_well(rows: Rows, context: Context) -> None:
+    processor = BatchProcessor(EventType.SQS)
+    leases = []
+
+    @with_lock("{body[customer_id]}")
+    def record_handler(record: Any, lambda_context: Any) -> None:
+        leases.append(current_lock().lease_duration)
+
+    @batch_processor(record_handler=record_handler, processor=processor)
+    def handler(event: Event, context: Context) -> Any:
+        return processor.response()
+
+    assert handler(SQS(), context) == {"batchItemFailures": []}
+    assert len(leases) == 2
+    assert max(leases) <= REMAINING
+
+
+# Events
+
+
+@each_source
+def test_a_record_that_comes_again_is_not_done_again(source: Source, context: Context) -> None:
+    processor, batch, _, key = source
+    event, done = batch(), []
+
+    @deduplicate(key)
+    def record_handler(record: Any, lambda_context: Any) -> None:
+        done.append(current_dedup().lease_duration)
+
+    for _ in range(2):
+        assert process(processor(), event, record_handler, context) == []
+    assert len(done) == 2
+    assert max(done) <= REMAINING
+
+
+def test_a_record_in_progress_elsewhere_is_a_partial_failure_and_comes_again(other: LockClient) -> None:
+    event, done = SQS(), []
+
+    @deduplicate("{messageId}", scope="")
+    def record_handler(record: Any) -> None:
+        done.append(record.message_id)
+
+    first, second = identifiers(event)
+    with other.acquire(first):
+        assert process(BatchProcessor(EventType.SQS), event, record_handler) == [first]
+    assert process(BatchProcessor(EventType.SQS), event, record_handler) == []
+    assert done == [second, first]
+
+
+def test_a_record_that_failed_runs_again_and_its_neighbours_do_not() -> None:
+    event, done = SQS(), []
+    first, second = identifiers(event)
+
+    @deduplicate("{messageId}")
+    def record_handler(record: Any) -> None:
+        done.append(record.message_id)
+        if done == [first]:
+            raise ValueError(first)
+
+    assert process(BatchProcessor(EventType.SQS), event, record_handler) == [first]
+    assert process(BatchProcessor(EventType.SQS), events.redelivered(event), record_handler) == []
+    assert done == [first, second, first]
+
+
+@pytest.mark.parametrize("model", [None, SqsRecordModel])
+def test_equal_bodies_are_one_event_by_their_hash(model: Any) -> None:
+    done = []
+
+    @deduplicate(payload_hash("body"))
+    def record_handler(record: Any) -> None:
+        done.append(record)
+
+    event = events.sqs([order("a"), order("a")])
+    assert process(BatchProcessor(EventType.SQS, model=model), event, record_handler) == []
+    assert len(done) == 1
+
+
+@pytest.mark.parametrize("model", [None, SqsRecordModel])
+def test_a_key_can_be_a_jmespath_expression_over_a_record(model: Any) -> None:
+    done = []
+
+    @with_lock(key_jmespath="powertools_json(body).customer_id")
+    def record_handler(record: Any) -> None:
+        done.append(current_lock().key)
+
+    assert process(BatchProcessor(EventType.SQS, model=model), SQS(), record_handler) == []
+    assert done == ["a", "b"]
+
+
+def test_a_record_is_deduplicated_before_it_waits_for_its_lock(wire: Wire, other: LockClient, context: Context) -> None:
+    done, event = [], SQS()
+
+    @deduplicate("{messageId}")
+    @with_lock("{body[customer_id]}", wait=0)
+    def record_handler(record: Any, lambda_context: Any) -> None:
+        done.append((current_lock().key, current_lock().lease_duration))
+
+    assert process(BatchProcessor(EventType.SQS), event, record_handler, context) == []
+    wire.clear()
+    with other.acquire("a"), other.acquire("b"):
+        wire.clear()
+        assert process(BatchProcessor(EventType.SQS), event, record_handler, context) == []
+        assert wire.count() == 2
+    assert [key for key, _ in done] == ["a", "b"]
+    assert max(lease for _, lease in done) <= REMAINING
+
+
+# Contexts
+
+
+def test_without_a_context_the_lease_is_the_clients(context: Context) -> None:
+    leases = []
+
+    @with_lock("{messageId}")
+    def record_handler(record: Any) -> None:
+        leases.append(current_lock().lease_duration)
+
+    assert process(BatchProcessor(EventType.SQS), SQS(), record_handler, context) == []
+    assert leases == [20, 20]
+
+
+def test_a_registered_context_reaches_record_handlers_that_do_not_name_it(context: Context) -> None:
+    leases = []
+
+    @with_lock("{messageId}")
+    def record_handler(record: Any) -> None:
+        leases.append(current_lock().lease_duration)
+
+    register_lambda_context(context)
+    assert process(BatchProcessor(EventType.SQS), SQS(), record_handler, context) == []
+    assert max(leases) <= REMAINING
+
+
+def test_the_context_of_a_handler_that_has_a_lock_reaches_its_record_handlers(context: Context) -> None:
+    leases = []
+
+    @with_lock("{messageId}")
+    def record_handler(record: Any) -> None:
+        leases.append(current_lock().lease_duration)
+
+    @with_lock("one batch at a time")
+    def handler(event: Event, context: Context) -> list[str]:
+        return process(BatchProcessor(EventType.SQS), event, record_handler)
+
+    assert handler(SQS(), context) == []
+    assert max(leases) <= REMAINING
+
+
+# The async processor
+
+
+@pytest.mark.parametrize("model", [None, SqsRecordModel])
+def test_async_records_of_one_key_run_one_after_another_and_others_side_by_side(model: Any, context: Context) -> None:
+    event = events.sqs([order(name) for name in "aab"])
+    inside: list[str] = []
+    met = asyncio.Event()
+
+    @with_lock("{body[customer_id]}", refresh_period=0.1)
+    async def record_handler(record: Any, lambda_context: Any) -> None:
+        key = current_lock(AsyncLock).key
+        assert key not in inside
+        assert current_lock(AsyncLock).lease_duration <= REMAINING
+        inside.append(key)
+        if {"a", "b"} <= set(inside):
+            met.set()
+        await met.wait()
+        inside.remove(key)
+
+    assert process(AsyncBatchProcessor(EventType.SQS, model=model), event, record_handler, context) == []
+
+
+@pytest.mark.parametrize("in_lambda", [False, True])
+def test_async_records_are_done_once_batch_after_batch(in_lambda: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if in_lambda:  # where Powertools keeps one event loop, instead of a new one for each batch
+        monkeypatch.setenv("LAMBDA_TASK_ROOT", "/var/task")
+        asyncio.set_event_loop(asyncio.new_event_loop())
+    event, done = SQS(), []
+
+    @deduplicate("{messageId}")
+    async def record_handler(record: Any) -> None:
+        await asyncio.sleep(0)
+        done.append(json.loads(record.body)["customer_id"])
+
+    for _ in range(2):
+        assert process(AsyncBatchProcessor(EventType.SQS), event, record_handler) == []
+    assert sorted(done) == ["a", "b"]
+    if in_lambda:
+        asyncio.get_event_loop().close()
+        asyncio.set_event_loop(None)
+
+
+def test_an_async_record_whose_lock_is_held_elsewhere_is_a_partial_failure(other: LockClient) -> None:
+    event = SQS()
+
+    @with_lock("{body[customer_id]}", wait=0)
+    async def record_handler(record: Any) -> None: ...
+
+    with other.acquire("a"):
+        assert process(AsyncBatchProcessor(EventType.SQS), event, record_handler) == identifiers(event)[:1]
+
+
+def test_an_async_batch_that_is_all_contended_fails_the_invocation(other: LockClient) -> None:
+    @with_lock("one for all", wait=0)
+    async def record_handler(record: Any) -> None: ...
+
+    with other.acquire("one for all"), pytest.raises(BatchProcessingError, match="LockNotGrantedError"):
+        process(AsyncBatchProcessor(EventType.SQS), SQS(), record_handler)

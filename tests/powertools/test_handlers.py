@@ -1,0 +1,462 @@
+"""@with_lock and @deduplicate among Powertools' decorators of handlers and functions, in any order."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from aws_lambda_powertools import Logger, Metrics, Tracer
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+from aws_lambda_powertools.logging.utils import copy_config_to_registered_loggers
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.middleware_factory import lambda_handler_decorator
+from aws_lambda_powertools.utilities.data_classes import EventBridgeEvent, SQSEvent, event_source
+from aws_lambda_powertools.utilities.idempotency import (
+    DynamoDBPersistenceLayer,
+    IdempotencyConfig,
+    idempotent,
+    idempotent_function,
+)
+from aws_lambda_powertools.utilities.parser import event_parser
+from aws_lambda_powertools.utilities.parser.envelopes import EventBridgeEnvelope
+from aws_lambda_powertools.utilities.parser.models import EventBridgeModel
+from aws_lambda_powertools.utilities.typing import LambdaContext
+from pydantic import BaseModel, ValidationError
+
+from lambda_lock import (
+    KeyTemplateError,
+    LockClient,
+    LockNotGrantedError,
+    current_dedup,
+    current_lock,
+    deduplicate,
+    payload_hash,
+    register_lambda_context,
+    with_lock,
+)
+from lambda_lock.log import logger as lock_logger
+from rig import events
+from rig.wire import Wire
+
+from ..client.conftest import Rows
+from .conftest import REMAINING, Context, Written
+
+Event = dict[str, Any]
+Decorator = Callable[[Callable[..., Any]], Any]
+
+
+class Detail(BaseModel):
+    customer_id: str
+    order_id: str
+
+
+class Requested(EventBridgeModel):
+    detail: Detail
+
+
+@lambda_handler_decorator
+def middleware(handler: Callable[..., Any], event: Any, context: Any) -> Any:
+    return handler(event, context)
+
+
+def requested(customer: str = "c-1", event_id: str | None = None) -> Event:
+    return events.eventbridge({"customer_id": customer, "order_id": "o-1"}, event_id)
+
+
+def stacked(order: list[Decorator], handler: Callable[..., Any]) -> Callable[..., Any]:
+    """The handler under these decorators, the first outermost."""
+    for decorator in reversed(order):
+        handler = decorator(handler)
+    return handler
+
+
+# Any order
+
+OTHERS = ("Logger", "Tracer", "Metrics", "middleware", "idempotent")
+
+
+@pytest.fixture
+def decorators(logger: Logger, metrics: Metrics, store: DynamoDBPersistenceLayer) -> dict[str, Decorator]:
+    return {
+        "Logger": logger.inject_lambda_context,
+        "Tracer": Tracer(service="orders").capture_lambda_handler,
+        "Metrics": metrics.log_metrics(raise_on_empty_metrics=False),
+        "middleware": middleware,
+        "idempotent": idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store),
+    }
+
+
+# For each choice of the others: those above the lock, the rest below it.
+ABOVE = [
+    tuple(name for name, chosen in zip(OTHERS, choice, strict=True) if chosen)
+    for choice in itertools.product([True, False], repeat=len(OTHERS))
+]
+
+each_order = pytest.mark.parametrize("above", ABOVE, ids=lambda names: "-".join(names) or "nothing")
+
+
+def around(above: tuple[str, ...], own: Decorator, decorators: dict[str, Decorator]) -> list[Decorator]:
+    """``own`` below those named and above the others."""
+    below = [name for name in OTHERS if name not in above]
+    return [*(decorators[name] for name in above), own, *(decorators[name] for name in below)]
+
+
+@each_order
+@pytest.mark.filterwarnings("ignore:No application metrics to publish")
+def test_a_lock_is_held_in_the_handler_and_ends_with_its_deadline_wherever_it_stands(
+    above: tuple[str, ...],
+    decorators: dict[str, Decorator],
+    rows: Rows,
+    other: LockClient,
+    context: Context,
+) -> None:
+    def handler(event: Event, context: Context) -> str:
+        assert rows.is_held("c-1")
+        assert 0 < current_lock().lease_duration <= REMAINING
+        return "done"
+
+    lock = with_lock("{detail[customer_id]}", wait=0)
+    locked = stacked(around(above, lock, decorators), handler)
+    assert locked(requested(), context) == "done"
+    assert not rows.is_held("c-1")
+    with other.acquire("c-1"), pytest.raises(LockNotGrantedError):
+        locked(requested(), context)
+    assert locked(requested(), context) == "done"
+
+
+@each_order
+@pytest.mark.filterwarnings("ignore:No application metrics to publish")
+def test_an_event_is_done_once_wherever_deduplicate_stands(
+    above: tuple[str, ...], decorators: dict[str, Decorator], context: Context
+) -> None:
+    done = []
+
+    def handler(event: Event, context: Context) -> str:
+        done.append(current_dedup().lease_duration)
+        if len(done) == 1:
+            raise ValueError("the first time")
+        return "done"
+
+    once = deduplicate("{id}", result="json")
+    handled = stacked(around(above, once, decorators), handler)
+    event = requested()
+    with pytest.raises(ValueError, match="the first time"):
+        handled(event, context)
+    assert [handled(event, context), handled(event, context)] == ["done", "done"]
+    assert len(done) == 2
+    assert max(done) <= REMAINING
+
+
+# Event source data classes and the Parser's models
+
+
+@pytest.mark.parametrize(
+    "parse",
+    [event_source(data_class=EventBridgeEvent), event_parser(model=Requested), event_parser(model=EventBridgeModel)],
+    ids=["data class", "model", "model with a dict"],
+)
+@pytest.mark.parametrize("key", ["{detail[customer_id]}", "{event[detail][customer_id]}", None], ids=str)
+@pytest.mark.parametrize("lock_first", [True, False], ids=["lock above", "lock below"])
+def test_keys_are_made_of_the_raw_event_above_and_of_the_parsed_one_below(
+    parse: Decorator, key: str | None, lock_first: bool, context: Context
+) -> None:
+    def handler(event: Any, context: Any) -> tuple[str, float]:
+        assert not isinstance(event, dict)
+        return current_lock().key, current_lock().lease_duration
+
+    lock = with_lock(key, key_jmespath=None if key else "detail.customer_id")
+    held, lease = stacked([lock, parse] if lock_first else [parse, lock], handler)(requested("c-7"), context)
+    assert held == "c-7"
+    assert lease <= REMAINING
+
+
+def test_below_an_envelope_the_key_is_made_of_what_was_in_it(context: Context) -> None:
+    @event_parser(model=Detail, envelope=EventBridgeEnvelope)
+    @with_lock("{customer_id}")
+    def handler(event: Detail, context: LambdaContext) -> str:
+        return current_lock().key
+
+    assert handler(requested("c-7"), context) == "c-7"  # type: ignore[arg-type]
+
+
+def test_above_an_envelope_the_key_is_made_of_the_event_as_it_came(context: Context) -> None:
+    @with_lock("{customer_id}")
+    @event_parser(model=Detail, envelope=EventBridgeEnvelope)
+    def handler(event: Detail, context: LambdaContext) -> None: ...
+
+    with pytest.raises(KeyTemplateError, match=r"no \[customer_id\]"):
+        handler(requested("c-7"), context)  # type: ignore[arg-type]
+
+
+def test_the_parser_finds_the_model_in_the_signature_of_a_locked_handler(context: Context) -> None:
+    @event_parser
+    @with_lock("{detail[customer_id]}")
+    def handler(event: Requested, context: LambdaContext) -> str:
+        return event.detail.order_id
+
+    assert handler(requested(), context) == "o-1"  # type: ignore[arg-type]
+
+
+def test_an_event_that_does_not_parse_costs_no_request_below_the_parser_and_two_above(
+    wire: Wire, context: Context
+) -> None:
+    def handler(event: Requested, context: LambdaContext) -> None: ...
+
+    lock: Decorator = with_lock("{id}")
+    parse: Decorator = event_parser(model=Requested)
+    counts = []
+    for order in ([parse, lock], [lock, parse]):
+        wire.clear()
+        with pytest.raises(ValidationError):
+            stacked(order, handler)(requested() | {"detail": {}}, context)
+        counts.append(wire.count())
+    assert counts == [0, 2]
+
+
+def test_a_key_function_gets_the_data_class_and_can_use_its_properties(context: Context) -> None:
+    def key(event: SQSEvent, context: Any) -> str:
+        return next(iter(event.records)).message_id
+
+    @event_source(data_class=SQSEvent)
+    @with_lock(key)
+    def handler(event: SQSEvent, context: LambdaContext) -> str:
+        return current_lock().key
+
+    batch = events.sqs([{"order_id": "o-1"}])
+    assert handler(batch, context) == batch["Records"][0]["messageId"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "parse", [event_source(data_class=EventBridgeEvent), event_parser(model=Requested)], ids=["data class", "model"]
+)
+@pytest.mark.parametrize("key", ["{id}", payload_hash("detail"), payload_hash("detail[order_id]", "id")])
+def test_an_event_is_the_same_event_whether_it_is_parsed_or_not(parse: Decorator, key: Any, context: Context) -> None:
+    done = []
+
+    def handler(event: Any, context: Any) -> None:
+        done.append(event)
+
+    event = requested()
+    for order in ([deduplicate(key, scope="orders"), parse], [parse, deduplicate(key, scope="orders")]):
+        stacked(order, handler)(event, context)
+    assert len(done) == 1
+
+
+# Idempotency
+
+
+def test_under_idempotent_a_duplicate_takes_no_lock_and_above_it_waits_for_one(
+    store: DynamoDBPersistenceLayer, wire: Wire, other: LockClient, context: Context
+) -> None:
+    once = idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store)
+    lock = with_lock("{detail[customer_id]}", wait=0)
+
+    def handler(event: Event, context: Context) -> str:
+        return "done"
+
+    below, above = stacked([once, lock], handler), stacked([lock, once], handler)
+    event = requested()
+    assert below(event, context) == "done"
+    with other.acquire("c-1"):
+        assert below(event, context) == "done"
+        with pytest.raises(LockNotGrantedError):
+            above(event, context)
+
+
+def test_a_lock_that_is_not_granted_under_idempotent_leaves_the_event_open(
+    store: DynamoDBPersistenceLayer, other: LockClient, context: Context
+) -> None:
+    @idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store)
+    @with_lock("{detail[customer_id]}", wait=0)
+    def handler(event: Event, context: Any) -> str:
+        return "done"
+
+    event = requested()
+    with other.acquire("c-1"), pytest.raises(LockNotGrantedError):
+        handler(event, context)
+    assert handler(event, context) == "done"
+
+
+def test_a_lock_that_is_skipped_under_idempotent_loses_the_event(
+    store: DynamoDBPersistenceLayer, other: LockClient, context: Context
+) -> None:
+    done = []
+
+    @idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store)
+    @with_lock("{detail[customer_id]}", wait=0, on_not_granted="skip")
+    def handler(event: Event, context: Any) -> str:
+        done.append(event)
+        return "done"
+
+    event = requested()
+    with other.acquire("c-1"):
+        assert handler(event, context) is None
+    assert handler(event, context) is None
+    assert done == []
+
+
+def test_a_lock_that_is_skipped_under_deduplicate_loses_the_event_too(other: LockClient, context: Context) -> None:
+    done = []
+
+    @deduplicate("{id}")
+    @with_lock("{detail[customer_id]}", wait=0, on_not_granted="skip")
+    def handler(event: Event, context: Any) -> None:
+        done.append(event)
+
+    event = requested()
+    with other.acquire("c-1"):
+        handler(event, context)
+    handler(event, context)
+    assert done == []
+
+
+def test_a_lock_that_is_skipped_above_idempotent_leaves_the_event_open(
+    store: DynamoDBPersistenceLayer, other: LockClient, context: Context
+) -> None:
+    @with_lock("{detail[customer_id]}", wait=0, on_not_granted="skip")
+    @idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store)
+    def handler(event: Event, context: Any) -> str:
+        return "done"
+
+    event = requested()
+    with other.acquire("c-1"):
+        assert handler(event, context) is None
+    assert handler(event, context) == "done"
+
+
+@pytest.mark.parametrize("lock_first", [True, False], ids=["lock above", "lock below"])
+def test_an_idempotent_function_and_a_lock_share_the_keyword_and_the_context(
+    lock_first: bool, store: DynamoDBPersistenceLayer, context: Context
+) -> None:
+    config = IdempotencyConfig(event_key_jmespath="id", lambda_context=context)  # type: ignore[arg-type]
+    once = idempotent_function(data_keyword_argument="order", config=config, persistence_store=store)
+    lock = with_lock("{order[customer_id]}")
+    done = []
+
+    def settle(*, order: Event) -> dict[str, Any]:
+        done.append(current_lock().lease_duration)
+        return {"key": current_lock().key}
+
+    settled = stacked([lock, once] if lock_first else [once, lock], settle)
+    register_lambda_context(context)
+    for _ in range(2):
+        assert settled(order={"id": "o-1", "customer_id": "c-1"}) == {"key": "c-1"}
+    assert len(done) == 1
+    assert done[0] <= REMAINING
+
+
+# Logger
+
+
+@pytest.fixture
+def our_messages(logger: Logger) -> Iterator[None]:
+    """lambda_lock's messages go where the Logger's go, in its form."""
+    before = lock_logger.handlers[:], lock_logger.level, lock_logger.propagate
+    copy_config_to_registered_loggers(logger, include={"lambda_lock"})
+    yield
+    lock_logger.handlers[:], lock_logger.level, lock_logger.propagate = before
+
+
+@pytest.mark.usefixtures("our_messages")
+@pytest.mark.parametrize("logger_first", [True, False], ids=["Logger above", "Logger below"])
+def test_messages_bear_the_requests_id_where_the_logger_stands_above_the_lock(
+    logger_first: bool, logger: Logger, written: Written, other: LockClient, context: Context
+) -> None:
+    def handler(event: Event, context: Context) -> None: ...
+
+    lock = with_lock("{detail[customer_id]}", wait=0)
+    order: list[Decorator] = (
+        [logger.inject_lambda_context, lock] if logger_first else [lock, logger.inject_lambda_context]
+    )
+    with other.acquire("c-1"), pytest.raises(LockNotGrantedError):
+        stacked(order, handler)(requested(), context)
+    line = written.saying("is held by")
+    assert line["name"] == "lambda_lock"
+    assert line["lock_key"] == "c-1"
+    assert ("function_request_id" in line) == logger_first
+    if logger_first:
+        assert line["function_request_id"] == context.aws_request_id
+
+
+# Metrics
+
+
+def test_metrics_are_written_after_the_release_where_they_stand_above_the_lock(
+    metrics: Metrics, rows: Rows, context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held_when_written = []
+
+    class Watching:
+        def write(self, text: str) -> None:
+            if "_aws" in text:
+                held_when_written.append(rows.is_held("c-1"))
+
+        def flush(self) -> None: ...
+
+    def handler(event: Event, context: Context) -> None:
+        metrics.add_metric(name="Orders", unit=MetricUnit.Count, value=1)
+
+    lock = with_lock("{detail[customer_id]}")
+    monkeypatch.setattr(sys, "stdout", Watching())
+    stacked([metrics.log_metrics, lock], handler)(requested(), context)
+    stacked([lock, metrics.log_metrics], handler)(requested(), context)
+    assert held_when_written == [False, True]
+
+
+@pytest.mark.parametrize("metrics_first", [True, False], ids=["Metrics above", "Metrics below"])
+def test_a_metric_of_what_was_refused_is_written_where_metrics_stand_above_the_lock(
+    metrics_first: bool, metrics: Metrics, other: LockClient, context: Context, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(event: Event, context: Context, error: Exception) -> str:
+        metrics.add_metric(name="Refused", unit=MetricUnit.Count, value=1)
+        return "refused"
+
+    def handler(event: Event, context: Context) -> None: ...
+
+    lock = with_lock("{detail[customer_id]}", wait=0, on_not_granted=refused)
+    order: list[Decorator] = [metrics.log_metrics, lock]
+    if not metrics_first:
+        order.reverse()
+    with other.acquire("c-1"):
+        assert stacked(order, handler)(requested(), context) == "refused"
+    assert ("Refused" in capsys.readouterr().out) == metrics_first
+
+
+# Event handlers
+
+
+def test_a_route_finds_the_registered_context(context: Context) -> None:
+    app = APIGatewayHttpResolver()
+
+    @app.post("/customers/<customer_id>/invoices")
+    @with_lock("{customer_id}")
+    def invoice(customer_id: str) -> dict[str, Any]:
+        return {"key": current_lock().key, "lease": current_lock().lease_duration}
+
+    def handler(event: Event, context: Context) -> Any:
+        register_lambda_context(context)
+        return app.resolve(event, context)  # type: ignore[arg-type]
+
+    answer = json.loads(handler(events.load("api_gateway_http"), context)["body"])
+    assert answer["key"] == "c-42"
+    assert answer["lease"] <= REMAINING
+
+
+def test_a_refused_lock_is_answered_by_the_applications_exception_handler(other: LockClient, context: Context) -> None:
+    app = APIGatewayHttpResolver()
+
+    @app.exception_handler(LockNotGrantedError)
+    def busy(error: LockNotGrantedError) -> Response[str]:
+        return Response(status_code=409, content_type="text/plain", body=f"{error.key} is busy")
+
+    @app.post("/customers/<customer_id>/invoices")
+    @with_lock("{customer_id}", wait=0)
+    def invoice(customer_id: str) -> None: ...
+
+    with other.acquire("c-42"):
+        answer = app.resolve(events.load("api_gateway_http"), context)  # type: ignore[arg-type]
+    assert (answer["statusCode"], answer["body"]) == (409, "c-42 is busy")

@@ -1,0 +1,87 @@
+"""Powertools' decorators and processors with locks, under the unmodified awslambdaric."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient
+from rig import events
+from rig.engine import Ministack
+from rig.lambda_runtime import FunctionError, LambdaEnvironment
+
+HANDLERS = Path(__file__).parent / "handlers"
+TIMEOUT = 8.0  # seconds: less than a client's lease
+Start = Callable[[str], LambdaEnvironment]
+
+
+@pytest.fixture
+def start(engine: Ministack, table: str) -> Iterator[Start]:
+    environments: list[LambdaEnvironment] = []
+
+    def make(name: str) -> LambdaEnvironment:
+        variables = engine.environment() | {"LAMBDA_LOCK_TABLE": table, "POWERTOOLS_TRACE_DISABLED": "true"}
+        function = LambdaEnvironment(f"orders.{name}", HANDLERS, environment=variables, function_name="orders")
+        environments.append(function)
+        return function
+
+    yield make
+    for environment in environments:
+        environment.close()
+
+
+def lines(environment: LambdaEnvironment) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in environment.lines]
+
+
+def test_a_handler_in_the_documented_order_locks_logs_and_counts(start: Start) -> None:
+    environment = start("handler")
+    event = events.eventbridge({"customer_id": "c-7"})
+    answer = environment.invoke(event, TIMEOUT, request_id="request-1").result()
+    assert answer["key"] == "c-7"
+    assert answer["owner"].startswith("orders/request-1#")
+    assert 1 < answer["lease"] <= TIMEOUT
+    environment.wait_for_line('"Orders"')
+    assert [line["function_request_id"] for line in lines(environment) if "message" in line] == ["request-1"]
+
+
+def test_a_handler_that_gets_no_lock_fails_as_with_any_error_and_says_for_which_request(
+    start: Start, other: LockClient
+) -> None:
+    environment = start("handler")
+    with other.acquire("c-7"):
+        invocation = environment.invoke(events.eventbridge({"customer_id": "c-7"}), TIMEOUT, request_id="request-1")
+        with pytest.raises(FunctionError) as caught:
+            invocation.result()
+    assert caught.value.type == "LockNotGrantedError"
+    line = json.loads(environment.wait_for_line("lock_key"))
+    assert (line["lock_key"], line["function_request_id"]) == ("c-7", "request-1")
+
+
+@pytest.mark.parametrize(("name", "of_each"), [("batch", 2), ("async_batch", 1)])
+def test_each_record_of_a_batch_is_done_once_within_the_invocations_time(start: Start, name: str, of_each: int) -> None:
+    environment, event = start(name), events.load("sqs")
+    first = environment.invoke(event, TIMEOUT).result()
+    assert first["batchItemFailures"] == []
+    assert len(first["leases"]) == of_each * len(event["Records"])
+    assert all(1 < lease <= TIMEOUT for lease in first["leases"])
+    assert environment.invoke(event, TIMEOUT).result() == {"batchItemFailures": [], "leases": []}
+
+
+def test_a_contended_record_comes_back_and_a_batch_of_them_fails_the_invocation(
+    start: Start, other: LockClient
+) -> None:
+    environment, event = start("batch"), events.load("sqs")
+    with other.acquire("c-7"):
+        answer = environment.invoke(event, TIMEOUT).result()
+        assert answer["batchItemFailures"] == [{"itemIdentifier": event["Records"][2]["messageId"]}]
+        alone = {"Records": event["Records"][2:]}
+        with pytest.raises(FunctionError) as caught:
+            environment.invoke(alone, TIMEOUT).result()
+    assert caught.value.type == "BatchProcessingError"
+    assert "LockNotGrantedError" in caught.value.message
+    assert environment.invoke(alone, TIMEOUT).result()["batchItemFailures"] == []
