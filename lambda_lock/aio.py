@@ -17,7 +17,7 @@ from .client import LockClient
 from .core import protocol
 from .core.protocol import Event, Send
 from .drive import send
-from .errors import LockError, LockNotGrantedError
+from .errors import DuplicateEventError, LockError, LockNotGrantedError
 from .lock import Lock
 from .timeline import SYSTEM
 
@@ -196,8 +196,8 @@ class AsyncLockClient:
         try:
             hold = await self._run(steps, order.wish.place, sleep)
             return AsyncLock(self, client._register(Lock(client, hold, **order.handle)))
-        except LockNotGrantedError as error:
-            client._tell_refused(error)
+        except (DuplicateEventError, LockNotGrantedError) as error:
+            client._tell_refused(error, order)
             raise
         except BaseException:
             if hold is not None:
@@ -405,11 +405,9 @@ class AsyncLock:
 
     async def _give_up(self, release: Callable[[Look], Steps[bool]]) -> None:
         try:
-            await self._run(release)
+            self._lock._end_release(await self._run(release))
         except LockError as error:
             self._lock._release_failed(error, best_effort=True)
-        else:
-            self._lock._released = True
 
     def _plain_release(self, look: Look) -> Steps[bool]:
         client = self._client._sync

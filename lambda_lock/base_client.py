@@ -15,19 +15,21 @@ from .core.requests import Content, Place, encode_data
 from .core.row import JAVA
 from .errors import (
     ClientClosedError,
+    DuplicateEventError,
     LockArgumentError,
     LockConfigurationError,
     LockNotGrantedError,
     LockTimeoutError,
     TransportError,
 )
+from .log import Observer
 from .log import logger as package_logger
 from .timeline import SYSTEM, Timeline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, TypedDict, Unpack
 
     from .core.row import Schema
@@ -79,6 +81,7 @@ if TYPE_CHECKING:
         transport: Transport | None
         clock: Clock | None
         logger: logging.Logger | None
+        hooks: Iterable[object]
 
     class AdoptOptions(TypedDict, total=False):
         """What adopt takes beside the string and ``context``."""
@@ -100,17 +103,19 @@ _EXTRA_WAIT = 5.0  # seconds over the lease: enough to outlive a dead holder of 
 class Order:
     """An acquire, checked: the wish, what the handle is made with, and what may cancel it."""
 
-    __slots__ = ("cancel_check", "handle", "wish")
+    __slots__ = ("cancel_check", "cancelled", "handle", "wish")
 
     def __init__(self, wish: protocol.Wish, handle: dict[str, Any], cancel_check: Callable[[], bool] | None) -> None:
         self.wish = wish
         self.handle = handle
         self.cancel_check = cancel_check
+        self.cancelled = False
 
     def check_cancelled(self) -> None:
         """Raise LockTimeoutError if whoever waits does not want to wait any more."""
         if self.cancel_check is not None and self.cancel_check():
             key = self.wish.place.key
+            self.cancelled = True
             raise LockTimeoutError(f"waiting for lock {key!r} was cancelled by cancel_check", key=key)
 
 
@@ -136,6 +141,9 @@ class BaseClient:
         says.
     clock: an object with monotonic(), boottime(), wall() and sleep(seconds), for tests.
     logger: None: ``logging.getLogger("lambda_lock")``.
+    hooks: objects with any of the methods on_granted(lock), on_lost(lock), on_released(lock), on_not_granted(error) and
+        on_duplicate(error), called in the order of the events on a daemon thread. No lock waits for them or fails with
+        them: what they raise is logged.
 
     Raises LockArgumentError or TypeError for bad input; what concerns table, Region and credentials at the first use.
     """
@@ -163,6 +171,7 @@ class BaseClient:
         transport: Transport | None = None,
         clock: Clock | None = None,
         logger: logging.Logger | None = None,
+        hooks: Iterable[object] = (),
     ) -> None:
         self._table = None if table is None else checks.table_name(table)
         self._lease = checks.lease_duration(lease_duration)
@@ -181,6 +190,7 @@ class BaseClient:
         self._given_transport = None if transport is None else checks.transport(transport)
         self._timeline = SYSTEM if clock is None else Timeline(clock)
         self._log = logger or package_logger
+        self._observer = Observer(self._log, self._timeline.clock, hooks)
         self._memory = protocol.Memory(checks.whole("observation_cache_size", observation_cache_size, least=1))
         self._chance = protocol.Chance(_nonce, _jitter)
         self._hold_on_unavailable = hold_on_unavailable
@@ -394,8 +404,12 @@ class BaseClient:
             error.key = place.key
             raise
 
-    def _tell_refused(self, error: LockNotGrantedError) -> None:
-        self._log.info("%s", error, extra={"lock_event": "not_granted", "lock_key": error.key})
+    def _tell_refused(self, error: DuplicateEventError | LockNotGrantedError, order: Order) -> None:
+        place, holder, event = order.wish.place, None, "duplicate"
+        if isinstance(error, LockNotGrantedError):
+            holder = error.holder
+            event = "too_late" if error.too_late else "cancelled" if order.cancelled else "not_granted"
+        self._observer.tell(event, error, place.table, "%s", error, key=place.key, holder=holder)
 
     def _pages(self, key: str | None) -> Pages:
         """What `list` reads, page by page."""

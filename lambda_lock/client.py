@@ -5,8 +5,9 @@ from __future__ import annotations
 from . import checks
 from .base_client import PREWARM_KEY, BaseClient, line_of_execution
 from .core import protocol, requests
-from .errors import LockAlreadyReleasedError, LockError, LockNotGrantedError
+from .errors import DuplicateEventError, LockAlreadyReleasedError, LockError, LockNotGrantedError
 from .lock import Lock
+from .log import tell_not_released
 from .timeline import SYSTEM
 
 TYPE_CHECKING = False
@@ -211,8 +212,8 @@ class LockClient(BaseClient):
         try:
             hold = self._run(steps, place, sleep)
             return self._register(Lock(self, hold, **order.handle))
-        except LockNotGrantedError as error:
-            self._tell_refused(error)
+        except (DuplicateEventError, LockNotGrantedError) as error:
+            self._tell_refused(error, order)
             raise
         except BaseException:
             if hold is not None:
@@ -222,6 +223,7 @@ class LockClient(BaseClient):
     def _register(self, lock: Lock) -> Lock:
         self._locks[lock.owner] = lock
         self._check_open()  # either close() finds the lock among those held, or we find the client closed
+        lock._tell("granted", "lock %r was granted")
         return lock
 
     def _run(self, steps: Callable[[Look], Steps[T]], place: Place, sleep: Callable[[float], None] | None = None) -> T:
@@ -262,12 +264,7 @@ class LockClient(BaseClient):
         try:
             self._run(lambda look: protocol.release(hold, self._memory, self._chance, look), hold.place)
         except LockError as error:
-            self._log.warning(
-                "lock %r was not released, its lease ends by itself: %s",
-                hold.place.key,
-                error,
-                extra={"lock_event": "release_failed", "lock_key": hold.place.key},
-            )
+            tell_not_released(self._log, error, key=hold.place.key, owner=hold.owner, fencing_token=hold.token)
 
     def _forget(self, lock: Lock) -> None:
         self._locks.pop(lock.owner, None)

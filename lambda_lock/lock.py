@@ -19,6 +19,7 @@ from .errors import (
     SessionMonitorNotSetError,
     TransportError,
 )
+from .log import tell_not_released
 from .record import row_attributes, row_data
 
 TYPE_CHECKING = False
@@ -355,20 +356,16 @@ class Lock:
 
     def _end_release(self, done: bool) -> bool:
         self._released = True
-        if not done:
-            self._hold.lost = True
-            self._client._log.warning("lock %r was lost before its release", self.key, extra=self._extra("lost"))
+        if done:
+            self._tell("released", "lock %r was released")
+        else:
+            self._lose("lock %r was lost before its release")
         return done
 
     def _release_failed(self, error: LockError, best_effort: bool) -> bool:
         if not best_effort:
             raise error
-        self._client._log.warning(
-            "lock %r was not released, its lease ends by itself: %s",
-            self.key,
-            error,
-            extra=self._extra("release_failed"),
-        )
+        tell_not_released(self._client._log, error, **self._about())
         return False
 
     def _begin_commit(
@@ -385,10 +382,14 @@ class Lock:
         def steps(look: Look) -> Steps[None]:
             try:
                 yield from commit(self._hold, checked, client._memory, client._chance, look, data=encoded, result=text)
-            except (CommitRefusedError, LockLostError):  # either says that it is not ours any more
+            except LockLostError:
                 self._released = True
+                self._lose("lock %r was lost before its commit")
                 raise
-            self._released = True
+            except CommitRefusedError:
+                self._end_release(True)
+                raise
+            self._end_release(True)
 
         return steps
 
@@ -407,9 +408,13 @@ class Lock:
         client = self._client
 
         def steps(look: Look) -> Steps[str]:
-            string = yield from hand_over(
-                self._hold, client._memory, client._chance, look, lease_ms=int(duration * 1000)
-            )
+            try:
+                string = yield from hand_over(
+                    self._hold, client._memory, client._chance, look, lease_ms=int(duration * 1000)
+                )
+            except LockLostError:
+                self._lose("lock %r was lost before it was handed over")
+                raise
             self._released = True
             return string
 
@@ -504,9 +509,7 @@ class Lock:
             return
         if renewal.error is None:
             return
-        self._client._log.info(
-            "renewal of lock %r failed, trying again: %s", self.key, renewal.error, extra=self._extra("renewal_failed")
-        )
+        self._tell("renewal_failed", "renewal of lock %r failed, trying again: %s", renewal.error)
         pause = lease.backoff(self._failures, 1.0, self._client._chance.jitter())
         self._failures += 1
         self._next_renewal = self._elapsed() + pause
@@ -562,7 +565,8 @@ class Lock:
         hold = self._hold
         if self._safe_time is not None:
             return True
-        return self._on_lost is not None and lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms)
+        wanted = self._on_lost is not None or self._client._observer.wants("lost")
+        return wanted and lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms)
 
     def _watch(self) -> None:
         seconds = self._seconds_to_next_tick()
@@ -598,8 +602,14 @@ class Lock:
         in_danger = self._safe_time is not None and (lost or hold.valid_until - now <= self._safe_time)
         if in_danger and self._is_first_to_tell("danger"):
             self._call(self._on_danger)
-        if lost and self._is_first_to_tell("lost"):
-            self._client._log.warning("lock %r is lost", self.key, extra=self._extra("lost"))
+        if lost:
+            self._lose("lock %r is lost")
+
+    def _lose(self, message: str) -> None:
+        """Lost for good; told once, whatever shows it."""
+        self._hold.lost = True
+        if self._is_first_to_tell("lost"):
+            self._tell("lost", message)
             self._stop()
             self._call(self._on_lost)
 
@@ -614,12 +624,13 @@ class Lock:
         def run() -> None:
             try:
                 callback(self)
-            except Exception:  # noqa: BLE001 - the application's, on a thread of its own: logged, nobody is there to raise to
-                self._client._log.exception(
-                    "a callback of lock %r failed", self.key, extra=self._extra("callback_failed")
-                )
+            except Exception as error:  # noqa: BLE001 - the application's, on a thread of its own: logged, nobody is there to raise to
+                self._tell("callback_failed", "a callback of lock %r failed", cause=error)
 
-        threading.Thread(target=run, name="lambda_lock-callback", daemon=True).start()
+        try:
+            threading.Thread(target=run, name="lambda_lock-callback", daemon=True).start()
+        except RuntimeError as error:  # too many threads, or the interpreter ends: no reason for a release to fail
+            self._tell("callback_failed", "a callback of lock %r was not called: %s", error)
 
     # -- helpers ----------------------------------------------------------------------------------------------------
 
@@ -676,10 +687,9 @@ class Lock:
         unknown.__cause__ = error
         return unknown
 
-    def _extra(self, event: str) -> dict[str, object]:
-        return {
-            "lock_event": event,
-            "lock_key": self.key,
-            "lock_owner": self.owner,
-            "lock_fencing_token": self.fencing_token,
-        }
+    def _tell(self, event: str, message: str, *arguments: object, cause: BaseException | None = None) -> None:
+        about, table = self._about(), self._hold.place.table
+        self._client._observer.tell(event, self, table, message, self.key, *arguments, cause=cause, **about)
+
+    def _about(self) -> dict[str, Any]:
+        return {"key": self.key, "owner": self.owner, "fencing_token": self.fencing_token}

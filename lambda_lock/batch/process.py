@@ -6,19 +6,19 @@ import threading
 from contextvars import copy_context
 
 from .. import checks, invocation
-from ..decorators.call import check_function, is_async
+from ..decorators.call import check_function, check_result, is_async
 from ..decorators.deduplicate import DAY, deduplicate
 from ..decorators.keys import compile_key
 from ..decorators.with_lock import with_lock
 from ..errors import LockNotGrantedError
-from ..log import logger
+from ..log import logger, tell
 from ..timeline import elapsed
 from .source import Queue, Stream, records_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any, TypeAlias, TypedDict, Unpack
+    from typing import Any, Never, TypeAlias, TypedDict, Unpack
 
     from ..client import LockClient
     from ..decorators.keys import Key, KeyBuilder
@@ -102,12 +102,16 @@ def process_stream(
 
 
 def sqs_batch(
-    *,
+    *bare: Never,
     dedup_key: Key | None = "{messageId}",
     retry_visibility: RetryVisibility | None = None,
     **options: Unpack[RecordOptions],
 ) -> Callable[[RecordHandler], Callable[[Any, Any], Response]]:
     """Make a Lambda handler of a function of one record: `process_sqs` as a decorator, with its arguments."""
+    if bare:
+        raise TypeError(
+            "sqs_batch takes its settings by name: write @sqs_batch(), or @sqs_batch(lock_key='order#{body[id]}')"
+        )
     visibility = _visibility(retry_visibility)
 
     def decorate(record_handler: RecordHandler) -> Callable[[Any, Any], Response]:
@@ -152,6 +156,8 @@ class _Batch:
         refresh_period: float | None = None,
         client: LockClient | None = None,
     ) -> None:
+        if isinstance(record_handler, type) or not callable(record_handler):
+            raise TypeError(f"record_handler must be a function of one record, got {record_handler!r}")
         check_function(record_handler, "sqs_batch")
         if is_async(record_handler):
             raise TypeError("record_handler must be a plain function, got an async def function: nobody would await it")
@@ -261,13 +267,14 @@ class _Run:
             if self.batch.source.is_cut_off(index, group, self.failed):
                 return False
             needed = max(_LEAST_LEFT, _HEADROOM * self.longest)
-        left = None if self.invocation is None else self.invocation.remaining()
-        return left is None or left >= needed
+        deadline = None if self.invocation is None else self.invocation.deadline
+        return deadline is None or deadline - elapsed() >= needed  # also once it has passed: remaining() is None then
 
     def attempt(self, index: int, group: str | None) -> None:
         started = elapsed()
         try:
-            self.batch.handler(self.records[index])
+            result = self.batch.handler(self.records[index])
+            check_result(result, self.batch.handler, "sqs_batch")
         except Exception as error:  # noqa: BLE001 - whatever it is, this record comes back, and the others go on
             self.fail(index, group, error)
         with self._changing:
@@ -281,24 +288,20 @@ class _Run:
         if error is None or isinstance(error, LockNotGrantedError):
             return  # contention: the client has said so
         identifier = self.batch.source.identifier(self.records[index])
-        logger.error(
-            "record %s failed and comes back: %s",
-            identifier,
-            error,
-            exc_info=error,
-            extra={"lock_event": "record_failed", "lock_record": identifier},
-        )
+        message = "record %s failed and comes back: %s"
+        tell(logger, "record_failed", message, identifier, error, cause=error, record=identifier)
 
     def tell(self) -> None:
         if not self.failed:
             return
         contended = sum(isinstance(error, LockNotGrantedError) for error in self.errors.values())
-        logger.info(
+        tell(
+            logger,
+            "records_returned",
             "%d of %d records come back: %d contended, %d failed, %d not started",
             len(self.failed),
             len(self.records),
             contended,
             len(self.errors) - contended,
             len(self.failed) - len(self.errors),
-            extra={"lock_event": "records_returned"},
         )

@@ -45,25 +45,25 @@ class Visibility:
 
     def change(self, returned: list[tuple[Record, Exception | None]]) -> None:
         """Change it for the messages that are ``returned``. What goes wrong is logged: they come back all the same."""
+        try:
+            self._change(returned)
+        except Exception as error:  # noqa: BLE001 - botocore raises many kinds; the batch has its outcome already
+            logger.warning(
+                "the visibility of returned messages was not changed (it needs sqs:ChangeMessageVisibility): they come "
+                "back after the queue's visibility time-out: %s: %s",
+                type(error).__name__,
+                error,
+                extra={"lock_event": "visibility_failed"},
+            )
+
+    def _change(self, returned: list[tuple[Record, Exception | None]]) -> None:
         entries = [
             {"Id": str(index), "ReceiptHandle": record["receiptHandle"], "VisibilityTimeout": seconds}
             for index, (record, error) in enumerate(returned)
             if (seconds := self._seconds(record, error)) is not None
         ]
-        if not entries:
-            return
-        arn = returned[0][0]["eventSourceARN"]
-        try:
-            self._send(arn, entries)
-        except Exception as error:  # noqa: BLE001 - botocore raises many kinds; the batch has its outcome already
-            logger.warning(
-                "the visibility of %d returned messages of %s was not changed (it needs sqs:ChangeMessageVisibility): "
-                "they come back after the queue's visibility time-out: %s",
-                len(entries),
-                arn,
-                error,
-                extra={"lock_event": "visibility_failed"},
-            )
+        if entries:
+            self._send(returned[0][0]["eventSourceARN"], entries)
 
     def _seconds(self, record: Record, error: Exception | None) -> int | None:
         if not callable(self._wanted):

@@ -7,8 +7,8 @@ import sys
 from contextvars import ContextVar  # a few lines over a built-in module
 
 from ..client import LockClient
-from ..errors import LockAlreadyReleasedError, LockConfigurationError, LockError
-from ..log import logger
+from ..errors import LockAlreadyReleasedError, LockConfigurationError
+from ..log import NOT_RELEASED, logger, tell_not_released
 from .disabled import StandIn
 
 TYPE_CHECKING = False
@@ -156,6 +156,9 @@ def _flags(func: object) -> int:
     return code.co_flags if code is not None else 0
 
 
+_KINDS: list[Holding] = []  # an event's row may be a lock's as well: scope=""
+
+
 class Holding:
     """The locks that the current call, and the calls around it, hold by one kind of decorator; innermost last."""
 
@@ -163,6 +166,7 @@ class Holding:
 
     def __init__(self, decorator: str) -> None:
         self.decorator = decorator
+        _KINDS.append(self)
         self._entries: ContextVar[tuple[tuple[object, Lock], ...]] = ContextVar(f"lambda_lock_{decorator}", default=())
 
     def enter(self, place: object, lock: Lock) -> Token[Any]:
@@ -183,12 +187,13 @@ class Holding:
 
         Not contention, so no LockNotGrantedError: nobody else has the lock, and trying again would not help.
         """
-        if any(held == place and lock.is_held for held, lock in self._entries.get()):
-            raise LockConfigurationError(
-                f"this call holds the lock {key!r} already, by an outer @{self.decorator}, and would wait for itself: "
-                "give the inner one reentrant=True, or another key",
-                key=key,
-            )
+        for kind in _KINDS:
+            if any(held == place and lock.is_held for held, lock in kind._entries.get()):
+                raise LockConfigurationError(
+                    f"this call holds the lock {key!r} already, by an outer @{kind.decorator}, and would wait for "
+                    "itself: give the inner one reentrant=True, or another key",
+                    key=key,
+                )
 
 
 def innermost(holding: Holding, kind: type[Any] | None) -> Any:
@@ -199,7 +204,6 @@ def innermost(holding: Holding, kind: type[Any] | None) -> Any:
     return lock
 
 
-NOT_RELEASED = "lock %r was not released, its lease ends by itself: %s"
 NOT_COMPLETED = "event %r may not be marked as done, and its next delivery may run again: %s"
 
 
@@ -213,7 +217,8 @@ def end_quietly(lock: Lock, end: Callable[[], bool], failure: str = NOT_RELEASED
     except LockAlreadyReleasedError:
         return True  # by the function itself
     except Exception as error:  # noqa: BLE001 - whatever it is, the call has to end as it did
-        return _log_failure(lock, failure, error)
+        tell_not_released(logger, error, message=failure, key=lock.key, owner=lock.owner)
+        return True
 
 
 async def end_quietly_async(lock: AsyncLock, end: Callable[[], Awaitable[bool]], failure: str = NOT_RELEASED) -> bool:
@@ -223,15 +228,5 @@ async def end_quietly_async(lock: AsyncLock, end: Callable[[], Awaitable[bool]],
     except LockAlreadyReleasedError:
         return True
     except Exception as error:  # noqa: BLE001
-        return _log_failure(lock, failure, error)
-
-
-def _log_failure(lock: Lock | AsyncLock, failure: str, error: Exception) -> bool:
-    logger.warning(
-        failure,
-        lock.key,
-        error,
-        exc_info=None if isinstance(error, LockError) else error,
-        extra={"lock_event": "release_failed", "lock_key": lock.key, "lock_owner": lock.owner},
-    )
-    return True
+        tell_not_released(logger, error, message=failure, key=lock.key, owner=lock.owner)
+        return True

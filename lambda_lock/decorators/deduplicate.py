@@ -7,7 +7,7 @@ from functools import partial  # the Lambda runtime has it loaded
 
 from .. import checks
 from ..errors import DuplicateEventError, LockArgumentError
-from ..log import logger
+from ..log import logger, tell
 from .call import (
     NOT_COMPLETED,
     Holding,
@@ -294,21 +294,27 @@ class _EventGuard(Guard):
         """The function ended the lock itself: by a commit that completed the event, or without completing it."""
         if lock._completed:
             return
-        logger.warning(
+        tell(
+            logger,
+            "not_completed",
             "%s() returned, but event %r does not count as done: the function released it, or its commit did not go "
             "through. Its next delivery runs again",
             name_of(self.func),
             lock.key,
-            extra={"lock_event": "not_completed", "lock_key": lock.key, "lock_owner": lock.owner},
+            key=lock.key,
+            owner=lock.owner,
         )
 
     def tell_lost(self, lock: Any) -> None:
-        logger.warning(
+        tell(
+            logger,
+            "finished_lost",
             "%s() finished, but event %r was lost meanwhile: it may have run twice. Use current_dedup().commit() for "
             "what must happen once",
             name_of(self.func),
             lock.key,
-            extra={"lock_event": "finished_lost", "lock_key": lock.key, "lock_owner": lock.owner},
+            key=lock.key,
+            owner=lock.owner,
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..log import logger
+from ..log import logger, tell
 from .call import (
     Holding,
     check_answer,
@@ -175,9 +175,12 @@ class _LockGuard(Guard):
             self.tell_lost(lock)
 
     def tell_lost(self, lock: Any) -> None:
-        logger.warning(
+        tell(
+            logger,
+            "finished_lost",
             "%s() finished although its lock %r was lost: another call may have run at the same time",
             name_of(self.func),
             lock.key,
-            extra={"lock_event": "finished_lost", "lock_key": lock.key, "lock_owner": lock.owner},
+            key=lock.key,
+            owner=lock.owner,
         )

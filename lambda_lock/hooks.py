@@ -1,0 +1,117 @@
+"""Hooks: objects of the application that are told what happens to a client's locks, on a thread of their own.
+
+The thread runs while there is something to tell: nothing waits between invocations. A lock never waits for it.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+from collections import deque
+
+from .log import tell
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from .errors import LockError
+    from .lock import Lock
+
+EVENTS = ("granted", "lost", "released", "not_granted", "duplicate")
+_MOST = 1000  # events that wait for a hook: a hook that hangs must not keep all locks in memory, and so renewed
+_COROUTINE = 0x80  # flag of a code object, as inspect names it
+
+
+class Hooks:
+    """The hooks of one client. They are called one after another, in the order of the events."""
+
+    def __init__(self, hooks: Iterable[object], log: logging.Logger) -> None:
+        self._methods = _methods(hooks)
+        self._log = log
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._changing = threading.RLock()  # a signal's handler may take a lock, and come here in mid-put
+        self._waiting: deque[tuple[str, Lock | LockError]] = deque()
+        self._thread: threading.Thread | None = None
+
+    def wants(self, event: str) -> bool:
+        """Whether any hook is to be told such an event."""
+        return bool(self._methods.get(event))
+
+    def put(self, event: str, subject: Lock | LockError) -> None:
+        """Have the hooks told; returns at once, and raises nothing."""
+        if not self.wants(event):
+            return
+        if self._pid != os.getpid():
+            self._begin()  # a forked child: the thread and what waits for it are the parent's
+        if isinstance(subject, Exception):
+            subject = copy.copy(subject)  # as it is now, and without the traceback, which holds on to the call's values
+        if not self._enqueue(event, subject):
+            tell(self._log, "hook_dropped", "hooks are behind by %d events: on_%s is not called", _MOST, event)
+            return
+        try:
+            self._start_if_idle()
+        except RuntimeError as error:  # too many threads, or the interpreter ends: the next event tries again
+            tell(self._log, "hook_failed", "no thread could be started for hooks: %s", error)
+
+    def _enqueue(self, event: str, subject: Lock | LockError) -> bool:
+        with self._changing:
+            if len(self._waiting) >= _MOST:
+                return False
+            self._waiting.append((event, subject))
+            return True
+
+    def _start_if_idle(self) -> None:
+        with self._changing:
+            if self._thread is None and self._waiting:
+                thread = threading.Thread(target=self._run, name="lambda_lock-hooks", daemon=True)
+                thread.start()
+                self._thread = thread
+
+    def _run(self) -> None:
+        while True:
+            with self._changing:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                event, subject = self._waiting.popleft()
+            for method in self._methods[event]:
+                self._call(method, event, subject)
+
+    def _call(self, method: Callable[[Any], object], event: str, subject: Lock | LockError) -> None:
+        try:
+            method(subject)
+        except BaseException as error:  # noqa: BLE001 - the application's: logged, nobody is there to raise to
+            tell(self._log, "hook_failed", "a hook failed in on_%s: %r", event, error, cause=error, key=subject.key)
+
+
+def _methods(hooks: Iterable[object]) -> dict[str, list[Callable[[Any], object]]]:
+    """By event, what to call. Raises TypeError for what is no hook."""
+    found: dict[str, list[Callable[[Any], object]]] = {event: [] for event in EVENTS}
+    names = ", ".join(f"on_{event}" for event in EVENTS)
+    try:
+        objects = tuple(hooks)
+    except TypeError:
+        raise TypeError(
+            f"hooks must be a tuple or list of hooks, not {type(hooks).__name__}: write hooks=(hook,)"
+        ) from None
+    for hook in objects:
+        methods = {event: getattr(hook, f"on_{event}") for event in EVENTS if hasattr(hook, f"on_{event}")}
+        if isinstance(hook, type) or not methods:
+            raise TypeError(f"a hook is an object with any of the methods {names}, not {hook!r}")
+        for event, method in methods.items():
+            if not callable(method) or _is_async(method):
+                raise TypeError(f"on_{event} of {hook!r} must be a plain method: nobody would await it")
+            found[event].append(method)
+    return found
+
+
+def _is_async(method: object) -> bool:
+    code = getattr(method, "__code__", None)  # a bound method has its function's
+    return code is not None and bool(code.co_flags & _COROUTINE)

@@ -1,0 +1,84 @@
+"""The events in the log are those of docs/observing.md, with the same extras wherever they are told."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+import lambda_lock
+from lambda_lock import LockClient, log, with_lock
+from lambda_lock.observe import COUNTED
+from rig.engine import ROOT
+from rig.wire import Wire
+from tests.client.conftest import Rows
+
+PAGE = (ROOT / "docs" / "observing.md").read_text()
+SOURCES = [path.read_text() for path in Path(lambda_lock.__file__).parent.rglob("*.py")]
+
+
+def documented() -> dict[str, str]:
+    """The level of each event in the page's table."""
+    return dict(re.findall(r"^\| `(\w+)` \| ([A-Z]+) \|", PAGE, re.MULTILINE))
+
+
+def test_the_page_has_every_event_with_its_level() -> None:
+    levels = {event: logging.getLevelName(level) for event, level in log.LEVELS.items()}
+    assert levels.items() <= documented().items()
+    elsewhere = {event for text in SOURCES for event in re.findall(r'"lock_event": "(\w+)"', text)}
+    assert set(documented()) == set(levels) | elsewhere
+
+
+def test_the_page_has_every_metric() -> None:
+    assert all(f"`{metric}`" in PAGE for metric in COUNTED.values())
+
+
+def test_grants_and_releases_are_told_at_debug(client: LockClient, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "lambda_lock"), client.acquire("a") as lock:
+        pass
+    records = [record for record in caplog.records if "lock_event" in record.__dict__]
+    assert [(record.levelno, record.message) for record in records] == [
+        (logging.DEBUG, "lock 'a' was granted"),
+        (logging.DEBUG, "lock 'a' was released"),
+    ]
+    for record in records:
+        assert record.__dict__["lock_key"] == "a"
+        assert record.__dict__["lock_owner"] == lock.owner
+        assert record.__dict__["lock_fencing_token"] == lock.fencing_token
+
+
+def test_contention_is_info_and_names_the_holder(
+    client: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "lambda_lock")
+    rows.put_held("a", expires_at=time.time() + 60)
+    assert client.try_acquire("a") is None
+    (record,) = caplog.records
+    assert (record.levelno, record.__dict__["lock_event"], record.__dict__["lock_holder"]) == (
+        logging.INFO,
+        "not_granted",
+        "somebody#1",
+    )
+
+
+def test_a_release_that_fails_is_told_the_same_by_clients_and_decorators(
+    wire: Wire, wired: LockClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse() -> None:
+        wire.answer(400, "AccessDeniedException", times=float("inf"))
+
+    with wired.acquire("a"):
+        refuse()
+    wire.clear()
+    with_lock("b", client=wired)(refuse)()
+    wire.clear()
+    assert [record.message.partition(": ")[0] for record in caplog.records] == [
+        "lock 'a' was not released, its lease ends by itself",
+        "lock 'b' was not released, its lease ends by itself",
+    ]
+    for record in caplog.records:
+        assert (record.levelno, record.__dict__["lock_event"]) == (logging.WARNING, "release_failed")
+        assert {"lock_key", "lock_owner"} <= set(record.__dict__)

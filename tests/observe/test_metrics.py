@@ -1,0 +1,328 @@
+"""What is counted, once each, in lines that CloudWatch reads from stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    AsyncLockClient,
+    DuplicateEventError,
+    Lock,
+    LockClient,
+    LockLostError,
+    LockNotGrantedError,
+    LockTimeoutError,
+    deduplicate,
+    with_lock,
+)
+from lambda_lock.observe import DUPLICATE, LOST, METRICS_VARIABLE, NOT_GRANTED
+from tests.client.conftest import Context, LeapingClock, Make, Rows, StandingClock, in_thread, wait_until
+
+from .conftest import NAMESPACE, counted
+
+Output = pytest.CaptureFixture[str]
+
+
+# Where
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_without_the_variable_nothing_is_written(
+    value: str | None, client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    if value is not None:
+        monkeypatch.setenv(METRICS_VARIABLE, value)
+    rows.put_held("a", expires_at=time.time() + 60)
+    assert client.try_acquire("a") is None
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("counting")
+def test_a_line_has_namespace_dimensions_time_and_what_the_log_has(
+    client: LockClient, rows: Rows, table: str, monkeypatch: pytest.MonkeyPatch, capsys: Output
+) -> None:
+    rows.put_held("Jürgen\n", expires_at=time.time() + 60)
+    for function in (None, "orders"):
+        if function:
+            monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", function)
+        before = time.time()
+        assert client.try_acquire("Jürgen\n", context=Context(30)) is None
+        output = capsys.readouterr().out
+        assert counted(output) == [NOT_GRANTED]
+        line = json.loads(output)
+        metadata = line.pop("_aws")
+        assert int(before * 1000) <= metadata["Timestamp"] <= time.time() * 1000
+        (directive,) = metadata["CloudWatchMetrics"]
+        assert directive["Namespace"] == NAMESPACE
+        assert directive["Dimensions"] == ([["Table"], ["Table", "FunctionName"]] if function else [["Table"]])
+        assert line == {
+            "Table": table,
+            NOT_GRANTED: 1,
+            "lock_event": "not_granted",
+            "lock_key": "Jürgen\n",
+            "lock_holder": "somebody#1",
+            **({"FunctionName": function} if function else {}),
+        }
+
+
+@pytest.mark.usefixtures("counting")
+def test_the_table_of_a_client_that_was_given_an_arn_is_its_name(make: Make, rows: Rows, capsys: Output) -> None:
+    rows.put_held("a", expires_at=time.time() + 60)
+    assert make(f"arn:aws:dynamodb:us-east-1:000000000000:table/{rows.table}").try_acquire("a") is None
+    assert json.loads(capsys.readouterr().out)["Table"] == rows.table
+
+
+@pytest.mark.usefixtures("counting")
+def test_each_line_is_one_write_so_that_threads_do_not_mix_theirs(
+    client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stdout(io.StringIO):
+        def write(self, text: str) -> int:
+            written.append(text)
+            return len(text)
+
+    written: list[str] = []
+    rows.put_held("a", expires_at=time.time() + 60)
+    monkeypatch.setattr(sys, "stdout", Stdout())
+    running = [in_thread(lambda: client.try_acquire("a")) for _ in range(8)]
+    assert [result() for result in running] == [None] * 8
+    assert all(text.endswith("}\n") for text in written)
+    assert counted("".join(written)) == [NOT_GRANTED] * 8
+
+
+@pytest.mark.usefixtures("counting")
+@pytest.mark.parametrize("closed", [True, False])
+def test_where_stdout_cannot_be_written_the_lock_is_none_the_wiser(
+    closed: bool, client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows.put_held("a", expires_at=time.time() + 60)
+    stdout = io.StringIO()
+    stdout.close()
+    monkeypatch.setattr(sys, "stdout", stdout if closed else None)
+    assert client.try_acquire("a") is None
+    (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert record.__dict__["lock_event"] == "metric_failed"
+
+
+# What
+
+
+@pytest.mark.usefixtures("counting")
+def test_locks_that_are_granted_and_released_are_not_counted(client: LockClient, capsys: Output) -> None:
+    with client.acquire("a"):
+        pass
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.usefixtures("counting")
+def test_each_acquire_that_is_refused_for_contention_is_counted_once(
+    make: Make, client: LockClient, rows: Rows, capsys: Output
+) -> None:
+    rows.put_held("a", expires_at=time.time() + 60)
+    with pytest.raises(LockNotGrantedError):
+        client.acquire("a", wait=0)
+    assert counted(capsys.readouterr().out) == [NOT_GRANTED]
+    assert with_lock("a", client=client, wait=0, on_not_granted="skip")(lambda: 1)() is None
+    assert counted(capsys.readouterr().out) == [NOT_GRANTED]
+    with pytest.raises(LockTimeoutError):
+        make(clock=StandingClock(), refresh_period=1).acquire("a", wait=5)  # many polls
+    assert counted(capsys.readouterr().out) == [NOT_GRANTED]
+
+
+@pytest.mark.usefixtures("counting")
+def test_a_wait_that_was_cancelled_is_told_but_not_counted(
+    client: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture, capsys: Output
+) -> None:
+    caplog.set_level(logging.INFO, "lambda_lock")
+    rows.put_held("a", expires_at=time.time() + 60)
+    with pytest.raises(LockTimeoutError):
+        client.acquire("a", wait=30, cancel_check=lambda: True)
+    assert [record.__dict__["lock_event"] for record in caplog.records] == ["cancelled"]
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.usefixtures("counting")
+def test_a_lock_for_which_it_is_too_late_is_told_but_not_counted(
+    make: Make, rows: Rows, caplog: pytest.LogCaptureFixture, capsys: Output
+) -> None:
+    caplog.set_level(logging.INFO, "lambda_lock")
+    rows.put_foreign("a", lease_seconds=4)
+    with pytest.raises(LockNotGrantedError) as caught:
+        make(clock=LeapingClock(), refresh_period=3).acquire("a", wait=60, reserve=0, context=Context(4.5))
+    assert caught.value.too_late
+    assert [record.__dict__["lock_event"] for record in caplog.records] == ["too_late"]
+    assert capsys.readouterr().out == ""
+
+
+def by_a_renewal(make: Make, rows: Rows, on_lost: Any) -> Lock:
+    lock = make().acquire("a", lease_duration=1.5, on_lost=on_lost)
+    rows.put_held("a", expires_at=time.time() + 60)
+    wait_until(lambda: lock._hold.lost)
+    return lock
+
+
+def by_a_renewal_by_hand(make: Make, rows: Rows, on_lost: Any) -> Lock:
+    lock = make().acquire("a", on_lost=on_lost)
+    rows.put_held("a", expires_at=time.time() + 60)
+    with pytest.raises(LockLostError):
+        lock.heartbeat()
+    return lock
+
+
+def by_a_look(make: Make, rows: Rows, on_lost: Any) -> Lock:
+    clock = StandingClock()
+    lock = make(clock=clock, heartbeat_period=0).acquire("a", on_lost=on_lost)
+    clock.now += 100
+    assert lock.lost
+    return lock
+
+
+def by_a_release(make: Make, rows: Rows, on_lost: Any) -> Lock:
+    lock = make().acquire("a", on_lost=on_lost)
+    rows.put_held("a", expires_at=time.time() + 60)
+    assert not lock.release()
+    return lock
+
+
+def by_a_commit(make: Make, rows: Rows, on_lost: Any) -> Lock:
+    lock = make().acquire("a", on_lost=on_lost)
+    rows.put_held("a", expires_at=time.time() + 60)
+    with pytest.raises(LockLostError):
+        lock.commit([{"Put": {"TableName": rows.table, "Item": {"key": {"S": "an order"}}}}])
+    assert rows.get("an order") is None
+    return lock
+
+
+def by_handing_over(make: Make, rows: Rows, on_lost: Any) -> Lock:
+    lock = make().acquire("a", on_lost=on_lost)
+    rows.put_held("a", expires_at=time.time() + 60)
+    with pytest.raises(LockLostError):
+        lock.hand_over()
+    return lock
+
+
+def by_the_end_of_its_function(make: Make, rows: Rows, on_lost: Any) -> Lock:
+    @with_lock("a", client=make(), on_lost=on_lost)
+    def work() -> Lock:
+        from lambda_lock import current_lock
+
+        rows.put_held("a", expires_at=time.time() + 60)
+        return current_lock()
+
+    return work()
+
+
+def by_the_end_of_its_event(make: Make, rows: Rows, on_lost: Any) -> Lock:
+    @deduplicate("a", client=make(), scope="", on_lost=on_lost)
+    def work() -> Lock:
+        from lambda_lock import current_dedup
+
+        rows.put_held("a", expires_at=time.time() + 60)
+        return current_dedup()
+
+    lock = work()
+    assert lock is not None
+    return lock
+
+
+def by_the_end_of_a_function_that_looked(make: Make, rows: Rows, on_lost: Any) -> Lock:
+    clock = StandingClock()
+
+    @with_lock("a", client=make(clock=clock, heartbeat_period=0), on_lost=on_lost)
+    def work() -> Lock:
+        from lambda_lock import current_lock
+
+        lock = current_lock()
+        clock.now += 100
+        with pytest.raises(LockLostError):
+            lock.raise_if_lost()
+        return lock
+
+    return work()
+
+
+@pytest.mark.usefixtures("counting")
+@pytest.mark.parametrize(
+    "lose",
+    [
+        by_a_renewal,
+        by_a_renewal_by_hand,
+        by_a_look,
+        by_a_release,
+        by_a_commit,
+        by_handing_over,
+        by_the_end_of_its_function,
+        by_the_end_of_its_event,
+        by_the_end_of_a_function_that_looked,
+    ],
+)
+def test_a_lost_lock_is_told_and_counted_once_whatever_shows_it(
+    lose: Callable[[Make, Rows, Any], Lock], make: Make, rows: Rows, caplog: pytest.LogCaptureFixture, capsys: Output
+) -> None:
+    called: list[Lock] = []
+    lock = lose(make, rows, called.append)
+    wait_until(lambda: called)
+    assert lock.lost
+    with pytest.raises(LockLostError):
+        lock.raise_if_lost()
+    if not lock._released:
+        lock.release()
+    assert called == [lock]
+    assert counted(capsys.readouterr().out) == [LOST]
+    (record,) = [record for record in caplog.records if record.__dict__["lock_event"] == "lost"]
+    assert record.levelno == logging.WARNING
+    assert record.__dict__["lock_owner"] == lock.owner
+
+
+@pytest.mark.usefixtures("counting")
+def test_an_event_that_was_done_is_counted_each_time_it_comes_again(
+    client: LockClient, caplog: pytest.LogCaptureFixture, capsys: Output
+) -> None:
+    caplog.set_level(logging.INFO, "lambda_lock")
+
+    @deduplicate("{id}", client=client, scope="")
+    def handler(event: dict[str, str]) -> None:
+        pass
+
+    handler({"id": "e-1"})
+    assert capsys.readouterr().out == ""
+    handler({"id": "e-1"})
+    handler({"id": "e-1"})
+    output = capsys.readouterr().out
+    assert counted(output) == [DUPLICATE] * 2
+    assert [json.loads(line)["lock_key"] for line in output.splitlines()] == ["e-1"] * 2
+    assert [(record.levelno, record.__dict__["lock_event"]) for record in caplog.records] == [
+        (logging.INFO, "duplicate")
+    ] * 2
+
+
+@pytest.mark.usefixtures("counting")
+def test_async_clients_count_the_same(rows: Rows, capsys: Output) -> None:
+    rows.put_held("a", expires_at=time.time() + 60)
+
+    async def run() -> None:
+        async with AsyncLockClient() as client:
+
+            @deduplicate("b", client=client, scope="", on_duplicate="raise")
+            async def handler() -> None:
+                pass
+
+            assert await client.try_acquire("a") is None
+            await handler()
+            with pytest.raises(DuplicateEventError):
+                await handler()
+            lock = await client.acquire("c")
+            rows.put_held("c", expires_at=time.time() + 60)
+            assert not await lock.release()
+
+    asyncio.run(run())
+    assert counted(capsys.readouterr().out) == [NOT_GRANTED, DUPLICATE, LOST]

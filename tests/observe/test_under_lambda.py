@@ -1,0 +1,58 @@
+"""The lines as they leave the unmodified awslambdaric."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from lambda_lock.observe import DUPLICATE, METRICS_VARIABLE, NOT_GRANTED
+from rig.engine import Ministack
+from rig.lambda_runtime import LambdaEnvironment
+from tests.client.conftest import Rows
+
+from .conftest import metric
+
+HANDLERS = Path(__file__).parent / "handlers"
+
+
+@pytest.mark.parametrize("log_format", ["Text", "JSON"])
+def test_metrics_leave_the_runtime_as_bare_lines_before_the_answer(
+    log_format: str, engine: Ministack, table: str, rows: Rows
+) -> None:
+    rows.put_held("order-1", expires_at=time.time() + 60)
+    variables = engine.environment() | {"LAMBDA_LOCK_TABLE": table, METRICS_VARIABLE: "lambda_lock"}
+    variables |= {"AWS_LAMBDA_LOG_FORMAT": log_format, "AWS_LAMBDA_LOG_LEVEL": "INFO"}
+    with LambdaEnvironment(
+        "contended.handler", HANDLERS, environment=variables, function_name="orders", freeze_between=True
+    ) as environment:
+        assert environment.invoke({"id": "1"}, timeout_seconds=30).result() == "answered"
+        environment.wait_for_line(DUPLICATE)
+        lines = environment.lines
+    mine = [line for line in lines if '"_aws"' in line]
+    assert [metric(line) for line in mine] == [NOT_GRANTED, DUPLICATE]
+    for line in mine:
+        root = json.loads(line)
+        assert (root["Table"], root["FunctionName"]) == (table, "orders")
+        assert root["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["Table"], ["Table", "FunctionName"]]
+    told = [line for line in lines if line not in mine and "done" in line]
+    assert len(told) == 2, "the event's own line, and the log's about its duplicate"
+
+
+def test_an_uncontended_lock_loads_nothing_for_metrics_that_are_on(
+    engine: Ministack, table: str, tmp_path: Path
+) -> None:
+    (tmp_path / "free.py").write_text(
+        "import sys\n"
+        "from lambda_lock import with_lock\n"
+        "@with_lock('{id}')\n"
+        "def handler(event, context):\n"
+        "    return sorted(name for name in sys.modules if name.startswith('lambda_lock.'))\n"
+    )
+    variables = engine.environment() | {"LAMBDA_LOCK_TABLE": table, METRICS_VARIABLE: "lambda_lock"}
+    with LambdaEnvironment("free.handler", tmp_path, environment=variables) as environment:
+        modules = environment.invoke({"id": "1"}, timeout_seconds=30).result()
+    assert "lambda_lock.log" in modules
+    assert not {"lambda_lock.observe", "lambda_lock.hooks"} & set(modules)
