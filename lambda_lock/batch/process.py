@@ -13,7 +13,7 @@ from ..decorators.with_lock import with_lock
 from ..errors import LockNotGrantedError
 from ..log import logger, tell
 from ..timeline import elapsed
-from .source import Queue, Stream, records_of
+from .source import Failed, Queue, Stream, records_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -233,14 +233,14 @@ class _Batch:
 
 
 class _Run:
-    """One batch under way. ``failed``: the groups of the records that come back, by index; ``errors``: why, where it is
-    an error and not the time."""
+    """One batch under way. ``failed``: what comes back; ``errors``: why, by index, where it is an error and not the
+    time."""
 
     def __init__(self, batch: _Batch, records: list[Record], found: Invocation | None) -> None:
         self.batch = batch
         self.records = records
         self.invocation = found
-        self.failed: dict[int, str | None] = {}
+        self.failed = Failed()
         self.errors: dict[int, Exception] = {}
         self.longest = 0.0
         self._changing = threading.Lock()
@@ -282,7 +282,7 @@ class _Run:
 
     def fail(self, index: int, group: str | None, error: Exception | None) -> None:
         with self._changing:
-            self.failed[index] = group
+            self.failed.add(index, group)
             if error is not None:
                 self.errors[index] = error
         if error is None or isinstance(error, LockNotGrantedError):
@@ -292,16 +292,17 @@ class _Run:
         tell(logger, "record_failed", message, identifier, error, cause=error, record=identifier)
 
     def tell(self) -> None:
-        if not self.failed:
+        returned = len(self.failed.indices)
+        if not returned:
             return
         contended = sum(isinstance(error, LockNotGrantedError) for error in self.errors.values())
         tell(
             logger,
             "records_returned",
             "%d of %d records come back: %d contended, %d failed, %d not started",
-            len(self.failed),
+            returned,
             len(self.records),
             contended,
             len(self.errors) - contended,
-            len(self.failed) - len(self.errors),
+            returned - len(self.errors),
         )

@@ -12,10 +12,25 @@ from ..errors import LockArgumentError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, TypeAlias
 
     Record: TypeAlias = dict[str, Any]
+
+
+class Failed:
+    """The records of a batch that come back: their indices, the first of these, and their groups."""
+
+    __slots__ = ("first", "groups", "indices")
+
+    def __init__(self) -> None:
+        self.indices: set[int] = set()
+        self.groups: set[str | None] = set()
+        self.first: int | None = None
+
+    def add(self, index: int, group: str | None) -> None:
+        self.indices.add(index)
+        self.groups.add(group)
+        self.first = index if self.first is None else min(self.first, index)
 
 
 class Queue:
@@ -34,13 +49,13 @@ class Queue:
             return None
         return str(record["attributes"]["MessageGroupId"])
 
-    def is_cut_off(self, index: int, group: str | None, failed: Mapping[int, str | None]) -> bool:
-        """Whether a record may not run any more, after those that ``failed`` (their groups by index)."""
-        return group is not None and group in failed.values()
+    def is_cut_off(self, index: int, group: str | None, failed: Failed) -> bool:
+        """Whether a record may not run any more, after those that ``failed``."""
+        return group is not None and group in failed.groups
 
-    def returned(self, failed: Iterable[int]) -> Sequence[int]:
+    def returned(self, failed: Failed) -> list[int]:
         """The records that the service is told of."""
-        return sorted(failed)
+        return sorted(failed.indices)
 
 
 class Stream:
@@ -58,11 +73,11 @@ class Stream:
             return str(record["kinesis"]["partitionKey"])
         return json.dumps(record["dynamodb"]["Keys"], sort_keys=True)
 
-    def is_cut_off(self, index: int, group: str | None, failed: Mapping[int, str | None]) -> bool:
-        return index > min(failed, default=index)
+    def is_cut_off(self, index: int, group: str | None, failed: Failed) -> bool:
+        return failed.first is not None and index > failed.first
 
-    def returned(self, failed: Iterable[int]) -> Sequence[int]:
-        return sorted(failed)[:1]  # the checkpoint: Lambda goes on from there
+    def returned(self, failed: Failed) -> list[int]:
+        return [] if failed.first is None else [failed.first]  # the checkpoint: Lambda goes on from there
 
 
 def records_of(event: object, source: Queue | Stream) -> list[Record]:

@@ -83,7 +83,11 @@ class Visibility:
         _, _, _, region, account, name = arn.split(":")
         client = self._clients.get(region)
         if client is None:
-            client = self._clients[region] = self._boto3.client("sqs", region_name=region)
+            from botocore.config import Config
+
+            # Little time is left at the end of a batch, and without an answer the messages come back all the same.
+            config = Config(connect_timeout=2, read_timeout=3, retries={"total_max_attempts": 2})
+            client = self._clients[region] = self._boto3.client("sqs", region_name=region, config=config)
         url = f"{client.meta.endpoint_url.rstrip('/')}/{account}/{name}"
         for start in range(0, len(entries), _BATCH):
             answer = client.change_message_visibility_batch(QueueUrl=url, Entries=entries[start : start + _BATCH])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools  # the Lambda runtime has it loaded
 
-from .. import invocation
+from .. import checks, invocation
 from ..errors import DuplicateEventError, KeyTemplateError, LockNotGrantedError
 from .call import check_result, default_async_client, default_client, end_quietly, end_quietly_async, is_async
 from .disabled import StandIn, disabled
@@ -38,6 +38,7 @@ class Guard:
         on_not_granted: Any,
     ) -> None:
         check_answer_of(func, "on_not_granted", on_not_granted)
+        _check_options(options)
         self.holding = holding
         self.func = func
         self.build_key = build_key
@@ -160,6 +161,16 @@ class Guard:
         self.holding.leave(token)
         await self.succeed_async(lock, result)
         return result
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    """What acquire would refuse at each call, said when decorating. Raises LockArgumentError and TypeError."""
+    checks.optional_seconds("wait", options["wait"], endless=True)
+    checks.optional_seconds("reserve", options["reserve"])
+    if options["lease_duration"] is not None:
+        checks.lease_duration(options["lease_duration"])
+    if options["refresh_period"] is not None:
+        checks.refresh_period(options["refresh_period"])
 
 
 def check_answer_of(func: Callable[..., Any], name: str, answer: object) -> None:

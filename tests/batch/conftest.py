@@ -1,0 +1,126 @@
+"""Batches on the real engine: what their handlers did, what came back, and a look at the rows behind their backs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient, default_client, invocation, set_default_client
+from lambda_lock.batch import process
+from lambda_lock.timeline import elapsed
+from rig.events import Event
+from tests.client.conftest import Rows, make, rows
+
+__all__ = ["Rows", "make", "rows"]
+
+DEADLINE = 30.0  # seconds after which a test gives up waiting for what should have happened long ago
+NOTHING: Event = {"batchItemFailures": []}
+
+
+@pytest.fixture(autouse=True)
+def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Outside Lambda, no invocation seen, no default client."""
+    monkeypatch.setattr(invocation, "_latest", None)
+    monkeypatch.setattr(invocation, "_registered", None)
+    monkeypatch.setattr(invocation, "_warned", False)
+    set_default_client(None)
+    yield
+    default_client().close()
+    set_default_client(None)
+
+
+@pytest.fixture
+def other(table: str) -> Iterator[LockClient]:
+    """Another client of the same table: somebody else, who holds what the batch wants."""
+    with LockClient(table, owner_prefix="other") as client:
+        yield client
+
+
+class Hands:
+    """The hands of the clock by which a batch counts its time: moved by what its records take."""
+
+    def __init__(self) -> None:
+        self.leapt = 0.0
+
+    def elapsed(self) -> float:
+        return elapsed() + self.leapt
+
+
+@pytest.fixture
+def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
+    moved = Hands()
+    monkeypatch.setattr(process, "elapsed", moved.elapsed)
+    monkeypatch.setattr(invocation, "elapsed", moved.elapsed)
+    return moved
+
+
+class Context:
+    """A Lambda context with so many seconds left."""
+
+    function_name = "orders"
+    aws_request_id = "request-1"
+
+    def __init__(self, remaining: float = 60.0) -> None:
+        self.remaining = remaining
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int(self.remaining * 1000)
+
+
+class Boom(Exception):
+    pass
+
+
+class Done:
+    """A record handler that notes which records it was started for, by ``n`` in their bodies, and fails for some."""
+
+    def __init__(self, *failing: int) -> None:
+        self.started: list[int] = []
+        self.failing = set(failing)
+
+    def handler(self, record: Event) -> None:
+        number = number_of(record)
+        self.started.append(number)
+        if number in self.failing:
+            raise Boom(f"record {number}")
+
+
+class Side:
+    """How many of one name are at work at the same time: at most so many, and for those that wait so many at least."""
+
+    def __init__(self, meet: int = 1) -> None:
+        self.most: dict[object, int] = {}
+        self._now: dict[object, int] = {}
+        self._guard = threading.Lock()
+        self._meeting = threading.Barrier(meet) if meet > 1 else None
+
+    def work(self, *names: object) -> None:
+        with self._guard:
+            for name in names:
+                self._now[name] = self._now.get(name, 0) + 1
+                self.most[name] = max(self.most.get(name, 0), self._now[name])
+        if self._meeting is not None:
+            self._meeting.wait(DEADLINE)  # broken, and an error of the record, unless so many are at work at once
+        with self._guard:
+            for name in names:
+                self._now[name] -= 1
+
+
+def number_of(record: Event) -> int:
+    """``n`` in the JSON of a record, of a queue or of a DynamoDB stream."""
+    if "dynamodb" in record:
+        return int(record["dynamodb"]["NewImage"]["n"]["N"])
+    number: int = json.loads(record["body"])["n"]
+    return number
+
+
+def returned(answer: Any, event: Event) -> list[int]:
+    """Which records of ``event``, by their place, an answer gives back to the queue."""
+    assert list(answer) == ["batchItemFailures"]
+    places = {record["messageId"]: place for place, record in enumerate(event["Records"])}
+    assert all(list(failure) == ["itemIdentifier"] for failure in answer["batchItemFailures"])
+    return [places[failure["itemIdentifier"]] for failure in answer["batchItemFailures"]]

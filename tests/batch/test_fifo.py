@@ -1,0 +1,99 @@
+"""Messages of FIFO queues: a group stops at its first failure and keeps its order, the others go on."""
+
+from __future__ import annotations
+
+import pytest
+
+from lambda_lock import LockClient
+from lambda_lock.batch import process_sqs
+from rig import events
+from rig.events import Event
+
+from .conftest import NOTHING, Context, Done, Hands, number_of, returned
+
+pytestmark = pytest.mark.usefixtures("table")
+
+both = pytest.mark.parametrize("workers", [1, 3])
+
+
+def grouped(groups: str, **more: object) -> Event:
+    """A message for each letter, in the group of this name."""
+    return events.sqs_fifo([(group, {"n": number, **more}) for number, group in enumerate(groups)])
+
+
+@both
+def test_what_follows_a_failure_in_its_group_is_not_started_and_comes_back(workers: int) -> None:
+    done, event = Done(1), grouped("ABABCAB")
+    answer = process_sqs(event, done.handler, context=Context(), max_workers=workers)
+    assert returned(answer, event) == [1, 3, 6]
+    assert sorted(done.started) == [0, 1, 2, 4, 5]
+
+
+@both
+def test_a_group_goes_on_in_order_with_the_next_delivery(workers: int) -> None:
+    done, event = Done(2), grouped("AAAA")
+    assert returned(process_sqs(event, done.handler, context=Context(), max_workers=workers), event) == [2, 3]
+    done.failing.clear()
+    event = events.redelivered({"Records": event["Records"][2:]})
+    assert process_sqs(event, done.handler, context=Context(), max_workers=workers) == NOTHING
+    assert done.started == [0, 1, 2, 2, 3]
+
+
+@both
+def test_a_contended_message_stops_its_group_and_no_other(workers: int, other: LockClient) -> None:
+    done = Done()
+    orders = [("A", "x"), ("A", "held"), ("B", "y"), ("A", "x"), ("B", "y")]
+    event = events.sqs_fifo([(group, {"n": n, "order": order}) for n, (group, order) in enumerate(orders)])
+    with other.acquire("held"):
+        answer = process_sqs(event, done.handler, context=Context(), lock_key="{body[order]}", max_workers=workers)
+    assert returned(answer, event) == [1, 3]
+    assert sorted(done.started) == [0, 2, 4]
+
+
+@both
+def test_a_message_that_gives_no_key_stops_its_group(workers: int) -> None:
+    done = Done()
+    event = events.sqs_fifo([("A", {"n": 0}), ("A", {"n": 1, "order": "x"}), ("B", {"n": 2, "order": "x"})])
+    answer = process_sqs(event, done.handler, context=Context(), lock_key="{body[order]}", max_workers=workers)
+    assert returned(answer, event) == [0, 1]
+    assert done.started == [2]
+
+
+def test_a_duplicate_does_not_stop_its_group() -> None:
+    done, event = Done(), grouped("AAA")
+    process_sqs({"Records": event["Records"][1:2]}, done.handler, context=Context())
+    assert process_sqs(event, done.handler, context=Context()) == NOTHING
+    assert done.started == [1, 0, 2]
+
+
+def test_a_group_that_was_not_started_for_lack_of_time_comes_back_as_a_whole(hands: Hands) -> None:
+    started = []
+
+    def handler(record: Event) -> None:
+        started.append(number_of(record))
+        hands.leapt += 20
+
+    event = grouped("ABAB")
+    assert returned(process_sqs(event, handler, context=Context(60)), event) == [2, 3]
+    assert started == [0, 1]
+
+
+def test_messages_of_a_group_run_in_order_whatever_else_they_have_in_common() -> None:
+    done = Done()
+    event = events.sqs_fifo([(group, {"n": n, "k": n % 3}) for n, group in enumerate("ABCABCDDAB")])
+    assert process_sqs(event, done.handler, context=Context(), lock_key="{body[k]}", max_workers=4) == NOTHING
+    for group in "ABCD":
+        numbers = [n for n, name in enumerate("ABCABCDDAB") if name == group]
+        assert [n for n in done.started if n in numbers] == numbers
+    for key in range(3):
+        assert [n for n in done.started if n % 3 == key] == list(range(key, 10, 3))
+
+
+@both
+def test_message_groups_of_a_standard_queue_are_no_order(workers: int) -> None:
+    done, event = Done(0), events.sqs([{"n": n} for n in range(3)])
+    for record in event["Records"]:
+        record["attributes"]["MessageGroupId"] = "tenant-7"  # fair queues
+    answer = process_sqs(event, done.handler, context=Context(), max_workers=workers)
+    assert returned(answer, event) == [0]
+    assert sorted(done.started) == [0, 1, 2]

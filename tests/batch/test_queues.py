@@ -1,0 +1,389 @@
+"""Messages of a standard queue: each done once, and returned where it could not be done; exactly those."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+
+import pytest
+
+from lambda_lock import (
+    DuplicateEventError,
+    LockArgumentError,
+    LockClient,
+    current_dedup,
+    current_lock,
+    payload_hash,
+    register_lambda_context,
+    with_lock,
+)
+from lambda_lock.batch import process_sqs, sqs_batch
+from rig import events
+from rig.engine import Ministack
+from rig.events import Event
+from rig.wire import Answer, Wire
+
+from .conftest import NOTHING, Boom, Context, Done, Rows, number_of, returned
+
+pytestmark = pytest.mark.usefixtures("table")
+
+
+def numbered(count: int, **more: object) -> Event:
+    return events.sqs([{"n": number, **more} for number in range(count)])
+
+
+# Once
+
+
+def test_each_message_is_done_and_none_comes_back() -> None:
+    done = Done()
+    assert process_sqs(numbered(10), done.handler, context=Context()) == NOTHING
+    assert done.started == list(range(10))
+
+
+def test_a_batch_that_is_delivered_again_is_done_once() -> None:
+    done, event = Done(), numbered(3)
+    assert process_sqs(event, done.handler, context=Context()) == NOTHING
+    assert process_sqs(events.redelivered(event), done.handler, context=Context()) == NOTHING
+    assert done.started == [0, 1, 2]
+
+
+def test_a_message_twice_in_one_batch_is_a_duplicate_and_not_contention(wire: Wire) -> None:
+    done, event = Done(), numbered(1)
+    event["Records"] += events.redelivered(event)["Records"]
+    assert process_sqs(event, done.handler, context=Context()) == NOTHING
+    assert done.started == [0]
+    assert wire.operations == ["UpdateItem"] * 3
+
+
+def test_what_makes_two_messages_the_same_event_can_be_chosen() -> None:
+    event = events.sqs([{"n": 0, "order": "a"}, {"n": 1, "order": "b"}, {"n": 2, "order": "a"}])
+    for key in (
+        "{body[order]}",
+        lambda record: record["body"].partition("order")[2],
+        payload_hash("body[order]"),
+    ):
+        done = Done()
+        assert process_sqs(event, done.handler, context=Context(), dedup_key=key, scope=repr(key)) == NOTHING
+        assert done.started == [0, 1]
+
+
+def test_without_a_dedup_key_each_delivery_is_done(wire: Wire) -> None:
+    done, event = Done(), numbered(2)
+    for _ in range(2):
+        assert process_sqs(event, done.handler, context=Context(), dedup_key=None) == NOTHING
+    assert done.started == [0, 1, 0, 1]
+    assert wire.operations == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "new", "duplicate"),
+    [
+        ({}, 2, 1),
+        ({"lock_key": "order#{body[n]}"}, 4, 1),
+        ({"lock_key": "order#{body[n]}", "dedup_key": None}, 2, 2),
+        ({"dedup_key": None}, 0, 0),
+    ],
+)
+def test_a_new_record_and_its_duplicate_take_so_many_requests(
+    keys: Event, new: int, duplicate: int, wire: Wire
+) -> None:
+    event = numbered(3)
+    for expected in (new, duplicate):
+        wire.clear()
+        assert process_sqs(event, lambda record: None, context=Context(), **keys) == NOTHING
+        assert wire.operations == ["UpdateItem"] * expected * 3
+
+
+def test_the_events_done_are_remembered_for_the_window_in_their_scope(rows: Rows) -> None:
+    event = numbered(1)
+    process_sqs(event, lambda record: {"answer": 42}, context=Context(), scope="mine", window=500, result="json")
+    row = rows[f"mine#{event['Records'][0]['messageId']}"]
+    assert row["result"] == {"S": '{"answer":42}'}
+    assert int(row["ttl"]["N"]) - int(row["completedUntil"]["N"]) == 86_400
+    assert "isReleased" in row
+
+
+def test_two_handlers_on_one_queue_do_not_silence_each_other() -> None:
+    done, event = [], numbered(2)
+
+    @sqs_batch()
+    def bill(record: Event) -> None:
+        done.append("bill")
+
+    @sqs_batch()
+    def ship(record: Event) -> None:
+        done.append("ship")
+
+    for handler in (bill, ship, bill, ship):
+        assert handler(event, Context()) == NOTHING
+    assert done == ["bill", "bill", "ship", "ship"]
+
+
+def test_two_handlers_of_one_scope_share_what_is_done() -> None:
+    done, event = [], numbered(1)
+    process_sqs(event, lambda record: done.append("one"), context=Context(), scope="orders")
+    process_sqs(event, lambda record: done.append("two"), context=Context(), scope="orders")
+    assert done == ["one"]
+
+
+# Returned
+
+
+def test_a_record_that_fails_comes_back_and_the_others_are_done(caplog: pytest.LogCaptureFixture) -> None:
+    done, event = Done(1, 3), numbered(5)
+    with caplog.at_level(logging.INFO, "lambda_lock"):
+        assert returned(process_sqs(event, done.handler, context=Context()), event) == [1, 3]
+    assert done.started == [0, 1, 2, 3, 4]
+    told = [record for record in caplog.records if record.__dict__.get("lock_event") == "record_failed"]
+    assert [record.__dict__["lock_record"] for record in told] == [event["Records"][n]["messageId"] for n in (1, 3)]
+    assert all(record.exc_info is not None and record.exc_info[0] is Boom for record in told)
+    assert "2 of 5 records come back: 0 contended, 2 failed, 0 not started" in caplog.messages
+
+
+def test_a_record_that_failed_is_run_by_its_next_delivery_at_once(other: LockClient) -> None:
+    done, event = Done(0), numbered(1)
+    keys: Event = {"lock_key": "order#{body[n]}"}
+    for _ in range(2):
+        assert returned(process_sqs(event, done.handler, context=Context(), **keys), event) == [0]
+        event = events.redelivered(event)
+    done.failing.clear()
+    assert process_sqs(event, done.handler, context=Context(), **keys) == NOTHING
+    assert done.started == [0, 0, 0]
+    assert other.try_acquire("order#0") is not None
+
+
+def test_a_record_whose_lock_is_held_comes_back_and_runs_once_it_is_free(
+    other: LockClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    done, event = Done(), numbered(3)
+    keys: Event = {"lock_key": "order#{body[n]}"}
+    with other.acquire("order#1"), caplog.at_level(logging.INFO, "lambda_lock"):
+        assert returned(process_sqs(event, done.handler, context=Context(), **keys), event) == [1]
+    assert done.started == [0, 2]
+    assert "1 of 3 records come back: 1 contended, 0 failed, 0 not started" in caplog.messages
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert process_sqs(events.redelivered(event), done.handler, context=Context(), **keys) == NOTHING
+    assert done.started == [0, 2, 1]
+
+
+def test_a_record_that_is_in_progress_elsewhere_comes_back(other: LockClient) -> None:
+    done, event, inner = Done(), numbered(1), []
+
+    def handler(record: Event) -> None:
+        done.handler(record)
+        inner.append(process_sqs(event, handler, context=Context(), client=other))
+
+    assert process_sqs(event, handler, context=Context()) == NOTHING
+    assert [returned(answer, event) for answer in inner] == [[0]]
+    assert done.started == [0]
+
+
+def test_a_batch_that_is_contended_as_a_whole_comes_back_as_partial_failures(other: LockClient, wire: Wire) -> None:
+    event = numbered(4)
+    with other.acquire("stock"):
+        wire.clear()
+        answer = process_sqs(event, lambda record: pytest.fail("must not run"), context=Context(), lock_key="stock")
+        # The event's claim, one try for its lock, the event's release.
+        assert wire.operations == ["UpdateItem"] * 3 * 4
+    assert returned(answer, event) == [0, 1, 2, 3]
+
+
+def test_with_wait_a_record_waits_for_its_lock(other: LockClient, wire: Wire) -> None:
+    done, held = Done(), other.acquire("stock")
+
+    def release(answer: Answer) -> Answer:
+        held.release()
+        return answer
+
+    wire.alter_reply(release, "GetItem")  # the waiter's first look
+    assert process_sqs(numbered(1), done.handler, context=Context(), lock_key="stock", wait=30) == NOTHING
+    assert done.started == [0]
+
+
+def test_what_is_kept_in_reserve_is_not_waited_away(other: LockClient, wire: Wire) -> None:
+    event = numbered(1)
+    options: Event = {"dedup_key": None, "lock_key": "stock", "wait": 600, "reserve": 60}
+    with other.acquire("stock"):
+        wire.clear()
+        answer = process_sqs(event, lambda record: pytest.fail("must not run"), context=Context(60), **options)
+        assert wire.operations == ["UpdateItem"]
+    assert returned(answer, event) == [0]
+
+
+@pytest.mark.parametrize("name", ["wait", "reserve", "lease_duration", "refresh_period"])
+@pytest.mark.parametrize("keys", [{}, {"dedup_key": None, "lock_key": "stock"}])
+def test_a_number_that_cannot_be_is_an_error_before_any_record(name: str, keys: Event, wire: Wire) -> None:
+    event, options = numbered(2), {name: -1, **keys}
+    with pytest.raises(LockArgumentError, match=f"{name}=-1 is out of range"):
+        process_sqs(event, lambda record: pytest.fail("must not run"), context=Context(), **options)
+    assert wire.operations == []
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"dedup_key": "{body[order]}"},
+        {"lock_key": "{body[order]}"},
+        {"lock_key": lambda record: json.loads(record["body"])["order"]},
+    ],
+)
+def test_a_record_that_gives_no_key_comes_back_alone(keys: Event) -> None:
+    done, event = (
+        Done(),
+        events.sqs([{"n": 0, "order": "a"}, {"n": 1}, {"n": 2, "order": None}, {"n": 3, "order": "b"}]),
+    )
+    for workers in (1, 2):
+        answer = process_sqs(event, done.handler, context=Context(), max_workers=workers, scope=str(workers), **keys)
+        assert returned(answer, event) == [1, 2]
+    assert sorted(done.started) == [0, 0, 3, 3]
+
+
+def test_a_record_that_the_table_refuses_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMBDA_LOCK_TABLE", "no-such-table")
+    event = numbered(2)
+    answer = process_sqs(event, lambda record: pytest.fail("must not run"), context=Context())
+    assert returned(answer, event) == [0, 1]
+
+
+def test_an_event_and_a_lock_in_one_row_are_an_error_that_says_so_and_not_contention(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It would wait for itself with each delivery, until the message is dead."""
+    event = numbered(1)
+    keys: Event = {"dedup_key": "order#{body[n]}", "lock_key": "order#{body[n]}", "scope": ""}
+    answer = process_sqs(event, lambda record: pytest.fail("must not run"), context=Context(), **keys)
+    assert returned(answer, event) == [0]
+    assert "this call holds the lock 'order#0' already, by an outer @deduplicate" in caplog.text
+
+
+def test_a_result_that_cannot_be_stored_brings_the_record_back_once_but_not_its_effect() -> None:
+    done, event = Done(), numbered(1)
+
+    def handler(record: Event) -> object:
+        done.handler(record)
+        return object()
+
+    assert returned(process_sqs(event, handler, context=Context(), result="json"), event) == [0]
+    assert process_sqs(event, handler, context=Context(), result="json") == NOTHING
+    assert done.started == [0]
+
+
+def test_an_exit_of_the_handler_ends_the_batch() -> None:
+    def handler(record: Event) -> None:
+        if number_of(record) == 1:
+            raise SystemExit(3)
+
+    for workers in (1, 2):
+        with pytest.raises(SystemExit):
+            process_sqs(numbered(3), handler, context=Context(), max_workers=workers)
+
+
+def test_an_error_of_another_decorator_is_the_records() -> None:
+    def handler(record: Event) -> None:
+        raise DuplicateEventError("from within")
+
+    event = numbered(1)
+    assert returned(process_sqs(event, handler, context=Context()), event) == [0]
+
+
+# What a record finds
+
+
+def test_a_record_has_its_lock_and_its_event_at_hand(rows: Rows) -> None:
+    seen = []
+
+    def handler(record: Event) -> None:
+        seen.append((current_lock().key, current_dedup().key))
+        assert rows.is_held(current_lock().key)
+        assert rows.is_held(current_dedup().key)
+
+    event = numbered(2)
+    process_sqs(event, handler, context=Context(), lock_key="order#{body[n]}", scope="s")
+    ids = [record["messageId"] for record in event["Records"]]
+    assert seen == [("order#0", f"s#{ids[0]}"), ("order#1", f"s#{ids[1]}")]
+    for outside in (current_lock, current_dedup):
+        with pytest.raises(LookupError):
+            outside()
+
+
+def test_a_records_commit_completes_its_event(rows: Rows) -> None:
+    done, event = Done(), numbered(1)
+
+    def handler(record: Event) -> None:
+        done.handler(record)
+        item = {"key": {"S": "payment"}}
+        current_dedup().commit([{"Put": {"TableName": rows.table, "Item": item}}])
+        raise Boom("after the commit")
+
+    assert returned(process_sqs(event, handler, context=Context()), event) == [0]
+    assert rows.get("payment") is not None
+    assert process_sqs(event, handler, context=Context()) == NOTHING
+    assert done.started == [0]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_records_leases_end_with_the_invocation(workers: int, rows: Rows) -> None:
+    longest = []
+
+    def handler(record: Event) -> None:
+        longest.extend([current_lock().remaining, current_dedup().remaining])
+
+    keys: Event = {"lock_key": "order#{body[n]}", "lease_duration": 600.0, "max_workers": workers}
+    assert process_sqs(numbered(2), handler, context=Context(30), **keys) == NOTHING
+    assert len(longest) == 4
+    assert 20 < min(longest) <= max(longest) <= 30  # a client's own lease is 20 s
+
+
+def test_a_lock_of_ones_own_in_a_record_has_the_batchs_context() -> None:
+    longest = []
+
+    @with_lock("inner", lease_duration=600)
+    def inner() -> None:
+        longest.append(current_lock().remaining)
+
+    process_sqs(numbered(1), lambda record: inner(), context=Context(30))
+    assert longest[0] <= 30
+
+
+def test_the_context_may_be_the_registered_one() -> None:
+    register_lambda_context(Context(0.5))
+    event = numbered(1)
+    assert returned(process_sqs(event, lambda record: None, context=None), event) == [0]
+
+
+def test_with_locks_disabled_each_record_runs(monkeypatch: pytest.MonkeyPatch, wire: Wire, other: LockClient) -> None:
+    done, event = Done(1), numbered(3)
+    keys: Event = {"dedup_key": "{body[nothing]}", "lock_key": "stock"}
+    with other.acquire("stock"):
+        wire.clear()
+        monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
+        for _ in range(2):
+            assert returned(process_sqs(event, done.handler, context=Context(), **keys), event) == [1]
+        assert wire.operations == []
+    assert done.started == [0, 1, 2] * 2
+
+
+def test_a_client_of_ones_own_is_used(engine: Ministack, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    monkeypatch.delenv("LAMBDA_LOCK_TABLE")
+    with LockClient(table) as client:
+        assert process_sqs(numbered(1), lambda record: None, context=Context(), client=client) == NOTHING
+    assert len(engine.scan(table)) == 1
+
+
+def test_the_sample_events_of_a_queue_are_batches() -> None:
+    assert process_sqs(events.load("sqs"), lambda record: None, context=Context()) == NOTHING
+    assert process_sqs(events.load("sqs_fifo"), lambda record: None, context=Context()) == NOTHING
+
+
+def test_no_record_at_all_is_a_batch_too(wire: Wire) -> None:
+    assert process_sqs({"Records": []}, lambda record: None, context=Context(), max_workers=3) == NOTHING
+    assert wire.operations == []
+
+
+def test_the_event_is_left_as_it_was() -> None:
+    event = numbered(2)
+    before = copy.deepcopy(event)
+    process_sqs(event, lambda record: None, context=Context())
+    assert event == before

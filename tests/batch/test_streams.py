@@ -1,0 +1,170 @@
+"""Records of Kinesis and DynamoDB streams: in order, and nothing after the first that comes back."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient
+from lambda_lock.batch import process_stream
+from lambda_lock.batch.process import _Batch
+from lambda_lock.batch.source import Stream
+from rig import events
+from rig.events import Event
+from rig.wire import Wire
+from tests.client.conftest import wait_until
+
+from .conftest import NOTHING, Boom, Context, Done, Hands, Side
+
+pytestmark = pytest.mark.usefixtures("table")
+
+Batch = Callable[[str], Event]
+
+
+def of_kinesis(keys: str) -> Event:
+    """A record for each letter, with this partition key."""
+    return events.kinesis([(key, {"n": n}) for n, key in enumerate(keys)])
+
+
+def of_dynamodb(keys: str) -> Event:
+    """A record for each letter, of the item with this key."""
+    return events.dynamodb_stream([{"order_id": {"S": key}, "n": {"N": str(n)}} for n, key in enumerate(keys)])
+
+
+@pytest.fixture(params=[of_kinesis, of_dynamodb])
+def batch(request: pytest.FixtureRequest) -> Batch:
+    made: Batch = request.param
+    return made
+
+
+def number_of(record: Event) -> int:
+    if "dynamodb" in record:
+        return int(record["dynamodb"]["NewImage"]["n"]["N"])
+    number: int = json.loads(base64.b64decode(record["kinesis"]["data"]))["n"]
+    return number
+
+
+class StreamDone(Done):
+    def handler(self, record: Event) -> None:
+        super().handler({"body": json.dumps({"n": number_of(record)})})
+
+
+def first_returned(answer: Any, event: Event) -> int | None:
+    """Which record, by its place, the service goes on from; it is told of one at most."""
+    numbers = [
+        record["kinesis"]["sequenceNumber"] if "kinesis" in record else record["dynamodb"]["SequenceNumber"]
+        for record in event["Records"]
+    ]
+    assert len(answer["batchItemFailures"]) <= 1
+    return next((numbers.index(failure["itemIdentifier"]) for failure in answer["batchItemFailures"]), None)
+
+
+def test_each_record_is_done_once_and_a_batch_that_comes_again_is_duplicates(batch: Batch, wire: Wire) -> None:
+    done, event = StreamDone(), batch("ABA")
+    assert process_stream(event, done.handler, context=Context()) == NOTHING
+    assert wire.operations == ["UpdateItem"] * 6
+    assert process_stream(event, done.handler, context=Context()) == NOTHING
+    assert wire.operations == ["UpdateItem"] * 9
+    assert done.started == [0, 1, 2]
+
+
+def test_nothing_after_the_first_failure_is_started_and_only_its_number_is_returned(batch: Batch) -> None:
+    done, event = StreamDone(2, 3), batch("ABCDE")
+    assert first_returned(process_stream(event, done.handler, context=Context()), event) == 2
+    assert done.started == [0, 1, 2]
+
+
+def test_what_is_delivered_again_goes_on_where_it_stopped(batch: Batch) -> None:
+    done, event = StreamDone(1), batch("ABC")
+    process_stream(event, done.handler, context=Context())
+    done.failing.clear()
+    assert process_stream({"Records": event["Records"][1:]}, done.handler, context=Context()) == NOTHING
+    assert done.started == [0, 1, 1, 2]
+
+
+def test_a_contended_record_stops_the_stream(batch: Batch, other: LockClient) -> None:
+    done, event = StreamDone(), batch("ABC")
+
+    def lock_key(record: Event) -> str:
+        return f"order#{number_of(record)}"
+
+    with other.acquire("order#1"):
+        answer = process_stream(event, done.handler, context=Context(), lock_key=lock_key)
+    assert first_returned(answer, event) == 1
+    assert done.started == [0]
+
+
+def test_a_record_for_which_too_little_time_is_left_stops_the_stream(batch: Batch, hands: Hands) -> None:
+    started = []
+
+    def handler(record: Event) -> None:
+        started.append(number_of(record))
+        hands.leapt += 20
+
+    event = batch("ABCD")
+    assert first_returned(process_stream(event, handler, context=Context(60)), event) == 2
+    assert started == [0, 1]
+
+
+def is_told(caplog: pytest.LogCaptureFixture) -> bool:
+    """Whether a failure is on record: it is logged after that."""
+    return any(record.__dict__.get("lock_event") == "record_failed" for record in caplog.records)
+
+
+def test_side_by_side_nothing_after_the_lowest_failure_is_started_and_its_number_is_returned(
+    batch: Batch, caplog: pytest.LogCaptureFixture
+) -> None:
+    started = []
+
+    def handler(record: Event) -> None:
+        started.append(number_of(record))
+        if number_of(record) == 0:
+            wait_until(lambda: is_told(caplog))
+        raise Boom
+
+    event = batch("AAB")  # 2 fails, then 0: 1 lies before the first failure, and after the lowest
+    assert first_returned(process_stream(event, handler, context=Context(), max_workers=2), event) == 0
+    assert sorted(started) == [0, 2]
+
+
+def test_side_by_side_a_record_before_the_failure_is_still_done(batch: Batch, caplog: pytest.LogCaptureFixture) -> None:
+    done = []
+
+    def handler(record: Event) -> None:
+        if number_of(record) == 2:
+            raise Boom
+        wait_until(lambda: is_told(caplog))
+        done.append(number_of(record))
+
+    event = batch("AAB")  # 0 and 1 one after another; 2 fails before 1 is started
+    assert first_returned(process_stream(event, handler, context=Context(), max_workers=2), event) == 2
+    assert done == [0, 1]
+
+
+def test_side_by_side_the_records_of_one_key_keep_their_order_and_those_of_two_overlap(batch: Batch) -> None:
+    done, side, keys = StreamDone(), Side(meet=2), "ABAB"
+
+    def handler(record: Event) -> None:
+        done.handler(record)
+        side.work(keys[number_of(record)])
+
+    assert process_stream(batch(keys), handler, context=Context(), max_workers=2) == NOTHING
+    assert side.most == {"A": 1, "B": 1}
+    assert [n for n in done.started if n % 2 == 0] == [0, 2]
+    assert [n for n in done.started if n % 2 == 1] == [1, 3]
+
+
+def test_the_names_of_an_item_may_come_in_any_order() -> None:
+    records = of_dynamodb("AA")["Records"]
+    records[0]["dynamodb"]["Keys"] = {"order_id": {"S": "A"}, "line": {"N": "1"}}
+    records[1]["dynamodb"]["Keys"] = {"line": {"N": "1"}, "order_id": {"S": "A"}}
+    assert _Batch(Stream(), lambda record: None, None).chains(records) == [[0, 1]]
+
+
+def test_the_sample_events_of_streams_are_batches() -> None:
+    for name in ("kinesis", "dynamodb_stream"):
+        assert process_stream(events.load(name), lambda record: None, context=Context()) == NOTHING

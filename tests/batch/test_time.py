@@ -1,0 +1,135 @@
+"""No record is started that cannot finish: the time that is left, and what records took so far."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+
+from lambda_lock import LockClient
+from lambda_lock.batch import process_sqs
+from rig import events
+from rig.events import Event
+from rig.wire import Wire
+
+from .conftest import DEADLINE, NOTHING, Context, Done, Hands, number_of, returned
+
+EVENT_OF = [{"n": n} for n in range(10)]
+
+
+class Taking(Done):
+    """Each record takes so many seconds."""
+
+    def __init__(self, hands: Hands, *seconds: float, failing: tuple[int, ...] = ()) -> None:
+        super().__init__(*failing)
+        self.hands = hands
+        self.seconds = seconds
+
+    def handler(self, record: Event) -> None:
+        self.hands.leapt += self.seconds[number_of(record)]
+        super().handler(record)
+
+
+# Half a second more or less than needed: no machine is that slow between two records.
+@pytest.mark.parametrize(
+    ("left", "seconds", "started"),
+    [
+        (0.5, [0], 0),  # at least a second
+        (1.5, [0, 0], 2),
+        (10.0, [9.5, 0], 1),  # 0.5 s left
+        (10.0, [4.3, 0], 1),  # 5.7 s left, 6.45 needed
+        (10.0, [3.6, 0], 2),  # 6.4 s left, 5.4 needed
+        (10.0, [3.6, 0.5, 1.0, 0], 3),  # 4.9 s left, 5.4 needed: the longest counts, not the last
+    ],
+)
+def test_a_record_is_started_while_one_and_a_half_times_the_longest_is_left(
+    left: float, seconds: list[float], started: int, hands: Hands
+) -> None:
+    done, event = Taking(hands, *seconds), events.sqs(EVENT_OF[: len(seconds)])
+    answer = process_sqs(event, done.handler, context=Context(left), dedup_key=None)
+    assert done.started == list(range(started))
+    assert returned(answer, event) == list(range(started, len(seconds)))
+
+
+def test_once_the_deadline_has_passed_nothing_is_started(hands: Hands) -> None:
+    done, event = Taking(hands, 70, 0, 0), events.sqs(EVENT_OF[:3])
+    answer = process_sqs(event, done.handler, context=Context(60), dedup_key=None)
+    assert done.started == [0]
+    assert returned(answer, event) == [1, 2]
+
+
+def test_what_a_failed_record_took_counts_as_well(hands: Hands) -> None:
+    done, event = Taking(hands, 6, 0, failing=(0,)), events.sqs(EVENT_OF[:2])
+    answer = process_sqs(event, done.handler, context=Context(10), dedup_key=None)
+    assert done.started == [0]
+    assert returned(answer, event) == [0, 1]
+
+
+def test_side_by_side_nothing_is_started_without_time_either(hands: Hands) -> None:
+    done, event = Taking(hands, *[25] * 10), events.sqs(EVENT_OF)
+    answer = process_sqs(event, done.handler, context=Context(60), dedup_key=None, max_workers=3)
+    assert 1 <= len(done.started) <= 4
+    assert sorted({*done.started, *returned(answer, event)}) == list(range(10))
+    assert not {*done.started} & {*returned(answer, event)}
+
+
+def test_what_one_worker_took_holds_for_the_others(hands: Hands) -> None:
+    """Record 0 takes 50 of 60 s on one thread; after it neither thread starts another."""
+    over = threading.Event()
+    started = []
+
+    def handler(record: Event) -> None:
+        started.append(number_of(record))
+        if number_of(record) == 0:
+            hands.leapt += 50
+            over.set()
+        assert over.wait(DEADLINE)
+
+    event = events.sqs(EVENT_OF[:6])
+    answer = process_sqs(event, handler, context=Context(60), dedup_key=None, max_workers=2)
+    assert set(started) <= {0, 1, 2}
+    assert returned(answer, event) == [n for n in range(6) if n not in started]
+
+
+@pytest.mark.parametrize("left", [0, -5, float("inf")])
+def test_a_deadline_that_is_past_or_none_counts_as_unknown(left: float) -> None:
+    class NoDeadline(Context):
+        def get_remaining_time_in_millis(self) -> int:
+            return left  # type: ignore[return-value]
+
+    assert process_sqs(events.sqs(EVENT_OF[:2]), lambda record: None, context=NoDeadline(), dedup_key=None) == NOTHING
+
+
+def test_without_a_context_every_record_is_started(hands: Hands) -> None:
+    done = Taking(hands, 1000, 0)
+    assert process_sqs(events.sqs(EVENT_OF[:2]), done.handler, context=None, dedup_key=None) == NOTHING
+    assert done.started == [0, 1]
+
+
+def test_nothing_is_sent_for_what_is_not_started(hands: Hands, wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
+    done, event = Taking(hands, 59.5, 0, 0), events.sqs(EVENT_OF[:3])
+    with caplog.at_level(logging.INFO, "lambda_lock"):
+        answer = process_sqs(event, done.handler, context=Context(60), lock_key="order#{body[n]}")
+    assert returned(answer, event) == [1, 2]
+    assert {request.body["Key"]["key"]["S"].rpartition("#")[2] for request in wire.requests} == {
+        "0",
+        event["Records"][0]["messageId"],
+    }
+    assert "2 of 3 records come back: 0 contended, 0 failed, 2 not started" in caplog.messages
+
+
+def test_waiting_for_locks_leaves_time_for_the_rest(table: str, hands: Hands, other: LockClient) -> None:
+    """A wait is cut to the time left less the reserve: the batch's answer is given before the deadline."""
+    event = events.sqs([{"n": 0}, {"n": 1}])
+    with other.acquire("stock"):
+        answer = process_sqs(
+            event,
+            lambda record: pytest.fail("must not run"),
+            context=Context(2.5),
+            lock_key="stock",
+            wait=600,
+            reserve=2,
+        )
+    assert returned(answer, event) == [0, 1]
+    assert hands.leapt == 0

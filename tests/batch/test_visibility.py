@@ -1,0 +1,242 @@
+"""When returned messages are seen again, on a real queue: as the queue has it, or as retry_visibility says."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient, LockConfigurationError, LockNotGrantedError
+from lambda_lock.batch import process_sqs, sqs_batch
+from rig import events
+from rig.engine import Ministack
+from rig.events import Event
+from rig.wire import Wire
+
+from .conftest import NOTHING, Boom, Context, Done, Hands, number_of, returned
+
+CHANGE = "ChangeMessageVisibilityBatch"
+HOUR = 3600
+
+
+class RealQueue:
+    """A queue on the engine whose messages, once received, are not seen again for an hour."""
+
+    def __init__(self, sqs: Any, name: str, **attributes: str) -> None:
+        self.sqs = sqs
+        attributes = {"VisibilityTimeout": str(HOUR), **attributes}
+        self.url = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+        self.arn = sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+
+    def send(self, *numbers: int) -> None:
+        for number in numbers:
+            self.sqs.send_message(QueueUrl=self.url, MessageBody=json.dumps({"n": number}))
+
+    def receive(self) -> Event:
+        """What is to be seen, as Lambda would be given it."""
+        messages = self.sqs.receive_message(
+            QueueUrl=self.url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
+        ).get("Messages", [])
+        sample = events.load("sqs")["Records"][0]
+        records = [
+            sample
+            | {
+                "messageId": message["MessageId"],
+                "receiptHandle": message["ReceiptHandle"],
+                "body": message["Body"],
+                "attributes": message["Attributes"],
+                "eventSourceARN": self.arn,
+            }
+            for message in messages
+        ]
+        return {"Records": sorted(records, key=number_of)}
+
+    def numbers(self) -> list[int]:
+        return [number_of(record) for record in self.receive()["Records"]]
+
+
+@pytest.fixture
+def queue(engine: Ministack, table: str, request: pytest.FixtureRequest) -> Iterator[RealQueue]:
+    import boto3
+
+    sqs = boto3.client("sqs", endpoint_url=engine.url)
+    made = RealQueue(sqs, f"queue-{table}")
+    yield made
+    sqs.delete_queue(QueueUrl=made.url)
+    sqs.close()
+
+
+def changes(wire: Wire) -> list[list[int]]:
+    """The time-outs asked for, request by request."""
+    return [
+        [entry["VisibilityTimeout"] for entry in request.body["Entries"]]
+        for request in wire.requests
+        if request.operation == CHANGE
+    ]
+
+
+def test_a_returned_message_is_left_to_the_queue_unless_told_otherwise(queue: RealQueue, wire: Wire) -> None:
+    queue.send(0, 1)
+    event = queue.receive()
+    assert returned(process_sqs(event, Done(0).handler, context=Context()), event) == [0]
+    assert changes(wire) == []
+    assert queue.numbers() == []
+
+
+def test_returned_messages_and_no_others_are_seen_again_after_retry_visibility(queue: RealQueue, wire: Wire) -> None:
+    queue.send(0, 1, 2)
+    done, event = Done(0, 2), queue.receive()
+    answer = process_sqs(event, done.handler, context=Context(), retry_visibility=0)
+    assert returned(answer, event) == [0, 2]
+    assert changes(wire) == [[0, 0]]
+    done.failing.clear()
+    again = queue.receive()
+    assert [number_of(record) for record in again["Records"]] == [0, 2]
+    assert process_sqs(again, done.handler, context=Context(), retry_visibility=0) == NOTHING
+    assert done.started == [0, 1, 2, 0, 2]
+
+
+def test_it_may_be_a_function_of_the_record_and_its_error(
+    queue: RealQueue, wire: Wire, other: LockClient, hands: Hands
+) -> None:
+    queue.send(0, 1, 2, 3, 4)
+    event, asked = queue.receive(), []
+
+    def seconds(record: Event, error: Exception | None) -> float | None:
+        asked.append((number_of(record), type(error)))
+        if isinstance(error, LockNotGrantedError):
+            return 7.9
+        return None if isinstance(error, Boom) else 0
+
+    def handler(record: Event) -> None:
+        if number_of(record) == 1:
+            raise Boom
+        if number_of(record) == 3:
+            hands.leapt += 59.5
+
+    with other.acquire("order#2"):
+        answer = process_sqs(event, handler, context=Context(), lock_key="order#{body[n]}", retry_visibility=seconds)
+    assert returned(answer, event) == [1, 2, 4]
+    assert asked == [(1, Boom), (2, LockNotGrantedError), (4, type(None))]
+    assert changes(wire) == [[7, 0]]
+    assert queue.numbers() == [4]
+
+
+def test_the_function_may_leave_all_to_the_queue(queue: RealQueue, wire: Wire) -> None:
+    queue.send(0)
+    event = queue.receive()
+    answer = process_sqs(event, Done(0).handler, context=Context(), retry_visibility=lambda record, error: None)
+    assert returned(answer, event) == [0]
+    assert changes(wire) == []
+
+
+def test_a_batch_of_which_nothing_comes_back_changes_nothing(queue: RealQueue, wire: Wire) -> None:
+    queue.send(0)
+    assert process_sqs(queue.receive(), Done().handler, context=Context(), retry_visibility=5) == NOTHING
+    assert changes(wire) == []
+
+
+def test_more_than_ten_messages_are_changed_ten_at_a_time(queue: RealQueue, wire: Wire) -> None:
+    queue.send(*range(23))
+    event: Event = {"Records": []}
+    while len(event["Records"]) < 23:
+        event["Records"] += queue.receive()["Records"]
+    answer = process_sqs(event, Done(*range(23)).handler, context=Context(), dedup_key=None, retry_visibility=0)
+    assert len(answer["batchItemFailures"]) == 23
+    assert [len(change) for change in changes(wire)] == [10, 10, 3]
+    assert len(queue.numbers()) == 10
+
+
+def test_the_client_is_made_once_for_a_decorated_handler(queue: RealQueue, wire: Wire) -> None:
+    handler = sqs_batch(retry_visibility=0)(Done(0).handler)
+    queue.send(0)
+    before = wire.connections
+    for _ in range(3):
+        handler(queue.receive(), Context())
+    assert changes(wire) == [[0]] * 3
+    assert wire.connections - before <= 2  # the locks' and the queue's
+
+
+# What goes wrong is logged, and harmless: the message comes back with the queue's own time-out
+
+
+def failures(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    return [record for record in caplog.records if record.__dict__.get("lock_event") == "visibility_failed"]
+
+
+def test_a_refused_change_is_logged(queue: RealQueue, wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
+    queue.send(0)
+    event = queue.receive()
+    wire.answer(403, "AccessDenied", CHANGE)
+    assert returned(process_sqs(event, Done(0).handler, context=Context(), retry_visibility=0), event) == [0]
+    assert [record.levelname for record in failures(caplog)] == ["WARNING"]
+    assert "sqs:ChangeMessageVisibility" in failures(caplog)[0].message
+    assert queue.numbers() == []
+
+
+def test_a_change_refused_for_one_message_is_logged_and_the_others_are_changed(
+    queue: RealQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue.send(0, 1)
+    event = queue.receive()
+    event["Records"][0]["receiptHandle"] = "of-nothing"
+    answer = process_sqs(event, Done(0, 1).handler, context=Context(), retry_visibility=0)
+    assert returned(answer, event) == [0, 1]
+    assert len(failures(caplog)) == 1
+    assert queue.numbers() == [1]
+
+
+@pytest.mark.parametrize("bad", [-1, 43_201, "5", True, float("nan"), Boom("no")])
+def test_a_function_that_fails_or_gives_nonsense_is_logged_and_the_others_are_changed(
+    bad: Any, queue: RealQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue.send(0, 1)
+    event = queue.receive()
+
+    def seconds(record: Event, error: Exception | None) -> float:
+        if number_of(record) == 1:
+            return 0
+        if isinstance(bad, Exception):
+            raise bad
+        result: float = bad
+        return result
+
+    answer = process_sqs(event, Done(0, 1).handler, context=Context(), retry_visibility=seconds)
+    assert returned(answer, event) == [0, 1]
+    assert [event["Records"][0]["messageId"] in record.getMessage() for record in failures(caplog)] == [True]
+    assert queue.numbers() == [1]
+
+
+@pytest.mark.parametrize("name", ["receiptHandle", "eventSourceARN"])
+def test_a_record_that_cannot_be_changed_for_what_it_lacks_is_logged(
+    name: str, table: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    event = events.sqs([{"n": 0}])
+    del event["Records"][0][name]
+    assert returned(process_sqs(event, Done(0).handler, context=Context(), retry_visibility=0), event) == [0]
+    assert len(failures(caplog)) == 1
+
+
+# What is refused before anything runs
+
+
+@pytest.mark.parametrize("bad", [-1, 43_200.5, float("nan")])
+def test_a_time_out_of_range_is_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match=r"retry_visibility=.*out of range: give 0 to 43200 seconds"):
+        sqs_batch(retry_visibility=bad)
+
+
+@pytest.mark.parametrize("bad", ["5", True, [5]])
+def test_a_time_that_is_no_number_is_refused(bad: Any) -> None:
+    with pytest.raises(TypeError, match="retry_visibility must be a number of seconds"):
+        process_sqs(events.sqs([{}]), lambda record: pytest.fail("must not run"), context=None, retry_visibility=bad)
+
+
+def test_where_boto3_is_not_installed_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(LockConfigurationError, match=r"retry_visibility= needs boto3: install lambda-lock\[boto3\]"):
+        sqs_batch(retry_visibility=5)

@@ -1,0 +1,191 @@
+"""Records side by side: different ones overlap; those with a lock key, an event or a group in common do not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lambda_lock import current_dedup, current_lock
+from lambda_lock.batch import process_sqs
+from lambda_lock.batch.process import _Batch
+from lambda_lock.batch.source import Queue
+from rig import events
+from rig.events import Event
+
+from .conftest import NOTHING, Context, Done, Side, number_of, returned
+
+pytestmark = pytest.mark.usefixtures("table")
+
+
+def test_records_that_have_nothing_in_common_overlap() -> None:
+    side = Side(meet=4)
+    event = events.sqs([{"n": n} for n in range(4)])
+    answer = process_sqs(
+        event, lambda record: side.work("all"), context=Context(), lock_key="order#{body[n]}", max_workers=4
+    )
+    assert answer == NOTHING
+    assert side.most == {"all": 4}
+
+
+def test_no_more_than_max_workers_run_at_once() -> None:
+    side, threads = Side(meet=2), set()
+
+    def handler(record: Event) -> None:
+        threads.add(threading.current_thread().name)
+        side.work("all")
+
+    event = events.sqs([{"n": n} for n in range(8)])
+    assert process_sqs(event, handler, context=Context(), max_workers=2) == NOTHING
+    assert side.most == {"all": 2}
+    assert len(threads) == 2
+
+
+def test_with_one_worker_no_thread_is_started() -> None:
+    threads = set()
+    event = events.sqs([{"n": n} for n in range(3)])
+    process_sqs(event, lambda record: threads.add(threading.current_thread()), context=Context())
+    assert threads == {threading.current_thread()}
+
+
+def test_records_of_one_lock_key_run_one_after_another_and_those_of_two_side_by_side() -> None:
+    done, side = Done(), Side(meet=2)
+
+    def handler(record: Event) -> None:
+        done.handler(record)
+        side.work(current_lock().key)
+
+    event = events.sqs([{"n": n, "customer": "ab"[n % 2]} for n in range(6)])
+    answer = process_sqs(event, handler, context=Context(), lock_key="{body[customer]}", max_workers=3)
+    assert answer == NOTHING
+    assert side.most == {"a": 1, "b": 1}
+    assert [n for n in done.started if n % 2 == 0] == [0, 2, 4]
+    assert [n for n in done.started if n % 2 == 1] == [1, 3, 5]
+
+
+def test_records_of_one_event_run_one_after_another_so_the_second_is_a_duplicate() -> None:
+    done, event = Done(), events.sqs([{"n": 0}, {"n": 1}])
+    event["Records"] = [*event["Records"], *events.redelivered(event)["Records"]]
+    assert process_sqs(event, done.handler, context=Context(), max_workers=4) == NOTHING
+    assert sorted(done.started) == [0, 1]
+
+
+def test_a_chain_runs_over_what_each_two_neighbours_have_in_common() -> None:
+    """0 and 1 share a group, 1 and 2 the lock key, 2 and 3 the event: all four run in their order."""
+    done, side = Done(), Side()
+
+    def handler(record: Event) -> None:
+        done.handler(record)
+        side.work("chain")
+
+    event = events.sqs_fifo(
+        [
+            ("A", {"n": 0, "order": "w", "event": "e0"}),
+            ("A", {"n": 1, "order": "x", "event": "e1"}),
+            ("B", {"n": 2, "order": "x", "event": "e2"}),
+            ("C", {"n": 3, "order": "y", "event": "e2"}),
+        ]
+    )
+    answer = process_sqs(
+        event, handler, context=Context(), dedup_key="{body[event]}", lock_key="{body[order]}", max_workers=4
+    )
+    assert answer == NOTHING
+    assert done.started == [0, 1, 2]
+    assert side.most == {"chain": 1}
+
+
+def test_the_same_text_as_group_lock_and_event_is_nothing_in_common() -> None:
+    side = Side(meet=3)
+    event = events.sqs_fifo(
+        [
+            ("same", {"event": "1", "order": "1"}),
+            ("g2", {"event": "same", "order": "2"}),
+            ("g3", {"event": "3", "order": "same"}),
+        ]
+    )
+    answer = process_sqs(
+        event,
+        lambda record: side.work("all"),
+        context=Context(),
+        dedup_key="{body[event]}",
+        lock_key="{body[order]}",
+        max_workers=3,
+    )
+    assert answer == NOTHING
+
+
+def test_the_context_variables_of_the_handler_reach_its_workers_and_theirs_stay_with_them() -> None:
+    tenant: ContextVar[str] = ContextVar("tenant")
+    tenant.set("t-1")
+    seen = []
+
+    def handler(record: Event) -> None:
+        seen.append((tenant.get(), current_lock().key, current_dedup().key.rpartition("#")[2]))
+        tenant.set("changed")
+
+    event = events.sqs([{"n": n} for n in range(3)])
+    assert process_sqs(event, handler, context=Context(), lock_key="order#{body[n]}", max_workers=3) == NOTHING
+    ids = [record["messageId"] for record in event["Records"]]
+    assert sorted(seen) == [("t-1", f"order#{n}", ids[n]) for n in range(3)]
+    assert tenant.get() == "t-1"
+
+
+def test_the_failures_of_workers_come_back_in_the_order_of_the_batch() -> None:
+    done, event = Done(1, 4, 5), events.sqs([{"n": n} for n in range(6)])
+    assert returned(process_sqs(event, done.handler, context=Context(), max_workers=3), event) == [1, 4, 5]
+
+
+# Which records must run one after another, against the slow and obvious way to find them
+
+
+def test_every_worker_is_over_when_the_answer_is_given() -> None:
+    done = Done()
+    before = threading.active_count()
+    process_sqs(events.sqs([{"n": n} for n in range(5)]), done.handler, context=Context(), max_workers=3)
+    assert len(done.started) == 5
+    assert threading.active_count() <= before + 1  # a heartbeat's, which is parked
+
+
+Names = tuple[str | None, str | None, str | None]
+letters = st.sampled_from([None, "a", "b", "c", "d"])
+
+
+@given(st.lists(st.tuples(st.sampled_from("ABCD"), letters, letters), max_size=10))
+def test_chains_are_the_records_that_have_something_in_common_directly_or_not(records: list[Names]) -> None:
+    """Where a record gives no key, its group holds all the same."""
+    event = events.sqs_fifo([(str(group), {"event": one, "order": other}) for group, one, other in records])
+    batch = _Batch(Queue(), lambda record: None, "{body[event]}", lock_key="{body[order]}")
+    chains = batch.chains(event["Records"])
+    assert all(chain == sorted(chain) for chain in chains)
+    assert sorted(chains) == sorted(components(records))
+
+
+def components(records: list[Any]) -> list[list[int]]:
+    found: list[list[int]] = [[index] for index in range(len(records))]
+    while True:
+        joined = next(
+            ((one, other) for one in found for other in found if one < other and touch(records, one, other)), None
+        )
+        if joined is None:
+            return found
+        found = [chain for chain in found if chain not in joined] + [sorted(joined[0] + joined[1])]
+
+
+def touch(records: list[Any], one: list[int], other: list[int]) -> bool:
+    def same(left: Hashable, right: Hashable) -> bool:
+        return left is not None and left == right
+
+    return any(any(map(same, records[i], records[j])) for i in one for j in other)
+
+
+def test_records_of_a_worker_see_numbers_of_their_own() -> None:
+    """What one record's handler is given is that record, and no other's."""
+    seen = []
+    event = events.sqs([{"n": n} for n in range(20)])
+    process_sqs(event, lambda record: seen.append(number_of(record)), context=Context(), max_workers=5, dedup_key=None)
+    assert sorted(seen) == list(range(20))

@@ -1,0 +1,54 @@
+"""What type checkers know of batches. Not run: `make check` has mypy read it, which reports unused ignores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, assert_type
+
+from lambda_lock import AsyncLockClient, LockClient, payload_hash
+from lambda_lock.batch import process_sqs, process_stream, sqs_batch
+
+Response = dict[str, list[dict[str, str]]]
+
+
+def order(record: dict[str, Any]) -> int:
+    return 1
+
+
+def of_two(record: dict[str, Any], context: object) -> None: ...
+
+
+def of_text(record: str) -> None: ...
+
+
+def seconds(record: dict[str, Any], error: Exception | None) -> float | None:
+    return None
+
+
+def handler(event: dict[str, Any], context: object) -> None:
+    assert_type(process_sqs(event, order, context=context), Response)
+    assert_type(process_stream(event, order, context=context), Response)
+    process_sqs(event, order, context=context, dedup_key=None, lock_key=lambda record: "k", max_workers=4, wait=None)
+    process_sqs(event, order, context=context, dedup_key=payload_hash("body[id]"), retry_visibility=5)
+    process_sqs(event, order, context=context, retry_visibility=seconds, result="json", scope="", window=60)
+    process_sqs(event, order, context=context, reserve=1, lease_duration=9.5, refresh_period=0.1, client=LockClient())
+    process_sqs(event, order)  # type: ignore[call-arg]
+    process_sqs(event, of_two, context=context)  # type: ignore[arg-type]
+    process_sqs(event, of_text, context=context)  # type: ignore[arg-type]
+    process_sqs(event, order, context=context, lock_keys="k")  # type: ignore[call-arg]
+    process_sqs(event, order, context=context, client=AsyncLockClient())  # type: ignore[arg-type]
+    process_sqs(event, order, context=context, max_workers="2")  # type: ignore[arg-type]
+    process_stream(event, order, context=context, retry_visibility=5)  # type: ignore[call-arg]
+
+
+@sqs_batch(lock_key="order#{body[order_id]}", max_workers=2)
+def decorated(record: dict[str, Any]) -> None: ...
+
+
+assert_type(decorated, Callable[[Any, Any], Response])
+assert_type(decorated({}, None), Response)
+decorated({})  # type: ignore[call-arg]
+
+
+@sqs_batch()  # type: ignore[arg-type]
+def decorated_of_two(event: dict[str, Any], context: object) -> None: ...
