@@ -119,7 +119,7 @@ class AsyncLockClient:
         """`LockClient._acquire_event`."""
         client = self._sync
         if options.pop("reentrant", False) and (held := client._held_by(key, options.get("sort_key"))) is not None:
-            return AsyncLock(self, held._enter_again())
+            return AsyncLock(self, held._enter_again(event=True))
         order = client._event_order(key, window, wait=wait, **options)
         return await self._take(order, lambda look: protocol.acquire(order.wish, client._memory, client._chance, look))
 

@@ -100,10 +100,11 @@ class LockClient(BaseClient):
     def _acquire_event(self, key: str, window: int, *, wait: float | None, **options: Unpack[AcquireOptions]) -> Lock:
         """`acquire` for an event that counts as done for ``window`` seconds once it is completed.
 
-        Raises DuplicateEventError too, with the stored text as its result.
+        Raises DuplicateEventError too, with the stored text as its result, and LockConfigurationError for a re-entrant
+        one where what is held is no event.
         """
         if options.pop("reentrant", False) and (held := self._held_by(key, options.get("sort_key"))) is not None:
-            return held._enter_again()
+            return held._enter_again(event=True)
         order = self._event_order(key, window, wait=wait, **options)
         return self._take(order, lambda look: protocol.acquire(order.wish, self._memory, self._chance, look))
 

@@ -277,6 +277,7 @@ class Lock:
             yield from self._renew_until_known(look, lease_ms=lease_ms, data=encoded, delete_data=delete_data)
             if delete_data or data is not None:
                 self._data = data
+                self._hold.item = {**self._hold.item, self._hold.place.schema.data: {"B": encoded or ""}}  # its size
 
         return steps
 
@@ -373,7 +374,8 @@ class Lock:
     ) -> Callable[[Look], Steps[None]]:
         from .core.transaction import commit
 
-        checked, encoded, text = checks.transact_items(items), self._checked_data(data), self._checked_result(result)
+        checked, encoded = checks.transact_items(items), self._checked_data(data)
+        text = self._checked_result(result, encoded)
         self._check_open()
         self._check_kept()
         self._end()
@@ -455,7 +457,13 @@ class Lock:
         """Whether it is to be given back: held, or held on through an outage for longer than it is valid."""
         return self._in_this_process() and not self.lost and not self._hold.ended
 
-    def _enter_again(self) -> Lock:
+    def _enter_again(self, *, event: bool = False) -> Lock:
+        if event and self._hold.window is None:
+            raise LockConfigurationError(
+                f"lock {self.key!r} is held already, but not by @deduplicate: it could not complete the event. Give "
+                "one of the two another key",
+                key=self.key,
+            )
         self._entered += 1
         return self
 
@@ -660,7 +668,8 @@ class Lock:
         checks.size(item, self.key)
         return encoded
 
-    def _checked_result(self, result: object) -> str | None:
+    def _checked_result(self, result: object, data: str | None = None) -> str | None:
+        """The text to store, beside the ``data`` that is stored with it."""
         if result is None:
             return None
         if self._hold.window is None:
@@ -670,7 +679,7 @@ class Lock:
             )
         from .result import encode
 
-        return encode(result, self._hold)
+        return encode(result, self._hold, data)
 
     def _not_renewed(self, error: Exception | None) -> LockError:
         if isinstance(error, ServiceError):

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from .core.protocol import Hold
 
 
-def encode(result: object, hold: Hold) -> str:
-    """The text of ``result``. Raises LockArgumentError where it is not of JSON's types or too large for the row."""
+def encode(result: object, hold: Hold, data: str | None = None) -> str:
+    """The text of ``result``. Raises LockArgumentError where it is not of JSON's types or too large for the row,
+    in which it stands beside ``data`` (base64; None: what is stored)."""
     key, schema = hold.place.key, hold.place.schema
     try:
         text = json.dumps(result, separators=(",", ":"))
@@ -23,7 +24,8 @@ def encode(result: object, hold: Hold) -> str:
             "lists, strs, numbers, bools or None, or give result=None to store none",
             key=key,
         ) from error
-    checks.size({**hold.item, schema.result: {"S": text}}, key)
+    stored = hold.item if data is None else {**hold.item, schema.data: {"B": data}}
+    checks.size({**stored, schema.result: {"S": text}}, key)
     return text
 
 

@@ -476,14 +476,15 @@ class Acquisition:
     def refuse_done(self, row: Row, date: int | None) -> None:
         """Raise DuplicateEventError where the event is done, by DynamoDB's time (rule 11)."""
         place, until = self.wish.place, row.completed_until
-        if until is None:
-            if place.schema.completed_until in row.item:
-                raise LockFormatError(
-                    f"the row of event {place.key!r} has a {place.schema.completed_until} that is no number: "
-                    f"{row.item[place.schema.completed_until]!r}. It is left alone; remove that attribute, or the row",
-                    key=place.key,
-                )
+        stored = row.item.get(place.schema.completed_until)
+        if stored is None:
             return
+        if until is None or stored != {"N": str(until)}:  # a claim under another number would be refused for ever
+            raise LockFormatError(
+                f"the row of event {place.key!r} has a {place.schema.completed_until} that is no whole number: "
+                f"{stored!r}. It is left alone; remove that attribute, or the row",
+                key=place.key,
+            )
         if date is None:
             raise self.undated()
         if until > date:
