@@ -18,7 +18,7 @@ from .source import Failed, Queue, Stream, records_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any, Never, TypeAlias, TypedDict, Unpack
+    from typing import Any, Literal, Never, TypeAlias, TypedDict, Unpack
 
     from ..client import LockClient
     from ..decorators.keys import Key, KeyBuilder
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         max_workers: int
         window: float
         scope: str | None
-        result: str | None
+        result: Literal["json"] | None
         wait: float | None
         reserve: float | None
         lease_duration: float | None
@@ -149,7 +149,7 @@ class _Batch:
         max_workers: int = 1,
         window: float = DAY,
         scope: str | None = None,
-        result: str | None = None,
+        result: Literal["json"] | None = None,
         wait: float | None = 0,
         reserve: float | None = None,
         lease_duration: float | None = None,

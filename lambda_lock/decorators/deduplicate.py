@@ -180,7 +180,8 @@ def deduplicate(
     window: seconds for which an event counts as done, from its completion on; 1 or more. Longer than the source may go
         on delivering it: an SQS queue keeps a message for up to 14 days.
     scope: what the key is stored under, so that two functions which consume one event do not silence each other; None:
-        the Lambda function's name and this function's module and name; "": the key alone, shared with whoever uses it.
+        the Lambda function's name and this function's module and name (of a partial, those of its function; of an
+        object, those of its class); "": the key alone, shared with whoever uses it.
     result: "json" stores what the function returns for the event's duplicates; None stores nothing.
     on_duplicate: what a call gives for an event that is done: "return" the stored result (None where none was stored),
         "raise" DuplicateEventError, or a function of the call's own arguments and ``error=``, whose result it is.
@@ -297,8 +298,8 @@ class _EventGuard(Guard):
         tell(
             logger,
             "not_completed",
-            "%s() returned, but event %r does not count as done: the function released it, or its commit did not go "
-            "through. Its next delivery runs again",
+            "%s() returned, but did not complete event %r: it released it, or its commit was refused or had no clear "
+            "answer. Its next delivery runs, unless that commit went through",
             name_of(self.func),
             lock.key,
             key=lock.key,

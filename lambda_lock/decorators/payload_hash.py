@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from .keys import KeyBuilder
 
-_EMPTY: tuple[object, ...] = (None, "", [], {})
+# What the text of a value that JSON has no type for, and of any other, begins with: "1" is not 1, nor b"1".
+_TEXT, _NUMBER, _BYTES, _SET = "s", "n", "b", "c"
+_EMPTY: tuple[object, ...] = (None, _TEXT, [], {})
 
 
 def payload_hash(*paths: str) -> PayloadHash:
@@ -76,6 +78,8 @@ class PayloadHash(Compiled):
                     values = [chosen]
             except Unusable as error:
                 raise KeyTemplateError(f"{made_by} cannot be built: {error}") from error.__cause__
+            except RecursionError:
+                raise KeyTemplateError(f"{made_by} cannot be built: what it hashes is nested too deep") from None
             except KeyTemplateError as error:
                 raise KeyTemplateError(f"{made_by} cannot be built: {error}", field=error.field) from error.__cause__
             if all(value in _EMPTY for value in values):
@@ -91,14 +95,18 @@ class PayloadHash(Compiled):
 
 def _plain(value: object) -> object:
     """``value`` in JSON's types, equal for what is equal. Raises Unusable."""
-    if value is None or (isinstance(value, (bool, str)) and not isinstance(value, Enum)):
+    if isinstance(value, Enum):
+        value = value.value
+    if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, (int, float)) and not isinstance(value, Enum):
-        return _number(value)
+    if isinstance(value, str):
+        return _TEXT + value
+    if isinstance(value, (int, float)):
+        return _NUMBER + scalar_text(int(value) if isinstance(value, float) and value.is_integer() else value)
     value = raw_event(value)
     if isinstance(value, Mapping):
         return {_name(name): _plain(entry) for name, entry in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray)):
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
         return [_plain(entry) for entry in value]
     fields = declared_fields(value)
     if fields is not None:
@@ -106,27 +114,19 @@ def _plain(value: object) -> object:
     return _rare(value)
 
 
-def _number(value: float) -> object:
-    if value != value or value in (float("inf"), float("-inf")):
-        raise Unusable("a number in it is not finite")
-    return int(value) if value == int(value) else value
-
-
 def _rare(value: object) -> object:
     from decimal import Decimal
 
     if isinstance(value, Decimal):
-        if not value.is_finite():
-            raise Unusable("a number in it is not finite")
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, (bytes, bytearray)):
-        return {"bytes": value.hex()}
+        return _NUMBER + scalar_text(value)  # as it is: DynamoDB's numbers have more digits than a float
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return _BYTES + value.hex()
     if isinstance(value, (set, frozenset)):
-        return {"set": sorted(json.dumps(_plain(entry), sort_keys=True) for entry in value)}
+        return _SET + json.dumps(sorted(json.dumps(_plain(entry), sort_keys=True) for entry in value))
     if type(value).__module__ == "datetime" and hasattr(value, "isoformat"):
-        return _date_text(value)
+        return _TEXT + _date_text(value)
     try:
-        return scalar_text(value)
+        return _TEXT + scalar_text(value)
     except Unusable:
         raise Unusable(
             f"a value in it is {found_text(value)}, which has no text to hash: choose other fields, or use a function"

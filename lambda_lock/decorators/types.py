@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypedDict, TypeVar, overload
 
 from ..aio import AsyncLockClient
 from ..client import LockClient
@@ -52,4 +52,4 @@ class EventOptions(LockOptions, total=False):
 
     window: float
     scope: str | None
-    result: str | None
+    result: Literal["json"] | None

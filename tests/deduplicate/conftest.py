@@ -1,0 +1,152 @@
+"""@deduplicate on the real engine, as `def` and as `async def`, and a look at the rows behind its back."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient, current_dedup, deduplicate, default_client, invocation, set_default_client
+from rig.engine import Item
+from rig.wire import Wire
+from tests.client.conftest import LeapingClock, Rows, make, rows
+
+__all__ = ["make", "rows"]
+
+FOREVER = float("inf")
+COMMIT = "TransactWriteItems"
+Once = Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]
+
+
+@pytest.fixture(autouse=True)
+def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Outside Lambda, no invocation seen, no default client."""
+    monkeypatch.setattr(invocation, "_latest", None)
+    monkeypatch.setattr(invocation, "_registered", None)
+    monkeypatch.setattr(invocation, "_warned", False)
+    set_default_client(None)
+    yield
+    default_client().close()
+    set_default_client(None)
+
+
+@pytest.fixture
+def other(table: str) -> Iterator[LockClient]:
+    """Another client of the same table, with nothing to do with the decorators'."""
+    with LockClient(table, owner_prefix="other") as client:
+        yield client
+
+
+@pytest.fixture
+def impatient(wire: Wire) -> LockClient:
+    """The default client, over the wire: pauses between requests take no time, and nothing is renewed."""
+    client = LockClient(clock=LeapingClock(), heartbeat_period=0)
+    set_default_client(client)
+    return client
+
+
+@pytest.fixture(params=["def", "async def"])
+def once(request: pytest.FixtureRequest) -> Once:
+    """@deduplicate for a plain function, or for an async def function that does the same; either is simply called."""
+    return deduplicate if request.param == "def" else once_async
+
+
+def once_async(*key: Any, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(body)
+        async def handler(*args: Any, **kwargs: Any) -> Any:
+            # On a thread, where `done` may run a loop of its own: AsyncLock is bound to none.
+            return await asyncio.to_thread(body, *args, **kwargs)
+
+        decorated = deduplicate(*key, **options)(handler)
+        return functools.wraps(body)(lambda *args, **kwargs: asyncio.run(decorated(*args, **kwargs)))
+
+    return decorate
+
+
+def done(act: Any) -> Any:
+    """What came of an act of the current lock, which an AsyncLock's is awaited for."""
+    return asyncio.run(act) if inspect.iscoroutine(act) else act
+
+
+def commit(items: list[Item], **options: Any) -> None:
+    lock: Any = current_dedup()
+    done(lock.commit(items, **options))
+
+
+def put(rows: Rows, key: str, **more: Any) -> dict[str, Any]:
+    return {"Put": {"TableName": rows.table, "Item": {"key": {"S": key}}, **more}}
+
+
+def only_new(rows: Rows, key: str) -> dict[str, Any]:
+    names = {"#key": "key"}
+    return put(rows, key, ConditionExpression="attribute_not_exists(#key)", ExpressionAttributeNames=names)
+
+
+def add(rows: Rows, key: str) -> dict[str, Any]:
+    """Carried out twice it would show."""
+    return {
+        "Update": {
+            "TableName": rows.table,
+            "Key": {"key": {"S": key}},
+            "UpdateExpression": "ADD #n :one",
+            "ExpressionAttributeNames": {"#n": "value"},
+            "ExpressionAttributeValues": {":one": {"N": "1"}},
+        }
+    }
+
+
+def value(rows: Rows, key: str) -> int:
+    item = rows.get(key)
+    return 0 if item is None else int(item["value"]["N"])
+
+
+def is_done(rows: Rows, key: str) -> bool:
+    """Whether the row says that the event was completed, whenever."""
+    return "completedUntil" in (rows.get(key) or {})
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The events of the warnings so far."""
+    return [record.__dict__["lock_event"] for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+class Boom(Exception):
+    pass
+
+
+class Stop(BaseException):
+    pass
+
+
+class Context:
+    """A Lambda context with so many seconds left."""
+
+    function_name = "orders"
+    aws_request_id = "request-1"
+
+    def __init__(self, remaining: float = 60.0) -> None:
+        self.remaining = remaining
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int(self.remaining * 1000)
+
+
+class Calls:
+    """A function that counts its calls, and fails or answers as told."""
+
+    def __init__(self, result: Any = None, error: BaseException | None = None) -> None:
+        self.count = 0
+        self.result = result
+        self.error = error
+
+    def handler(self, event: Any, context: Any = None) -> Any:
+        self.count += 1
+        if self.error is not None:
+            raise self.error
+        return self.result() if callable(self.result) else self.result

@@ -1,0 +1,312 @@
+"""Effects that happen exactly once: current_dedup().commit() writes them and completes the event, or does neither."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    CommitRefusedError,
+    LockAlreadyReleasedError,
+    LockArgumentError,
+    LockClient,
+    LockLostError,
+    TransportError,
+    current_dedup,
+)
+from rig.engine import Ministack
+from rig.wire import Answer, Wire
+from tests.client.conftest import Rows
+
+from .conftest import (
+    COMMIT,
+    FOREVER,
+    Boom,
+    Calls,
+    Once,
+    add,
+    commit,
+    done,
+    is_done,
+    only_new,
+    put,
+    value,
+    warnings,
+)
+
+pytestmark = pytest.mark.usefixtures("table")
+
+EVENT = {"id": "e-1"}
+
+
+@pytest.fixture
+def charge(once: Once, rows: Rows) -> Calls:
+    """An event's function that commits a sum; ``handler`` is decorated, ``count`` how often its body ran."""
+    return committing(once, rows)
+
+
+def committing(once: Once, rows: Rows, **options: Any) -> Calls:
+    def body(event: object) -> str:
+        calls.count += 1
+        commit([add(rows, "sum")], **options)
+        return "returned"
+
+    calls = Calls()
+    calls.handler = once("{id}", scope="", result="json")(body)  # type: ignore[method-assign]
+    return calls
+
+
+def test_items_and_completion_are_one_transaction_and_the_wrapper_sends_nothing_more(
+    charge: Calls, wire: Wire, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert charge.handler(EVENT) == "returned"
+    assert wire.operations == ["UpdateItem", COMMIT]
+    assert value(rows, "sum") == 1
+    assert is_done(rows, "e-1")
+    assert rows["e-1"]["isReleased"] == {"S": "1"}
+    assert int(rows["e-1"]["ttl"]["N"]) == int(rows["e-1"]["completedUntil"]["N"]) + 86_400
+    assert charge.handler(EVENT) is None
+    assert (charge.count, value(rows, "sum")) == (1, 1)
+    assert caplog.messages == []
+
+
+def test_a_result_that_is_committed_is_given_to_duplicates(once: Once, rows: Rows) -> None:
+    charge = committing(once, rows, result={"receipt": 7}, data=b"x")
+    assert charge.handler(EVENT) == "returned"
+    assert charge.handler(EVENT) == {"receipt": 7}
+    assert rows["e-1"]["data"] == {"B": "eA=="}
+
+
+def test_after_the_commit_an_error_of_the_function_does_not_undo_it(once: Once, rows: Rows) -> None:
+    def body(event: object) -> None:
+        commit([add(rows, "sum")])
+        raise Boom
+
+    handler = once("{id}", scope="")(body)
+    with pytest.raises(Boom):
+        handler(EVENT)
+    assert is_done(rows, "e-1")
+    assert handler(EVENT) is None
+    assert value(rows, "sum") == 1
+
+
+def test_a_commit_is_the_last_act(once: Once, rows: Rows) -> None:
+    def body(event: object) -> None:
+        commit([add(rows, "sum")])
+        lock = current_dedup()
+        assert not lock.is_held
+        for act in (lock.release, lock.heartbeat, lambda: lock.commit([add(rows, "sum")]), lock.transact_item):
+            with pytest.raises(LockAlreadyReleasedError):
+                done(act())
+
+    once("{id}", scope="")(body)(EVENT)
+    assert value(rows, "sum") == 1
+
+
+# Refused
+
+
+def test_refused_by_the_applications_condition_nothing_is_done_and_the_next_delivery_runs(
+    once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows.put("order")
+    charge = Calls(result=lambda: commit([add(rows, "sum"), only_new(rows, "order")]))
+    handler = once("{id}", scope="")(charge.handler)
+    with pytest.raises(CommitRefusedError) as caught:
+        handler(EVENT)
+    assert caught.value.reasons == ("None", "ConditionalCheckFailed")
+    assert not is_done(rows, "e-1")
+    assert not rows.is_held("e-1")
+    assert warnings(caplog) == []
+    rows.delete("order")
+    handler(EVENT)
+    assert (charge.count, value(rows, "sum")) == (2, 1)
+    assert is_done(rows, "e-1")
+
+
+def test_a_refusal_that_is_swallowed_is_warned_about_and_the_event_is_not_done(
+    once: Once, rows: Rows, wire: Wire, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows.put("order")
+
+    def body(event: object) -> str:
+        with pytest.raises(CommitRefusedError):
+            commit([only_new(rows, "order")])
+        return "swallowed"
+
+    assert once("{id}", scope="", result="json")(body)(EVENT) == "swallowed"
+    assert warnings(caplog) == ["not_completed"]
+    assert "body() returned, but did not complete event 'e-1'" in caplog.text
+    assert not is_done(rows, "e-1")
+    assert not rows.is_held("e-1")
+    assert wire.operations == ["UpdateItem", COMMIT, "UpdateItem"]
+
+
+@pytest.mark.parametrize("swallowed", [True, False])
+def test_under_a_lost_lock_nothing_is_written_and_the_others_row_is_left(
+    swallowed: bool, once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    def body(event: object) -> str:
+        rows.put_held("e-1", expires_at=9e9, owner="another#1")
+        with pytest.raises(LockLostError) as caught:
+            commit([add(rows, "sum")])
+        assert caught.value.holder == "another#1"
+        if not swallowed:
+            raise caught.value
+        return "swallowed"
+
+    handler = once("{id}", scope="")(body)
+    if swallowed:
+        assert handler(EVENT) == "swallowed"
+        assert "not_completed" in warnings(caplog)
+    else:
+        with pytest.raises(LockLostError):
+            handler(EVENT)
+    assert value(rows, "sum") == 0
+    assert rows.is_held("e-1")
+    assert rows["e-1"]["ownerName"] == {"S": "another#1"}
+    assert not is_done(rows, "e-1")
+
+
+# No answer
+
+
+def test_a_commit_whose_reply_is_lost_is_found_done(
+    charge: Calls, wire: Wire, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    wire.drop_reply(COMMIT)
+    assert charge.handler(EVENT) == "returned"
+    assert wire.operations == ["UpdateItem", COMMIT, COMMIT]
+    assert value(rows, "sum") == 1
+    assert warnings(caplog) == []
+    charge.handler(EVENT)
+    assert charge.count == 1
+
+
+def test_a_commit_whose_reply_is_lost_while_the_event_is_taken_again_is_found_done(
+    charge: Calls, wire: Wire, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    def lost(answer: Answer) -> None:
+        rows.put_held("e-1", expires_at=9e9, owner="another#1")
+
+    wire.alter_reply(lost, COMMIT)
+    assert charge.handler(EVENT) == "returned"
+    assert value(rows, "sum") == 1
+    assert warnings(caplog) == []
+    assert rows["e-1"]["ownerName"] == {"S": "another#1"}
+
+
+@pytest.mark.parametrize("swallowed", [True, False])
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_after_an_ambiguous_commit_the_event_is_done_if_and_only_if_its_effects_are(
+    carried_out: bool, swallowed: bool, once: Once, wire: Wire, rows: Rows, impatient: LockClient
+) -> None:
+    def body(event: object) -> str:
+        with contextlib.suppress(TransportError) if swallowed else contextlib.nullcontext():
+            commit([add(rows, "sum")])
+        return "returned"
+
+    (wire.drop_reply if carried_out else wire.drop_request)(COMMIT, times=FOREVER)
+    handler = once("{id}", scope="")(body)
+    if swallowed:
+        assert handler(EVENT) == "returned"
+    else:
+        with pytest.raises(TransportError) as caught:
+            handler(EVENT)
+        assert caught.value.ambiguous
+    assert value(rows, "sum") == carried_out
+    assert is_done(rows, "e-1") == carried_out
+    assert not rows.is_held("e-1")
+    wire.clear()
+    handler(EVENT)
+    assert value(rows, "sum") == 1
+    assert is_done(rows, "e-1")
+
+
+def test_what_is_not_known_is_not_called_not_done(
+    once: Once, wire: Wire, rows: Rows, impatient: LockClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    def body(event: object) -> None:
+        with pytest.raises(TransportError):
+            commit([add(rows, "sum")])
+
+    wire.drop_reply(COMMIT, times=FOREVER)
+    once("{id}", scope="")(body)(EVENT)
+    assert is_done(rows, "e-1")
+    assert "unless that commit went through" in caplog.text
+    assert warnings(caplog) == ["not_completed"]
+
+
+def test_a_late_copy_of_a_commit_writes_nothing_more(once: Once, wire: Wire, rows: Rows) -> None:
+    late = wire.deliver_late(COMMIT, copies=2)
+    charge = committing(once, rows)
+    charge.handler(EVENT)
+    before = rows["e-1"]
+    late.release()
+    assert late.finished.wait(10)
+    assert value(rows, "sum") == 1
+    assert rows["e-1"] == before
+
+
+# Bad input: nothing is sent, and the wrapper completes as if nothing had been tried
+
+
+@pytest.mark.parametrize(
+    ("items", "options", "error"),
+    [
+        ([], {}, LockArgumentError),
+        (None, {}, TypeError),
+        ([{"Put": {}}], {"result": object()}, LockArgumentError),
+        ([{"Put": {}}], {"result": "x" * 410_000}, LockArgumentError),
+    ],
+)
+def test_what_cannot_be_committed_is_refused_and_the_event_goes_on(
+    items: Any, options: dict[str, Any], error: type[Exception], once: Once, rows: Rows, wire: Wire
+) -> None:
+    def body(event: object) -> str:
+        with pytest.raises(error):
+            commit(items, **options)
+        assert current_dedup().is_held
+        return "done otherwise"
+
+    handler = once("{id}", scope="", result="json")(body)
+    assert handler(EVENT) == handler(EVENT) == "done otherwise"
+    assert wire.operations == ["UpdateItem"] * 3
+
+
+def test_data_and_result_of_a_commit_must_fit_the_row_together(once: Once, rows: Rows, wire: Wire) -> None:
+    def body(event: object) -> None:
+        with pytest.raises(LockArgumentError, match="at most"):
+            commit([put(rows, "row")], data=b"x" * 250_000, result="x" * 250_000)
+
+    once("{id}", scope="")(body)(EVENT)
+    assert wire.count(COMMIT) == 0
+
+
+def test_a_plain_lock_stores_no_result(other: LockClient, rows: Rows) -> None:
+    lock = other.acquire("k")
+    with pytest.raises(LockArgumentError, match="is no event's: use data="):
+        lock.commit([put(rows, "row")], result="text")
+    assert lock.is_held
+    lock.commit([put(rows, "row")])
+    assert not is_done(rows, "k")
+
+
+# transact_item
+
+
+def test_transactions_of_ones_own_happen_only_while_the_event_is_ours(
+    once: Once, engine: Ministack, rows: Rows
+) -> None:
+    def body(event: object) -> None:
+        item = current_dedup().transact_item()
+        engine.dynamodb("TransactWriteItems", {"TransactItems": [item, add(rows, "sum")]})
+        assert current_dedup().is_held
+
+    handler = once("{id}", scope="")(body)
+    handler(EVENT)
+    handler(EVENT)
+    assert value(rows, "sum") == 1
+    assert is_done(rows, "e-1")

@@ -1,0 +1,329 @@
+"""What @deduplicate refuses when a function is decorated, the keys it takes, and the kill switch."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import pickle
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    AsyncLock,
+    AsyncLockClient,
+    CommitRefusedError,
+    DuplicateEventError,
+    KeyTemplateError,
+    Lock,
+    LockArgumentError,
+    LockClient,
+    current_dedup,
+    deduplicate,
+)
+from lambda_lock.decorators.disabled import StandIn
+from lambda_lock.decorators.disabled_async import AsyncStandIn
+from rig import events
+from rig.wire import Wire
+from tests.client.conftest import Rows
+
+from .conftest import COMMIT, Calls, Once, add, commit, done, is_done, value
+
+EVENT = {"id": "e-1"}
+
+
+def key_function(event: Any, context: Any = None) -> str:
+    return "k"
+
+
+async def coroutine_function(event: Any = None) -> None: ...
+
+
+def generator() -> Iterator[int]:
+    yield 1
+
+
+async def async_generator() -> AsyncIterator[int]:
+    yield 1
+
+
+# The arguments
+
+
+@pytest.mark.parametrize("window", [0, -1, 0.5, float("inf"), float("nan"), float("-inf"), 1e300])
+def test_a_window_out_of_range_is_refused(window: float) -> None:
+    with pytest.raises(LockArgumentError, match="window="):
+        deduplicate("k", window=window)
+
+
+@pytest.mark.parametrize("window", [True, "60", None, b"1"])
+def test_a_window_of_another_type_is_refused(window: Any) -> None:
+    with pytest.raises(TypeError, match="window must be a number of seconds"):
+        deduplicate("k", window=window)
+
+
+def test_a_window_of_fourteen_days_is_what_a_queue_may_take() -> None:
+    deduplicate("k", window=14 * 86_400)(key_function)
+
+
+@pytest.mark.parametrize(
+    ("scope", "error"),
+    [(5, TypeError), (b"s", TypeError), ("x" * 2049, LockArgumentError), ("\ud800", LockArgumentError)],
+)
+def test_a_scope_that_cannot_be_is_refused(scope: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="scope"):
+        deduplicate("k", scope=scope)
+
+
+@pytest.mark.parametrize("result", ["yaml", True, "", {"json": True}])
+def test_result_is_json_or_nothing(result: Any) -> None:
+    with pytest.raises(TypeError, match="result= must be None or 'json'"):
+        deduplicate("k", result=result)
+
+
+@pytest.mark.parametrize("wrong", ["skip", None, True, 5, ""])
+def test_on_duplicate_is_a_word_or_a_function(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="on_duplicate= must be 'return', 'raise' or a function"):
+        deduplicate("k", on_duplicate=wrong)
+
+
+@pytest.mark.parametrize("wrong", ["return", None, True, 5])
+def test_on_not_granted_is_a_word_or_a_function(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="on_not_granted= must be 'raise', 'skip' or a function"):
+        deduplicate("k", on_not_granted=wrong)
+
+
+@pytest.mark.parametrize("name", ["on_duplicate", "on_not_granted"])
+def test_an_answer_of_a_plain_function_cannot_be_async(name: str) -> None:
+    options: Any = {name: coroutine_function}
+    with pytest.raises(TypeError, match=f"{name}= must be a plain function here"):
+        deduplicate("k", **options)(key_function)
+    deduplicate("k", **options)(coroutine_function)
+
+
+@pytest.mark.parametrize("name", ["on_duplicate", "on_not_granted"])
+def test_a_parameter_of_the_name_that_an_answer_gets_is_refused(name: str) -> None:
+    def report(error: str) -> None: ...
+
+    options: Any = {name: lambda **given: None}
+    with pytest.raises(TypeError, match=f"a parameter named error, which {name}= gets"):
+        deduplicate("{error}", **options)(report)
+    deduplicate("{error}")(report)
+
+
+# The function
+
+
+def test_a_bare_decorator_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"@deduplicate needs a key: write @deduplicate\("):
+
+        @deduplicate  # type: ignore[arg-type]
+        def handler(event: Any, context: Any) -> None: ...
+
+
+@pytest.mark.parametrize("function", [generator, async_generator, functools.partial(generator)])
+def test_a_generator_is_refused(function: Any) -> None:
+    with pytest.raises(TypeError, match=r"@deduplicate cannot decorate .*, a generator"):
+        deduplicate("k")(function)
+
+
+@pytest.mark.parametrize("function", [5, "handler", None, dict])
+def test_what_is_no_function_is_refused(function: Any) -> None:
+    with pytest.raises(TypeError, match="@deduplicate decorates functions and methods, not"):
+        deduplicate("k")(function)
+
+
+@pytest.mark.parametrize("kind", [staticmethod, classmethod])
+def test_the_order_of_decorators_of_methods_is_named(kind: Any) -> None:
+    with pytest.raises(TypeError, match=f"below @{kind.__name__}"):
+        deduplicate("k")(kind(key_function))
+
+
+def test_a_client_of_the_other_kind_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"client= is a LockClient, but .* needs an AsyncLockClient"):
+        deduplicate("k", client=LockClient())(coroutine_function)
+    with pytest.raises(TypeError, match=r"client= is a AsyncLockClient, but .* needs a LockClient"):
+        deduplicate("k", client=AsyncLockClient())(key_function)
+
+
+def test_a_decorator_without_a_key_or_with_two_is_refused() -> None:
+    with pytest.raises(TypeError, match="exactly one of key="):
+        deduplicate()(key_function)
+    with pytest.raises(TypeError, match="exactly one of key="):
+        deduplicate("k", key_jmespath="id")(key_function)
+
+
+def test_a_wrong_template_is_refused() -> None:
+    with pytest.raises(KeyTemplateError, match=r"key_function\(\)"):
+        deduplicate("{event.id}")(key_function)
+
+
+def test_the_wrapper_looks_like_the_function() -> None:
+    def handler(event: dict[str, str], context: object = None) -> str:
+        """What it does."""
+        return "done"
+
+    wrapped = deduplicate("k")(handler)
+    assert (wrapped.__name__, wrapped.__doc__, wrapped.__module__) == ("handler", "What it does.", __name__)
+    assert inspect.signature(wrapped) == inspect.signature(handler)
+    assert inspect.unwrap(wrapped) is handler
+    assert inspect.iscoroutinefunction(deduplicate("k")(coroutine_function))
+    assert not inspect.iscoroutinefunction(wrapped)
+
+
+# Keys
+
+
+@pytest.mark.parametrize(
+    ("sample", "path", "template", "expected"),
+    [
+        ("sqs", 0, "{messageId}", "6f9c1d5e-0c64-4f0d-9a3e-2b7d9a51c001"),
+        ("sqs_fifo", 0, "{messageId}", "a3b1e8f2-6d0b-4c57-8f42-91c0de55f001"),
+        ("eventbridge", None, "{id}", "9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d"),
+        ("schedule", None, "{id}", "53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa"),
+        ("sns", None, "{Records[0][Sns][MessageId]}", "c3f1b2a4-5d6e-5f70-8a9b-0c1d2e3f4a51"),
+        ("sns", 0, "{Sns[MessageId]}", "c3f1b2a4-5d6e-5f70-8a9b-0c1d2e3f4a51"),
+        ("sqs_sns", 0, "{body[MessageId]}", "c3f1b2a4-5d6e-5f70-8a9b-0c1d2e3f4a51"),
+        ("sqs_eventbridge", 0, "{body[id]}", "9b1deb4d-3b7d-4bad-9bdd-2b0d7b3dcb6d"),
+        ("kinesis", 0, "{eventID}", "shardId-000000000006:49671204458813907216537740180245213507649913627385012226"),
+        ("dynamodb_stream", 0, "{eventID}", "b6af013f4c08dc2b13d34c03f8d8d6c4"),
+    ],
+)
+def test_the_id_of_an_event_of_each_source(
+    sample: str, path: int | None, template: str, expected: str, once: Once, table: str, rows: Rows
+) -> None:
+    event = events.load(sample)
+    calls = Calls()
+    handler = once(template, scope="")(calls.handler)
+    for _ in range(2):
+        handler(event if path is None else event["Records"][path])
+    assert calls.count == 1
+    assert is_done(rows, expected)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [{"key": lambda event, context=None: f"order#{event['id']}"}, {"key_jmespath": "join('#', ['order', id])"}],
+    ids=["function", "jmespath"],
+)
+def test_a_key_may_be_a_function_or_a_jmespath_expression(
+    key: dict[str, Any], once: Once, table: str, rows: Rows
+) -> None:
+    once(**key, scope="")(lambda event, context=None: None)(EVENT)
+    assert is_done(rows, "order#e-1")
+
+
+def test_a_call_whose_arguments_give_no_key_sends_nothing(once: Once, table: str, wire: Wire) -> None:
+    handler = once("{id}", scope="")(lambda event: pytest.fail("must not run"))
+    unusable: list[Any] = [{}, {"id": None}, {"id": ""}, {"id": True}, {"id": {}}]
+    for event in unusable:
+        with pytest.raises(KeyTemplateError):
+            handler(event)
+    assert wire.operations == []
+
+
+def test_methods_are_deduplicated_by_the_first_argument_after_self(table: str) -> None:
+    ran: list[str] = []
+
+    class Service:
+        @deduplicate("{id}")
+        def charge(self, order: dict[str, str]) -> str:
+            ran.append("charge")
+            return "charged"
+
+        @classmethod
+        @deduplicate("{id}")
+        def refund(cls, order: dict[str, str]) -> None:
+            ran.append("refund")
+
+    for _ in range(2):
+        Service().charge(EVENT)
+        Service.refund(order=EVENT)
+    assert ran == ["charge", "refund"]
+
+
+# The kill switch
+
+
+@pytest.fixture
+def disabled(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
+
+
+@pytest.mark.usefixtures("disabled")
+def test_with_the_switch_on_each_delivery_runs_unprotected_with_a_warning(
+    once: Once, wire: Wire, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = Calls(result=lambda: (current_dedup().key, current_dedup().is_held))
+    handler = once("{id}", scope="", result="json")(calls.handler)
+    assert handler(EVENT) == handler(EVENT) == ("e-1", True)
+    assert calls.count == 2
+    assert wire.operations == []
+    assert [record.__dict__["lock_event"] for record in caplog.records] == ["disabled"] * 2
+
+
+@pytest.mark.usefixtures("disabled")
+def test_with_the_switch_on_neither_a_missing_key_nor_an_unfit_result_keeps_a_call_from_running(
+    once: Once, table: str
+) -> None:
+    unfit = object()
+    assert once("{missing}", scope="", result="json")(lambda event: unfit)(EVENT) is unfit
+
+
+@pytest.mark.usefixtures("disabled")
+def test_with_the_switch_on_commit_still_writes_and_nobody_is_warned_about_the_event(
+    once: Once, wire: Wire, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = Calls(result=lambda: commit([add(rows, "sum")], data=b"x", result={"n": 1}))
+    handler = once("{id}", scope="", result="json")(calls.handler)
+    handler(EVENT)
+    handler(EVENT)
+    assert wire.operations == [COMMIT, COMMIT]
+    assert value(rows, "sum") == 2
+    assert rows.get("e-1") is None
+    assert {record.__dict__["lock_event"] for record in caplog.records} == {"disabled"}
+
+
+@pytest.mark.usefixtures("disabled")
+def test_with_the_switch_on_a_function_may_release_its_stand_in(once: Once, table: str) -> None:
+    assert once("{id}", scope="")(lambda event: done(current_dedup().release()))(EVENT) is True
+
+
+def parameters(function: Callable[..., Any]) -> list[str]:
+    return list(inspect.signature(function).parameters)
+
+
+@pytest.mark.parametrize(("real", "stand_in"), [(Lock, StandIn), (AsyncLock, AsyncStandIn)])
+def test_a_stand_in_has_every_public_name_of_a_lock_and_its_parameters(real: Any, stand_in: Any) -> None:
+    made = {"key", "sort_key", "owner", "fencing_token", "version", "data", "attributes", "lease_duration"}
+    for name, member in vars(real).items():
+        if name.startswith("_") or name in made or name == "tick":
+            continue
+        assert hasattr(stand_in, name), name
+        if inspect.isfunction(member):
+            assert parameters(getattr(stand_in, name)) == parameters(member), name
+            assert inspect.iscoroutinefunction(getattr(stand_in, name)) == inspect.iscoroutinefunction(member), name
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        DuplicateEventError("done", key="k", result={"n": [1]}, completed_until=1_800_000_000),
+        CommitRefusedError("refused", key="k", reasons=("None", "ConditionalCheckFailed")),
+    ],
+)
+def test_errors_can_be_pickled(error: Exception) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), copy.args, copy.__dict__) == (type(error), error.args, error.__dict__)
+
+
+def test_the_error_of_a_duplicate_can_be_pickled_as_it_was_raised(once: Once, table: str) -> None:
+    handler = once("{id}", scope="", result="json", on_duplicate="raise")(lambda event: {"n": 1})
+    handler(EVENT)
+    with pytest.raises(DuplicateEventError) as caught:
+        handler(EVENT)
+    assert pickle.loads(pickle.dumps(caught.value)).result == {"n": 1}

@@ -1,0 +1,762 @@
+"""An event is done once: what is asked and written, who is told what, and when it may run again."""
+
+from __future__ import annotations
+
+import functools
+import json
+import threading
+import time
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    GO,
+    PYTHON,
+    AsyncLock,
+    DuplicateEventError,
+    Lock,
+    LockArgumentError,
+    LockClient,
+    LockConfigurationError,
+    LockFormatError,
+    LockNotGrantedError,
+    LockTimeoutError,
+    current_dedup,
+    current_lock,
+    deduplicate,
+    set_default_client,
+    with_lock,
+)
+from rig.engine import Ministack
+from rig.wire import Answer, Wire
+from tests.client.conftest import Make, Rows, SkewedClock, in_thread, wait_until
+
+from .conftest import FOREVER, Boom, Calls, Context, Once, Stop, done, is_done, once_async, warnings
+
+pytestmark = pytest.mark.usefixtures("table")
+
+EVENT = {"id": "e-1"}
+
+
+@pytest.fixture
+def dates(wire: Wire) -> list[int]:
+    """The Dates of all answers that came over the wire, epoch seconds."""
+    seen: list[int] = []
+
+    def note(answer: Answer) -> Answer:
+        date = next(value for name, value in answer.headers if name.lower() == "date")
+        seen.append(int(parsedate_to_datetime(date).timestamp()))
+        return answer
+
+    wire.alter_reply(note, times=FOREVER)
+    return seen
+
+
+# Done once
+
+
+def test_a_new_event_takes_two_requests_and_its_duplicate_one(once: Once, wire: Wire) -> None:
+    calls = Calls()
+    handler = once("{id}", scope="")(calls.handler)
+    handler(EVENT)
+    assert wire.operations == ["UpdateItem", "UpdateItem"]
+    handler(EVENT)
+    assert wire.operations == ["UpdateItem"] * 3
+    assert calls.count == 1
+    handler({"id": "e-2"})
+    assert calls.count == 2
+
+
+def test_the_row_says_until_when_the_event_is_done_by_the_date_of_dynamodb(
+    once: Once, dates: list[int], rows: Rows
+) -> None:
+    once("{id}", scope="", window=500, result="json")(lambda event: {"n": 1})(EVENT)
+    row = rows["e-1"]
+    until = int(row["completedUntil"]["N"])
+    assert dates[-1] + 500 <= until <= dates[-1] + 502
+    assert row["result"] == {"S": '{"n":1}'}
+    assert row["isReleased"] == {"S": "1"}
+    assert int(row["ttl"]["N"]) == until + 86_400
+    assert int(row["fencingToken"]["N"]) > 0
+
+
+@pytest.mark.parametrize("off", [600, -600])
+def test_a_clock_minutes_off_does_not_change_the_window(off: float, once: Once, dates: list[int], rows: Rows) -> None:
+    set_default_client(LockClient(clock=SkewedClock(off)))
+    once("{id}", scope="", window=500)(lambda event: None)(EVENT)
+    assert dates[-1] + 500 <= int(rows["e-1"]["completedUntil"]["N"]) <= dates[-1] + 502
+
+
+def test_a_window_of_a_fraction_is_rounded_up(once: Once, dates: list[int], rows: Rows) -> None:
+    once("{id}", scope="", window=10.2)(lambda event: None)(EVENT)
+    assert dates[-1] + 11 <= int(rows["e-1"]["completedUntil"]["N"]) <= dates[-1] + 13
+
+
+def test_an_event_counts_as_done_for_a_day_unless_told_otherwise(once: Once, dates: list[int], rows: Rows) -> None:
+    once("{id}", scope="")(lambda event: None)(EVENT)
+    assert 86_400 <= int(rows["e-1"]["completedUntil"]["N"]) - dates[-1] <= 86_402
+
+
+def test_once_its_window_has_passed_an_event_runs_again(once: Once, wire: Wire, rows: Rows, dates: list[int]) -> None:
+    calls = Calls()
+    calls.result = lambda: calls.count
+    handler = once("{id}", scope="", window=1, result="json")(calls.handler)
+    assert handler(EVENT) == 1
+    until = int(rows["e-1"]["completedUntil"]["N"])
+    while handler(EVENT) == 1:
+        assert dates[-1] < until, "by DynamoDB's Date the window has passed, and it was not run"
+        time.sleep(0.05)
+    assert dates[-1] >= until
+    assert calls.count == 2
+    assert wire.operations[-3:] == ["UpdateItem"] * 3  # refused, with the completion that has passed; claimed; done
+    assert int(rows["e-1"]["completedUntil"]["N"]) > until
+    assert rows["e-1"]["result"] == {"S": "2"}
+
+
+def test_a_run_after_the_window_that_fails_leaves_the_event_not_done(once: Once, rows: Rows) -> None:
+    rows.put("e-1", completedUntil={"N": str(int(time.time()) - 5)}, result={"S": '"old"'})
+    calls = Calls(error=Boom())
+    handler = once("{id}", scope="", result="json")(calls.handler)
+    for expected in (1, 2):
+        with pytest.raises(Boom):
+            handler(EVENT)
+        assert calls.count == expected
+
+
+def test_a_later_completion_without_a_result_forgets_the_earlier_one(once: Once, rows: Rows) -> None:
+    rows.put("e-1", completedUntil={"N": str(int(time.time()) - 5)}, result={"S": '"old"'})
+    once("{id}", scope="")(lambda event: "new")(EVENT)
+    assert "result" not in rows["e-1"]
+
+
+def test_a_completion_that_is_no_number_is_an_error_that_names_the_row_and_leaves_it(once: Once, rows: Rows) -> None:
+    rows.put("e-1", completedUntil={"S": "tomorrow"})
+    before = rows["e-1"]
+    with pytest.raises(LockFormatError, match=r"'e-1'.*tomorrow"):
+        once("{id}", scope="")(lambda event: pytest.fail("must not run"))(EVENT)
+    assert rows["e-1"] == before
+
+
+def test_the_event_is_in_progress_while_the_function_runs_and_current_dedup_is_its_lock(
+    once: Once, rows: Rows, table: str, other: LockClient
+) -> None:
+    def handler(event: dict[str, str]) -> str:
+        lock: Any = current_dedup()
+        with pytest.raises(TypeError, match="the innermost lock is a"):
+            current_dedup(Lock if isinstance(lock, AsyncLock) else AsyncLock)
+        assert rows.is_held("e-1")
+        assert not is_done(rows, "e-1")
+        assert other.try_acquire("e-1") is None
+        with pytest.raises(LookupError, match="no @with_lock function"):
+            current_lock()
+        key: str = lock.key
+        return key
+
+    assert once("{id}", scope="")(handler)(EVENT) == "e-1"
+    with pytest.raises(LookupError, match="no @deduplicate function is running"):
+        current_dedup()
+
+
+def test_the_lock_client_reads_what_is_stored_with_an_event(once: Once, other: LockClient) -> None:
+    once("{id}", scope="", result="json")(lambda event: [1])(EVENT)
+    record = other.get("e-1")
+    assert record is not None
+    assert record.is_released
+    assert record.completed_until is not None
+    assert record.completed_until > time.time()
+    assert record.result == "[1]"
+
+
+def test_a_plain_lock_on_the_row_leaves_what_belongs_to_the_event(once: Once, other: LockClient, rows: Rows) -> None:
+    calls = Calls("done")
+    handler = once("{id}", scope="", result="json")(calls.handler)
+    handler(EVENT)
+    before = rows["e-1"]
+    with other.acquire("e-1") as lock:
+        lock.heartbeat()
+        assert handler(EVENT) == "done"  # done is done, whoever holds the row
+    after = rows["e-1"]
+    assert [after[name] for name in ("completedUntil", "result")] == [before["completedUntil"], before["result"]]
+    assert int(after["ttl"]["N"]) >= int(before["completedUntil"]["N"]) + 86_400
+    assert handler(EVENT) == "done"
+    assert calls.count == 1
+
+
+def test_renewals_keep_the_row_alive_until_after_the_completion_of_before(once: Once, rows: Rows) -> None:
+    passed = int(time.time()) - 5
+    rows.put("e-1", completedUntil={"N": str(passed)})
+    held: list[Any] = []
+
+    def handler(event: object) -> None:
+        lock: Any = current_dedup()
+        done(lock.heartbeat(data=b"step 1"))
+        held.append(rows["e-1"])
+
+    once("{id}", scope="")(handler)(EVENT)
+    assert held[0]["completedUntil"] == {"N": str(passed)}
+    assert "isReleased" not in held[0]
+    assert rows["e-1"]["data"] == {"B": "c3RlcCAx"}
+
+
+# Not done: failures
+
+
+@pytest.mark.parametrize("error", [Boom("boom"), Stop(), SystemExit(3), LockNotGrantedError("mine")])
+def test_an_event_whose_function_raises_is_not_done_and_runs_again_at_once(
+    error: BaseException, once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = Calls(error=error)
+    handler = once("{id}", scope="", on_not_granted="skip", on_duplicate="raise")(calls.handler)
+    with pytest.raises(type(error)) as caught:
+        handler(EVENT)
+    assert caught.value is error
+    assert error.__context__ is None
+    assert not rows.is_held("e-1")
+    assert not is_done(rows, "e-1")
+    calls.error = None
+    handler(EVENT)
+    assert calls.count == 2
+    assert is_done(rows, "e-1")
+    assert warnings(caplog) == []
+
+
+def test_a_function_that_releases_its_event_itself_has_not_done_it_and_is_warned_about(
+    once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = Calls(result=lambda: done(current_dedup().release()))
+    handler = once("{id}", scope="")(calls.handler)
+    assert handler(EVENT) is True
+    assert warnings(caplog) == ["not_completed"]
+    assert "handler() returned, but did not complete event 'e-1'" in caplog.text
+    assert not is_done(rows, "e-1")
+    handler(EVENT)
+    assert calls.count == 2
+
+
+def test_a_plain_function_that_returns_a_coroutine_is_refused_and_not_done(rows: Rows) -> None:
+    async def work() -> None: ...
+
+    @deduplicate("k", scope="")
+    def handler() -> Any:
+        return work()
+
+    with pytest.raises(TypeError, match="@deduplicate takes functions"):
+        handler()
+    assert not is_done(rows, "k")
+
+
+@pytest.mark.parametrize("code", ["AccessDeniedException", "ResourceNotFoundException"])
+@pytest.mark.parametrize("on_answer", [{"on_not_granted": "skip"}, {"on_duplicate": lambda event, error: "answered"}])
+def test_an_outage_is_neither_contention_nor_a_duplicate_and_always_raises(
+    code: str, on_answer: dict[str, Any], once: Once, wire: Wire
+) -> None:
+    wire.answer(400, code, times=FOREVER)
+    with pytest.raises(LockConfigurationError):
+        once("{id}", scope="", **on_answer)(lambda event: pytest.fail("must not run"))(EVENT)
+
+
+def test_too_little_time_is_not_contention_and_always_raises(once: Once, wire: Wire) -> None:
+    calls = Calls()
+    with pytest.raises(LockNotGrantedError):
+        once("{id}", on_not_granted="skip")(calls.handler)(EVENT, Context(remaining=0.5))
+    assert wire.operations == []
+    assert calls.count == 0
+
+
+# In progress
+
+
+def test_in_progress_elsewhere_is_an_error_at_once_that_is_no_duplicate(
+    once: Once, other: LockClient, wire: Wire
+) -> None:
+    handler = once("{id}", scope="", on_duplicate=lambda event, error: pytest.fail("not done"))(
+        lambda event: pytest.fail("must not run")
+    )
+    held = other.acquire("e-1")
+    wire.clear()
+    with pytest.raises(LockNotGrantedError) as caught:
+        handler(EVENT)
+    assert not isinstance(caught.value, LockTimeoutError)
+    assert (caught.value.key, caught.value.holder) == ("e-1", held.owner)
+    assert wire.operations == ["UpdateItem"]
+
+
+@pytest.mark.parametrize("on_not_granted", ["skip", lambda event, error: ("answered", event["id"], error.key)])
+def test_in_progress_elsewhere_may_be_answered(on_not_granted: Any, once: Once, other: LockClient) -> None:
+    handler = once("{id}", scope="", on_not_granted=on_not_granted)(lambda event: "ran")
+    with other.acquire("e-1"):
+        assert handler(EVENT) == (None if on_not_granted == "skip" else ("answered", "e-1", "e-1"))
+    assert handler(EVENT) == "ran"
+
+
+def test_who_waits_while_the_event_is_in_progress_is_given_its_result(once: Once, wire: Wire) -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    def work(event: object) -> dict[str, int]:
+        assert not began.is_set(), "it runs a second time"
+        began.set()
+        assert go_on.wait(30)
+        return {"n": 1}
+
+    handler = once("{id}", scope="", wait=30, refresh_period=0.05, result="json")(work)
+    first = in_thread(lambda: handler(EVENT))
+    assert began.wait(30)
+    second = in_thread(lambda: handler(EVENT))
+    wait_until(lambda: wire.count("GetItem") > 0)
+    go_on.set()
+    assert first() == second() == {"n": 1}
+
+
+def test_who_waits_runs_the_event_where_the_first_fails(once: Once, wire: Wire) -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    def work(event: object) -> str:
+        if began.is_set():
+            return "second"
+        began.set()
+        assert go_on.wait(30)
+        raise Boom
+
+    handler = once("{id}", scope="", wait=30, refresh_period=0.05)(work)
+    first = in_thread(lambda: handler(EVENT))
+    assert began.wait(30)
+    second = in_thread(lambda: handler(EVENT))
+    wait_until(lambda: wire.count("GetItem") > 0)
+    go_on.set()
+    with pytest.raises(Boom):
+        first()
+    assert second() == "second"
+
+
+def test_a_wait_that_runs_out_is_a_timeout(once: Once, other: LockClient) -> None:
+    handler = once("{id}", scope="", wait=0.2, refresh_period=0.05)(lambda event: pytest.fail("must not run"))
+    with other.acquire("e-1"), pytest.raises(LockTimeoutError):
+        handler(EVENT)
+
+
+def test_of_calls_at_once_one_runs_and_none_after_it(once: Once) -> None:
+    calls = Calls()
+    handler = once("{id}", on_not_granted="skip")(calls.handler)
+    for join in [in_thread(lambda: handler(EVENT)) for _ in range(6)]:
+        join()
+    handler(EVENT)
+    assert calls.count == 1
+
+
+def test_an_event_left_by_a_dead_owner_runs_once_its_lease_is_over(once: Once, rows: Rows, dates: list[int]) -> None:
+    expiry = time.time() + 2
+    rows.put_held("e-1", expires_at=expiry, lease_seconds=3600)
+    calls = Calls()
+    handler = once("{id}", scope="", on_not_granted=lambda event, context=None, *, error: "in progress")(calls.handler)
+    while handler(EVENT) == "in progress":
+        assert dates[-1] < expiry
+        time.sleep(0.05)
+    assert dates[-1] >= int(expiry)
+    assert calls.count == 1
+    handler(EVENT)
+    assert calls.count == 1
+
+
+# What a duplicate is given
+
+
+@pytest.mark.parametrize(
+    "result", [None, True, 0, 1.5, "text", "\u00fc\U0001f600\ud800", [], {}, {"a": [1, {"b": None}]}, 10**30]
+)
+def test_a_stored_result_is_given_to_duplicates(result: Any, once: Once, rows: Rows) -> None:
+    calls = Calls(result=result)
+    handler = once("{id}", scope="", result="json")(calls.handler)
+    assert handler(EVENT) == handler(EVENT) == handler(EVENT) == result
+    assert calls.count == 1
+    assert rows["e-1"].get("result", {"S": "null"}) == {"S": json.dumps(result, separators=(",", ":"))}
+
+
+def test_a_duplicate_is_given_nothing_unless_asked_for(once: Once, rows: Rows) -> None:
+    handler = once("{id}", scope="")(lambda event: "result")
+    assert handler(EVENT) == "result"
+    assert handler(EVENT) is None
+    assert "result" not in rows["e-1"]
+
+
+def test_a_result_that_another_consumer_stored_is_not_given_to_who_did_not_ask(once: Once) -> None:
+    asking = once("{id}", scope="", result="json")(lambda event: "result")
+    not_asking = once("{id}", scope="")(lambda event: pytest.fail("must not run"))
+    assert asking(EVENT) == "result"
+    assert not_asking(EVENT) is None
+    with pytest.raises(DuplicateEventError) as caught:
+        once("{id}", scope="", on_duplicate="raise")(lambda event: None)(EVENT)
+    assert caught.value.result is None
+
+
+def test_a_duplicate_may_be_an_error_with_the_result(once: Once, rows: Rows) -> None:
+    handler = once("{id}", scope="", result="json", on_duplicate="raise")(lambda event: {"n": 1})
+    assert handler(EVENT) == {"n": 1}
+    with pytest.raises(DuplicateEventError, match="'e-1' was done before") as caught:
+        handler(EVENT)
+    assert caught.value.key == "e-1"
+    assert caught.value.result == {"n": 1}
+    assert caught.value.completed_until == int(rows["e-1"]["completedUntil"]["N"])
+    assert not isinstance(caught.value, LockNotGrantedError)
+
+
+def test_a_duplicate_is_answered_with_its_own_arguments_and_the_error(once: Once) -> None:
+    def answer(event: dict[str, str], context: object, *, error: DuplicateEventError) -> tuple[Any, ...]:
+        with pytest.raises(LookupError):
+            current_dedup()
+        return event["id"], isinstance(context, Context), error.result
+
+    handler = once("{id}", scope="", result="json", on_duplicate=answer)(lambda event, context: "result")
+    assert handler(EVENT, Context()) == "result"
+    assert handler(EVENT, context=Context()) == ("e-1", True, "result")
+
+
+@pytest.mark.parametrize("on_not_granted", ["skip", lambda event, error: pytest.fail("it is not in progress")])
+def test_a_duplicate_is_not_answered_as_contention_is(on_not_granted: Any, once: Once) -> None:
+    handler = once("{id}", scope="", result="json", on_not_granted=on_not_granted)(lambda event: "result")
+    assert handler(EVENT) == handler(EVENT) == "result"
+
+
+def test_an_answer_to_a_duplicate_of_an_async_function_is_awaited() -> None:
+    async def answer(event: dict[str, str], *, error: DuplicateEventError) -> tuple[str, object]:
+        return event["id"], error.result
+
+    for on_duplicate in (answer, lambda event, error: answer(event, error=error)):
+        handler = once_async("{id}", scope=str(id(on_duplicate)), result="json", on_duplicate=on_duplicate)(
+            lambda event: "result"
+        )
+        assert handler(EVENT) == "result"
+        assert handler(EVENT) == ("e-1", "result")
+
+
+def test_an_error_of_the_answer_comes_through_with_the_duplicate_as_its_context(once: Once) -> None:
+    def answer(event: object, *, error: DuplicateEventError) -> None:
+        raise Boom
+
+    handler = once("{id}", scope="", on_duplicate=answer)(lambda event: None)
+    handler(EVENT)
+    with pytest.raises(Boom) as caught:
+        handler(EVENT)
+    assert isinstance(caught.value.__context__, DuplicateEventError)
+
+
+def test_a_duplicate_from_within_the_function_is_not_the_decorators_own(once: Once) -> None:
+    inner = once("{id}", scope="inner", on_duplicate="raise")(lambda event: None)
+    inner(EVENT)
+    outer = once("{id}", scope="outer", on_duplicate=lambda event, error: pytest.fail("not mine"))(
+        lambda event: inner(event)
+    )
+    with pytest.raises(DuplicateEventError) as caught:
+        outer(EVENT)
+    assert caught.value.key == "inner#e-1"
+
+
+def circle() -> list[Any]:
+    ring: list[Any] = []
+    ring.append(ring)
+    return ring
+
+
+def deep() -> Any:
+    nested: Any = []
+    for _ in range(100_000):
+        nested = [nested]
+    return nested
+
+
+@pytest.mark.parametrize("result", [object, {1, 2}.copy, b"bytes".upper, circle, deep, lambda: {(1, 2): 3}])
+def test_a_result_that_json_cannot_write_is_a_clear_error_and_the_event_is_done(
+    result: Any, once: Once, rows: Rows
+) -> None:
+    calls = Calls(result=result)
+    handler = once("{id}", scope="", result="json")(calls.handler)
+    with pytest.raises(LockArgumentError, match=r"the result of event 'e-1' is \w+ that JSON cannot write"):
+        handler(EVENT)
+    assert is_done(rows, "e-1")
+    assert "result" not in rows["e-1"]
+    assert handler(EVENT) is None
+    assert calls.count == 1
+
+
+def test_a_result_too_large_for_the_row_is_a_clear_error_and_the_event_is_done(once: Once, rows: Rows) -> None:
+    calls = Calls(result="x" * 410_000)
+    handler = once("{id}", scope="", result="json")(calls.handler)
+    with pytest.raises(LockArgumentError, match="'e-1' come to about 41"):
+        handler(EVENT)
+    assert is_done(rows, "e-1")
+    assert handler(EVENT) is None
+    assert calls.count == 1
+
+
+def test_a_large_result_that_fits_is_stored(once: Once) -> None:
+    handler = once("{id}", scope="", result="json")(lambda event: "x" * 390_000)
+    handler(EVENT)
+    assert len(handler(EVENT)) == 390_000
+
+
+def test_a_stored_result_that_is_no_json_is_a_clear_error(once: Once, rows: Rows) -> None:
+    rows.put("e-1", completedUntil={"N": str(int(time.time()) + 60)}, result={"S": "{broken"})
+    with pytest.raises(LockFormatError, match=r"'e-1' is no JSON.*another scope"):
+        once("{id}", scope="", result="json")(lambda event: None)(EVENT)
+    assert once("{id}", scope="")(lambda event: pytest.fail("must not run"))(EVENT) is None
+
+
+# Scope
+
+
+def test_two_consumers_of_one_event_do_not_silence_each_other(once: Once, rows: Rows) -> None:
+    ran: list[str] = []
+
+    @once("{id}")
+    def charge(event: object) -> None:
+        ran.append("charge")
+
+    @once("{id}")
+    def notify(event: object) -> None:
+        ran.append("notify")
+
+    for _ in range(2):
+        charge(EVENT)
+        notify(EVENT)
+    assert ran == ["charge", "notify"]
+
+
+def test_the_scope_is_the_function_s_name_on_lambda_its_module_and_its_own(
+    once: Once, rows: Rows, engine: Ministack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = Calls()
+    handler = once("{id}")(calls.handler)
+    own = f"{__name__.rpartition('.')[0]}.conftest.Calls.handler" if "." in __name__ else ""
+    handler(EVENT)
+    [outside] = [item["key"]["S"] for item in engine.scan(rows.table)]
+    assert outside.endswith("conftest.Calls.handler#e-1")
+    assert outside == f"{own}#e-1" or not own
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")  # read at each call
+    handler(EVENT)
+    assert {item["key"]["S"] for item in engine.scan(rows.table)} == {outside, f"orders.{outside}"}
+    assert calls.count == 2
+
+
+class Consumer:
+    def __call__(self, event: object) -> str:
+        return current_dedup().key.removesuffix("#e-1")
+
+
+def consume(event: object, more: int = 0) -> str:
+    return Consumer()(event)
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (consume, "consume"),
+        (functools.partial(consume, more=1), "consume"),
+        (functools.partial(functools.partial(consume), more=1), "consume"),
+        (with_lock("k")(functools.partial(consume)), "consume"),
+        (Consumer(), "Consumer"),
+        (functools.partial(Consumer()), "Consumer"),
+        (with_lock("k")(Consumer()), "Consumer"),
+        (Consumer().__call__, "Consumer.__call__"),
+        (functools.lru_cache(consume), "consume"),
+    ],
+)
+def test_partials_and_objects_have_the_scope_of_what_they_call(function: Any, name: str) -> None:
+    assert deduplicate("e-1")(function)(None) == f"{__name__}.{name}"
+
+
+def test_a_scope_that_is_given_is_all_that_precedes_the_key(
+    once: Once, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
+    once("{id}", scope="billing")(lambda event: None)(EVENT)
+    assert is_done(rows, "billing#e-1")
+
+
+def test_an_empty_scope_shares_the_event_with_whoever_uses_the_key(once: Once, rows: Rows) -> None:
+    once("{id}", scope="", result="json")(lambda event: "theirs")(EVENT)
+    assert is_done(rows, "e-1")
+    assert once("{id}", scope="", result="json")(lambda event: pytest.fail("must not run"))(EVENT) == "theirs"
+
+
+def test_scope_and_key_together_must_fit_and_that_is_said_before_anything_is_sent(once: Once, wire: Wire) -> None:
+    handler = once("{id}", scope="s" * 1500)(lambda event: pytest.fail("must not run"))
+    with pytest.raises(LockArgumentError, match="2048"):
+        handler({"id": "x" * 1000})
+    assert wire.operations == []
+
+
+# Tables and schemas
+
+
+def test_a_table_with_a_sort_key(once: Once, engine: Ministack, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = engine.create_table(f"{table}-sorted", "pk", "sk")
+    monkeypatch.setenv("LAMBDA_LOCK_TABLE", name)
+    monkeypatch.setenv("LAMBDA_LOCK_PARTITION_KEY", "pk")
+    monkeypatch.setenv("LAMBDA_LOCK_SORT_KEY", "sk")
+    calls = Calls()
+    for sort_key in ("a", "b", "a"):
+        once("{id}", scope="", sort_key=sort_key)(calls.handler)(EVENT)
+    assert calls.count == 2
+    assert {(item["pk"]["S"], item["sk"]["S"]) for item in engine.scan(name)} == {("e-1", "a"), ("e-1", "b")}
+    engine.delete_table(name)
+
+
+def test_the_go_schema_remembers_events(once: Once, rows: Rows) -> None:
+    set_default_client(LockClient(schema=GO, ttl=None))
+    calls = Calls(result="done")
+    handler = once("{id}", scope="", result="json")(calls.handler)
+    assert handler(EVENT) == handler(EVENT) == "done"
+    assert calls.count == 1
+    assert rows["e-1"]["leaseDuration"]["S"].endswith("s")
+    assert "ttl" not in rows["e-1"]
+
+
+def test_the_python_schema_is_refused_before_anything_is_sent(once: Once, wire: Wire) -> None:
+    set_default_client(LockClient(schema=PYTHON))
+    with pytest.raises(LockConfigurationError, match="schema PYTHON are deleted on release"):
+        once("{id}", scope="")(lambda event: pytest.fail("must not run"))(EVENT)
+    assert wire.operations == []
+
+
+# Nesting
+
+
+def test_a_nested_call_for_the_same_event_raises_at_once_and_not_as_contention(once: Once, wire: Wire) -> None:
+    def work(event: dict[str, str], then: Any = None) -> str:
+        return then() if then else "ran"
+
+    handler = once("{id}", scope="", wait=30, on_not_granted="skip")(work)
+    with pytest.raises(LockConfigurationError, match="outer @deduplicate") as caught:
+        handler(EVENT, lambda: handler(EVENT))
+    assert not isinstance(caught.value, LockNotGrantedError)
+    assert wire.operations == ["UpdateItem"] * 2
+    assert handler(EVENT, lambda: handler({"id": "e-2"})) == "ran"
+
+
+def test_a_reentrant_call_enters_again_and_the_outermost_completes(wire: Wire, rows: Rows) -> None:
+    seen: list[bool] = []
+
+    @deduplicate("{id}", scope="", reentrant=True, result="json")
+    def depth(event: dict[str, str], levels: int) -> int:
+        below = depth(event, levels - 1) or 0 if levels else 0
+        seen.append(is_done(rows, "e-1"))
+        return below + 1
+
+    assert depth(EVENT, 3) == 4
+    assert seen == [False] * 4
+    assert wire.operations == ["UpdateItem"] * 2
+    assert depth(EVENT, 3) == 4  # the outermost result is stored
+    assert len(seen) == 4
+
+
+def test_an_inner_failure_that_is_caught_leaves_the_outermost_to_complete(rows: Rows) -> None:
+    @deduplicate("{id}", scope="", reentrant=True)
+    def work(event: dict[str, str], inner: bool = False) -> None:
+        if inner:
+            raise Boom
+        with pytest.raises(Boom):
+            work(event, inner=True)
+        assert rows.is_held("e-1")
+
+    work(EVENT)
+    assert is_done(rows, "e-1")
+
+
+def test_current_dedup_is_the_innermost_of_this_call(once: Once) -> None:
+    inner = once("{id}", scope="inner")(lambda event: current_dedup().key)
+    outer = once("{id}", scope="outer")(lambda event: [current_dedup().key, inner(event), current_dedup().key])
+    assert outer(EVENT) == ["outer#e-1", "inner#e-1", "outer#e-1"]
+
+
+@pytest.mark.parametrize("dedup_outside", [True, False])
+def test_events_and_locks_nest_either_way(dedup_outside: bool, rows: Rows, wire: Wire) -> None:
+    def work(event: dict[str, str]) -> tuple[str, str]:
+        return current_dedup().key, current_lock().key
+
+    event_of, lock_of = deduplicate("{id}", scope=""), with_lock("customer#{customer}")
+    handler = event_of(lock_of(work)) if dedup_outside else lock_of(event_of(work))
+    event = {"id": "e-1", "customer": "c-7"}
+    assert handler(event) == ("e-1", "customer#c-7")
+    assert wire.operations == ["UpdateItem"] * 4
+    assert is_done(rows, "e-1")
+    assert not is_done(rows, "customer#c-7")
+    wire.clear()
+    assert handler(event) is None
+    assert wire.count() == (1 if dedup_outside else 3)
+
+
+def test_an_inner_lock_that_is_not_granted_leaves_the_event_not_done(other: LockClient, rows: Rows) -> None:
+    @deduplicate("{id}", scope="", on_not_granted="skip")
+    @with_lock("customer", wait=0)
+    def handler(event: dict[str, str]) -> str:
+        return "ran"
+
+    with other.acquire("customer"), pytest.raises(LockNotGrantedError) as caught:
+        handler(EVENT)
+    assert caught.value.key == "customer"
+    assert not is_done(rows, "e-1")
+    assert handler(EVENT) == "ran"
+
+
+@pytest.mark.parametrize("dedup_outside", [True, False])
+def test_a_lock_and_an_event_of_one_row_in_one_call_raise_at_once(dedup_outside: bool, wire: Wire) -> None:
+    event_of, lock_of = deduplicate("{id}", scope="", wait=0), with_lock("{id}", wait=0)
+
+    def work(event: dict[str, str]) -> None:
+        pytest.fail("must not run")
+
+    handler = event_of(lock_of(work)) if dedup_outside else lock_of(event_of(work))
+    with pytest.raises(LockConfigurationError, match="holds the lock 'e-1' already"):
+        handler(EVENT)
+    assert wire.operations == ["UpdateItem"] * 2
+
+
+def test_a_reentrant_event_does_not_enter_a_lock_that_is_no_event(rows: Rows) -> None:
+    """It could not complete there: the event would run again with each delivery, and nobody would be told."""
+
+    @with_lock("{id}")
+    @deduplicate("{id}", scope="", reentrant=True)
+    def handler(event: dict[str, str]) -> None:
+        pytest.fail("must not run")
+
+    with pytest.raises(LockConfigurationError, match="'e-1'"):
+        handler(EVENT)
+
+
+def test_a_reentrant_lock_enters_its_event(rows: Rows, wire: Wire) -> None:
+    @deduplicate("{id}", scope="")
+    @with_lock("{id}", reentrant=True)
+    def handler(event: dict[str, str]) -> str:
+        assert rows.is_held("e-1")
+        return current_lock().owner
+
+    owner = handler(EVENT)
+    assert rows["e-1"]["ownerName"]["S"] == owner
+    assert is_done(rows, "e-1")
+    assert wire.operations == ["UpdateItem"] * 2
+
+
+# The invocation and the client
+
+
+def test_the_lease_ends_with_the_invocation_and_the_owner_is_named_after_it(once: Once) -> None:
+    handler = once("{id}", scope="")(lambda event, context: (current_dedup().lease_duration, current_dedup().owner))
+    lease, owner = handler(EVENT, Context(remaining=8.0))
+    assert 7 < lease <= 8
+    assert owner.startswith("orders/request-1#")
+
+
+def test_a_client_that_is_given_beats_the_default_one(make: Make, rows: Rows) -> None:
+    handler = deduplicate("{id}", scope="", client=make(owner_prefix="mine"))(lambda event: current_dedup().owner)
+    assert (handler(EVENT) or "").startswith("mine#")
+
+
+def test_an_event_cannot_be_handed_over_and_is_done_all_the_same(once: Once, rows: Rows) -> None:
+    def handler(event: object) -> None:
+        with pytest.raises(LockConfigurationError, match="'e-1' cannot be handed over"):
+            done(current_dedup().hand_over())
+        assert current_dedup().is_held
+
+    once("{id}", scope="")(handler)(EVENT)
+    assert is_done(rows, "e-1")

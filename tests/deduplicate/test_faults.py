@@ -1,0 +1,385 @@
+"""Lost replies, no replies, and owners who are late: never done by who does not own it, and nothing is hidden."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    AsyncLock,
+    LockArgumentError,
+    LockClient,
+    LockConfigurationError,
+    LockFormatError,
+    current_dedup,
+    deduplicate,
+    set_default_client,
+)
+from rig.wire import Answer, Request, Wire
+from tests.aio.conftest import ended, start, until
+from tests.client.conftest import LeapingClock, Rows, in_thread
+
+from .conftest import COMMIT, FOREVER, Boom, Calls, Once, add, commit, done, is_done, value, warnings
+
+pytestmark = pytest.mark.usefixtures("table")
+
+EVENT = {"id": "e-1"}
+
+
+def completes(request: Request) -> bool:
+    return "completedUntil" in request.body.get("ExpressionAttributeNames", {}).values() and "ReturnValues" not in (
+        request.body
+    )
+
+
+def second() -> Callable[[Request], bool]:
+    """The second request from now on."""
+    numbers = itertools.count()
+    return lambda request: next(numbers) == 1
+
+
+# Claims
+
+
+def test_a_claim_whose_reply_is_lost_runs_once(once: Once, wire: Wire, rows: Rows) -> None:
+    calls = Calls()
+    wire.drop_reply("UpdateItem")
+    once("{id}", scope="")(calls.handler)(EVENT)
+    assert calls.count == 1
+    assert wire.operations == ["UpdateItem"] * 3
+    assert is_done(rows, "e-1")
+
+
+def test_a_late_copy_of_a_claim_does_not_open_the_event_again(once: Once, wire: Wire, rows: Rows) -> None:
+    calls = Calls()
+    handler = once("{id}", scope="")(calls.handler)
+    late = wire.deliver_late("UpdateItem", copies=2)
+    handler(EVENT)
+    before = rows["e-1"]
+    late.release()
+    assert late.finished.wait(10)
+    assert rows["e-1"] == before
+    handler(EVENT)
+    assert calls.count == 1
+
+
+def test_a_late_copy_of_a_claim_does_not_open_an_event_that_was_claimed_after_its_window(
+    once: Once, wire: Wire, rows: Rows
+) -> None:
+    rows.put("e-1", completedUntil={"N": str(int(time.time()) - 5)})
+    calls = Calls()
+    handler = once("{id}", scope="")(calls.handler)
+    late = wire.deliver_late(when=second(), copies=2)  # the claim under the completion that has passed
+    handler(EVENT)
+    assert late.reached.is_set()
+    before = rows["e-1"]
+    late.release()
+    assert late.finished.wait(10)
+    assert rows["e-1"] == before
+
+
+def test_a_taker_over_who_saw_the_row_before_its_completion_does_not_run_it_again(
+    once: Once, wire: Wire, rows: Rows, other: LockClient
+) -> None:
+    """A release keeps the version: under the version alone, a late take-over would erase the completion."""
+    calls = Calls("second")
+    handler = once("{id}", scope="", result="json")(calls.handler)
+    rows.put_held("e-1", expires_at=time.time() - 5, owner="first#1")
+    take_over = wire.hold("UpdateItem", when=second())
+    running = in_thread(lambda: handler(EVENT))
+    assert take_over.reached.wait(10)
+    row = rows["e-1"] | {"isReleased": {"S": "1"}, "completedUntil": {"N": str(int(time.time()) + 60)}}
+    del row["key"]
+    rows.put("e-1", **row, result={"S": '"first"'})
+    take_over.release()
+    assert running() == "first"
+    assert calls.count == 0
+
+
+# Completions
+
+
+def test_a_completion_whose_reply_is_lost_is_found_done(
+    once: Once, wire: Wire, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = Calls("done")
+    handler = once("{id}", scope="", result="json")(calls.handler)
+    wire.drop_reply("UpdateItem", when=completes)
+    assert handler(EVENT) == "done"
+    assert wire.operations == ["UpdateItem"] * 3
+    assert handler(EVENT) == "done"
+    assert calls.count == 1
+    assert warnings(caplog) == []
+
+
+def test_a_completion_whose_request_is_lost_is_sent_again(once: Once, wire: Wire, rows: Rows) -> None:
+    wire.drop_request("UpdateItem", when=completes)
+    once("{id}", scope="")(lambda event: None)(EVENT)
+    assert is_done(rows, "e-1")
+    assert wire.operations == ["UpdateItem"] * 3
+
+
+def test_a_late_copy_of_a_completion_does_not_complete_what_another_owns_after_the_window(
+    once: Once, wire: Wire, rows: Rows
+) -> None:
+    late = wire.deliver_late("UpdateItem", when=completes)
+    once("{id}", scope="")(lambda event: None)(EVENT)
+    rows.put_held("e-1", expires_at=9e9, owner="another#1")
+    late.release()
+    assert late.finished.wait(10)
+    assert rows.is_held("e-1")
+    assert not is_done(rows, "e-1")
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+def test_a_completion_without_any_answer_is_logged_and_the_result_returned(
+    carried_out: bool, once: Once, wire: Wire, rows: Rows, impatient: LockClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    handler = once("{id}", scope="")(lambda event: "result")
+    (wire.drop_reply if carried_out else wire.drop_request)("UpdateItem", times=FOREVER, when=completes)
+    assert handler(EVENT) == "result"
+    assert warnings(caplog) == ["release_failed"]
+    assert "event 'e-1' may not be marked as done" in caplog.text
+    assert is_done(rows, "e-1") == carried_out
+
+
+@pytest.mark.parametrize("code", ["AccessDeniedException", "ValidationException", "InternalServerError"])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_completion_that_fails_hides_neither_result_nor_error(
+    fails: bool, code: str, once: Once, wire: Wire, impatient: LockClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    error = Boom()
+
+    def body(event: object) -> str:
+        wire.answer(500 if code == "InternalServerError" else 400, code, times=FOREVER)
+        if fails:
+            raise error
+        return "result"
+
+    handler = once("{id}", scope="")(body)
+    if fails:
+        with pytest.raises(Boom) as caught:
+            handler(EVENT)
+        assert caught.value is error
+        assert error.__context__ is None
+    else:
+        assert handler(EVENT) == "result"
+    assert warnings(caplog) == ["release_failed"]
+
+
+def test_an_unfit_result_is_told_although_the_completion_failed_too(
+    once: Once, wire: Wire, impatient: LockClient
+) -> None:
+    def body(event: object) -> object:
+        wire.answer(400, "AccessDeniedException", times=FOREVER)
+        return object()
+
+    with pytest.raises(ValueError, match="JSON cannot write"):
+        once("{id}", scope="", result="json")(body)(EVENT)
+
+
+# Late owners
+
+
+def put_off(client: LockClient, then: Any = None) -> Any:
+    """Let the lease run out for the client whose function calls this."""
+    clock = client._timeline.clock
+    assert isinstance(clock, LeapingClock)
+    clock.sleep(3600)
+    assert current_dedup().lost
+    return then
+
+
+@pytest.mark.parametrize("raises", [True, False])
+def test_a_late_owner_neither_completes_nor_releases_what_another_owns_and_is_warned_about(
+    raises: bool, once: Once, rows: Rows, impatient: LockClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls: list[str] = []
+
+    def body(event: dict[str, str]) -> str:
+        put_off(impatient)
+        rows.put_held("e-1", expires_at=9e9, owner="another#1")
+        calls.append("late")
+        if raises:
+            raise Boom
+        return "late"
+
+    handler = once("{id}", scope="", result="json")(body)
+    if raises:
+        with pytest.raises(Boom):
+            handler(EVENT)
+    else:
+        assert handler(EVENT) == "late"
+        assert warnings(caplog)[-1] == "finished_lost"
+        assert "event 'e-1' was lost meanwhile: it may have run twice" in caplog.text
+    assert rows["e-1"]["ownerName"] == {"S": "another#1"}
+    assert rows.is_held("e-1")
+    assert not is_done(rows, "e-1")
+    assert calls == ["late"]
+
+
+def test_the_lease_of_one_ends_and_another_runs_it_and_the_late_one_changes_nothing(
+    once: Once, rows: Rows, other: LockClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The same with two real consumers: the first renews nothing, as if it were frozen."""
+    set_default_client(LockClient(heartbeat_period=0, lease_duration=1))
+    ran: list[str] = []
+
+    def late(event: object) -> str:
+        ran.append("first")
+        with LockClient(owner_prefix="second") as client:
+            second = deduplicate("{id}", scope="", result="json", wait=30, client=client)(on_time)
+            assert second(EVENT) == "second"
+        return "first"
+
+    def on_time(event: object) -> str:
+        ran.append("second")
+        return "second"
+
+    first = once("{id}", scope="", result="json")(late)
+    assert first(EVENT) == "first"
+    assert ran == ["first", "second"]
+    assert rows["e-1"]["ownerName"]["S"].startswith("second#")
+    assert "finished_lost" in warnings(caplog)
+    assert first(EVENT) == "second"
+    assert ran == ["first", "second"]
+
+
+def test_where_nobody_took_over_a_late_owner_completes(
+    once: Once, rows: Rows, impatient: LockClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = Calls(result=lambda: put_off(impatient, "late"))
+    handler = once("{id}", scope="", result="json")(calls.handler)
+    assert handler(EVENT) == "late"
+    assert is_done(rows, "e-1")
+    assert "finished_lost" not in warnings(caplog)
+    assert handler(EVENT) == "late"
+    assert calls.count == 1
+
+
+def test_where_nobody_took_over_a_late_owner_commits(once: Once, rows: Rows, impatient: LockClient) -> None:
+    def body(event: object) -> None:
+        put_off(impatient)
+        commit([add(rows, "sum")])
+
+    handler = once("{id}", scope="")(body)
+    handler(EVENT)
+    assert is_done(rows, "e-1")
+    handler(EVENT)
+    assert value(rows, "sum") == 1
+
+
+def test_a_late_owner_whose_successor_failed_does_not_complete(
+    once: Once, rows: Rows, impatient: LockClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    def body(event: object) -> None:
+        put_off(impatient)
+        row = rows["e-1"] | {"ownerName": {"S": "another#1"}, "isReleased": {"S": "1"}}
+        rows.put(row.pop("key")["S"], **row)
+
+    once("{id}", scope="")(body)(EVENT)
+    assert not is_done(rows, "e-1")
+    assert "finished_lost" in warnings(caplog)
+
+
+def test_a_row_that_is_gone_at_the_end_is_a_loss(once: Once, rows: Rows, caplog: pytest.LogCaptureFixture) -> None:
+    def body(event: object) -> str:
+        rows.delete("e-1")
+        return "result"
+
+    assert once("{id}", scope="")(body)(EVENT) == "result"
+    assert rows.get("e-1") is None
+    assert "finished_lost" in warnings(caplog)
+
+
+# Cancelled
+
+
+@pytest.mark.parametrize("moment", ["claim", "body", "completion"])
+def test_a_call_that_is_cancelled_leaves_nothing_held_and_is_done_only_where_it_had_finished(
+    moment: str, wire: Wire, rows: Rows
+) -> None:
+    async def test() -> None:
+        entered = asyncio.Event()
+
+        @deduplicate("{id}", scope="")
+        async def handler(event: object) -> None:
+            entered.set()
+            if moment == "body":
+                await asyncio.Event().wait()
+
+        fault = wire.delay_reply("UpdateItem", when=completes if moment == "completion" else None)
+        if moment == "body":
+            fault.release()
+        calling = start(handler(EVENT))
+        await until(entered.is_set if moment == "body" else fault.reached.is_set)
+        calling.cancel()
+        await asyncio.sleep(0)
+        fault.release()
+        assert isinstance(await ended(calling), asyncio.CancelledError)
+        assert entered.is_set() == (moment != "claim")
+
+    asyncio.run(test())
+    assert not rows.is_held("e-1")
+    assert is_done(rows, "e-1") == (moment == "completion")
+
+
+def test_a_commit_that_is_cancelled_is_done_if_and_only_if_its_effects_are(wire: Wire, rows: Rows) -> None:
+    async def test() -> None:
+        @deduplicate("{id}", scope="")
+        async def handler(event: object) -> None:
+            await current_dedup(AsyncLock).commit([add(rows, "sum")])
+
+        fault = wire.delay_reply(COMMIT)
+        calling = start(handler(EVENT))
+        await until(fault.reached.is_set)
+        calling.cancel()
+        await asyncio.sleep(0)
+        fault.release()
+        assert isinstance(await ended(calling), asyncio.CancelledError)
+        await handler(EVENT)
+
+    asyncio.run(test())
+    assert value(rows, "sum") == 1
+    assert is_done(rows, "e-1")
+
+
+# What others wrote
+
+
+def test_a_completion_of_a_fraction_that_passed_does_not_send_claim_after_claim(
+    once: Once, wire: Wire, rows: Rows
+) -> None:
+    rows.put("e-1", completedUntil={"N": f"{int(time.time()) - 5}.5"})
+    with contextlib.suppress(LockFormatError):  # or it is run; but claims under a number that nobody wrote help nobody
+        once("{id}", scope="")(lambda event: None)(EVENT)
+    assert wire.count() <= 3
+
+
+def answer_without_date(answer: Answer) -> Answer:
+    return Answer(answer.status, [field for field in answer.headers if field[0].lower() != "date"], answer.body)
+
+
+def test_what_has_no_date_cannot_say_that_an_event_is_done(once: Once, wire: Wire) -> None:
+    handler = once("{id}", scope="")(lambda event: None)
+    handler(EVENT)
+    wire.alter_reply(answer_without_date, times=FOREVER)
+    with pytest.raises(LockConfigurationError, match="this is not DynamoDB"):
+        handler(EVENT)
+
+
+def test_data_that_grew_in_the_row_meanwhile_counts_for_the_size_of_a_result(once: Once, rows: Rows) -> None:
+    def body(event: object) -> str:
+        lock: Any = current_dedup()
+        done(lock.heartbeat(data=b"x" * 250_000))
+        return "x" * 250_000
+
+    with pytest.raises(LockArgumentError, match="at most"):
+        once("{id}", scope="", result="json")(body)(EVENT)
+    assert is_done(rows, "e-1")

@@ -1,0 +1,324 @@
+"""Keys from what an event says: equal payloads hash alike, different ones do not, and nothing is hashed for many."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import subprocess
+import sys
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from enum import Enum, IntEnum, StrEnum
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from aws_lambda_powertools.utilities.data_classes import EventBridgeEvent, SQSEvent
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from lambda_lock import KeyTemplateError, deduplicate, payload_hash
+from lambda_lock.decorators.keys import compile_key
+from rig import events
+from rig.engine import ROOT
+
+from .conftest import Calls, Once
+
+
+def handler(event: Any, context: Any = None) -> None: ...
+
+
+def key_of(*paths: str, event: Any, func: Callable[..., Any] = handler) -> str:
+    return compile_key(func, payload_hash(*paths), None)((event,), {})
+
+
+AT = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+class Level(IntEnum):
+    HIGH = 3
+
+
+class Color(StrEnum):
+    RED = "red"
+
+
+class Ratio(Enum):
+    HALF = 0.5
+
+
+@dataclasses.dataclass
+class Money:
+    amount: Decimal
+    currency: str
+
+
+class Order(BaseModel):
+    id: uuid.UUID
+    total: Money
+    lines: list[str]
+
+
+NUMBER = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+JSON = st.recursive(
+    st.none() | st.booleans() | NUMBER | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+EVENTS = st.dictionaries(st.text(), JSON, min_size=1, max_size=4)
+
+
+def same(one: Any, two: Any) -> bool:
+    """Whether two of JSON's values are one: as in Python, but True is not 1."""
+    if isinstance(one, bool) or isinstance(two, bool):
+        return one is two
+    if isinstance(one, dict) and isinstance(two, dict):
+        return one.keys() == two.keys() and all(same(one[name], two[name]) for name in one)
+    if isinstance(one, list) and isinstance(two, list):
+        return len(one) == len(two) and all(map(same, one, two))
+    return bool(one == two)
+
+
+def shuffled(value: Any) -> Any:
+    """An equal value: entries in another order and another kind of mapping or sequence, numbers of another type."""
+    if isinstance(value, dict):
+        return OrderedDict((name, shuffled(value[name])) for name in reversed(value))
+    if isinstance(value, list):
+        return tuple(shuffled(entry) for entry in value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return value
+    return Decimal(value) if value == int(value) else Decimal(repr(value))
+
+
+# Equal and different
+
+
+@given(EVENTS)
+def test_equal_payloads_hash_alike_whatever_their_order_and_types(event: dict[str, Any]) -> None:
+    key = key_of(event=event)
+    assert len(key) == 64
+    assert set(key) <= set("0123456789abcdef")
+    assert key_of(event=shuffled(event)) == key
+    assert key_of(event=json.loads(json.dumps(event))) == key
+    assert key_of(event=MappingProxyType(event)) == key
+
+
+@given(EVENTS, EVENTS)
+def test_different_payloads_hash_differently(one: dict[str, Any], two: dict[str, Any]) -> None:
+    assert (key_of(event=one) == key_of(event=two)) == same(one, two)
+
+
+@given(EVENTS, JSON, JSON)
+def test_payloads_that_differ_in_one_entry_hash_differently(event: dict[str, Any], one: Any, two: Any) -> None:
+    assert (key_of(event=event | {"x": one}) == key_of(event=event | {"x": two})) == same(one, two)
+
+
+@given(
+    st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**30), max_value=10**30, places=8),
+    st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**30), max_value=10**30, places=8),
+)
+def test_decimals_hash_alike_only_if_they_are_equal(one: Decimal, two: Decimal) -> None:
+    assert (key_of(event={"n": one}) == key_of(event={"n": two})) == (one == two)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (1, 1.0, Decimal("1"), Decimal("1.00"), Decimal("1E0"), Level(3) - 2),
+        (0, 0.0, -0.0, Decimal("-0.00")),
+        (0.1, Decimal("0.1"), Decimal("0.100")),
+        (10**30, 1e30 if int(1e30) == 10**30 else 10**30, Decimal(10**30), Decimal("1E30")),
+        (3, Level.HIGH, 3.0),
+        ("red", Color.RED),
+        (0.5, Ratio.HALF),
+        (uuid.UUID(int=5), str(uuid.UUID(int=5))),
+        ([1, 2], (1.0, 2)),
+        (b"x", bytearray(b"x"), memoryview(b"x")),
+        ({1, "a"}, frozenset({"a", 1.0})),
+        (AT, AT.astimezone(timezone(timedelta(hours=2))), "2026-11-21T00:00:00+00:00"),
+        (AT.date(), "2026-11-21"),
+    ],
+)
+def test_what_is_equal_hashes_alike(values: tuple[Any, ...]) -> None:
+    assert len({key_of(event={"value": value}) for value in values}) == 1
+    assert len({key_of("value", event={"value": value}) for value in values}) == 1
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (1, "1", True, [1], {"1": 1}, 1.5, "1.0", [[1]], {"": 1}),
+        (None, "None", "null", False, 0, "0", [None], "\x00"),
+        (Decimal("12345678901234567.89"), Decimal("12345678901234567.88"), Decimal("12345678901234567")),
+        (Decimal("0.1"), Decimal("0.10000000000000000001"), Decimal("1E-30"), Decimal("1E-31"), Decimal("1E-500")),
+        (Decimal("1E-500"), Decimal("2E-500")),
+        (2**53, 2**53 + 1, float(2**54)),
+        (["a", "b"], ["b", "a"], ["a,b"], [["a"], "b"], {"a": "b"}),
+        (0.5, "0.5", ["0.5"], {"": "0.5"}, {"n": "0.5"}),
+        (b"x", "x", "78", "b78", {"bytes": "78"}, [120]),
+        ({1}, {1, 2}, {"1"}, [1], {"set": ["1"]}, {"set": [1]}, 'c["\\"n1\\""]'),
+        (AT, AT + timedelta(microseconds=1), AT.replace(tzinfo=None), AT.date()),
+    ],
+)
+def test_what_is_different_hashes_differently(values: tuple[Any, ...]) -> None:
+    assert len({key_of(event={"value": value}) for value in values}) == len(values)
+    chosen = [value for value in values if value not in (None, "", [], {})]
+    assert len({key_of("value", event={"value": value}) for value in chosen}) == len(chosen)
+
+
+# Chosen fields
+
+
+@given(EVENTS, st.text(), st.text())
+def test_only_the_chosen_fields_count(event: dict[str, Any], one: str, two: str) -> None:
+    chosen = {"id": 7, "detail": {"amount": Decimal("1.50")}}
+    paths = ("id", "detail[amount]")
+    key = key_of(*paths, event=chosen | {"receipt": one})
+    assert key == key_of(*paths, event=chosen | {"receipt": two, "more": event})
+    assert key == key_of(*reversed(paths), event=chosen)
+    assert key != key_of(*paths, event=chosen | {"id": 8})
+
+
+def test_fields_of_json_text_are_reached_as_in_templates() -> None:
+    [record] = events.sqs([{"order": {"id": 7}}])["Records"]
+    [again] = events.redelivered({"Records": [record]})["Records"]
+    assert key_of("body[order][id]", event=record) == key_of("body[order][id]", event=again)
+    assert key_of("messageId", event=record) == key_of("messageId", event=again)
+    assert key_of(event=record) != key_of(event=again)  # another receipt handle: never the same twice
+
+
+def test_a_field_is_told_from_another_with_the_same_value() -> None:
+    event = {"a": "1", "b": "1"}
+    assert len({key_of("a", event=event), key_of("b", event=event), key_of("a", "b", event=event)}) == 3
+
+
+def test_further_arguments_are_reached_by_name_and_self_is_not_the_first() -> None:
+    class Service:
+        def charge(self, order: dict[str, Any], tenant: str = "t-1") -> None: ...
+
+    build = compile_key(Service.charge, payload_hash("id", "tenant"), None)
+    one, other = Service(), Service()
+    assert build((one, {"id": 7}), {}) == build((other,), {"order": {"id": 7}, "tenant": "t-1"})
+    assert build((one, {"id": 7}), {}) != build((one, {"id": 7}, "t-2"), {})
+    whole = compile_key(Service.charge, payload_hash(), None)
+    assert whole((one, {"id": 7}), {}) == whole((other, {"id": 7}), {}) == key_of(event={"id": 7})
+
+
+def test_it_may_be_called_by_itself_for_a_first_argument() -> None:
+    assert payload_hash("id")({"id": 7, "more": 1}) == key_of("id", event={"id": 7})
+    assert payload_hash()({"id": 7}) == key_of(event={"id": 7})
+
+
+# What it can hash
+
+
+def test_dataclasses_and_models_are_what_their_fields_are() -> None:
+    order = Order(id=uuid.UUID(int=5), total=Money(Decimal("1.50"), "EUR"), lines=["a"])
+    plain = {"id": str(uuid.UUID(int=5)), "total": {"amount": 1.5, "currency": "EUR"}, "lines": ["a"]}
+    assert key_of(event=order) == key_of(event=plain)
+    assert key_of("total", event=order) == key_of("total", event=plain)
+
+
+def test_event_classes_of_powertools_are_their_raw_events() -> None:
+    raw = events.load("eventbridge")
+    assert key_of(event=EventBridgeEvent(raw)) == key_of(event=raw)
+    assert key_of("detail", event=EventBridgeEvent(raw)) == key_of("detail", event=raw)
+    batch = events.load("sqs")
+    record = next(SQSEvent(batch).records)
+    assert key_of("body[order_id]", event=record) == key_of("body[order_id]", event=batch["Records"][0])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        object(), math.nan, math.inf, Decimal("NaN"),
+        Decimal("-Infinity"), {1: "a"}, {None: "a"}, {"deep": [{"x": object()}]}, {object()}, lambda: 1, int,
+        10**5000, Decimal("1E+5000"),
+    ],
+    ids=lambda value: str(type(value).__name__),
+)  # fmt: skip
+def test_what_has_no_text_is_refused_without_showing_the_event(value: Any) -> None:
+    for paths in ((), ("value",)):
+        with pytest.raises(KeyTemplateError, match=r"payload hash of handler\(\) cannot be built") as caught:
+            key_of(*paths, event={"value": value, "secret": "s3cr3t"})
+        assert "s3cr3t" not in str(caught.value)
+
+
+def test_a_number_that_would_fill_the_memory_if_written_out_is_refused_at_once() -> None:
+    """In a process of its own: where it is written out, no signal ends that."""
+    program = (
+        "from decimal import Decimal; from lambda_lock import payload_hash; payload_hash()(Decimal('1E+1000000000'))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=30)
+    assert "KeyTemplateError: the payload hash of payload_hash() cannot be built" in ended.stderr
+
+
+def test_a_payload_without_end_is_refused() -> None:
+    ring: list[Any] = []
+    ring.append(ring)
+    with pytest.raises(KeyTemplateError, match="deep"):
+        key_of(event={"ring": ring})
+
+
+@pytest.mark.parametrize("event", [None, "", [], {}, ()])
+def test_an_empty_payload_would_be_one_event_for_all_and_is_refused(event: Any) -> None:
+    with pytest.raises(KeyTemplateError, match="all such events would be one"):
+        key_of(event=event)
+
+
+@pytest.mark.parametrize("value", [None, "", [], {}, ()])
+def test_chosen_fields_that_are_all_empty_are_refused(value: Any) -> None:
+    with pytest.raises(KeyTemplateError, match="all that it hashes is empty") as caught:
+        key_of("a", "b", event={"a": value, "b": None, "c": "not chosen"})
+    assert caught.value.field == "a"
+    assert key_of("a", "b", event={"a": value, "b": 0})
+
+
+def test_a_chosen_field_that_is_missing_is_refused_and_named() -> None:
+    with pytest.raises(KeyTemplateError, match=r"has no \[order\]") as caught:
+        key_of("id", "detail[order]", event={"id": 7, "detail": {"other": 1}})
+    assert caught.value.field == "detail[order]"
+
+
+# When decorating
+
+
+@pytest.mark.parametrize("path", ["", "a b[", "a.b", "{a}", "0", " a", "a]"])
+def test_a_path_that_cannot_be_read_is_refused(path: str) -> None:
+    with pytest.raises(KeyTemplateError, match=r"payload hash of handler\(\)"):
+        deduplicate(payload_hash(path))(handler)
+
+
+@pytest.mark.parametrize("path", [5, None, handler, ["a"]])
+def test_a_path_that_is_no_str_is_refused(path: Any) -> None:
+    with pytest.raises(TypeError, match="takes the paths of fields"):
+        payload_hash(path)
+
+
+def test_a_function_without_arguments_has_nothing_to_hash() -> None:
+    def nothing() -> None: ...
+
+    with pytest.raises(KeyTemplateError, match="no argument to hash"):
+        deduplicate(payload_hash())(nothing)
+
+
+def test_payload_hash_without_its_parentheses_is_an_error_at_the_first_call_that_says_so(table: str) -> None:
+    with pytest.raises(TypeError, match=r"write @deduplicate\(payload_hash\(...\)\)"):
+        deduplicate(payload_hash)(handler)({"id": 7}, None)  # type: ignore[arg-type]
+
+
+def test_an_event_without_an_id_is_done_once_by_what_it_says(once: Once, table: str) -> None:
+    calls = Calls()
+    charge = once(payload_hash("order", "amount"))(calls.handler)
+    for event in (
+        {"order": "o-1", "amount": 1, "sent": 1},
+        {"sent": 2, "amount": Decimal("1.00"), "order": "o-1"},
+        {"order": "o-1", "amount": 2, "sent": 3},
+    ):
+        charge(event)
+    assert calls.count == 2

@@ -1,0 +1,189 @@
+"""What type checkers know through @deduplicate. Not run: `make check` has mypy read it, and report unused ignores."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, assert_type
+
+from lambda_lock import (
+    AsyncLock,
+    AsyncLockClient,
+    DuplicateEventError,
+    Lock,
+    LockClient,
+    current_dedup,
+    deduplicate,
+    payload_hash,
+    with_lock,
+)
+
+
+@deduplicate("{order_id}")
+def charge(order_id: str, *, cents: int = 0) -> bytes:
+    return order_id.encode() * cents
+
+
+assert_type(charge("o", cents=1), bytes | None)
+charge(1)  # type: ignore[arg-type]
+charge("o", 1)  # type: ignore[call-arg]
+charge("o", euros=1)  # type: ignore[call-arg]
+
+
+def answer(order_id: str, *, error: Exception) -> int:
+    return 409
+
+
+async def answer_async(order_id: str, *, error: DuplicateEventError) -> int:
+    return 409
+
+
+def other_answer(order_id: str, *, error: Exception) -> str:
+    return ""
+
+
+@deduplicate("{order_id}", result="json", window=60, scope="", wait=None)
+def returning(order_id: str) -> bytes:
+    return b""
+
+
+@deduplicate("{order_id}", on_duplicate="raise")
+def raising(order_id: str) -> bytes:
+    return b""
+
+
+@deduplicate("{order_id}", on_duplicate="raise", on_not_granted="skip")
+def skipping(order_id: str) -> bytes:
+    return b""
+
+
+@deduplicate("{order_id}", on_duplicate=answer)
+def answering(order_id: str) -> bytes:
+    return b""
+
+
+@deduplicate("{order_id}", on_duplicate=answer, on_not_granted="skip")
+def answering_or_skipping(order_id: str) -> bytes:
+    return b""
+
+
+@deduplicate("{order_id}", on_not_granted=answer)
+def answering_contention(order_id: str) -> bytes:
+    return b""
+
+
+@deduplicate("{order_id}", on_duplicate="raise", on_not_granted=answer)
+def raising_or_answering(order_id: str) -> bytes:
+    return b""
+
+
+@deduplicate("{order_id}", on_duplicate=answer, on_not_granted=other_answer)
+def answering_both(order_id: str) -> bytes:
+    return b""
+
+
+@deduplicate("{order_id}")
+def nothing(order_id: str) -> None: ...
+
+
+assert_type(returning("o"), bytes | None)
+assert_type(raising("o"), bytes)
+assert_type(skipping("o"), bytes | None)
+assert_type(answering("o"), bytes | int)
+assert_type(answering_or_skipping("o"), bytes | int | None)
+assert_type(answering_contention("o"), bytes | int | None)
+assert_type(raising_or_answering("o"), bytes | int)
+assert_type(answering_both("o"), bytes | int | str)
+nothing("o")
+
+
+class Service:
+    @deduplicate("{order_id}", on_duplicate="raise")
+    def method(self, order_id: str) -> int:
+        return 1
+
+    @classmethod
+    @deduplicate("{order_id}")
+    def of_class(cls, order_id: str) -> int:
+        return 1
+
+    @deduplicate("{order_id}")
+    async def awaited(self, order_id: str) -> int:
+        return 1
+
+
+assert_type(Service().method("o"), int)
+assert_type(Service.of_class("o"), int | None)
+Service().method()  # type: ignore[call-arg]
+
+
+@deduplicate(payload_hash("order", "detail[amount]"), client=LockClient("locks"))
+def hashed(event: dict[str, Any], context: object) -> None: ...
+
+
+@deduplicate(key_jmespath="detail.id", reserve=1.5, on_lost=lambda lock: lock.key)
+@with_lock("customer#{customer}")
+def locked(event: dict[str, Any], context: object) -> int:
+    return 1
+
+
+assert_type(locked({}, None), int | None)
+locked([], None)  # type: ignore[arg-type]
+
+# --- async def functions
+
+
+@deduplicate("{order_id}")
+async def charge_async(order_id: str, *, cents: int = 0) -> bytes:
+    return order_id.encode() * cents
+
+
+@deduplicate("{order_id}", on_duplicate="raise", client=AsyncLockClient("locks"))
+async def raising_async(order_id: str) -> bytes:
+    return b""
+
+
+@deduplicate("{order_id}", on_duplicate=answer)
+async def answering_plainly(order_id: str) -> bytes:
+    return b""
+
+
+@deduplicate("{order_id}", on_duplicate=answer_async)
+async def answering_async(order_id: str) -> bytes:
+    return b""
+
+
+COROUTINES = (  # type checkers miss an await where they stand alone
+    assert_type(charge_async("o", cents=1), Coroutine[Any, Any, bytes | None]),
+    assert_type(raising_async("o"), Coroutine[Any, Any, bytes]),
+    assert_type(answering_plainly("o"), Coroutine[Any, Any, bytes | int]),
+    assert_type(answering_async("o"), Coroutine[Any, Any, bytes | int]),
+    assert_type(Service().awaited("o"), Coroutine[Any, Any, int | None]),
+    charge_async(1),  # type: ignore[arg-type]
+    answering_async(),  # type: ignore[call-arg]
+)
+
+
+@deduplicate("{order_id}", on_duplicate=answer_async)  # type: ignore[arg-type]
+def answered_by_nobody(order_id: str) -> bytes:
+    return b""
+
+
+async def use() -> None:
+    assert_type(await charge_async("o"), bytes | None)
+    assert_type(await answering_async("o"), bytes | int)
+    await current_dedup(AsyncLock).commit([], result={"n": 1})
+
+
+deduplicate(5)  # type: ignore[call-overload]
+deduplicate("k", on_duplicate="skip")  # type: ignore[call-overload]
+deduplicate("k", on_not_granted="return")  # type: ignore[call-overload]
+deduplicate("k", window="1")  # type: ignore[call-overload]
+deduplicate("k", scope=5)  # type: ignore[call-overload]
+deduplicate("k", result="yaml")  # type: ignore[call-overload]
+payload_hash(5)  # type: ignore[arg-type]
+
+assert_type(current_dedup(), Lock)
+assert_type(current_dedup(Lock), Lock)
+assert_type(current_dedup(AsyncLock), AsyncLock)
+current_dedup(bytes)  # type: ignore[arg-type]
+current_dedup().commit([], result=[1])
