@@ -22,8 +22,8 @@ from .errors import (
     LockTimeoutError,
     TransportError,
 )
-from .log import Observer
 from .log import logger as package_logger
+from .observe import Observer
 from .timeline import SYSTEM, Timeline
 
 TYPE_CHECKING = False

@@ -1,56 +1,53 @@
-"""What can be counted: the names of the metrics, for alarms, and the lines that make CloudWatch count.
-
-A line is one JSON object in the embedded metric format (CloudWatch User Guide, "Specification: Embedded metric
-format"), written to stdout before the event goes on: whatever waits for a thread may find the environment frozen.
-"""
+"""What happens to the locks of one client is told here: in its log, as metrics, and to its hooks."""
 
 from __future__ import annotations
 
-import json  # the Lambda runtime has these loaded
-import os
-import sys
+import logging  # the Lambda runtime has it loaded
+
+from .log import LEVELS, extras, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import logging
+    from collections.abc import Iterable
 
-METRICS_VARIABLE = "LAMBDA_LOCK_METRICS"  # the CloudWatch namespace; unset or "": no metrics are written
-NAMESPACE = "lambda_lock"  # what LockTable.connect sets it to
-NOT_GRANTED = "LockNotGranted"  # contention: nothing is wrong
-LOST = "LockLost"  # a holder lost its lock: two may have worked at once
-DUPLICATE = "DuplicateEvent"  # an event that had been done, and was not done again
-TABLE_DIMENSION = "Table"  # the table's name
-FUNCTION_DIMENSION = "FunctionName"
-
-COUNTED = {"not_granted": NOT_GRANTED, "lost": LOST, "duplicate": DUPLICATE}  # by event
+    from .errors import LockError
+    from .lock import Lock
+    from .timeline import Clock
 
 
-def count(event: str, table: str, now: float, properties: dict[str, object], log: logging.Logger) -> None:
-    """Count an event, if it is one that is counted and LAMBDA_LOCK_METRICS says where.
+class Observer:
+    """What one client tells through."""
 
-    table: name or ARN. now: epoch seconds. properties: what else the line has, to be searched for; a key is no
-    dimension, for each value of one is a metric that costs. A line that cannot be written is logged.
-    """
-    namespace = os.environ.get(METRICS_VARIABLE)
-    if not namespace or event not in COUNTED:
-        return
-    line = _line(namespace, COUNTED[event], table, now, properties)
-    try:
-        sys.stdout.write(line + "\n")  # print() writes the line's end apart: another thread could come in between
-        sys.stdout.flush()
-    except (AttributeError, OSError, ValueError) as error:  # there is no stdout, or it is broken or closed
-        from .log import tell
+    __slots__ = ("_clock", "_hooks", "_log")
 
-        tell(log, "metric_failed", "%s was not counted, stdout cannot be written: %s", COUNTED[event], error)
+    def __init__(self, log: logging.Logger, clock: Clock, hooks: Iterable[object]) -> None:
+        self._log = log
+        self._clock = clock
+        self._hooks = None
+        if hooks != ():
+            from .hooks import Hooks
 
+            self._hooks = Hooks(hooks, log)
 
-def _line(namespace: str, metric: str, table: str, now: float, properties: dict[str, object]) -> str:
-    dimensions = {TABLE_DIMENSION: table.rpartition("/")[2] if table.startswith("arn:") else table}
-    sets = [[TABLE_DIMENSION]]
-    function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
-    if function:
-        dimensions[FUNCTION_DIMENSION] = function
-        sets.append([TABLE_DIMENSION, FUNCTION_DIMENSION])
-    directive = {"Namespace": namespace, "Dimensions": sets, "Metrics": [{"Name": metric, "Unit": "Count"}]}
-    metadata = {"Timestamp": int(now * 1000), "CloudWatchMetrics": [directive]}
-    return json.dumps({"_aws": metadata, **dimensions, metric: 1, **properties})
+    def tell(
+        self,
+        event: str,
+        subject: Lock | LockError,
+        table: str,
+        message: str,
+        *arguments: object,
+        cause: BaseException | None = None,
+        **about: object,
+    ) -> None:
+        """As `tell`, of a lock in ``table``. Hooks get the ``subject``."""
+        tell(self._log, event, message, *arguments, cause=cause, **about)
+        if LEVELS[event] >= logging.INFO:  # an uncontended lock tells less, and loads nothing for metrics
+            from .metrics import count
+
+            count(event, table, self._clock.wall(), extras(event, about), self._log)
+        if self._hooks is not None:
+            self._hooks.put(event, subject)
+
+    def wants(self, event: str) -> bool:
+        """Whether a hook is to be told such an event."""
+        return self._hooks is not None and self._hooks.wants(event)

@@ -19,7 +19,7 @@ from .. import checks
 from ..base_client import PARTITION_KEY_VARIABLE, PREWARM_KEY, SORT_KEY_VARIABLE, TABLE_VARIABLE
 from ..core.row import JAVA
 from ..errors import LockArgumentError, LockConfigurationError
-from ..observe import METRICS_VARIABLE, NAMESPACE
+from ..metrics import METRICS_VARIABLE, NAMESPACE
 from ..permissions import ACTIONS, IN_WORDS
 from . import monitoring
 from .monitoring import AlarmActions

@@ -8,7 +8,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 
-from lambda_lock import base_client, observe
+from lambda_lock import base_client, metrics
 from lambda_lock.cdk import LockTable
 from rig.engine import ROOT
 from tests.cdk.apps import FOUR_ACTIONS, in_an_account, new_function, resources, synthesized
@@ -53,9 +53,9 @@ def test_the_page_names_every_variable_and_every_action() -> None:
         base_client.TABLE_VARIABLE,
         base_client.PARTITION_KEY_VARIABLE,
         base_client.SORT_KEY_VARIABLE,
-        observe.METRICS_VARIABLE,
+        metrics.METRICS_VARIABLE,
     )
-    for name in (*variables, *FOUR_ACTIONS, observe.LOST, observe.NOT_GRANTED, observe.DUPLICATE):
+    for name in (*variables, *FOUR_ACTIONS, metrics.LOST, metrics.NOT_GRANTED, metrics.DUPLICATE):
         assert name in _PAGE
 
 

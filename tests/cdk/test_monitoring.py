@@ -11,7 +11,7 @@ import pytest
 from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
 from aws_cdk import aws_sns as sns
 
-from lambda_lock import LockArgumentError, observe
+from lambda_lock import LockArgumentError, metrics
 from lambda_lock.cdk import LockTable
 from tests.cdk.apps import in_an_account, new_stack, resources, the_only
 
@@ -28,8 +28,8 @@ DYNAMODB = {
     "SuccessfulRequestLatency": {"TableName", "Operation"},
 }
 OPERATIONS = {"GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
-LIBRARY = {name: {observe.TABLE_DIMENSION} for name in (observe.NOT_GRANTED, observe.LOST, observe.DUPLICATE)}
-PUBLISHED = {"AWS/DynamoDB": DYNAMODB, observe.NAMESPACE: LIBRARY}
+LIBRARY = {name: {metrics.TABLE_DIMENSION} for name in (metrics.NOT_GRANTED, metrics.LOST, metrics.DUPLICATE)}
+PUBLISHED = {"AWS/DynamoDB": DYNAMODB, metrics.NAMESPACE: LIBRARY}
 
 
 def _alarms(stack: cdk.Stack) -> dict[str, dict[str, Any]]:
@@ -70,7 +70,7 @@ def test_the_alarms_add_up_what_is_published_for_the_table() -> None:
         for name, alarm in _alarms(_watched()).items()
     }
     assert watched == {
-        "LockLost": {(observe.NAMESPACE, observe.LOST, None)},
+        "LockLost": {(metrics.NAMESPACE, metrics.LOST, None)},
         "Throttled": {("AWS/DynamoDB", f"{way}ThrottleEvents", None) for way in ("Read", "Write")},
         "SystemErrors": {("AWS/DynamoDB", "SystemErrors", operation) for operation in OPERATIONS},
     }
@@ -86,7 +86,7 @@ def test_every_alarmed_metric_is_published_under_just_these_dimensions_for_this_
             metric = each["Metric"]
             dimensions = {dimension["Name"] for dimension in metric["Dimensions"]}
             assert PUBLISHED[metric["Namespace"]][metric["MetricName"]] == dimensions
-            assert TABLE in (_dimension(each, "TableName"), _dimension(each, observe.TABLE_DIMENSION))
+            assert TABLE in (_dimension(each, "TableName"), _dimension(each, metrics.TABLE_DIMENSION))
 
 
 def test_an_alarm_counts_events_not_samples_and_takes_silence_for_health() -> None:
@@ -136,8 +136,8 @@ def test_the_dashboard_shows_contention_and_duplicates_beside_what_is_alarmed() 
     widgets, _ = _dashboard(stack)
     locks, trouble, *_ = (widget["properties"]["metrics"] for widget in widgets)
     assert [metric[:4] for metric in locks] == [
-        [observe.NAMESPACE, name, observe.TABLE_DIMENSION, "LocksTable84FB9352"]
-        for name in (observe.NOT_GRANTED, observe.DUPLICATE, observe.LOST)
+        [metrics.NAMESPACE, name, metrics.TABLE_DIMENSION, "LocksTable84FB9352"]
+        for name in (metrics.NOT_GRANTED, metrics.DUPLICATE, metrics.LOST)
     ]
     assert [metric[0]["label"] for metric in trouble if isinstance(metric[0], dict)] == ["Throttled", "System errors"]
 
@@ -167,7 +167,7 @@ def test_an_existing_table_is_watched_by_its_name() -> None:
     stack = in_an_account()
     LockTable.from_table_name(stack, "Locks", "theirs", alarm_actions=[], dashboard=True)
     (lost,) = (alarm for name, alarm in _alarms(stack).items() if name == "LockLost")
-    assert _dimension(_metrics(lost)[0], observe.TABLE_DIMENSION) == "theirs"
+    assert _dimension(_metrics(lost)[0], metrics.TABLE_DIMENSION) == "theirs"
     assert resources(stack, DASHBOARD)
 
 

@@ -55,6 +55,7 @@ PACKAGE = {
     "lambda_lock.invocation": "the deadline of this invocation",
     "lambda_lock.lock": "Lock",
     "lambda_lock.log": "the logger",
+    "lambda_lock.observe": "tells the log, metrics and hooks",
     "lambda_lock.record": "data and attributes of the row granted",
     "lambda_lock.timeline": "the clocks",
     "lambda_lock.transport": "the seam",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import observe
+from lambda_lock import metrics
 from tests.client.conftest import client, fresh_process, impatient, make, rows, wait_until, wired
 
 __all__ = ["client", "fresh_process", "impatient", "make", "rows", "wired"]
@@ -19,7 +19,7 @@ NAMESPACE = "shop/locks"
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
     """LAMBDA_LOCK_METRICS is set."""
-    monkeypatch.setenv(observe.METRICS_VARIABLE, NAMESPACE)
+    monkeypatch.setenv(metrics.METRICS_VARIABLE, NAMESPACE)
 
 
 def counted(output: str) -> list[str]:

@@ -11,7 +11,7 @@ import pytest
 
 import lambda_lock
 from lambda_lock import LockClient, log, with_lock
-from lambda_lock.observe import COUNTED
+from lambda_lock.metrics import COUNTED
 from rig.engine import ROOT
 from rig.wire import Wire
 from tests.client.conftest import Rows

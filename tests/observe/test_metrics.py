@@ -24,7 +24,7 @@ from lambda_lock import (
     deduplicate,
     with_lock,
 )
-from lambda_lock.observe import DUPLICATE, LOST, METRICS_VARIABLE, NOT_GRANTED
+from lambda_lock.metrics import DUPLICATE, LOST, METRICS_VARIABLE, NOT_GRANTED
 from tests.client.conftest import Context, LeapingClock, Make, Rows, StandingClock, in_thread, wait_until
 
 from .conftest import NAMESPACE, counted

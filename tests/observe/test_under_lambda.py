@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lambda_lock.observe import DUPLICATE, METRICS_VARIABLE, NOT_GRANTED
+from lambda_lock.metrics import DUPLICATE, METRICS_VARIABLE, NOT_GRANTED
 from rig.engine import Ministack
 from rig.lambda_runtime import LambdaEnvironment
 from tests.client.conftest import Rows
@@ -55,4 +55,4 @@ def test_an_uncontended_lock_loads_nothing_for_metrics_that_are_on(
     with LambdaEnvironment("free.handler", tmp_path, environment=variables) as environment:
         modules = environment.invoke({"id": "1"}, timeout_seconds=30).result()
     assert "lambda_lock.log" in modules
-    assert not {"lambda_lock.observe", "lambda_lock.hooks"} & set(modules)
+    assert not {"lambda_lock.metrics", "lambda_lock.hooks"} & set(modules)
