@@ -12,8 +12,6 @@ from .call import (
     NOT_COMPLETED,
     Holding,
     check_answer,
-    check_client,
-    check_function,
     end_quietly,
     end_quietly_async,
     innermost,
@@ -21,7 +19,6 @@ from .call import (
     refuse_bare,
 )
 from .guard import Guard, check_answer_of
-from .keys import compile_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -217,11 +214,7 @@ def deduplicate(
     }
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
-        check_function(func, "deduplicate")
-        if client is not None:
-            check_client(client, func)
-        build_key = compile_key(func, key, key_jmespath)
-        guard = _EventGuard(_EVENTS, func, build_key, client, options, on_not_granted)
+        guard = _EventGuard(_EVENTS, func, key, key_jmespath, client, options, on_not_granted)
         guard.of_event(seconds, scope, result is not None, on_duplicate)
         return guard.wrapped()
 

@@ -6,8 +6,18 @@ import functools  # the Lambda runtime has it loaded
 
 from .. import checks, invocation
 from ..errors import DuplicateEventError, KeyTemplateError, LockNotGrantedError
-from .call import check_result, default_async_client, default_client, end_quietly, end_quietly_async, is_async
+from .call import (
+    check_client,
+    check_function,
+    check_result,
+    default_async_client,
+    default_client,
+    end_quietly,
+    end_quietly_async,
+    is_async,
+)
 from .disabled import StandIn, disabled
+from .keys import compile_key
 from .parameters import Parameters
 
 TYPE_CHECKING = False
@@ -17,7 +27,7 @@ if TYPE_CHECKING:
 
     from ..errors import LockError
     from .call import Holding
-    from .keys import KeyBuilder
+    from .keys import Key
 
 
 class Guard:
@@ -32,16 +42,20 @@ class Guard:
         self,
         holding: Holding,
         func: Callable[..., Any],
-        build_key: KeyBuilder,
+        key: Key | None,
+        key_jmespath: str | None,
         client: Any,
         options: dict[str, Any],
         on_not_granted: Any,
     ) -> None:
+        check_function(func, holding.decorator)
+        if client is not None:
+            check_client(client, func)
         check_answer_of(func, "on_not_granted", on_not_granted)
         _check_options(options)
         self.holding = holding
         self.func = func
-        self.build_key = build_key
+        self.build_key = compile_key(func, key, key_jmespath)
         self.client = client
         self.options = options
         self.on_not_granted = on_not_granted

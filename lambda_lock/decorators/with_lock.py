@@ -6,8 +6,6 @@ from ..log import logger, tell
 from .call import (
     Holding,
     check_answer,
-    check_client,
-    check_function,
     default_client,
     end_quietly,
     end_quietly_async,
@@ -17,7 +15,6 @@ from .call import (
     set_default_client,
 )
 from .guard import Guard
-from .keys import compile_key
 
 __all__ = ["current_lock", "default_client", "set_default_client", "with_lock"]
 
@@ -146,11 +143,7 @@ def with_lock(
     }
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
-        check_function(func, "with_lock")
-        if client is not None:
-            check_client(client, func)
-        build_key = compile_key(func, key, key_jmespath)
-        return _LockGuard(_LOCKS, func, build_key, client, options, on_not_granted).wrapped()
+        return _LockGuard(_LOCKS, func, key, key_jmespath, client, options, on_not_granted).wrapped()
 
     return decorate
 
