@@ -8,13 +8,14 @@ never a guess.
 The rules of evaluation are those of the DynamoDB developer guide ("Condition and filter expressions", "Update
 expressions"): a comparison with an absent attribute is false (``<>`` is true), one between two types is false (``<>``
 is true), and every operand of an update sees the item as it was before. Transactions: API reference,
-TransactWriteItems (all items are of this table).
+TransactWriteItems (`Table.apply`: all items are of this table; `transact`: each is of its own).
 """
 
 from __future__ import annotations
 
 import operator
 import re
+from binascii import a2b_base64
 from decimal import Decimal
 
 from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     #: Operands and conditions: what they are for an item, under the request's names and values.
     Operand: TypeAlias = Callable[[Item, Names, Item], Value | None]
     Condition: TypeAlias = Callable[[Item, Names, Item], bool]
+    #: What a write of a transaction would leave, its cancellation code, and the row shown with it.
+    Attempt: TypeAlias = tuple[Item | None, str, Item | None]
     #: One change of an update: the attribute's placeholder or name, and its new value; None removes it.
     Change: TypeAlias = tuple[str, Operand | None]
 
@@ -67,11 +70,11 @@ _NOTHING: dict[str, Any] = {}
 
 
 class Table:
-    """One table. ``partition_key`` and ``sort_key`` name its key attributes (strings)."""
+    """One table. ``partition_key`` and ``sort_key`` name its key attributes (of a lock: strings)."""
 
     def __init__(self, partition_key: str = "key", sort_key: str | None = None) -> None:
         self.key_names = (partition_key,) if sort_key is None else (partition_key, sort_key)
-        self._items: dict[tuple[str, ...], Item] = {}
+        self._items: dict[tuple[Any, ...], Item] = {}
         #: Keys on which a transaction of somebody is under way: writes meet a conflict. Set by whoever wants one.
         self.busy: set[tuple[str, ...]] = set()
         #: Transactions carried out, by client token. DynamoDB forgets one after ten minutes: whoever has a clock does.
@@ -82,7 +85,7 @@ class Table:
         return list(self._items.values())
 
     def get(self, *key: str) -> Item | None:
-        """The item under a partition key (and sort key), None where there is none."""
+        """The item under a partition key (and sort key) of strings, None where there is none."""
         return self._items.get(key)
 
     def apply(self, operation: str, request: dict[str, Any]) -> Item | None:
@@ -93,14 +96,14 @@ class Table:
         table has no clock), TransactionCanceled likewise, and ServiceError for what DynamoDB would refuse.
         """
         if operation == "TransactWriteItems":
-            self._transact(**request)
+            transact(lambda _: self, self.done, **request)
             return None
         fields = _FIELDS.get(operation)
         if fields is None:
             raise NotImplementedError(f"{operation}: this table evaluates {', '.join(_FIELDS)}")
         if not request.keys() <= fields:
             raise NotImplementedError(f"{operation} with {', '.join(sorted(request.keys() - fields))}")
-        key = self._key(request["Item"] if operation == "PutItem" else request["Key"], operation != "PutItem")
+        key = self.key(request["Item"] if operation == "PutItem" else request["Key"], operation != "PutItem")
         old = self._items.get(key)
         if operation == "GetItem":
             return old
@@ -110,68 +113,26 @@ class Table:
         if key in self.busy:
             raise ServiceError("TransactionConflictException", "a transaction is under way on the item", retryable=True)
         new = self._changed(operation, request, old)
-        self._store(key, new)
+        self.store(key, new)
         return {"ALL_NEW": new, "ALL_OLD": old}.get(returned)
 
-    def _store(self, key: tuple[str, ...], item: Item | None) -> None:
+    def store(self, key: tuple[Any, ...], item: Item | None) -> None:
+        """Put the item under its key; None: delete what is there."""
         if item is None:
             self._items.pop(key, None)
         else:
             self._items[key] = item
 
-    def _transact(self, TransactItems: list[dict[str, Any]], ClientRequestToken: str | None = None) -> None:  # noqa: N803
-        """All of the writes or none. The same token again is the same transaction, once it was carried out."""
-        if not 1 <= len(TransactItems) <= _MOST_TRANSACTED:
-            raise _invalid(f"a transaction has 1 to {_MOST_TRANSACTED} items, not {len(TransactItems)}")
-        if ClientRequestToken is not None and not 1 <= len(ClientRequestToken) <= 36:
-            raise _invalid("a client token has 1 to 36 characters")
-        if ClientRequestToken in self.done:
-            if self.done[ClientRequestToken] != TransactItems:
-                raise ServiceError("IdempotentParameterMismatchException", "this token was another transaction's")
-            return
-        changes: dict[tuple[str, ...], Item | None] = {}
-        reasons: list[str] = []
-        shown: list[Item | None] = []
-        for item in TransactItems:
-            operation, key, request = self._transacted(item)
-            if key in changes:
-                raise _invalid("a transaction cannot include multiple operations on one item")
-            reason, row = self._attempt(operation, key, request, changes)
-            reasons.append(reason)
-            shown.append(row)
-        if any(reason != "None" for reason in reasons):
-            raise TransactionCanceled(reasons, shown, None)
-        for key, new in changes.items():
-            self._store(key, new)
-        if ClientRequestToken is not None:
-            self.done[ClientRequestToken] = TransactItems
-
-    def _transacted(self, item: dict[str, Any]) -> tuple[str, tuple[str, ...], dict[str, Any]]:
-        if len(item) != 1 or not item.keys() <= _TRANSACTED.keys():
-            raise _invalid(f"an item of a transaction is one of {', '.join(_TRANSACTED)}, not {', '.join(item)}")
-        ((name, request),) = item.items()
-        operation, fields = _TRANSACTED[name]
-        if not request.keys() <= fields:
-            raise _invalid(f"{name} with {', '.join(sorted(request.keys() - fields))}")
-        if name == "ConditionCheck" and "ConditionExpression" not in request:
-            raise _invalid("a ConditionCheck without a condition")
-        put = name == "Put"
-        return operation, self._key(request["Item"] if put else request["Key"], not put), request
-
-    def _attempt(
-        self, operation: str, key: tuple[str, ...], request: dict[str, Any], changes: dict[tuple[str, ...], Item | None]
-    ) -> tuple[str, Item | None]:
-        """Note what one write of a transaction would leave; returns the cancellation code, and the row shown."""
-        changes[key] = old = self._items.get(key)
+    def attempt(self, operation: str, key: tuple[Any, ...], request: dict[str, Any]) -> Attempt:
+        """What one write of a transaction would leave under ``key``; its cancellation code, and the row shown."""
+        old = self._items.get(key)
         if key in self.busy:
-            return "TransactionConflict", None
+            return old, "TransactionConflict", None
         try:
             new = self._changed(operation, request, old)
         except ConditionFailed as refused:
-            return "ConditionalCheckFailed", refused.item
-        if operation != "ConditionCheck":
-            changes[key] = new
-        return "None", None
+            return old, "ConditionalCheckFailed", refused.item
+        return (old if operation == "ConditionCheck" else new), "None", None
 
     def _changed(self, operation: str, request: dict[str, Any], old: Item | None) -> Item | None:
         """The item as the write leaves it, None for none; raises ConditionFailed."""
@@ -210,16 +171,76 @@ class Table:
                 raise _invalid("the expression refers to an attribute that does not exist in the item")
             new[attribute] = value
 
-    def _key(self, item: Item, exact: bool) -> tuple[str, ...]:
+    def key(self, item: Item, exact: bool) -> tuple[Any, ...]:
+        """The key of an item, or (``exact``) of what must be nothing but a key."""
         try:
-            key = tuple([item[name]["S"] for name in self.key_names])
+            key = tuple([_key_value(item[name]) for name in self.key_names])
         except KeyError as missing:
-            raise _invalid(f"the key attribute {missing} is absent, or not a string") from None
+            raise _invalid(f"the key attribute {missing} is absent") from None
         if exact and len(item) != len(key):
             raise _invalid(f"the key has other attributes than {self.key_names}")
         if "" in key:
             raise _invalid("a key attribute is empty")
         return key
+
+
+def _key_value(value: Value) -> str | int | Decimal | bytes:
+    """What stands for a key attribute: numbers that are equal are one key."""
+    if "S" in value:
+        text: str = value["S"]
+        return text
+    if "N" in value:
+        return _number(value)
+    if "B" not in value:
+        raise _invalid(f"the key attribute {value} is no string, number or binary")
+    return a2b_base64(value["B"])
+
+
+def transact(
+    table_of: Callable[[dict[str, Any]], Table],
+    done: dict[str, list[dict[str, Any]]],
+    TransactItems: list[dict[str, Any]],  # noqa: N803
+    ClientRequestToken: str | None = None,  # noqa: N803
+) -> None:
+    """All of the writes or none, each in its table. The same token again is the same transaction, once it was done."""
+    if not 1 <= len(TransactItems) <= _MOST_TRANSACTED:
+        raise _invalid(f"a transaction has 1 to {_MOST_TRANSACTED} items, not {len(TransactItems)}")
+    if ClientRequestToken is not None and not 1 <= len(ClientRequestToken) <= 36:
+        raise _invalid("a client token has 1 to 36 characters")
+    if ClientRequestToken in done:
+        if done[ClientRequestToken] != TransactItems:
+            raise ServiceError("IdempotentParameterMismatchException", "this token was another transaction's")
+        return
+    changes: dict[tuple[Table, tuple[Any, ...]], Item | None] = {}
+    reasons: list[str] = []
+    shown: list[Item | None] = []
+    for item in TransactItems:
+        operation, request = _transacted(item)
+        table, put = table_of(request), operation == "PutItem"
+        key = table.key(request["Item"] if put else request["Key"], not put)
+        if (table, key) in changes:
+            raise _invalid("a transaction cannot include multiple operations on one item")
+        changes[table, key], reason, row = table.attempt(operation, key, request)
+        reasons.append(reason)
+        shown.append(row)
+    if any(reason != "None" for reason in reasons):
+        raise TransactionCanceled(reasons, shown, None)
+    for (table, key), new in changes.items():
+        table.store(key, new)
+    if ClientRequestToken is not None:
+        done[ClientRequestToken] = TransactItems
+
+
+def _transacted(item: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    if len(item) != 1 or not item.keys() <= _TRANSACTED.keys():
+        raise _invalid(f"an item of a transaction is one of {', '.join(_TRANSACTED)}, not {', '.join(item)}")
+    ((name, request),) = item.items()
+    operation, fields = _TRANSACTED[name]
+    if not request.keys() <= fields:
+        raise _invalid(f"{name} with {', '.join(sorted(request.keys() - fields))}")
+    if name == "ConditionCheck" and "ConditionExpression" not in request:
+        raise _invalid("a ConditionCheck without a condition")
+    return operation, request
 
 
 def _invalid(message: str) -> ServiceError:

@@ -1,0 +1,178 @@
+"""`in_memory`: while it is active, a Memory stands in the place of every client's transport.
+
+What stands in for a while is undone at its end, by one rule: whatever learned from a Memory forgets it. Its clients
+forget its time and the holders seen there, and the locks that it granted are left to their lease, so that nothing asks
+AWS to renew or release them.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import threading
+import weakref
+from contextlib import ContextDecorator
+from typing import TYPE_CHECKING
+
+from .. import checks
+from ..base_client import TABLE_VARIABLE, BaseClient
+from ..core.protocol import Memory as Knowledge
+from ..core.row import JAVA
+from ..decorators import call
+from ..errors import LockArgumentError
+from ..timeline import SystemClock
+from .memory import Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+    from typing import Any, TypeAlias, TypeVar
+
+    from ..core.row import Schema
+    from ..timeline import Clock
+    from ..transport import Transport
+
+    F = TypeVar("F", bound=Callable[..., Any])
+    #: The name of a table's partition key, or the names of its partition and sort key.
+    KeyNames: TypeAlias = str | Sequence[str]
+
+_TABLE = "locks"  # where the environment names none
+
+_guard = threading.RLock()
+_active: list[InMemory] = []
+_chosen = BaseClient.__dict__["transport"]
+
+
+def in_memory(
+    *, tables: Mapping[str, KeyNames] | None = None, clock: Clock | None = None, schema: Schema = JAVA
+) -> InMemory:
+    """A DynamoDB in memory, for all clients of this process, while the ``with`` block runs.
+
+    Every request of every client is answered by it: of default and explicit clients, sync and async, whatever transport
+    they were given, made before the block or inside. It acts when a request is sent, so handlers need no change.
+    LAMBDA_LOCK_TABLE is "locks" meanwhile where it was not set; Region and credentials are not asked for. All threads
+    share it; of nested blocks the innermost acts. What clients do not send (create_table, boto3 of your own) it does
+    not see.
+
+    tables: the application's tables for `commit` and `transact_item`: for each the name of its partition key, or the
+        names of both keys, ``{"orders": "order_id", "lines": ("order_id", "line")}``. Lock tables need not be named:
+        they come into being as they are used.
+    clock: what its Dates are taken from (cut to whole seconds, as DynamoDB's are); None: the machine's. Give clients
+        the same ManualClock.
+    schema: in which hold, expire and rows write and read: that of your clients.
+
+    ``as`` gives a Memory: hold, expire, rows, items, put, lose_reply, requests, clock. A block is entered once. As a
+    decorator of a function, plain or async, it gives each call a new one; generators are a TypeError.
+
+    At the end everything is undone, also after an error: the environment, the default client (set_default_client), and
+    what clients learned. Locks still held are left as if their lease had ended, without a request.
+
+    Raises LockArgumentError or TypeError for bad input.
+    """
+    return InMemory(tables, clock, schema)
+
+
+class InMemory(ContextDecorator):
+    """What `in_memory` gives: enter it with ``with``, or decorate a function with it."""
+
+    def __init__(self, tables: Mapping[str, KeyNames] | None, clock: Clock | None, schema: Schema) -> None:
+        self._arguments = (tables, clock, schema)
+        self.memory = Memory(_key_names(tables or {}), _checked_clock(clock), checks.schema(schema))
+        self._entered = False
+        self._table: str | None = None
+        self._default: dict[str, Any] = {}
+        # Who sent to it, and the owners of the locks that they held before.
+        self._clients: weakref.WeakKeyDictionary[BaseClient, frozenset[str]] = weakref.WeakKeyDictionary()
+
+    def __enter__(self) -> Memory:
+        with _guard:
+            if self._entered:
+                raise RuntimeError("this in_memory() was entered before: make a new one for each block")
+            self._entered = True
+            self._table = os.environ.get(TABLE_VARIABLE)
+            if not self._table:
+                os.environ[TABLE_VARIABLE] = _TABLE
+            self._default = dict(call._default)
+            _active.append(self)
+            BaseClient.transport = property(_transport)  # type: ignore[method-assign,assignment]
+        return self.memory
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with _guard:
+            for client, before in list(self._clients.items()):
+                _forget(client, before)
+            _active.remove(self)
+            if not _active:
+                BaseClient.transport = _chosen  # type: ignore[method-assign]
+            call._default.clear()
+            call._default.update(self._default)
+            if self._table is None:
+                os.environ.pop(TABLE_VARIABLE, None)
+            else:
+                os.environ[TABLE_VARIABLE] = self._table
+
+    def __call__(self, func: F) -> F:
+        if inspect.isgeneratorfunction(func) or inspect.isasyncgenfunction(func):
+            raise TypeError(
+                f"in_memory() cannot decorate the generator {func.__name__}(): use `with in_memory():` in it"
+            )
+        if not inspect.iscoroutinefunction(func):
+            return super().__call__(func)
+
+        @functools.wraps(func)
+        async def inside(*args: Any, **kwargs: Any) -> Any:
+            with self._recreate_cm():
+                return await func(*args, **kwargs)
+
+        return inside  # type: ignore[return-value]
+
+    def _recreate_cm(self) -> InMemory:
+        """For ContextDecorator: a new one for each call."""
+        return InMemory(*self._arguments)
+
+    def serve(self, client: BaseClient) -> Transport:
+        """The transport for a client, which is noted as one that learns from it."""
+        self._clients.setdefault(client, frozenset(client._locks))
+        return self.memory
+
+
+def _transport(client: BaseClient) -> Transport:
+    """`BaseClient.transport` while any is active."""
+    with _guard:
+        if _active:
+            return _active[-1].serve(client)
+    transport: Transport = _chosen.__get__(client)  # the last one ended a moment ago
+    return transport
+
+
+def _forget(client: BaseClient, before: frozenset[str]) -> None:
+    client._memory = Knowledge(client._memory.observations._size)
+    for owner, lock in list(client._locks.items()):
+        if owner not in before and lock._is_open():
+            lock._abandon()
+
+
+def _key_names(tables: Mapping[str, KeyNames]) -> dict[str, tuple[str, ...]]:
+    declared: dict[str, tuple[str, ...]] = {}
+    for table, keys in tables.items():
+        names = (keys,) if isinstance(keys, str) else tuple(keys)
+        if not 1 <= len(names) <= 2:
+            raise LockArgumentError(
+                f"tables: {table!r} has {keys!r}: give the name of its partition key, or of partition and sort key"
+            )
+        declared[checks.table_name(table)] = tuple(
+            checks.attribute_name(f"a key of tables[{table!r}]", name) for name in names
+        )
+    return declared
+
+
+def _checked_clock(clock: Clock | None) -> Clock:
+    if clock is None:
+        return SystemClock()
+    for method in ("monotonic", "wall"):
+        if not callable(getattr(clock, method, None)):
+            raise TypeError(f"clock must be a ManualClock or the like of it: {type(clock).__name__} has no {method}()")
+    return clock

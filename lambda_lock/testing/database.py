@@ -1,0 +1,85 @@
+"""Tables by name: the lock tables come into being as they are used, an application's are declared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import LockArgumentError
+from .table import Table, transact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ..core.outcome import Item
+
+_REMEMBERED = 600.0  # seconds for which DynamoDB knows a client token (API reference, TransactWriteItems)
+
+
+class Database:
+    """All tables there are. `apply` is one step for one thread at a time: whoever shares it guards it.
+
+    tables: the names of the key attributes of those that are there from the beginning.
+    """
+
+    def __init__(self, tables: Mapping[str, tuple[str, ...]]) -> None:
+        self._tables = {name: Table(*keys) for name, keys in tables.items()}
+        self._done: dict[str, list[dict[str, Any]]] = {}
+        self._done_at: dict[str, float] = {}
+
+    def find(self, name: str) -> Table | None:
+        """The table of this name or ARN, None where there is none yet."""
+        return self._tables.get(name_of(name))
+
+    def apply(self, operation: str, request: dict[str, Any], now: float) -> Item | None:
+        """`Table.apply` on the request's table or tables, and Scan and Query for what `LockClient.list` asks.
+
+        now: seconds, by which client tokens are forgotten. Raises LockArgumentError for a table that is not declared
+        and has to be.
+        """
+        if operation == "TransactWriteItems":
+            self._transact(request, now)
+            return None
+        table = self._table(request)
+        if operation in ("Scan", "Query"):
+            return _page(table, request)
+        return table.apply(operation, request)
+
+    def _transact(self, request: dict[str, Any], now: float) -> None:
+        for old in [token for token, at in self._done_at.items() if now - at >= _REMEMBERED]:
+            del self._done[old], self._done_at[old]
+        transact(self._declared, self._done, **request)
+        for token in self._done.keys() - self._done_at.keys():
+            self._done_at[token] = now
+
+    def _table(self, request: dict[str, Any]) -> Table:
+        """The table of one request; a new one has the keys that the request names."""
+        names = tuple(request.get("Key", ()))
+        if self.find(request["TableName"]) is None and 1 <= len(names) <= 2:
+            self._tables[name_of(request["TableName"])] = Table(*names)
+        return self._declared(request)
+
+    def _declared(self, request: dict[str, Any]) -> Table:
+        """The table of a write within a transaction, where a wrong name must not make a table."""
+        table = self.find(request["TableName"])
+        if table is None:
+            name = name_of(request["TableName"])
+            raise LockArgumentError(
+                f"there is no table {name!r}: give in_memory(tables={{{name!r}: …}}) the name of its partition key, or "
+                "the names of its two keys"
+            )
+        return table
+
+
+def name_of(table: str) -> str:
+    """A table's name, of its name or ARN."""
+    return table.rpartition("/")[2] if table.startswith("arn:") else table
+
+
+def _page(table: Table, request: dict[str, Any]) -> dict[str, Any]:
+    """All items in one page, of all partitions or of one."""
+    items = table.items()
+    if "KeyConditionExpression" in request:
+        (name,), (value,) = request["ExpressionAttributeNames"].values(), request["ExpressionAttributeValues"].values()
+        items = [item for item in items if item[name] == value]
+    return {"Items": items}

@@ -1,0 +1,187 @@
+"""What `in_memory` hands out: the transport of all clients, and what a test does behind their backs."""
+
+from __future__ import annotations
+
+import copy
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from .. import checks
+from ..base_client import TABLE_VARIABLE, BaseClient
+from ..core import lease
+from ..core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
+from ..core.requests import Grant, claim
+from ..core.row import make_version, read_row
+from ..errors import LockArgumentError, TransportError
+from ..pages import Pages
+from .database import Database
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ..core.outcome import Item
+    from ..core.requests import Place, Request
+    from ..core.row import Row, Schema
+    from ..record import LockRecord
+    from ..timeline import Clock
+
+
+class Memory:
+    """A DynamoDB in memory, with a clock of its own. Safe from any thread: each request is one step.
+
+    ``table=None`` is the table in LAMBDA_LOCK_TABLE throughout, as for clients.
+    """
+
+    name = "memory"
+    reason = "in_memory() is active"
+
+    def __init__(self, tables: Mapping[str, tuple[str, ...]], clock: Clock, schema: Schema) -> None:
+        self.clock = clock
+        self._schema = schema
+        self._database = Database(tables)
+        self._guard = threading.Lock()
+        self._requests: list[str] = []
+        self._losing = 0
+
+    # -- what a test does -------------------------------------------------------------------------------------------
+
+    def hold(
+        self,
+        key: str,
+        *,
+        owner: str = "somebody else",
+        lease_duration: float = 20.0,
+        data: bytes | None = None,
+        sort_key: str | None = None,
+        table: str | None = None,
+    ) -> None:
+        """Let ``owner`` hold the lock ``key`` from now on, whoever held it before: that one has lost it.
+
+        lease_duration: seconds, 1 or more. Nobody renews the lease: the lock is taken over after it, as from any
+        holder that died. data: bytes that it keeps in the row; None: what is there.
+
+        Raises LockArgumentError or TypeError for bad input.
+        """
+        client, place = self._found(key, sort_key, table)
+        checks.key_text("owner", owner)
+        lease_ms = place.schema.round_lease(int(checks.lease_duration(lease_duration) * 1000))
+        content = client._content(place, data, True, None)
+        with self._guard:
+            now = self.clock.wall()
+            expiry_ms = lease.expiry_ms(now, lease_ms)
+            grant = Grant(owner, _version(expiry_ms), lease_ms, expiry_ms, int(now * 1000))
+            row = self._row(place)
+            self._apply(claim(place, grant, content, observed=None if row is None else row.version))
+
+    def expire(self, key: str, *, sort_key: str | None = None, table: str | None = None) -> None:
+        """Let the holder of ``key`` be dead, and its lease over: the next acquire takes the lock over at once.
+
+        A holder that is alive in this process hears of it as in DynamoDB: from the first request that is refused.
+        Raises LockArgumentError where nobody holds it.
+        """
+        _, place = self._found(key, sort_key, table)
+        with self._guard:
+            row = self._row(place)
+            if row is None or row.is_free:
+                raise LockArgumentError(
+                    f"key={key!r}: nobody holds it in table {place.table!r}. hold() it first, or give the key and the "
+                    "table of a lock that is held (rows() shows them)",
+                    key=key,
+                )
+            version = {place.schema.version: {"S": _version(int(self.clock.wall()) * 1000)}}
+            self._apply(("PutItem", {"TableName": place.table, "Item": {**row.item, **version}}))
+
+    def rows(self, table: str | None = None) -> tuple[LockRecord, ...]:
+        """The rows of a lock table as `LockClient.list` gives them, held or not, the oldest first."""
+        found, names = self._client(table)._names()[0], self._key_names(table)
+        if names is None:
+            return ()
+        pages = Pages(found, self._schema, names[0], names[1] if len(names) > 1 else None, None)
+        with self._guard:
+            return tuple(pages.take(Reply(self._apply(("Scan", {"TableName": found})), self._date())))
+
+    def items(self, table: str) -> tuple[Item, ...]:
+        """All items of a table as DynamoDB's JSON has them (binary values are base64 text); copies."""
+        with self._guard:
+            found = self._database.find(table)
+            return () if found is None else tuple(copy.deepcopy(found.items()))
+
+    def put(self, table: str, item: Mapping[str, Any]) -> None:
+        """Write an item of the application's, as boto3's low-level client takes it: what a test begins with.
+
+        Raises LockArgumentError for a table that in_memory(tables=…) does not declare.
+        """
+        with self._guard:
+            self._apply(("PutItem", {"TableName": table, "Item": checks.on_the_wire(item)}))
+
+    def lose_reply(self, times: int = 1) -> None:
+        """Carry out the next ``times`` requests, but lose their replies: clients get TransportError(ambiguous=True).
+
+        Raises LockArgumentError or TypeError for anything but a whole number above 0.
+        """
+        more = checks.whole("times", times, least=1)
+        with self._guard:
+            self._losing += more
+
+    @property
+    def requests(self) -> tuple[str, ...]:
+        """What clients sent so far: the names of the operations, such as "UpdateItem"."""
+        return tuple(self._requests)
+
+    # -- what clients do --------------------------------------------------------------------------------------------
+
+    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
+        """Transport.send. Raises NotImplementedError for what the tables cannot evaluate, never a guess."""
+        with self._guard:
+            self._requests.append(operation)
+            lost, self._losing = self._losing > 0, max(self._losing - 1, 0)
+            date = self._date()
+            try:
+                reply = Reply(self._apply((operation, request)), date)
+            except (ConditionFailed, TransactionCanceled, ServiceError) as refused:
+                refused.date = date
+                if not lost:
+                    raise
+        if lost:
+            raise TransportError(True, "the reply was lost, the request was carried out: lose_reply() said so")
+        return reply
+
+    # -- parts ------------------------------------------------------------------------------------------------------
+
+    def _date(self) -> int:
+        return int(self.clock.wall())
+
+    def _apply(self, request: Request) -> Item | None:
+        return self._database.apply(*request, self.clock.monotonic())
+
+    def _client(self, table: str | None) -> BaseClient:
+        """A client for this table: it knows the rules for names, keys and data, and never sends."""
+        names = self._key_names(table) or (None, None)
+        return BaseClient(
+            table, schema=self._schema, partition_key_name=names[0], sort_key_name=names[1] if len(names) > 1 else None
+        )
+
+    def _found(self, key: str, sort_key: str | None, table: str | None) -> tuple[BaseClient, Place]:
+        client = self._client(table)
+        name, _, sort_key_name = client._names()
+        if sort_key is not None and sort_key_name is None:
+            raise LockArgumentError(
+                f"sort_key={sort_key!r}: what the sort key of table {name!r} is called is not known. Give "
+                f'in_memory(tables={{{name!r}: ("key", "sort")}}), with the names that it has'
+            )
+        return client, client._place(key, sort_key)
+
+    def _key_names(self, table: str | None) -> tuple[str, ...] | None:
+        name = os.environ.get(TABLE_VARIABLE, "") if table is None else checks.table_name(table)
+        found = self._database.find(name)
+        return None if found is None else found.key_names
+
+    def _row(self, place: Place) -> Row | None:
+        item = self._apply(("GetItem", {"TableName": place.table, "Key": place.item_key}))
+        return read_row(item, place.schema, place.key)
+
+
+def _version(expiry_ms: int) -> str:
+    return make_version(expiry_ms, os.urandom(16).hex())

@@ -1,0 +1,420 @@
+"""What in_memory() promises: it answers every client, does what a test asks behind their backs, and is undone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+import pytest
+
+from lambda_lock import (
+    PYTHON,
+    AsyncLockClient,
+    LockArgumentError,
+    LockClient,
+    LockConfigurationError,
+    LockLostError,
+    LockNotGrantedError,
+    TransportError,
+    current_lock,
+    deduplicate,
+    default_client,
+    set_default_client,
+    with_lock,
+)
+from lambda_lock.base_client import BaseClient
+from lambda_lock.core.outcome import ServiceError
+from lambda_lock.testing import ManualClock, in_memory, lambda_context
+
+TRANSPORT = BaseClient.__dict__["transport"]
+
+
+class Refusing:
+    """A transport that nothing may reach."""
+
+    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
+        raise AssertionError(f"{operation} went past in_memory()")
+
+
+@with_lock("order-{id}")
+def handler(event: Any, context: Any) -> int:
+    return current_lock().fencing_token
+
+
+@with_lock("order-{id}", wait=0)
+async def async_handler(event: Any, context: Any) -> int:
+    return current_lock().fencing_token
+
+
+# -- whose requests it answers
+
+
+def test_a_handler_runs_without_environment_and_its_lock_is_released() -> None:
+    with in_memory() as memory:
+        assert handler({"id": 1}, lambda_context()) > 0
+        assert memory.requests == ("UpdateItem", "UpdateItem")
+        (row,) = memory.rows()
+    assert (row.key, row.is_released) == ("order-1", True)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: LockClient("mine", transport=Refusing()),
+        lambda: LockClient("mine", endpoint_url="http://127.0.0.1:9", region_name="eu-west-1"),
+        lambda: LockClient("mine", boto3_client=boto3.client("dynamodb", region_name="eu-west-1")),
+        lambda: LockClient("mine"),
+        lambda: LockClient("arn:aws:dynamodb:eu-west-1:123456789012:table/mine"),
+    ],
+    ids=["transport", "endpoint", "boto3", "environment", "arn"],
+)
+@pytest.mark.parametrize("made", ["before", "inside"])
+def test_every_client_is_answered_made_before_or_inside(build: Callable[[], LockClient], made: str) -> None:
+    client = build() if made == "before" else None
+    with in_memory() as memory:
+        client = client or build()
+        with client.acquire("a"):
+            (row,) = memory.rows("mine")
+            assert not row.is_released
+        client.close()
+
+
+def test_asyncio_is_answered_by_the_default_client_and_by_explicit_ones() -> None:
+    async def run() -> None:
+        async with AsyncLockClient(transport=Refusing()) as client, await client.acquire("order-1"):
+            with pytest.raises(LockNotGrantedError):
+                await async_handler({"id": 1}, lambda_context())
+        assert await async_handler({"id": 1}, lambda_context()) > 0
+
+    with in_memory() as memory:
+        asyncio.run(run())
+        assert memory.rows()[0].is_released
+
+
+def test_threads_share_it_and_never_hold_one_lock_at_once() -> None:
+    tokens: list[int] = []
+    inside = threading.Lock()
+
+    @with_lock("one", refresh_period=0.02)
+    def work(context: Any) -> None:
+        assert inside.acquire(blocking=False), "two at once"
+        tokens.append(current_lock().fencing_token)
+        inside.release()
+
+    def five() -> None:
+        for _ in range(5):
+            work(lambda_context())
+
+    with in_memory() as memory:
+        threads = [threading.Thread(target=five) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert memory.rows()[0].is_released
+    assert len(tokens) == len(set(tokens)) == 20
+    assert tokens == sorted(tokens)
+
+
+def test_of_nested_ones_the_innermost_acts() -> None:
+    with in_memory() as outer, LockClient() as client:
+        lock = client.acquire("a")
+        with in_memory() as inner:
+            client.acquire("a", wait=0)
+        assert lock.is_held
+        lock.release()
+        assert len(inner.rows()) == len(outer.rows()) == 1
+        assert len(inner.requests) == 1
+        assert outer.requests == ("UpdateItem", "UpdateItem")
+
+
+def test_a_disabled_lock_sends_nothing_and_its_commit_still_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    @with_lock("a")
+    def pay(context: Any) -> None:
+        current_lock().commit([{"Put": {"TableName": "orders", "Item": {"id": {"N": "1"}}}}])
+
+    monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
+    with in_memory(tables={"orders": "id"}) as memory:
+        pay(lambda_context())
+        assert memory.requests == ("TransactWriteItems",)
+        assert memory.items("orders") == ({"id": {"N": "1"}},)
+
+
+def test_as_a_decorator_it_gives_each_call_a_new_one() -> None:
+    @deduplicate("{id}", scope="")
+    def count(event: Any, context: Any) -> int:
+        return 1
+
+    @in_memory()
+    def plain() -> int | None:
+        return count({"id": 1}, lambda_context())
+
+    @in_memory()
+    async def awaited() -> int | None:
+        await asyncio.sleep(0)
+        return count({"id": 1}, lambda_context())
+
+    assert [plain(), plain(), asyncio.run(awaited())] == [1, 1, 1]
+    with pytest.raises(TypeError, match="generator"):
+
+        @in_memory()
+        def generator() -> Any:
+            yield
+
+
+# -- what is undone
+
+
+def test_all_is_undone_at_the_end_and_after_an_error() -> None:
+    made = LockClient("another")
+
+    def fail() -> None:
+        assert os.environ["LAMBDA_LOCK_TABLE"] == "locks"
+        set_default_client(made)
+        raise ZeroDivisionError
+
+    before = dict(os.environ)
+    with pytest.raises(ZeroDivisionError), in_memory():
+        fail()
+    assert dict(os.environ) == before
+    assert BaseClient.__dict__["transport"] is TRANSPORT
+    assert default_client() is not made
+    with pytest.raises(LockConfigurationError, match="no lock table"):
+        default_client().acquire("a")
+
+
+@pytest.mark.parametrize("value", ["", "orders-locks"])
+def test_a_table_in_the_environment_stays(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMBDA_LOCK_TABLE", value)
+    with in_memory() as memory:
+        handler({"id": 1}, lambda_context())
+        assert len(memory.rows(value or "locks")) == len(memory.rows()) == 1
+    assert os.environ["LAMBDA_LOCK_TABLE"] == value
+
+
+def test_a_default_client_that_was_set_serves_inside_and_stays() -> None:
+    client = LockClient("mine", transport=Refusing())
+    set_default_client(client)
+    with in_memory() as memory:
+        handler({"id": 1}, lambda_context())
+        assert len(memory.rows("mine")) == 1
+        set_default_client(None)
+    assert default_client() is client
+
+
+def test_a_lock_left_behind_is_neither_renewed_nor_released_elsewhere() -> None:
+    client = LockClient("mine", transport=Refusing())
+    with in_memory():
+        lock = client.acquire("a")
+    assert not lock.is_held
+    assert client.held() == ()
+    client.close()
+
+
+def test_a_client_forgets_the_time_that_it_learned() -> None:
+    client = LockClient()
+    clock = ManualClock(1_000_000_000.0)
+    with in_memory(clock=clock):
+        client.acquire("a").release()
+    with in_memory() as memory:
+        client.acquire("a").release()
+        assert memory.requests == ("UpdateItem", "UpdateItem")
+
+
+def test_one_block_is_entered_once() -> None:
+    block = in_memory()
+    with block, pytest.raises(RuntimeError, match="entered before"), block:
+        pass
+    assert BaseClient.__dict__["transport"] is TRANSPORT
+
+
+# -- what a test does behind the clients' backs
+
+
+def test_who_else_holds_it_is_named() -> None:
+    with in_memory() as memory:
+        memory.hold("order-1", owner="report#7", data=b"x")
+        with pytest.raises(LockNotGrantedError) as refused:
+            handler({"id": 1}, lambda_context(1.5))
+        assert refused.value.holder == "report#7"
+        record = default_client().get("order-1")
+        assert record is not None
+        assert (record.data, record.lease_duration) == (b"x", 20.0)
+
+
+def test_a_dead_holders_lock_is_taken_over_at_once_also_by_a_fail_fast_call() -> None:
+    with in_memory() as memory, LockClient() as client:
+        memory.hold("a", lease_duration=3600)
+        token = memory.rows()[0].fencing_token or 0
+        assert client.try_acquire("a") is None
+        memory.expire("a")
+        lock = client.acquire("a", wait=0)
+        assert lock.fencing_token == token + 1
+
+
+def test_hold_takes_the_lock_from_its_holder_who_then_has_lost_it() -> None:
+    with in_memory(tables={"orders": "id"}) as memory, LockClient() as client:
+        lock = client.acquire("a")
+        memory.hold("a")
+        with pytest.raises(LockLostError) as lost:
+            lock.commit([{"Put": {"TableName": "orders", "Item": {"id": {"S": "1"}}}}])
+        assert lost.value.holder == "somebody else"
+        assert memory.items("orders") == ()
+
+
+def test_a_waiter_outlives_a_held_lease_on_a_manual_clock_without_waiting() -> None:
+    clock = ManualClock()
+    with in_memory(clock=clock) as memory, LockClient(clock=clock) as client:
+        memory.hold("a", lease_duration=3600)
+        before = clock.monotonic()
+        assert client.acquire("a", wait=7200).is_held
+        assert 3600 <= clock.monotonic() - before <= 3700
+
+
+def test_a_dedup_window_ends_with_the_clock() -> None:
+    clock = ManualClock()
+
+    @deduplicate("{id}", window=60, result="json")
+    def count(event: Any, context: Any) -> int:
+        calls.append(1)
+        return len(calls)
+
+    calls: list[int] = []
+    with in_memory(clock=clock):
+        set_default_client(LockClient(clock=clock))
+        assert [count({"id": 1}, lambda_context()) for _ in range(2)] == [1, 1]
+        clock.advance(62)
+        assert count({"id": 1}, lambda_context()) == 2
+
+
+def test_dates_are_the_clocks_cut_to_whole_seconds() -> None:
+    clock = ManualClock(1_800_000_000.75)
+    with in_memory(clock=clock) as memory:
+        memory.hold("a")
+        record = default_client().get("a")
+        assert record is not None
+        assert record.read_at == memory.rows()[0].read_at == 1_800_000_000
+
+
+def test_a_lost_reply_is_sent_again_and_done_once() -> None:
+    with in_memory(tables={"orders": "id"}) as memory, LockClient() as client:
+        memory.put("orders", {"id": {"S": "1"}, "n": {"N": "0"}, "b": {"B": b"x"}})
+        lock = client.acquire("a")
+        memory.lose_reply(2)
+        update = {"TableName": "orders", "Key": {"id": {"S": "1"}}, "UpdateExpression": "SET n = n + :one"}
+        lock.commit([{"Update": update | {"ExpressionAttributeValues": {":one": {"N": "1"}}}}])
+        assert memory.requests == ("UpdateItem", *["TransactWriteItems"] * 3)
+        assert memory.items("orders") == ({"id": {"S": "1"}, "n": {"N": "1"}, "b": {"B": "eA=="}},)
+
+
+def test_what_lost_its_reply_was_carried_out() -> None:
+    with in_memory() as memory, LockClient() as client:
+        client.acquire("a").release()
+        memory.lose_reply()
+        delete = {"TableName": "locks", "Key": {"key": {"S": "a"}}}
+        with pytest.raises(TransportError):
+            client.transport.send("DeleteItem", delete, timeout=1)
+        assert memory.rows() == ()
+
+
+def test_a_client_token_is_remembered_for_ten_minutes() -> None:
+    clock = ManualClock()
+
+    def put(number: str) -> None:
+        items = [{"Put": {"TableName": "orders", "Item": {"id": {"N": number}}}}]
+        request = {"TransactItems": items, "ClientRequestToken": "token"}
+        LockClient().transport.send("TransactWriteItems", request, timeout=1)
+
+    with in_memory(tables={"orders": "id"}, clock=clock):
+        put("1")
+        clock.advance(599)
+        with pytest.raises(ServiceError, match="IdempotentParameterMismatch"):
+            put("2")
+        clock.advance(1)
+        put("2")
+
+
+def test_numbers_that_are_equal_are_one_key() -> None:
+    with in_memory(tables={"orders": "id"}) as memory:
+        memory.put("orders", {"id": {"N": "1"}})
+        memory.put("orders", {"id": {"N": "1.0"}})
+        assert memory.items("orders") == ({"id": {"N": "1.0"}},)
+
+
+def test_a_lost_reply_is_ambiguous_whatever_it_said() -> None:
+    with in_memory() as memory, LockClient() as client:
+        client.acquire("a")
+        memory.lose_reply()
+        with pytest.raises(TransportError) as lost:
+            client.transport.send("GetItem", {"TableName": "locks", "Key": {"key": {"S": "a"}}}, timeout=1)
+        assert lost.value.ambiguous
+        memory.lose_reply()
+        refused = {"TableName": "locks", "Key": {"key": {"S": "a"}}} | {"ConditionExpression": "attribute_exists(no)"}
+        with pytest.raises(TransportError):
+            client.transport.send("DeleteItem", refused, timeout=1)
+
+
+def test_a_commit_writes_all_tables_or_none() -> None:
+    tables = {"orders": "id", "lines": ("order", "line")}
+    line = {"order": {"S": "1"}, "line": {"N": "1.0"}}
+    unseen = {"ConditionExpression": "attribute_not_exists(id)"}
+    items = [
+        {"Put": {"TableName": "lines", "Item": line}},
+        {"Put": {"TableName": "orders", "Item": {"id": {"S": "1"}}, **unseen}},
+    ]
+    with in_memory(tables=tables) as memory, LockClient() as client:
+        client.acquire("a").commit(items)
+        assert (memory.items("lines"), memory.items("orders")) == ((line,), ({"id": {"S": "1"}},))
+        with pytest.raises(Exception, match="refused"):
+            client.acquire("a").commit([{"Delete": {"TableName": "lines", "Key": line}}, items[1]])
+        assert memory.items("lines") == (line,)
+
+
+def test_a_table_with_a_sort_key_and_another_schema_is_served() -> None:
+    with in_memory(schema=PYTHON) as memory, LockClient(schema=PYTHON) as client:
+        memory.hold("a")
+        assert client.try_acquire("a") is None
+        memory.expire("a")
+        with client.acquire("a", wait=0):
+            assert [(row.key, row.sort_key) for row in memory.rows()] == [("a", "-")]
+        assert memory.rows() == ()
+    with in_memory(tables={"locks": ("pk", "sk")}) as memory:
+        memory.hold("a", sort_key="1")
+        keys: Any = {"partition_key_name": "pk", "sort_key_name": "sk"}
+        with LockClient(**keys) as client:
+            assert client.try_acquire("a", sort_key="1") is None
+            assert client.try_acquire("a", sort_key="2")
+            assert client.try_acquire("b", sort_key="3")
+            assert [row.sort_key for row in client.list(key="a")] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "words"),
+    [
+        (lambda memory: memory.hold(""), LockArgumentError, "key is empty"),
+        (lambda memory: memory.hold("a", lease_duration=0.5), LockArgumentError, "lease_duration=0.5"),
+        (lambda memory: memory.hold("a", owner=""), LockArgumentError, "owner is empty"),
+        (lambda memory: memory.hold("a", data="x"), TypeError, "data must be bytes"),
+        (lambda memory: memory.hold("a", sort_key="b"), LockArgumentError, "tables="),
+        (lambda memory: memory.expire("a"), LockArgumentError, "nobody holds it"),
+        (lambda memory: memory.lose_reply(0), LockArgumentError, "times=0"),
+        (lambda memory: memory.put("orders", {}), LockArgumentError, "tables="),
+        (lambda memory: in_memory(tables={"orders": ()}), LockArgumentError, "partition key"),
+        (lambda memory: in_memory(clock=3), TypeError, "ManualClock"),  # type: ignore[arg-type]
+        (lambda memory: in_memory(schema="JAVA"), TypeError, "schema must be"),  # type: ignore[arg-type]
+        (
+            lambda memory: (
+                LockClient().acquire("a").commit([{"Delete": {"TableName": "orders", "Key": {"id": {"S": "1"}}}}])
+            ),
+            LockArgumentError,
+            "there is no table 'orders'",
+        ),
+    ],
+)
+def test_what_cannot_be_is_a_clear_error(act: Any, error: type[Exception], words: str) -> None:
+    with in_memory() as memory, pytest.raises(error, match=words):
+        act(memory)

@@ -1,0 +1,197 @@
+"""The same behaviour in memory and on a real engine, so that the double cannot drift from what it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    CommitRefusedError,
+    LockClient,
+    LockLostError,
+    LockNotGrantedError,
+    LockRecord,
+    current_dedup,
+    current_lock,
+    deduplicate,
+    default_client,
+    with_lock,
+)
+from lambda_lock.batch import process_sqs
+from lambda_lock.testing import in_memory, lambda_context
+from rig import events
+from rig.engine import Ministack
+
+Read = Callable[[], list[Any]]
+
+
+class Where:
+    """One place where the suite runs: its lock table is in the environment, ``orders`` is the application's."""
+
+    def __init__(self, orders: str, read: Read) -> None:
+        self.orders = orders
+        self.read = read
+
+    def put(self, number: str, **more: Any) -> dict[str, Any]:
+        item = {"id": {"N": number}, "b": {"B": b"\x00\xff"}}
+        return {"Put": {"TableName": self.orders, "Item": item, **more}}
+
+
+@pytest.fixture(params=["memory", "engine"])
+def where(request: pytest.FixtureRequest) -> Iterator[Where]:
+    if request.param == "memory":
+        with in_memory(tables={"orders": "id"}) as memory:
+            yield Where("orders", lambda: list(memory.items("orders")))
+        return
+    engine: Ministack = request.getfixturevalue("engine")
+    orders = request.getfixturevalue("table") + "-orders"
+    keys = {"AttributeName": "id"}
+    engine.dynamodb(
+        "CreateTable",
+        {
+            "TableName": orders,
+            "BillingMode": "PAY_PER_REQUEST",
+            "KeySchema": [keys | {"KeyType": "HASH"}],
+            "AttributeDefinitions": [keys | {"AttributeType": "N"}],
+        },
+    )
+    yield Where(orders, lambda: list(engine.scan(orders)))
+    default_client().close()
+    engine.delete_table(orders)
+
+
+@pytest.fixture
+def other(where: Where) -> Iterator[LockClient]:
+    with LockClient(owner_prefix="other") as client:
+        yield client
+
+
+def _row(key: str) -> LockRecord:
+    record = default_client().get(key)
+    assert record is not None
+    return record
+
+
+@with_lock("k-{id}", lease_duration=20)
+def locked(event: Any, context: Any) -> int:
+    assert not _row(f"k-{event['id']}").is_released
+    return current_lock().fencing_token
+
+
+@pytest.mark.usefixtures("where")
+def test_a_lock_is_held_inside_released_after_and_its_tokens_rise() -> None:
+    tokens = [locked({"id": 1}, lambda_context()) for _ in range(3)]
+    assert tokens == [tokens[0], tokens[0] + 1, tokens[0] + 2]
+    assert _row("k-1").is_released
+
+
+def test_who_is_held_up_hears_by_whom(other: LockClient) -> None:
+    with other.acquire("k-1") as held, pytest.raises(LockNotGrantedError) as refused:
+        locked({"id": 1}, lambda_context(1.5))
+    assert refused.value.holder == held.owner
+    assert locked({"id": 1}, lambda_context()) == held.fencing_token + 1
+
+
+def test_data_attributes_and_a_deleted_row_are_read_back(other: LockClient) -> None:
+    lock = other.acquire("a", data=b"\x00\xff", attributes={"n": 7, "who": ["x"]})
+    record = _row("a")
+    assert (record.data, record.attributes, record.lease_duration) == (b"\x00\xff", {"n": 7, "who": ["x"]}, 20.0)
+    lock.heartbeat(delete_data=True)
+    assert _row("a").data is None
+    lock.release(delete=True)
+    assert default_client().get("a") is None
+    assert list(other.list()) == []
+
+
+def test_a_replaced_row_loses_what_others_left(other: LockClient) -> None:
+    other.acquire("a", attributes={"n": 7}).release()
+    with other.acquire("a", replace=True):
+        assert _row("a").attributes == {}
+    assert [record.key for record in other.list()] == ["a"]
+
+
+def test_a_lock_that_is_handed_over_is_adopted_once(other: LockClient) -> None:
+    token = default_client().acquire("a").hand_over()
+    lock = other.adopt(token)
+    assert lock.is_held
+    with pytest.raises(LockLostError):
+        other.adopt(token)
+
+
+def test_an_event_is_done_once_and_its_result_given_again(where: Where) -> None:
+    @deduplicate("{id}", scope="", result="json")
+    def once(event: Any, context: Any) -> dict[str, int]:
+        calls.append(event)
+        return {"n": len(calls)}
+
+    calls: list[Any] = []
+    assert [once({"id": "1"}, lambda_context()) for _ in range(2)] == [{"n": 1}, {"n": 1}]
+    record = _row("1")
+    assert record.is_released
+    assert (record.result, record.completed_until is not None) == ('{"n":1}', True)
+
+
+def test_an_event_in_progress_elsewhere_is_not_done(other: LockClient) -> None:
+    @deduplicate("{id}", scope="")
+    def once(event: Any, context: Any) -> int:
+        return 1
+
+    with other.acquire("1"), pytest.raises(LockNotGrantedError):
+        once({"id": "1"}, lambda_context())
+    assert once({"id": "1"}, lambda_context()) == 1
+
+
+def test_a_failed_event_is_done_again(where: Where) -> None:
+    @deduplicate("{id}", scope="")
+    def once(event: Any, context: Any) -> float:
+        calls.append(1)
+        return 1 / (len(calls) - 1)
+
+    calls: list[int] = []
+    with pytest.raises(ZeroDivisionError):
+        once({"id": "1"}, lambda_context())
+    assert once({"id": "1"}, lambda_context()) == 1
+
+
+def test_a_commit_writes_with_the_release_and_completes_its_event(where: Where) -> None:
+    @deduplicate("{id}", scope="")
+    def pay(event: Any, context: Any) -> str:
+        current_dedup().commit([where.put("1")])
+        return "paid"
+
+    assert [pay({"id": "1"}, lambda_context()) for _ in range(2)] == ["paid", None]
+    assert [item["id"] for item in where.read()] == [{"N": "1"}]
+    assert [item["b"] for item in where.read()] == [{"B": "AP8="}]
+
+
+def test_a_commit_under_conditions_that_do_not_hold_writes_nothing(where: Where, other: LockClient) -> None:
+    other.acquire("a").commit([where.put("1")])
+    with pytest.raises(CommitRefusedError) as refused:
+        other.acquire("a").commit([where.put("2"), where.put("1", ConditionExpression="attribute_not_exists(id)")])
+    assert refused.value.reasons == ("None", "ConditionalCheckFailed")
+    assert len(where.read()) == 1
+    assert _row("a").is_released
+
+
+def test_a_batch_does_each_message_once_and_returns_what_is_contended(where: Where, other: LockClient) -> None:
+    event = events.load("sqs")
+    first = event["Records"][0]["messageId"]
+
+    def record(message: Any) -> None:
+        done.append(message["messageId"])
+
+    done: list[str] = []
+    options: Any = {"context": lambda_context(), "lock_key": "{messageId}"}
+    with other.acquire(first):
+        returned = process_sqs(event, record, **options)
+    assert returned == {"batchItemFailures": [{"itemIdentifier": first}]}
+    assert process_sqs(event, record, **options) == {"batchItemFailures": []}
+    assert sorted(done) == sorted(message["messageId"] for message in event["Records"])
+
+
+def test_a_table_with_other_keys_than_the_client_thinks_is_named(where: Where) -> None:
+    default_client().acquire("a").release()
+    with LockClient(partition_key_name="pk") as client, pytest.raises(Exception, match="does not have the key"):
+        client.acquire("a")
