@@ -6,6 +6,7 @@ Changing it needs sqs:ChangeMessageVisibility on the queue.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from .. import checks
@@ -33,15 +34,13 @@ class Visibility:
         if not callable(wanted):
             checks.seconds("retry_visibility", wanted, least=0.0, most=_MOST)
         try:
-            import boto3
+            import boto3  # noqa: F401 - the first message that returns must not be the first to need it
         except ImportError as error:
             raise LockConfigurationError(
                 "retry_visibility= needs boto3: install lambda-lock[boto3] (Lambda's Python runtime has it), or leave "
                 "returned messages to the queue's visibility time-out"
             ) from error
         self._wanted = wanted
-        self._boto3 = boto3
-        self._clients: dict[str, Any] = {}
 
     def change(self, returned: list[tuple[Record, Exception | None]]) -> None:
         """Change it for the messages that are ``returned``. What goes wrong is logged: they come back all the same."""
@@ -81,13 +80,7 @@ class Visibility:
 
     def _send(self, arn: str, entries: list[dict[str, Any]]) -> None:
         _, _, _, region, account, name = arn.split(":")
-        client = self._clients.get(region)
-        if client is None:
-            from botocore.config import Config
-
-            # Little time is left at the end of a batch, and without an answer the messages come back all the same.
-            config = Config(connect_timeout=2, read_timeout=3, retries={"total_max_attempts": 2})
-            client = self._clients[region] = self._boto3.client("sqs", region_name=region, config=config)
+        client = sqs_client(region)
         url = f"{client.meta.endpoint_url.rstrip('/')}/{account}/{name}"
         for start in range(0, len(entries), _BATCH):
             answer = client.change_message_visibility_batch(QueueUrl=url, Entries=entries[start : start + _BATCH])
@@ -99,3 +92,14 @@ class Visibility:
                     failure.get("Message"),
                     extra={"lock_event": "visibility_failed"},
                 )
+
+
+@functools.cache
+def sqs_client(region: str) -> Any:
+    """One for the process: making one takes long, and process_sqs is called anew for each batch."""
+    import boto3
+    from botocore.config import Config
+
+    # Little time is left at the end of a batch, and without an answer the messages come back all the same.
+    config = Config(connect_timeout=2, read_timeout=3, retries={"total_max_attempts": 2})
+    return boto3.client("sqs", region_name=region, config=config)

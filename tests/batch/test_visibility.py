@@ -12,6 +12,7 @@ import pytest
 
 from lambda_lock import LockClient, LockConfigurationError, LockNotGrantedError
 from lambda_lock.batch import process_sqs, sqs_batch
+from lambda_lock.batch.visibility import sqs_client
 from rig import events
 from rig.engine import Ministack
 from rig.events import Event
@@ -59,6 +60,14 @@ class RealQueue:
         return [number_of(record) for record in self.receive()["Records"]]
 
 
+@pytest.fixture(autouse=True)
+def _a_client_of_its_own() -> Iterator[None]:
+    """For each test: it is made for an endpoint."""
+    sqs_client.cache_clear()
+    yield
+    sqs_client.cache_clear()
+
+
 @pytest.fixture
 def queue(engine: Ministack, table: str, request: pytest.FixtureRequest) -> Iterator[RealQueue]:
     import boto3
@@ -98,6 +107,25 @@ def test_returned_messages_and_no_others_are_seen_again_after_retry_visibility(q
     assert [number_of(record) for record in again["Records"]] == [0, 2]
     assert process_sqs(again, done.handler, context=Context(), retry_visibility=0) == NOTHING
     assert done.started == [0, 1, 2, 0, 2]
+
+
+def test_one_client_serves_all_batches(queue: RealQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    import boto3
+
+    made: list[str] = []
+    make = boto3.client
+
+    def counted(service: str, **options: Any) -> Any:
+        made.append(service)
+        return make(service, **options)
+
+    monkeypatch.setattr(boto3, "client", counted)
+    queue.send(0)
+    for _ in range(2):
+        event = queue.receive()
+        answer = process_sqs(event, Done(0).handler, context=Context(), retry_visibility=0)
+        assert returned(answer, event) == [0]
+    assert made == ["sqs"]
 
 
 def test_it_may_be_a_function_of_the_record_and_its_error(
