@@ -30,6 +30,7 @@ from lambda_lock.decorators.disabled_async import AsyncStandIn
 from rig.engine import Ministack
 from rig.wire import Wire
 from tests.client.conftest import Rows
+from tests.decorated import Boom, Context
 
 from .conftest import ended, start, ticking, until
 
@@ -49,21 +50,6 @@ def other(table: str) -> Iterator[LockClient]:
     """Another client of the same table, with nothing to do with the decorators'."""
     with LockClient(table, owner_prefix="other") as client:
         yield client
-
-
-class Context:
-    function_name = "orders"
-    aws_request_id = "request-1"
-
-    def __init__(self, remaining: float = 60.0) -> None:
-        self.remaining = remaining
-
-    def get_remaining_time_in_millis(self) -> int:
-        return int(self.remaining * 1000)
-
-
-class Boom(Exception):
-    pass
 
 
 # While the function runs

@@ -4,40 +4,21 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient, default_client, invocation, set_default_client
+from lambda_lock import invocation
 from lambda_lock.batch import process
 from lambda_lock.timeline import elapsed
 from rig.events import Event
 from tests.client.conftest import Rows, make, rows
+from tests.decorated import Boom, Context, fresh_process, other
 
-__all__ = ["Rows", "make", "rows"]
+__all__ = ["Boom", "Context", "Rows", "fresh_process", "make", "other", "rows"]
 
 DEADLINE = 30.0  # seconds after which a test gives up waiting for what should have happened long ago
 NOTHING: Event = {"batchItemFailures": []}
-
-
-@pytest.fixture(autouse=True)
-def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Outside Lambda, no invocation seen, no default client."""
-    monkeypatch.setattr(invocation, "_latest", None)
-    monkeypatch.setattr(invocation, "_registered", None)
-    monkeypatch.setattr(invocation, "_warned", False)
-    set_default_client(None)
-    yield
-    default_client().close()
-    set_default_client(None)
-
-
-@pytest.fixture
-def other(table: str) -> Iterator[LockClient]:
-    """Another client of the same table: somebody else, who holds what the batch wants."""
-    with LockClient(table, owner_prefix="other") as client:
-        yield client
 
 
 class Hands:
@@ -56,23 +37,6 @@ def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
     monkeypatch.setattr(process, "elapsed", moved.elapsed)
     monkeypatch.setattr(invocation, "elapsed", moved.elapsed)
     return moved
-
-
-class Context:
-    """A Lambda context with so many seconds left."""
-
-    function_name = "orders"
-    aws_request_id = "request-1"
-
-    def __init__(self, remaining: float = 60.0) -> None:
-        self.remaining = remaining
-
-    def get_remaining_time_in_millis(self) -> int:
-        return int(self.remaining * 1000)
-
-
-class Boom(Exception):
-    pass
 
 
 class Done:

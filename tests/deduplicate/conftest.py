@@ -6,40 +6,22 @@ import asyncio
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient, current_dedup, deduplicate, default_client, invocation, set_default_client
+from lambda_lock import LockClient, current_dedup, deduplicate, set_default_client
 from rig.engine import Item
 from rig.wire import Wire
 from tests.client.conftest import LeapingClock, Rows, make, rows
+from tests.decorated import Boom, Context, fresh_process, other
 
-__all__ = ["make", "rows"]
+__all__ = ["Boom", "Context", "fresh_process", "make", "other", "rows"]
 
 FOREVER = float("inf")
 COMMIT = "TransactWriteItems"
 Once = Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]
-
-
-@pytest.fixture(autouse=True)
-def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Outside Lambda, no invocation seen, no default client."""
-    monkeypatch.setattr(invocation, "_latest", None)
-    monkeypatch.setattr(invocation, "_registered", None)
-    monkeypatch.setattr(invocation, "_warned", False)
-    set_default_client(None)
-    yield
-    default_client().close()
-    set_default_client(None)
-
-
-@pytest.fixture
-def other(table: str) -> Iterator[LockClient]:
-    """Another client of the same table, with nothing to do with the decorators'."""
-    with LockClient(table, owner_prefix="other") as client:
-        yield client
 
 
 @pytest.fixture
@@ -116,25 +98,8 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.__dict__["lock_event"] for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-class Boom(Exception):
-    pass
-
-
 class Stop(BaseException):
     pass
-
-
-class Context:
-    """A Lambda context with so many seconds left."""
-
-    function_name = "orders"
-    aws_request_id = "request-1"
-
-    def __init__(self, remaining: float = 60.0) -> None:
-        self.remaining = remaining
-
-    def get_remaining_time_in_millis(self) -> int:
-        return int(self.remaining * 1000)
 
 
 class Calls:

@@ -24,6 +24,7 @@ from lambda_lock import (
 from lambda_lock.decorators.with_lock import current_lock, default_client, set_default_client, with_lock
 from rig.engine import Ministack
 from rig.wire import Wire
+from tests.decorated import Boom, Context
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -41,21 +42,6 @@ def other(table: str) -> Iterator[LockClient]:
     """Another client of the same table, with nothing to do with the decorators'."""
     with LockClient(table, owner_prefix="other") as client:
         yield client
-
-
-class Context:
-    function_name = "orders"
-    aws_request_id = "request-1"
-
-    def __init__(self, remaining: float = 60.0) -> None:
-        self.remaining = remaining
-
-    def get_remaining_time_in_millis(self) -> int:
-        return int(self.remaining * 1000)
-
-
-class Boom(Exception):
-    pass
 
 
 def is_free(other: LockClient, key: str) -> bool:
