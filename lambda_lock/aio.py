@@ -17,7 +17,7 @@ from .client import LockClient
 from .core import protocol
 from .core.protocol import Event, Send
 from .drive import send
-from .errors import DuplicateEventError, LockError, LockNotGrantedError
+from .errors import DuplicateEventError, LockAlreadyReleasedError, LockError, LockNotGrantedError
 from .lock import Lock
 from .timeline import SYSTEM
 
@@ -111,7 +111,7 @@ class AsyncLockClient:
         if options.pop("reentrant", False) and (held := client._held_by(key, options.get("sort_key"))) is not None:
             return AsyncLock(self, held._enter_again())
         order = client._order(key, wait=wait, **options)
-        return await self._take(order, lambda look: protocol.acquire(order.wish, client._memory, client._chance, look))
+        return await self._take(order, client._acquiring(order))
 
     async def _acquire_event(
         self, key: str, window: int, *, wait: float | None, **options: Unpack[AcquireOptions]
@@ -121,7 +121,7 @@ class AsyncLockClient:
         if options.pop("reentrant", False) and (held := client._held_by(key, options.get("sort_key"))) is not None:
             return AsyncLock(self, held._enter_again(event=True))
         order = client._event_order(key, window, wait=wait, **options)
-        return await self._take(order, lambda look: protocol.acquire(order.wish, client._memory, client._chance, look))
+        return await self._take(order, client._acquiring(order))
 
     async def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> AsyncLock | None:
         """`LockClient.try_acquire`."""
@@ -138,7 +138,9 @@ class AsyncLockClient:
 
         client = self._sync
         order, number = client._adoption(token, context=context, **options)
-        return await self._take(order, lambda look: adopt(order.wish, number, client._memory, client._chance, look))
+        return await self._take(
+            order, lambda look: adopt(order.wish, number, client._memory, client._chance, look, keep=client._open.add)
+        )
 
     async def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
         """`LockClient.get`."""
@@ -192,16 +194,14 @@ class AsyncLockClient:
             client._check_open()
             order.check_cancelled()
 
-        hold: protocol.Hold | None = None
         try:
             hold = await self._run(steps, order.wish.place, sleep)
-            return AsyncLock(self, client._register(Lock(client, hold, **order.handle)))
+            return AsyncLock(self, client._register(Lock(client, hold, **order.handle), hold))
         except (DuplicateEventError, LockNotGrantedError) as error:
             client._tell_refused(error, order)
             raise
         except BaseException:
-            if hold is not None:
-                await _in_thread(client._give_back, hold)
+            await _in_thread(client._give_back_if_granted, order.wish.owner)
             raise
 
     async def _run(
@@ -227,7 +227,7 @@ class AsyncLockClient:
         end = now() + seconds
         while (left := end - now()) > 0:
             await asyncio.sleep(min(left, _LOOK))
-            if client._closed.is_set():
+            if client._closed.is_set:
                 return
 
 
@@ -323,13 +323,13 @@ class AsyncLock:
         """`Lock.heartbeat`."""
         lock = self._lock
         steps = lock._begin_heartbeat(data, delete_data, lease_duration)
-        while not lock._renewing.acquire(blocking=False):  # waiting on a thread could take the last one from its holder
-            await asyncio.sleep(_PAUSE)
+        turn = object()
         try:
+            while not lock._renewing.take(turn):  # waiting on a thread could take the last one from its holder
+                await asyncio.sleep(_PAUSE)
             await self._run(steps)
         finally:
-            lock._renewing.release()
-            lock._reschedule()
+            lock._end_turn(turn)
 
     async def ensure(self, seconds: float) -> None:
         """`Lock.ensure`."""
@@ -346,14 +346,14 @@ class AsyncLock:
         if steps is None:
             return True
         try:
-            return self._lock._end_release(await self._end(steps, steps))
+            return await self._end(steps, steps)
         except LockError as error:
             return self._lock._release_failed(error, best_effort)
 
     async def _complete(self, result: str | None) -> bool:
         """`Lock._complete`."""
         steps = self._lock._begin_release(None, None, complete=True, result=result)
-        return True if steps is None else self._lock._end_release(await self._end(steps, steps))
+        return True if steps is None else await self._end(steps, steps)
 
     @property
     def _ended(self) -> bool:
@@ -386,8 +386,12 @@ class AsyncLock:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._lock._released and self._lock._in_this_process():
+        if self._lock._released or not self._lock._in_this_process():
+            return
+        try:
             await self.release(best_effort=True)
+        except LockAlreadyReleasedError:  # another task releases it at this moment
+            return
 
     def __repr__(self) -> str:
         return repr(self._lock).replace("<Lock", "<AsyncLock", 1)
@@ -400,15 +404,11 @@ class AsyncLock:
         try:
             return await self._run(steps)
         except asyncio.CancelledError:
-            await self._give_up(release or self._plain_release)
+            await self._give_up(release or self._lock._plain_release())
             raise
 
     async def _give_up(self, release: Callable[[Look], Steps[bool]]) -> None:
         try:
-            self._lock._end_release(await self._run(release))
+            await self._run(release)
         except LockError as error:
             self._lock._release_failed(error, best_effort=True)
-
-    def _plain_release(self, look: Look) -> Steps[bool]:
-        client = self._client._sync
-        return protocol.release(self._lock._hold, client._memory, client._chance, look)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import weakref
 from contextlib import contextmanager  # the Lambda runtime has it loaded
 
 from . import checks, invocation
@@ -24,6 +23,8 @@ from .errors import (
 )
 from .log import logger as package_logger
 from .observe import Observer
+from .open_locks import OpenLocks
+from .signalsafe import Flag
 from .timeline import SYSTEM, Timeline
 
 TYPE_CHECKING = False
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
     from typing import Any, TypedDict, Unpack
 
     from .core.row import Schema
+    from .heartbeat import Renewals
     from .invocation import Invocation
-    from .lock import Callback, Lock
+    from .lock import Callback
     from .pages import Pages
     from .timeline import Clock
     from .transport import BotoTransport, HttpsTransport, Transport
@@ -195,12 +197,12 @@ class BaseClient:
         self._chance = protocol.Chance(_nonce, _jitter)
         self._hold_on_unavailable = hold_on_unavailable
         self._heartbeat_rate = checks.rate("heartbeat_rate", heartbeat_rate)
-        self._locks: weakref.WeakValueDictionary[str, Lock] = weakref.WeakValueDictionary()  # by owner
+        self._open = OpenLocks()
         self._next_slot = 0.0
-        self._slots = threading.Lock()
+        self._sends_renewals: Renewals | None = None
         self._chosen: HttpsTransport | BotoTransport | None = None
-        self._choosing = threading.Lock()
-        self._closed = threading.Event()
+        self._choosing = (os.getpid(), threading.RLock())
+        self._closed = Flag()
 
     def _order(
         self,
@@ -322,22 +324,50 @@ class BaseClient:
             return self._given_transport
         if self._chosen is not None:
             return self._chosen
-        with self._choosing:
-            if self._chosen is None:
-                from .transport import choose
+        if self._choosing[0] != os.getpid():  # a forked child: the lock may be held by a thread of its parent's
+            self._choosing = (os.getpid(), threading.RLock())
+        # Choosing once saves work, and no more than that. So nobody waits for it for ever: a signal handler may be in
+        # the middle of an import that the thread which chooses waits for.
+        choosing = self._choosing[1]
+        alone = choosing.acquire(timeout=protocol.DECISION)
+        try:
+            return self._choose()
+        finally:
+            if alone:
+                choosing.release()
 
-                self._chosen = choose(
-                    region_name=self._region_name,
-                    endpoint_url=self._endpoint_url,
-                    boto3_client=self._boto3_client,
-                    boto3_session=self._boto3_session,
-                    now=lambda: self._memory.server.now(self._timeline.look()),
-                    logger=self._log,
-                )
+    def _choose(self) -> HttpsTransport | BotoTransport:
+        if self._chosen is not None:
             return self._chosen
+        from .transport import choose
+
+        chosen = choose(
+            region_name=self._region_name,
+            endpoint_url=self._endpoint_url,
+            boto3_client=self._boto3_client,
+            boto3_session=self._boto3_session,
+            now=lambda: self._memory.server.now(self._timeline.look()),
+            logger=self._log,
+        )
+        return self._kept(chosen)
+
+    def _kept(self, chosen: HttpsTransport | BotoTransport) -> HttpsTransport | BotoTransport:
+        """The first that was chosen: a signal handler, or a thread that stopped waiting, may have chosen too."""
+        if self._chosen is None:
+            self._chosen = chosen
+        return self._chosen
+
+    @property
+    def _renewals(self) -> Renewals:
+        """Where the renewals of this client's locks are sent."""
+        if self._sends_renewals is None:
+            from .heartbeat import Renewals
+
+            self._sends_renewals = Renewals()
+        return self._sends_renewals
 
     def _check_open(self) -> None:
-        if self._closed.is_set():
+        if self._closed.is_set:
             raise ClientClosedError("this LockClient was closed: build a new one")
 
     def _place(self, key: str, sort_key: str | None) -> Place:
@@ -422,13 +452,15 @@ class BaseClient:
         return Pages(table, self._schema, partition_key_name, sort_key_name, key)
 
     def _heartbeat_slot(self, now: float) -> float:
-        """When the next renewal may be sent under ``heartbeat_rate``; the slot is taken with the asking."""
+        """When the next renewal may be sent under ``heartbeat_rate``; the slot is taken with the asking.
+
+        The heartbeat's thread alone asks.
+        """
         if self._heartbeat_rate is None:
             return now
-        with self._slots:
-            slot = max(now, self._next_slot)
-            self._next_slot = slot + 1 / self._heartbeat_rate
-            return slot
+        slot = max(now, self._next_slot)
+        self._next_slot = slot + 1 / self._heartbeat_rate
+        return slot
 
 
 def _patience(wait: float | None, reserve: float | None, left: float | None, lease_duration: float) -> float:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
+
 from . import checks
 from .base_client import PREWARM_KEY, BaseClient, line_of_execution
 from .core import protocol, requests
-from .errors import DuplicateEventError, LockAlreadyReleasedError, LockError, LockNotGrantedError
+from .errors import DuplicateEventError, LockAlreadyReleasedError, LockError, LockNotGrantedError, TransportError
 from .lock import Lock
-from .log import tell_not_released
+from .log import tell, tell_not_released
 from .timeline import SYSTEM
 
 TYPE_CHECKING = False
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from .record import LockRecord
 
     T = TypeVar("T")
+
+_OUTAGE = 2  # releases in a row without an answer after which close() sends no more; one may be its row's fault
 
 
 class LockClient(BaseClient):
@@ -95,7 +100,7 @@ class LockClient(BaseClient):
             cancel_check=cancel_check,
             context=context,
         )
-        return self._take(order, lambda look: protocol.acquire(order.wish, self._memory, self._chance, look))
+        return self._take(order, self._acquiring(order))
 
     def _acquire_event(self, key: str, window: int, *, wait: float | None, **options: Unpack[AcquireOptions]) -> Lock:
         """`acquire` for an event that counts as done for ``window`` seconds once it is completed.
@@ -106,7 +111,7 @@ class LockClient(BaseClient):
         if options.pop("reentrant", False) and (held := self._held_by(key, options.get("sort_key"))) is not None:
             return held._enter_again(event=True)
         order = self._event_order(key, window, wait=wait, **options)
-        return self._take(order, lambda look: protocol.acquire(order.wish, self._memory, self._chance, look))
+        return self._take(order, self._acquiring(order))
 
     def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> Lock | None:
         """`acquire` in one decision (``wait=0``), or within ``wait`` seconds; None where somebody else holds the lock.
@@ -162,34 +167,72 @@ class LockClient(BaseClient):
         order, number = self._adoption(token, context=context, **options)
         from .core.handover import adopt
 
-        return self._take(order, lambda look: adopt(order.wish, number, self._memory, self._chance, look))
+        return self._take(
+            order, lambda look: adopt(order.wish, number, self._memory, self._chance, look, keep=self._open.add)
+        )
 
     def held(self) -> tuple[Lock, ...]:
         """The locks of this client that are held now, in this process."""
-        return tuple(lock for lock in list(self._locks.values()) if lock.is_held)
+        return tuple(lock for lock in self._open.locks() if lock.is_held)
 
     def close(self, *, release: bool = True) -> None:
         """End the client: waiting acquires raise ClientClosedError, held locks are released (or left to their lease).
 
-        A release that fails is logged; the others are released all the same. Closing twice does nothing.
+        Locks whose handles were dropped are released as well. A release that fails is logged, and the others are tried
+        all the same. Where two in a row get no answer (10 s at most), DynamoDB cannot be reached, and the rest is left
+        to its lease. After an interrupt it may be called again, and goes on. Otherwise closing twice does nothing.
         """
-        if self._closed.is_set():
-            return
         self._closed.set()
-        for lock in list(self._locks.values()):
-            if not lock._is_open():
+        if release:
+            self._release_all()
+        else:
+            self._abandon_all()
+        if self._sends_renewals is not None:
+            self._sends_renewals.close()
+        if self._chosen is not None:
+            self._chosen.close()
+
+    def _release_all(self) -> None:
+        unanswered = 0  # in a row
+        for owner, release, abandon in self._to_release():
+            if unanswered == _OUTAGE:
+                self._tell_not_released(owner, TransportError(False, "DynamoDB does not answer, nothing was sent"))
+                abandon()
                 continue
-            if not release:
-                lock._abandon()
-                continue
-            lock._entered = 1
             try:
-                lock.release(best_effort=True)
+                release()
+                unanswered = 0
             except LockAlreadyReleasedError:
                 continue  # by its holder, a moment ago
-        with self._choosing:
-            if self._chosen is not None:
-                self._chosen.close()
+            except LockError as error:
+                self._tell_not_released(owner, error)
+                unanswered = unanswered + 1 if isinstance(error, TransportError) else 0
+
+    def _to_release(self) -> Iterator[tuple[str, Callable[[], object], Callable[[], object]]]:
+        """For each lock that is still open: its owner, what releases it, and what leaves it to its lease."""
+        for lock in self._open.locks():
+            if lock._is_open():
+                lock._entered = 1
+                yield lock.owner, lock.release, lock._abandon
+        for hold in self._open.forgotten():
+            leave = functools.partial(self._open.discard, hold.owner)
+            if hold.is_held(self._timeline.elapsed()):
+                yield hold.owner, functools.partial(self._give_back, hold), leave
+            else:
+                leave()
+
+    def _abandon_all(self) -> None:
+        for lock in self._open.locks():
+            if lock._is_open():
+                lock._abandon()
+        for hold in self._open.forgotten():
+            self._open.discard(hold.owner)
+
+    def _tell_not_released(self, owner: str, error: LockError) -> None:
+        hold = self._open.hold(owner)
+        if hold is not None:
+            tell_not_released(self._log, error, key=hold.place.key, owner=owner, fencing_token=hold.token)
+        self._open.discard(owner)
 
     def __enter__(self) -> Self:
         return self
@@ -201,6 +244,9 @@ class LockClient(BaseClient):
 
     # -- helpers ----------------------------------------------------------------------------------------------------
 
+    def _acquiring(self, order: Order) -> Callable[[Look], Steps[protocol.Hold]]:
+        return lambda look: protocol.acquire(order.wish, self._memory, self._chance, look, keep=self._open.add)
+
     def _take(self, order: Order, steps: Callable[[Look], Steps[protocol.Hold]]) -> Lock:
         """Run the steps of an acquire or adopt, and make the Lock."""
         place = order.wish.place
@@ -209,20 +255,18 @@ class LockClient(BaseClient):
             self._sleep_open(seconds)
             order.check_cancelled()
 
-        hold: protocol.Hold | None = None
         try:
             hold = self._run(steps, place, sleep)
-            return self._register(Lock(self, hold, **order.handle))
+            return self._register(Lock(self, hold, **order.handle), hold)
         except (DuplicateEventError, LockNotGrantedError) as error:
             self._tell_refused(error, order)
             raise
         except BaseException:
-            if hold is not None:
-                self._give_back(hold)
+            self._give_back_if_granted(order.wish.owner)
             raise
 
-    def _register(self, lock: Lock) -> Lock:
-        self._locks[lock.owner] = lock
+    def _register(self, lock: Lock, hold: protocol.Hold) -> Lock:
+        self._open.attach(lock, hold)
         self._check_open()  # either close() finds the lock among those held, or we find the client closed
         lock._tell("granted", "lock %r was granted")
         return lock
@@ -260,12 +304,28 @@ class LockClient(BaseClient):
                 return lock
         return None
 
-    def _give_back(self, hold: protocol.Hold) -> None:
+    def _give_back_if_granted(self, owner: str) -> None:
         """Interrupted, or closed, between the grant and the return: nobody will ever release this lock."""
+        hold = self._open.hold(owner)
+        if hold is None:
+            return
         try:
-            self._run(lambda look: protocol.release(hold, self._memory, self._chance, look), hold.place)
+            self._give_back(hold)
         except LockError as error:
-            tell_not_released(self._log, error, key=hold.place.key, owner=hold.owner, fencing_token=hold.token)
+            self._tell_not_released(owner, error)
 
-    def _forget(self, lock: Lock) -> None:
-        self._locks.pop(lock.owner, None)
+    def _give_back(self, hold: protocol.Hold) -> None:
+        self._run(lambda look: protocol.release(hold, self._memory, self._chance, look), hold.place)
+        self._open.discard(hold.owner)
+
+    def _tell_forgotten(self, lock: Lock) -> None:
+        """A handle was collected while its lock is held."""
+        for hold in self._open.forgotten():  # those that ended meanwhile need no release
+            if not hold.is_held(self._timeline.elapsed()):
+                self._open.discard(hold.owner)
+        message = (
+            f"the handle of lock {lock.key!r} was dropped while the lock is held: keep it, and release it (`with "
+            "client.acquire(...) as lock:`). Nobody renews it now; it ends with its lease, or when the client is closed"
+        )
+        tell(self._log, "forgotten", "%s", message, **lock._about())
+        warnings.warn(message, ResourceWarning, stacklevel=3)

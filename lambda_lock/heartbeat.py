@@ -1,111 +1,236 @@
-"""The heartbeat: one daemon thread a process, started with the first lock that needs one, parked when none is held.
+"""The heartbeat: what makes held locks notice the time, and where their renewals are sent.
 
-It knows only that a lock has a `tick()` that does what is due and says in how many seconds to come back. It holds locks
-weakly: what the application forgets is not renewed for ever.
+`Heartbeat` watches: one daemon thread a process, started with the first lock that needs one and parked when none is
+held. It sends nothing, so that danger and loss are told on time whatever a request waits for. It knows only that a
+lock has a `tick()` that does what is due and says in how many seconds to come back.
+
+`Renewals` sends: each client has its own, with threads that are started when a renewal is due. So a stalled endpoint
+delays the renewals of no other client. Their number does not grow with the locks.
+
+Both hold locks weakly: what the application forgets is not renewed for ever. What other threads, signal handlers and
+finalizers call here takes no lock (signalsafe.py says why): commands go through a SimpleQueue, whose put() may be
+called from any of them (Python library reference, queue.SimpleQueue).
 """
 
 from __future__ import annotations
 
 import heapq
+import itertools
 import os
 import threading
+import time
 import weakref
+from queue import Empty, SimpleQueue
 
 from .log import logger
 from .timeline import elapsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
+    from collections.abc import Callable
+    from typing import Protocol, TypeAlias
 
-    class Ticking(Protocol):
+    class Beating(Protocol):
+        """What a heartbeat needs of a lock."""
+
         def tick(self) -> float | None:
-            """Do what is due now; the seconds until the next call, None for never again."""
+            """Do what is due now, without waiting; the seconds until the next call, None for none until `watch`."""
+
+    Reference: TypeAlias = weakref.ref[Beating]
+    Renewal: TypeAlias = weakref.WeakMethod[Callable[[], None]]
 
 
 _LOOK = 1.0  # seconds: sleep no longer than this while something is held, so that a thaw is noticed soon
+_AFTER_FAULT = 0.05  # seconds: a fault that repeats must not keep the processor busy
+_MOST_SENDERS = 8  # threads of one client: those of 5,000 locks on a lease of 20 s send 750 renewals a second
+_SENDER_IDLE = 10.0  # seconds without work after which a sender ends; the first one of a client stays
 
 
 class Heartbeat:
-    """Calls ticks when they are due. Safe from any thread."""
+    """Calls ticks when they are due. Safe from any thread, signal handler and finalizer."""
 
     def __init__(self) -> None:
-        self._condition = threading.Condition()
-        self._due: list[tuple[float, int, weakref.ref[Ticking]]] = []
-        self._live: dict[int, int] = {}  # id of a watched lock: the number of its newest entry in the heap
-        self._count = 0
+        self._commands: SimpleQueue[tuple[int, Reference] | None] = SimpleQueue()
+        self._due: list[tuple[float, int, Reference]] = []  # a heap; the thread's alone
+        self._live: dict[int, int] = {}  # id of a watched lock: the number of its newest watch
+        self._numbers = itertools.count(1)
         self._thread: threading.Thread | None = None
 
-    def watch(self, lock: Ticking, seconds: float) -> None:
-        """Call ``lock.tick()`` in ``seconds``, and again as it says, until `forget`."""
-        with self._condition:
-            self._push(lock, elapsed() + seconds)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="lambda_lock-heartbeat", daemon=True)
-                self._thread.start()
-            self._condition.notify()
+    def watch(self, lock: Beating) -> None:
+        """Call ``lock.tick()`` at once, and again as it says, until `forget`. Earlier calls for it count no longer.
 
-    def forget(self, lock: Ticking) -> None:
-        """No more ticks for ``lock``; one that runs at this moment ends by itself."""
-        with self._condition:
-            self._live.pop(id(lock), None)
-            if not self._live and self._due:
-                self._due.clear()
-                self._condition.notify()
-
-    def _push(self, lock: Ticking, due: float) -> None:
-        self._count += 1
-        number, identity = self._count, id(lock)
+        Raises RuntimeError where the thread cannot be started; the lock is not watched then.
+        """
+        identity, number = id(lock), next(self._numbers)
         self._live[identity] = number
-        reference = weakref.ref(lock, lambda _: self._gone(identity, number))
-        heapq.heappush(self._due, (due, number, reference))
+        self._commands.put((number, weakref.ref(lock, lambda _: self._gone(identity, number))))
+        try:
+            self._start_unless_alive()
+        except RuntimeError:
+            self._gone(identity, number)
+            raise
+
+    def forget(self, lock: Beating) -> None:
+        """No more ticks for ``lock``; one that runs at this moment ends by itself."""
+        self._live.pop(id(lock), None)
+        if not self._live:
+            self._commands.put(None)  # so that the thread parks
 
     def _gone(self, identity: int, number: int) -> None:
-        # Called by the garbage collector, perhaps on a thread that holds the condition: touch the dict only.
         if self._live.get(identity) == number:
-            del self._live[identity]
+            self._live.pop(identity, None)
+
+    def _start_unless_alive(self) -> None:
+        """Two threads that come here at once may both start one: the later one stays, the other ends (see `_run`)."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        self._thread = thread = threading.Thread(target=self._run, name="lambda_lock-heartbeat", daemon=True)
+        try:
+            thread.start()
+        except BaseException:
+            if self._thread is thread:
+                self._thread = None
+            raise
 
     def _run(self) -> None:
-        while True:
-            lock, number = self._next()
+        while self._thread is threading.current_thread():
             try:
-                seconds = lock.tick()
-            except Exception:  # noqa: BLE001 - a fault of ours must not end the renewals of all other locks
-                logger.exception("the heartbeat of a lock failed; it is tried again", extra={"lock_event": "heartbeat"})
-                seconds = _LOOK
-            with self._condition:
-                if self._live.get(id(lock)) != number:
-                    pass  # released meanwhile, or watched anew
-                elif seconds is None:
-                    del self._live[id(lock)]
-                else:
-                    self._push(lock, elapsed() + seconds)
-            del lock
+                self._step()
+            except BaseException:  # noqa: BLE001 - a fault of one lock must not end the heartbeat of all others
+                time.sleep(_AFTER_FAULT)
+        self._commands.put(None)  # the one that stays may have its commands taken by this one: let it look again
 
-    def _next(self) -> tuple[Ticking, int]:
-        with self._condition:
-            while True:
-                if not self._live:
-                    self._due.clear()
-                    self._condition.wait()
-                    continue
-                due, number, reference = self._due[0]
-                wait = due - elapsed()
-                if wait > 0:
-                    self._condition.wait(min(wait, _LOOK))
-                    continue
-                heapq.heappop(self._due)
-                lock = reference()
-                if lock is not None and self._live.get(id(lock)) == number:
-                    return lock, number
-                del lock  # a stale entry: the wait for the next one must not keep its lock alive
+    def _step(self) -> None:
+        """Wait for what comes next, a command or a moment, and do it."""
+        if not self._live:
+            self._due.clear()
+        seconds = self._seconds_to_next()
+        try:
+            command = self._commands.get(timeout=seconds) if seconds != 0 else self._commands.get_nowait()
+        except Empty:
+            command = None
+        if command is not None:
+            self._tick(*command)
+        if self._due and self._due[0][0] <= elapsed():
+            _, number, reference = heapq.heappop(self._due)
+            self._tick(number, reference)
+
+    def _seconds_to_next(self) -> float | None:
+        """How long to sleep at most; None: until a command comes."""
+        if not self._due:
+            return None
+        return min(max(self._due[0][0] - elapsed(), 0.0), _LOOK)
+
+    def _tick(self, number: int, reference: Reference) -> None:
+        lock = reference()
+        if lock is None or self._live.get(id(lock)) != number:
+            return  # collected, released, or watched anew
+        seconds: float | None = _LOOK
+        try:
+            seconds = lock.tick()
+        except Exception:  # noqa: BLE001 - a fault of ours must not end the heartbeat of this lock either
+            logger.exception("the heartbeat of a lock failed; it is tried again", extra={"lock_event": "heartbeat"})
+        finally:  # also where a logging handler raised SystemExit
+            if seconds is None:
+                self._gone(id(lock), number)
+            else:
+                heapq.heappush(self._due, (elapsed() + seconds, number, reference))
+
+
+class Renewals:
+    """Sends the renewals of one client, on threads that wait for nobody else's."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._waiting: SimpleQueue[Renewal | None] = SimpleQueue()
+        self._idle: list[None] = []  # an entry for each thread that waits; whoever hands it work takes one out
+        self._threads: set[threading.Thread] = set()
+
+    def put(self, renew: Callable[[], None]) -> None:
+        """Have a lock's method called soon. Where no thread can be started for that, it is called here and now."""
+        if self._pid != os.getpid():
+            Renewals.__init__(self)  # a forked child: the threads are its parent's
+        self._waiting.put(weakref.WeakMethod(renew))
+        try:
+            self._idle.pop()
+        except IndexError:
+            self._add_sender()
+
+    def close(self) -> None:
+        """End the threads once they have sent what was put before."""
+        self._waiting.put(None)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _add_sender(self) -> None:
+        if len(self._threads) >= _MOST_SENDERS:
+            return  # whoever is free first takes it
+        work = (self._waiting, self._idle, self._threads)  # not self, which ends its threads when it is collected
+        thread = threading.Thread(target=_send, args=work, name="lambda_lock-renewal", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            if not self._threads:
+                self._send_here()
+
+    def _send_here(self) -> None:
+        """No thread can be had: late danger signals are better than a lock that is not renewed."""
+        try:
+            _renew(self._waiting.get_nowait())
+        except Empty:  # a thread that was just starting took it
+            return
+
+    def __repr__(self) -> str:
+        return f"<Renewals on {len(self._threads)} threads>"
+
+
+def _send(waiting: SimpleQueue[Renewal | None], idle: list[None], threads: set[threading.Thread]) -> None:
+    """One sender: calls what waits, until there is an end or (but for the first) nothing to do for a while."""
+    me = threading.current_thread()
+    stays = not threads
+    threads.add(me)
+    while True:
+        try:
+            renewal = waiting.get(timeout=None if stays else _SENDER_IDLE)
+        except Empty:
+            threads.discard(me)
+            try:
+                idle.pop()
+            except IndexError:  # work was handed to this thread at this moment
+                threads.add(me)
+                continue
+            return
+        if renewal is None:
+            waiting.put(None)  # for the next one
+            threads.discard(me)
+            return
+        _renew(renewal)
+        idle.append(None)
+
+
+def _renew(renewal: Renewal | None) -> None:
+    renew = renewal() if renewal is not None else None
+    if renew is None:
+        return
+    try:
+        renew()
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the next renewal must find this thread alive
+        _tell_failed(error)
+
+
+def _tell_failed(error: BaseException) -> None:
+    try:
+        logger.error("a renewal failed; it is tried again", exc_info=error, extra={"lock_event": "heartbeat"})
+    except BaseException:  # noqa: BLE001 - a logging handler that raises must not end it either
+        return
 
 
 HEARTBEAT = Heartbeat()
 
 
 def _in_child() -> None:
-    # A forked child never renews its parent's locks; the parent's thread and its lock do not exist here.
+    # A forked child never renews its parent's locks; the parent's threads do not exist here.
     HEARTBEAT.__init__()  # type: ignore[misc]
 
 

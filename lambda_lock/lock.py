@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 
 from . import checks
@@ -21,6 +22,7 @@ from .errors import (
 )
 from .log import tell_not_released
 from .record import row_attributes, row_data
+from .signalsafe import Flag, Turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,6 +37,10 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
     Callback: TypeAlias = Callable[["Lock"], object]
+
+
+_TURN_PAUSE = 0.01  # seconds between two looks whether another thread's renewal of the same lock is over
+_AFTER_FAULT = 1.0  # seconds until a renewal that could not even be sent is tried again
 
 
 class Lock:
@@ -68,8 +74,10 @@ class Lock:
         self._entered = 1
         self._released = False
         self._untold = {"danger": True, "lost": True}
-        self._over = threading.Event()  # lost or released: wakes wait_lost
-        self._renewing = threading.Lock()  # renewals of one handle are sent one after the other
+        self._over = Flag()  # lost or released: wakes wait_lost
+        self._last_act = Turn()  # release, commit and hand_over: one of them at a time
+        self._renewing = Turn()  # renewals of one handle are sent one after the other
+        self._dispatched = False  # a renewal waits to be sent, or is being sent
         self._failures = 0
         self._slot: float | None = None
         self._heartbeat: Heartbeat | None = None
@@ -193,11 +201,12 @@ class Lock:
         (the lock is then still held until its validity ends), and LockArgumentError or TypeError for bad input.
         """
         steps = self._begin_heartbeat(data, delete_data, lease_duration)
+        turn = object()
         try:
-            with self._renewing:
-                self._run(steps)
+            self._await_turn(turn)
+            self._run(steps)
         finally:  # also where it failed: a shorter lease has cut validity before it was sent
-            self._reschedule()
+            self._end_turn(turn)
 
     def ensure(self, seconds: float) -> None:
         """Make sure that the lock is held for ``seconds`` more: where less is left, renew with a lease that is enough.
@@ -221,7 +230,7 @@ class Lock:
         if steps is None:
             return True
         try:
-            return self._end_release(self._run(steps))
+            return self._run(steps)
         except LockError as error:
             return self._release_failed(error, best_effort)
 
@@ -327,7 +336,7 @@ class Lock:
     def _complete(self, result: str | None) -> bool:
         """Release, and complete the event in the same request, with the ``result`` to store. As `release`."""
         steps = self._begin_release(None, None, complete=True, result=result)
-        return True if steps is None else self._end_release(self._run(steps))
+        return True if steps is None else self._run(steps)
 
     @property
     def _ended(self) -> bool:
@@ -349,23 +358,55 @@ class Lock:
             self._entered -= 1
             return None
         self._check_not_released()
-        self._end()
-        client = self._client
-        return lambda look: protocol.release(
-            self._hold, client._memory, client._chance, look, data=encoded, delete=delete, **completion
+        return self._last(
+            self._check_not_released, lambda look: self._release(look, data=encoded, delete=delete, **completion)
         )
+
+    def _release(self, look: Look, **options: Any) -> Steps[bool]:
+        client = self._client
+        done = yield from protocol.release(self._hold, client._memory, client._chance, look, **options)
+        return self._end_release(done)
+
+    def _plain_release(self) -> Callable[[Look], Steps[bool]]:
+        """The steps that follow a last act of which nobody can say what came of it."""
+        return self._last(self._check_not_released, self._release)
+
+    def _last(self, check: Callable[[], None], steps: Callable[[Look], Steps[T]]) -> Callable[[Look], Steps[T]]:
+        """The steps of a last act, while no other one is under way. From here on the lock is neither held nor renewed.
+
+        check: raises where a last act that was under way until now leaves nothing to be done.
+        """
+
+        def alone(look: Look) -> Steps[T]:
+            turn = object()
+            try:
+                if not self._last_act.take(turn):
+                    raise LockAlreadyReleasedError(
+                        f"lock {self.key!r} is being released, committed or handed over at this moment, by another "
+                        "thread or the code that a signal handler interrupted",
+                        key=self.key,
+                    )
+                check()
+                self._end()
+                return (yield from steps(look))
+            finally:
+                self._last_act.give_back(turn)
+
+        return alone
 
     def _end_release(self, done: bool) -> bool:
         self._released = True
         if done:
+            self._client._open.discard(self.owner)
             self._tell("released", "lock %r was released")
         else:
             self._lose("lock %r was lost before its release")
         return done
 
     def _release_failed(self, error: LockError, best_effort: bool) -> bool:
-        if not best_effort:
+        if not best_effort or isinstance(error, LockAlreadyReleasedError):
             raise error
+        self._client._open.discard(self.owner)
         tell_not_released(self._client._log, error, **self._about())
         return False
 
@@ -378,7 +419,6 @@ class Lock:
         text = self._checked_result(result, encoded)
         self._check_open()
         self._check_kept()
-        self._end()
         client = self._client
 
         def steps(look: Look) -> Steps[None]:
@@ -393,7 +433,7 @@ class Lock:
                 raise
             self._end_release(True)
 
-        return steps
+        return self._last(self._check_open, steps)
 
     def _begin_hand_over(self, lease_duration: float | None) -> Callable[[Look], Steps[str]]:
         from .core.handover import hand_over
@@ -406,7 +446,6 @@ class Lock:
                 "@with_lock, or let the function that finishes the event deduplicate it",
                 key=self.key,
             )
-        self._end()
         client = self._client
 
         def steps(look: Look) -> Steps[str]:
@@ -418,9 +457,10 @@ class Lock:
                 self._lose("lock %r was lost before it was handed over")
                 raise
             self._released = True
+            client._open.discard(self.owner)
             return string
 
-        return steps
+        return self._last(self._check_open, steps)
 
     def _run(self, steps: Callable[[Look], Steps[T]]) -> T:
         return self._client._run(steps, self._hold.place)
@@ -429,7 +469,6 @@ class Lock:
         """Neither held nor renewed from here on: before the first send of a last act."""
         self._hold.ended = True
         self._stop()
-        self._client._forget(self)
 
     def _check_open(self) -> None:
         self._check_process()
@@ -454,8 +493,8 @@ class Lock:
             )
 
     def _is_open(self) -> bool:
-        """Whether it is to be given back: held, or held on through an outage for longer than it is valid."""
-        return self._in_this_process() and not self.lost and not self._hold.ended
+        """Whether it is to be given back: held, held on through an outage, or after a release that was interrupted."""
+        return self._in_this_process() and not self.lost and not self._released
 
     def _enter_again(self, *, event: bool = False) -> Lock:
         if event and self._hold.window is None:
@@ -471,6 +510,7 @@ class Lock:
         """Neither held nor renewed from now on; the row is left to its lease."""
         self._end()
         self._released = True
+        self._client._open.discard(self.owner)
 
     def __enter__(self) -> Self:
         return self
@@ -478,8 +518,19 @@ class Lock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._released and self._in_this_process():
+        if self._released or not self._in_this_process():
+            return
+        try:
             self.release(best_effort=True)
+        except LockAlreadyReleasedError:  # another thread releases it at this moment
+            return
+
+    def __del__(self) -> None:
+        hold = getattr(self, "_hold", None)  # None: an interrupt came while it was made
+        if hold is None or sys.is_finalizing() or self._client._open.hold(hold.owner) is not hold:
+            return
+        if self._hold_is_live(self._elapsed()):
+            self._client._tell_forgotten(self)
 
     def __repr__(self) -> str:
         state = f"held for {self.remaining:.1f} s" if self.is_held else "lost"
@@ -490,37 +541,64 @@ class Lock:
     # -- heartbeat --------------------------------------------------------------------------------------------------
 
     def tick(self) -> float | None:
-        """For the heartbeat: do what is due, say in how many seconds to come back (None: never)."""
+        """For the heartbeat: do what is due, say in how many seconds to come back (None: not before `_watch`)."""
         if self._hold.ended:
             return None
         self._notice()
         if self._hold.lost:
             return None
-        if self._next_renewal is not None and self._elapsed() >= self._next_renewal:
-            self._renew_if_idle()
-            self._notice()
+        if self._is_due() and not self._awaits_its_slot():
+            self._dispatched = True
+            self._client._renewals.put(self._send_renewal)
         return self._seconds_to_next_tick()
 
-    def _renew_if_idle(self) -> None:
-        if not self._renewing.acquire(blocking=False):  # the application renews at this moment; it plans the next one
-            self._next_renewal = self._elapsed() + lease.MIN_PERIOD
-            return
+    def _is_due(self) -> bool:
+        return self._next_renewal is not None and not self._dispatched and self._elapsed() >= self._next_renewal
+
+    def _send_renewal(self) -> None:
+        """Send the renewal that `tick` found due."""
+        self._next_renewal = self._elapsed() + _AFTER_FAULT  # where it fails otherwise than by an answer
         try:
-            if self._awaits_its_slot():
+            self._renew_if_idle()
+            self._notice()
+        finally:
+            self._dispatched = False
+            self._watch()
+
+    def _renew_if_idle(self) -> None:
+        turn = object()
+        try:
+            if not self._renewing.take(turn):  # the application renews at this moment; it plans the next one
+                self._next_renewal = self._elapsed() + lease.MIN_PERIOD
                 return
             renewal = self._renew()
         finally:
-            self._renewing.release()
+            self._renewing.give_back(turn)
         if renewal.renewed:
             self._failures = 0
             self._next_renewal = self._later_renewal()
             return
         if renewal.error is None:
             return
-        self._tell("renewal_failed", "renewal of lock %r failed, trying again: %s", renewal.error)
         pause = lease.backoff(self._failures, 1.0, self._client._chance.jitter())
         self._failures += 1
         self._next_renewal = self._elapsed() + pause
+        self._tell("renewal_failed", "renewal of lock %r failed, trying again: %s", renewal.error)
+
+    def _await_turn(self, turn: object) -> None:
+        """Wait until no other renewal of this lock is being sent; raise where it takes longer than one may."""
+        for _ in range(int(protocol.DECISION / _TURN_PAUSE)):
+            if self._renewing.take(turn):
+                return
+            self._over.wait(_TURN_PAUSE)
+            self._check_open()
+            if self.lost:
+                self.raise_if_lost()
+        raise self._not_renewed(None)
+
+    def _end_turn(self, turn: object) -> None:
+        self._renewing.give_back(turn)
+        self._reschedule()
 
     def _awaits_its_slot(self) -> bool:
         """Whether ``heartbeat_rate`` puts this renewal off; then it comes with the slot that it was given."""
@@ -564,7 +642,7 @@ class Lock:
             moments.append(hold.valid_until - self._safe_time)
         if hold.hold_on_unavailable and hold.unavailable and now >= hold.valid_until:
             moments.clear()  # held on through an outage: only a renewal can change a thing
-        if self._next_renewal is not None:
+        if self._next_renewal is not None and not self._dispatched:
             moments.append(self._next_renewal)
         return max(min(moments) - now, 0.0) if moments else None
 
@@ -577,13 +655,20 @@ class Lock:
         return wanted and lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms)
 
     def _watch(self) -> None:
-        seconds = self._seconds_to_next_tick()
-        if seconds is None:
+        """Have the heartbeat look after it, where there is anything to do. Raises LockError where that cannot be."""
+        if self._hold.is_over() or self._seconds_to_next_tick() is None:
             return
         from .heartbeat import HEARTBEAT  # starts a thread: only where one is needed
 
         self._heartbeat = HEARTBEAT
-        HEARTBEAT.watch(self, seconds)
+        try:
+            HEARTBEAT.watch(self)
+        except RuntimeError as error:
+            raise LockError(
+                f"lock {self.key!r} cannot be kept, its heartbeat thread does not start: {error}. Let the process have "
+                "fewer threads or more memory; a lock with heartbeat_period=0, and no callbacks, needs no thread",
+                key=self.key,
+            ) from error
 
     def _reschedule(self) -> None:
         if self._hold.is_over():
@@ -616,6 +701,7 @@ class Lock:
     def _lose(self, message: str) -> None:
         """Lost for good; told once, whatever shows it."""
         self._hold.lost = True
+        self._client._open.discard(self.owner)
         if self._is_first_to_tell("lost"):
             self._tell("lost", message)
             self._stop()

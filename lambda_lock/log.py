@@ -24,6 +24,7 @@ LEVELS = {
     "lost": logging.WARNING,
     "finished_lost": logging.WARNING,
     "release_failed": logging.WARNING,
+    "forgotten": logging.WARNING,
     "not_completed": logging.WARNING,
     "hook_dropped": logging.WARNING,
     "metric_failed": logging.WARNING,

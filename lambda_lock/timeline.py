@@ -6,8 +6,6 @@ timeline serves all clients that use the system's clocks.
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 
 from .core.lease import Elapsed, Look
@@ -43,24 +41,27 @@ class SystemClock:
 
 
 class Timeline:
-    """Looks at one clock, from any thread."""
+    """Looks at one clock, from any thread, and without a lock: a signal handler, a finalizer or a forked child may look
+    while another look is under way.
+
+    Of two looks at once one is kept for later looks to go on from. The other is right by itself, and dropping it does
+    no harm: the next look adds the largest advance since the one that was kept.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.renew_lock()
-        self._elapsed = Elapsed(*self._clocks())
-
-    def renew_lock(self) -> None:
-        """In a forked child: the parent's lock may have been held by a thread that does not exist here."""
-        self._lock = threading.Lock()
+        self._latest = Elapsed(*self._clocks())
 
     def _clocks(self) -> tuple[float, float, float]:
         return self.clock.monotonic(), self.clock.boottime(), self.clock.wall()
 
     def look(self) -> Look:
-        with self._lock:
-            monotonic, boottime, wall = self._clocks()
-            return Look(self._elapsed.look(monotonic, boottime, wall), monotonic, wall)
+        before = self._latest  # read first: clocks read before it could be older than it is, and hide a freeze
+        monotonic, boottime, wall = self._clocks()
+        now = before.after(monotonic, boottime, wall)
+        if self._latest is before:  # else a later look may be there, which an older one must not replace
+            self._latest = now
+        return Look(now.total, monotonic, wall)
 
     def elapsed(self) -> float:
         """Seconds on this timeline: never behind true time as long as one clock goes on."""
@@ -69,5 +70,3 @@ class Timeline:
 
 SYSTEM = Timeline(SystemClock())
 elapsed = SYSTEM.elapsed
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=SYSTEM.renew_lock)

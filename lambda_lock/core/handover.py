@@ -34,6 +34,7 @@ from .row import make_version, read_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .lease import Look
@@ -146,8 +147,16 @@ def hand_over(hold: Hold, memory: Memory, chance: Chance, look: Look, *, lease_m
 class Adoption(Acquisition):
     """An acquisition whose first write adopts: what it may correct and give up is as in any other."""
 
-    def __init__(self, wish: Wish, token: int, memory: Memory, chance: Chance, look: Look) -> None:
-        super().__init__(wish, memory, chance, look)
+    def __init__(
+        self,
+        wish: Wish,
+        token: int,
+        memory: Memory,
+        chance: Chance,
+        look: Look,
+        keep: Callable[[Hold], None] | None = None,
+    ) -> None:
+        super().__init__(wish, memory, chance, look, keep)
         self.token = token
         self.above_ms = 0  # the expiry of the version met
 
@@ -178,9 +187,17 @@ class Adoption(Acquisition):
         return requests.adopt(self.wish.place, grant, self.wish.content, token=self.token)
 
 
-def adopt(wish: Wish, token: int, memory: Memory, chance: Chance, look: Look) -> Steps[Hold]:
-    """Go on with the lock that ``wish.owner`` handed over under ``token``.
+def adopt(
+    wish: Wish,
+    token: int,
+    memory: Memory,
+    chance: Chance,
+    look: Look,
+    *,
+    keep: Callable[[Hold], None] | None = None,
+) -> Steps[Hold]:
+    """Go on with the lock that ``wish.owner`` handed over under ``token``. ``keep`` is as for protocol.acquire.
 
     Raises LockLostError where it is not there any more or was adopted already, else as protocol.acquire does.
     """
-    return (yield from Adoption(wish, token, memory, chance, look).finish())
+    return (yield from Adoption(wish, token, memory, chance, look, keep).finish())

@@ -25,6 +25,8 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Self
+
     from .row import Row
 
 GRACE = 2.0  # seconds between the end of a lease and its stored expiry
@@ -53,19 +55,20 @@ class Elapsed:
 
     Anchoring once and taking the larger difference is not enough: a wall clock stepped back in the middle hides a later
     freeze of the others (1 % of the simulated runs overlapped).
+
+    ``total`` is that time at the look which showed ``clocks``; `after` is the next look. A look never changes: whoever
+    keeps the latest one replaces it whole.
     """
 
-    __slots__ = ("_clocks", "total")
+    __slots__ = ("clocks", "total")
 
-    def __init__(self, *clocks: float) -> None:
-        self._clocks = clocks
-        self.total = 0.0
+    def __init__(self, *clocks: float, total: float = 0.0) -> None:
+        self.clocks = clocks
+        self.total = total
 
-    def look(self, *clocks: float) -> float:
-        advance = max(now - before for now, before in zip(clocks, self._clocks, strict=True))
-        self._clocks = clocks
-        self.total += max(advance, 0.0)
-        return self.total
+    def after(self, *clocks: float) -> Self:
+        advance = max(now - before for now, before in zip(clocks, self.clocks, strict=True))
+        return type(self)(*clocks, total=self.total + max(advance, 0.0))
 
 
 class ServerTime:

@@ -270,14 +270,18 @@ class Hold:
         return self.lost
 
 
-def acquire(wish: Wish, memory: Memory, chance: Chance, look: Look) -> Steps[Hold]:
+def acquire(
+    wish: Wish, memory: Memory, chance: Chance, look: Look, *, keep: Callable[[Hold], None] | None = None
+) -> Steps[Hold]:
     """Take the lock. Returns the Hold.
+
+    keep: called with it before it is returned, so that an interrupt on the way to the caller does not leak it.
 
     Raises LockNotGrantedError (LockTimeoutError where it waited), LockFormatError, LockConfigurationError (an answer
     without a Date), and the transport's TransportError or ServiceError where nothing better is known. Whatever is
     raised, also into the generator, a claim that may have landed is released first (rule 5).
     """
-    return (yield from Acquisition(wish, memory, chance, look).finish())
+    return (yield from Acquisition(wish, memory, chance, look, keep).finish())
 
 
 class Sent:
@@ -335,11 +339,14 @@ if TYPE_CHECKING:
 class Acquisition:
     """One acquire: claim, take over, correct, poll, give up. core/handover.py adopts by the same steps."""
 
-    def __init__(self, wish: Wish, memory: Memory, chance: Chance, look: Look) -> None:
+    def __init__(
+        self, wish: Wish, memory: Memory, chance: Chance, look: Look, keep: Callable[[Hold], None] | None = None
+    ) -> None:
         self.wish = wish
         self.memory = memory
         self.chance = chance
         self.look = look
+        self.keep = keep
         self.started = look.elapsed
         self.wait_until = wish.wait_until if wish.patient else look.elapsed
         self.sent: dict[str, Sent] = {}
@@ -366,6 +373,8 @@ class Acquisition:
                 yield from self.pause(step)
             step = self.judge((yield from self.exchange(requests.read(self.wish.place)))[0])
         self.memory.observations.forget(self.wish.place.where)
+        if self.keep is not None:
+            self.keep(step)
         return step
 
     def first(self) -> Next:
@@ -735,9 +744,9 @@ def release(
     until = look.elapsed + DECISION
     before, hold.unclear = hold.unclear, True  # as long as no answer is here: an exception may come up from the yield
     outcome, unclear, look = yield from exchange(request, memory, chance, look, until)
-    hold.unclear = before or unclear
     if isinstance(outcome, Reply):
-        return True
+        return True  # still unclear to the caller, whom an interrupt may keep from hearing of it
+    hold.unclear = before or unclear
     if not isinstance(outcome, ConditionFailed):
         raise _unknown(hold, outcome) if hold.unclear else outcome
     row = row_of(outcome, hold.place)

@@ -135,7 +135,7 @@ class InMemory(ContextDecorator):
 
     def serve(self, client: BaseClient) -> Transport:
         """The transport for a client, which is noted as one that learns from it."""
-        self._clients.setdefault(client, frozenset(client._locks))
+        self._clients.setdefault(client, frozenset(client._open.owners()))
         return self.memory
 
 
@@ -150,9 +150,12 @@ def _transport(client: BaseClient) -> Transport:
 
 def _forget(client: BaseClient, before: frozenset[str]) -> None:
     client._memory = Knowledge(client._memory.observations._size)
-    for owner, lock in list(client._locks.items()):
-        if owner not in before and lock._is_open():
+    for lock in client._open.locks():
+        if lock.owner not in before and lock._is_open():
             lock._abandon()
+    for hold in client._open.forgotten():
+        if hold.owner not in before:
+            client._open.discard(hold.owner)
 
 
 def _key_names(tables: Mapping[str, KeyNames]) -> dict[str, tuple[str, ...]]:

@@ -161,7 +161,7 @@ def test_a_long_invocation_is_renewed_and_nothing_is_sent_after_it(start: Start,
     invocation = environment.invoke({"id": 1, "sleep": 2.5}, LONG, request_id="r-1")
     answer = invocation.result()
     assert answer["held"] is True
-    assert answer["threads"] == ["lambda_lock-heartbeat"]
+    assert answer["threads"] == ["lambda_lock-heartbeat", "lambda_lock-renewal"]
     assert wire.count() >= 5
     assert not rows.is_held("order-1")
     pid = environment.pid
@@ -173,7 +173,7 @@ def test_a_long_invocation_is_renewed_and_nothing_is_sent_after_it(start: Start,
     assert switches(pid) == before
     again = environment.invoke({"id": 1, "sleep": 1.2}, LONG).result()
     assert again["held"] is True
-    assert again["threads"] == ["lambda_lock-heartbeat"]
+    assert again["threads"] == ["lambda_lock-heartbeat", "lambda_lock-renewal"]
 
 
 def switches(pid: int | None) -> int:

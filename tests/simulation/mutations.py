@@ -192,15 +192,11 @@ def _(patch: _Patch) -> None:
 @mutation("elapsed time anchored once", "freezes", "no-heartbeat", runs=1500)
 def _(patch: _Patch) -> None:
     class Anchored(lease.Elapsed):
-        __slots__ = ("_first",)
+        __slots__ = ()
 
-        def __init__(self, *clocks: float) -> None:
-            super().__init__(*clocks)
-            self._first = clocks
-
-        def look(self, *clocks: float) -> float:
-            self.total = max(self.total, *(now - first for now, first in zip(clocks, self._first, strict=True)))
-            return self.total
+        def after(self, *clocks: float) -> Anchored:
+            since = max(now - first for now, first in zip(clocks, self.clocks, strict=True))
+            return Anchored(*self.clocks, total=max(self.total, since))
 
     patch(lease, "Elapsed", Anchored)
 
@@ -210,11 +206,11 @@ def _(patch: _Patch) -> None:
     class Monotonic(lease.Elapsed):
         __slots__ = ()
 
-        def __init__(self, *clocks: float) -> None:
-            super().__init__(clocks[0])
+        def __init__(self, *clocks: float, total: float = 0.0) -> None:
+            super().__init__(clocks[0], total=total)
 
-        def look(self, *clocks: float) -> float:
-            return super().look(clocks[0])
+        def after(self, *clocks: float) -> Monotonic:
+            return super().after(clocks[0])
 
     patch(lease, "Elapsed", Monotonic)
 
@@ -224,11 +220,11 @@ def _(patch: _Patch) -> None:
     class Wall(lease.Elapsed):
         __slots__ = ()
 
-        def __init__(self, *clocks: float) -> None:
-            super().__init__(clocks[2])
+        def __init__(self, *clocks: float, total: float = 0.0) -> None:
+            super().__init__(clocks[-1], total=total)
 
-        def look(self, *clocks: float) -> float:
-            return super().look(clocks[2])
+        def after(self, *clocks: float) -> Wall:
+            return super().after(clocks[-1])
 
     patch(lease, "Elapsed", Wall)
 

@@ -7,7 +7,6 @@ randomness comes from one seed, so a run can be repeated event for event.
 
 from __future__ import annotations
 
-import copy
 import heapq
 import random
 import traceback
@@ -115,14 +114,15 @@ class Process:
     def look(self) -> lease.Look:
         clocks = self.clocks.read(self.world.now)
         self.clocks.looked()
-        look = lease.Look(self._elapsed.look(*clocks), clocks[0], clocks[2])
+        self._elapsed = self._elapsed.after(*clocks)
+        look = lease.Look(self._elapsed.total, clocks[0], clocks[2])
         if self.holdings:
             self.world.judge.looked(self, look.elapsed)
         return look
 
     def peek(self) -> float:
         """Elapsed time if it looked now."""
-        return copy.copy(self._elapsed).look(*self.clocks.read(self.world.now))
+        return self._elapsed.after(*self.clocks.read(self.world.now)).total
 
     def monotonic(self) -> float:
         return self.clocks.read(self.world.now)[0]

@@ -1,0 +1,210 @@
+"""What may go wrong around the heartbeat: threads that do not start or die, and endpoints that stall."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient, heartbeat
+from lambda_lock.errors import LockError, LockLostError, TransportError
+from lambda_lock.transport import Reply, Transport
+from rig.wire import Wire
+
+from .conftest import Make, Rows, wait_until
+from .test_heartbeat import Told
+
+WATCHER, SENDER = "lambda_lock-heartbeat", "lambda_lock-renewal"
+
+
+class NoThreads:
+    """While it acts, threads with one of these names do not start, as where the system has no more of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.names: set[str] = set()
+        self.refused = 0
+        start = threading.Thread.start
+
+        def start_unless_refused(thread: threading.Thread) -> None:
+            if thread.name in self.names:
+                self.refused += 1
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", start_unless_refused)
+
+
+@pytest.fixture
+def no_threads(monkeypatch: pytest.MonkeyPatch) -> NoThreads:
+    return NoThreads(monkeypatch)
+
+
+@pytest.fixture
+def fresh_heartbeat(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A heartbeat whose thread has not been started yet."""
+    fresh = heartbeat.Heartbeat()
+    monkeypatch.setattr(heartbeat, "HEARTBEAT", fresh)
+    yield
+    fresh._thread = None
+    fresh._commands.put(None)  # its thread finds that it is not wanted any more
+
+
+@pytest.mark.usefixtures("fresh_heartbeat")
+def test_a_heartbeat_that_cannot_start_is_an_error_with_nothing_left_held_and_the_next_lock_is_kept(
+    make: Make, rows: Rows, no_threads: NoThreads
+) -> None:
+    client = make(lease_duration=1)
+    no_threads.names = {WATCHER}
+    with pytest.raises(LockError, match="heartbeat thread does not start: can't start new thread") as caught:
+        client.acquire("a")
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert not rows.is_held("a")
+    assert client.held() == ()
+    no_threads.names = set()
+    with client.acquire("a") as lock:
+        first = rows.expiry("a")
+        wait_until(lambda: rows.expiry("a") > first + 1.5)
+        assert lock.is_held
+
+
+def test_a_lock_is_renewed_also_where_no_thread_for_its_renewals_can_be_started(
+    make: Make, rows: Rows, no_threads: NoThreads
+) -> None:
+    no_threads.names = {SENDER}
+    with make(lease_duration=1).acquire("a") as lock:
+        first = rows.expiry("a")
+        wait_until(lambda: rows.expiry("a") > first + 1.5)
+        assert lock.is_held
+    assert no_threads.refused
+
+
+class Exits(logging.Handler):
+    """A handler of the application's that ends the thread which logs."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise SystemExit
+
+
+@pytest.fixture
+def exits() -> Iterator[logging.Logger]:
+    logger = logging.getLogger("an-application-that-exits")
+    handler = Exits()
+    logger.addHandler(handler)
+    logger.propagate = False
+    yield logger
+    logger.removeHandler(handler)
+
+
+def test_a_logging_handler_that_exits_ends_neither_renewals_nor_lost_signals(
+    wire: Wire, make: Make, rows: Rows, exits: logging.Logger
+) -> None:
+    exits.setLevel(logging.INFO)
+    client = make(lease_duration=1.5, logger=exits)
+    failing = wire.unavailable("UpdateItem", times=2)
+    with client.acquire("kept") as kept:
+        assert failing.reached.wait(10)
+        first = rows.expiry("kept")
+        wait_until(lambda: rows.expiry("kept") > first + 2)
+        lost = Told()
+        client.acquire("stolen", on_lost=lost)
+        rows.put("stolen", ownerName={"S": "another#1"})
+        assert kept.is_held
+
+
+def test_a_stalled_endpoint_delays_neither_the_renewals_nor_the_signals_of_another_client(
+    wire: Wire, make: Make, rows: Rows
+) -> None:
+    stalled, healthy = make(lease_duration=3), make(lease_duration=1, endpoint_url=rows.engine.url)
+    told = [Told() for _ in range(8)]
+    locks = [stalled.acquire(f"stalled-{number}", on_lost=callback) for number, callback in enumerate(told)]
+    stall = wire.hold("UpdateItem", times=float("inf"))
+    with healthy.acquire("healthy") as lock:
+        first = rows.expiry("healthy")
+        assert stall.reached.wait(10)
+        for callback in told:
+            assert callback.called.wait(20)
+        assert all(each.lost for each in locks)
+        wait_until(lambda: rows.expiry("healthy") > first + 3)
+        lock.raise_if_lost()
+    stall.release()
+
+
+class Hangs:
+    """A transport whose renewals wait until they may go on, as one with long time-outs does."""
+
+    def __init__(self, inner: Transport) -> None:
+        self.inner = inner
+        self.reached, self.go_on = threading.Event(), threading.Event()
+
+    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
+        if threading.current_thread().name == SENDER:
+            self.reached.set()
+            self.go_on.wait(60)
+        return self.inner.send(operation, request, timeout=timeout)
+
+
+def test_loss_is_told_while_the_renewal_of_the_lock_is_still_under_way(make: Make, client: LockClient) -> None:
+    hangs, lost = Hangs(client.transport), Told()
+    lock = make(lease_duration=1, transport=hangs).acquire("a", on_lost=lost)
+    assert hangs.reached.wait(10)
+    assert lost.called.wait(10)
+    assert not hangs.go_on.is_set()
+    with pytest.raises(LockLostError):
+        lock.raise_if_lost()
+    hangs.go_on.set()
+
+
+def test_a_renewal_by_hand_waits_for_the_one_under_way_but_not_for_ever(make: Make, client: LockClient) -> None:
+    hangs = Hangs(client.transport)
+    lock = make(lease_duration=60, heartbeat_period=0.1, transport=hangs).acquire("a")
+    assert hangs.reached.wait(10)
+    with pytest.raises(TransportError, match="is unknown") as caught:
+        lock.heartbeat()
+    assert caught.value.ambiguous
+    assert lock.is_held
+    hangs.go_on.set()
+    wait_until(lambda: lock.remaining > 59)
+    lock.heartbeat()
+
+
+def senders() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == SENDER}
+
+
+def test_senders_do_not_grow_with_the_locks(make: Make) -> None:
+    before = senders()
+    client = make(lease_duration=10, heartbeat_period=0.5)
+    locks = [client.acquire(f"a{number}") for number in range(100)]
+    first = {lock.key: lock.version for lock in locks}
+    wait_until(lambda: all(lock.version != first[lock.key] for lock in locks))
+    assert 1 <= len(senders() - before) <= 8
+    assert sum(thread.name == WATCHER for thread in threading.enumerate()) == 1
+    client.close()
+
+
+def test_a_closed_client_ends_its_senders(make: Make) -> None:
+    before = senders()
+    client = make(heartbeat_period=0.1)
+    lock = client.acquire("a")
+    version = lock.version
+    wait_until(lambda: lock.version != version)
+    assert senders() - before
+    client.close()
+    wait_until(lambda: not senders() - before)
+
+
+def test_a_client_that_is_forgotten_ends_its_senders(table: str) -> None:
+    before = senders()
+    client = LockClient(heartbeat_period=0.1)
+    lock = client.acquire("a")
+    version = lock.version
+    while lock.version == version:
+        threading.Event().wait(0.01)
+    lock.release()
+    del client, lock
+    gc.collect()
+    wait_until(lambda: not senders() - before)

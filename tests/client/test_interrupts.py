@@ -1,0 +1,235 @@
+"""An interrupt at any point of acquire, release and close: nothing stays held that nobody can give back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import lambda_lock
+from lambda_lock import Lock, LockClient
+from lambda_lock.testing import in_memory
+from lambda_lock.testing.memory import Memory
+
+from .conftest import LeapingClock, Make, Rows, in_thread
+
+PACKAGE = str(Path(lambda_lock.__file__).parent)
+OURS_NOT = (str(Path(PACKAGE) / "testing"),)  # the table in memory stands for DynamoDB, which no interrupt reaches
+
+
+class Interrupter:
+    """Raises KeyboardInterrupt at the n-th line or instruction that the package runs on this thread."""
+
+    def __init__(self, at: int, *, opcodes: bool) -> None:
+        self.left = at
+        self.opcodes = opcodes
+
+    def __enter__(self) -> Interrupter:
+        sys.settrace(self.trace)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    @property
+    def struck(self) -> bool:
+        return self.left < 0
+
+    def trace(self, frame: FrameType, event: str, argument: object) -> Any:
+        name = frame.f_code.co_filename
+        if not name.startswith(PACKAGE) or name.startswith(OURS_NOT):
+            return None
+        frame.f_trace_opcodes = self.opcodes
+        if event == ("opcode" if self.opcodes else "line"):
+            self.left -= 1
+            if self.left == -1:
+                raise KeyboardInterrupt  # which ends the tracing
+        return self.trace
+
+
+def sweep(act: Callable[[], object], *, opcodes: bool = False, step: int = 1) -> Iterator[int]:
+    """Interrupt ``act`` at every point, one after the other, until it runs through; yields their number."""
+    at = 0
+    while True:
+        interrupter = Interrupter(at, opcodes=opcodes)
+        try:
+            with interrupter:
+                act()
+        except KeyboardInterrupt:
+            pass
+        yield at // step + 1
+        if not interrupter.struck:
+            return
+        at += step
+
+
+@pytest.fixture
+def memory() -> Iterator[Memory]:
+    with in_memory() as memory:
+        yield memory
+
+
+def held(memory: Memory) -> list[str]:
+    return [row.key for row in memory.rows() if not row.is_released]
+
+
+def kept(client: LockClient) -> list[Lock]:
+    return [client.acquire("a")]
+
+
+@pytest.mark.parametrize("opcodes", [False, True], ids=["lines", "instructions"])
+def test_an_interrupted_acquire_leaves_nothing_that_closing_the_client_does_not_release(
+    memory: Memory, opcodes: bool
+) -> None:
+    client, locks = LockClient(heartbeat_period=0), list[Lock]()
+    client.acquire("warm").release()
+
+    def act() -> None:
+        locks[:] = kept(client)
+
+    for points in sweep(act, opcodes=opcodes, step=7 if opcodes else 1):
+        client.close()
+        assert held(memory) == [], f"point {points}"
+        locks.clear()
+        client = LockClient(heartbeat_period=0)
+        client.acquire("warm").release()
+    assert points > 200
+
+
+def test_an_interrupted_release_can_be_repeated_or_is_done_by_close(memory: Memory) -> None:
+    client = LockClient(heartbeat_period=0)
+    lock = client.acquire("a")
+    for points in sweep(lambda: lock.release()):  # noqa: B023
+        if points % 2 and not lock._released:
+            assert lock.release() in (True, False)
+        else:
+            client.close()
+            client = LockClient(heartbeat_period=0)
+        assert held(memory) == [], f"point {points}"
+        lock = client.acquire("a")
+    assert points > 50
+    client.close()
+
+
+def test_an_interrupted_close_can_be_repeated(memory: Memory) -> None:
+    client = LockClient(heartbeat_period=0)
+    locks = [client.acquire(key) for key in "abc"]
+    past = [locks]  # kept, so that no finalizer is what is interrupted
+    for points in sweep(lambda: client.close()):  # noqa: B023
+        client.close()
+        assert held(memory) == [], f"point {points}"
+        assert not any(lock.is_held or lock.lost for lock in locks)
+        client = LockClient(heartbeat_period=0)
+        locks = [client.acquire(key) for key in "abc"]
+        past.append(locks)
+    assert points > 100
+    client.close()
+
+
+@pytest.mark.parametrize("act", ["commit", "hand_over"])
+def test_an_interrupted_commit_or_hand_over_is_released_by_close(memory: Memory, act: str) -> None:
+    item = {"Put": {"TableName": "locks", "Item": {"key": {"S": "written"}, "isReleased": {"S": "1"}}}}
+    client = LockClient(heartbeat_period=0)
+    lock = client.acquire("a")
+    left = 0
+    acts: dict[str, Callable[[], object]] = {
+        "commit": lambda: lock.commit([item]),
+        "hand_over": lambda: lock.hand_over(),
+    }
+    past = []
+    for points in sweep(acts[act]):  # noqa: B007
+        past.append(lock)
+        client.close()
+        # An interrupt that comes once the string is made, on its way to the caller, leaves the lock to its lease.
+        left += held(memory) != []
+        assert held(memory) == [] or lock._released
+        for key in held(memory):
+            memory.expire(key)
+        client = LockClient(heartbeat_period=0)
+        lock = client.acquire("a", wait=0)
+    assert points > 50
+    assert left < (20 if act == "hand_over" else 1)
+    client.close()
+
+
+# Handles that nobody keeps, and what close() makes of them
+
+
+def test_a_handle_that_is_dropped_is_told_and_its_row_released_with_the_client(
+    make: Make, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = make()
+    with client:
+        with pytest.warns(ResourceWarning, match="handle of lock 'a' was dropped while the lock is held"):
+            assert client.try_acquire("a") is not None
+        assert rows.is_held("a")  # by nobody, but what ran under it may still run
+        (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
+        assert record.__dict__["lock_event"] == "forgotten"
+        assert record.__dict__["lock_key"] == "a"
+        assert client.held() == ()
+    assert not rows.is_held("a")
+
+
+def test_a_dropped_handle_is_left_to_its_lease_where_close_releases_nothing(make: Make, rows: Rows) -> None:
+    client = make()
+    with pytest.warns(ResourceWarning):
+        client.acquire("a")
+    client.close(release=False)
+    assert rows.is_held("a")
+
+
+def test_a_dropped_handle_of_a_lock_that_was_released_lost_or_handed_over_is_nothing_to_tell(
+    make: Make, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = make(heartbeat_period=0)
+    client.acquire("released").release()
+    client.acquire("handed over").hand_over()
+    lock = client.acquire("lost", lease_duration=1)
+    assert lock.wait_lost(10)
+    del lock
+    assert "dropped" not in caplog.text
+
+
+def test_locks_may_be_taken_and_dropped_while_others_ask_for_those_held(client: LockClient) -> None:
+    done: list[None] = []
+
+    def work(number: int) -> None:
+        for turn in range(40):
+            with client.acquire(f"{number}-{turn}"):
+                pass
+        done.append(None)
+
+    workers = [in_thread(lambda number=number: work(number)) for number in range(4)]  # type: ignore[misc]
+    while len(done) < 4:
+        for lock in client.held():
+            assert lock.key
+    for worker in workers:
+        worker()
+    client.close()
+
+
+def test_closing_in_an_outage_is_bounded_however_many_locks_are_held(
+    make: Make, rows: Rows, wire: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = make(heartbeat_period=0, clock=LeapingClock())
+    locks = [client.acquire(f"a{number}") for number in range(12)]
+    wire.clear()
+    outage = wire.unavailable("UpdateItem", times=float("inf"))
+    client.close()
+    assert outage.reached.is_set()
+    asked = {request.body["Key"]["key"]["S"] for request in wire.requests}
+    assert len(asked) == 2  # after two in a row without an answer the others are left to their lease
+    assert len([record for record in caplog.records if "was not released" in record.getMessage()]) == 12
+    assert not any(lock.is_held for lock in locks)
+
+
+def test_an_error_that_is_an_answer_does_not_end_the_releases_of_close(make: Make, rows: Rows, wire: Any) -> None:
+    client = make(heartbeat_period=0)
+    locks = [client.acquire(f"a{number}") for number in range(5)]
+    wire.answer(400, "AccessDeniedException", "UpdateItem", times=4)
+    client.close()
+    assert sum(rows.is_held(lock.key) for lock in locks) == 4

@@ -1,0 +1,111 @@
+"""Two last acts of one handle at once: one wins, the other is told so, and nothing false is said."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lambda_lock import Lock, LockClient
+from lambda_lock.errors import LockAlreadyReleasedError
+from rig.wire import Wire
+
+from .conftest import Rows, in_thread
+from .test_heartbeat import Told
+
+ACTS: dict[str, Callable[[Lock], Any]] = {
+    "release": lambda lock: lock.release(),
+    "quiet release": lambda lock: lock.release(best_effort=True),
+    "commit": lambda lock: lock.commit([_item(lock)]),
+    "hand over": lambda lock: lock.hand_over(),
+}
+
+
+def _item(lock: Lock) -> dict[str, Any]:
+    table: str = lock._hold.place.table
+    return {"Put": {"TableName": table, "Item": {"key": {"S": f"written under {lock.key}"}}}}
+
+
+@pytest.mark.parametrize("second", ACTS)
+@pytest.mark.parametrize("first", ACTS)
+def test_of_two_last_acts_one_wins_and_the_other_is_told(
+    first: str, second: str, wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    lost = Told()
+    lock = wired.acquire("a", on_lost=lost)
+    stall = wire.hold("TransactWriteItems" if first == "commit" else "UpdateItem")
+    winner = in_thread(lambda: ACTS[first](lock))
+    assert stall.reached.wait(10)
+    with pytest.raises(LockAlreadyReleasedError):
+        ACTS[second](lock)
+    stall.release()
+    outcome = winner()
+    assert not lock.lost
+    assert lost.locks == []
+    assert rows.is_held("a") is (first == "hand over")
+    if first == "hand over":
+        assert wired.adopt(outcome).release() is True
+    with pytest.raises(LockAlreadyReleasedError):
+        lock.release()
+
+
+def test_closing_while_the_block_is_left_disturbs_neither(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    lost = Told()
+    lock = wired.acquire("a", on_lost=lost)
+
+    def leave() -> None:
+        with lock:
+            pass
+
+    stall = wire.hold("UpdateItem")
+    leaving = in_thread(leave)
+    assert stall.reached.wait(10)
+    wired.close()
+    stall.release()
+    leaving()
+    assert lost.locks == []
+    assert not rows.is_held("a")
+
+
+def test_the_block_may_be_left_while_close_releases_its_lock(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    lost = Told()
+    with wired.acquire("a", on_lost=lost):
+        stall = wire.hold("UpdateItem")
+        closing = in_thread(wired.close)
+        assert stall.reached.wait(10)
+    stall.release()
+    closing()
+    assert lost.locks == []
+    assert not rows.is_held("a")
+
+
+def test_after_a_last_act_that_failed_the_lock_can_be_released(wire: Wire, wired: LockClient, rows: Rows) -> None:
+    lock = wired.acquire("a")
+    refused = wire.answer(400, "AccessDeniedException", "UpdateItem")
+    with pytest.raises(Exception, match=r"denied|permission"):
+        lock.release()
+    assert refused.reached.is_set()
+    assert rows.is_held("a")
+    assert lock.release() is True
+    assert not rows.is_held("a")
+
+
+def test_many_threads_that_release_at_once_release_once(wire: Wire, wired: LockClient) -> None:
+    for number in range(10):
+        lost, gate = Told(), threading.Barrier(6)
+        lock = wired.acquire(f"a{number}", on_lost=lost)
+        wire.clear()
+
+        def act(lock: Lock = lock, gate: threading.Barrier = gate) -> object:
+            gate.wait(30)
+            try:
+                return lock.release()
+            except LockAlreadyReleasedError as error:
+                return type(error)
+
+        outcomes = [result() for result in [in_thread(act) for _ in range(6)]]
+        assert sorted(map(str, outcomes)) == sorted(map(str, [True] + [LockAlreadyReleasedError] * 5))
+        assert wire.operations == ["UpdateItem"]
+        assert lost.locks == []

@@ -1,0 +1,201 @@
+"""What signal handlers, finalizers and forked children may do in the middle of anything else: nothing hangs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient, transport
+from lambda_lock.errors import ClientClosedError
+from lambda_lock.signalsafe import Flag, Turn
+from lambda_lock.timeline import SystemClock
+
+from .conftest import Make, Rows, in_child, in_thread
+
+PATIENCE = 60  # seconds: what hangs, hangs for ever
+
+# The main thread looks at the clocks, acquires and releases; every millisecond a handler comes in between.
+HANDLER_SCRIPT = """
+import itertools, signal
+from lambda_lock import LockClient
+
+client = LockClient(lease_duration=5, heartbeat_period=0.05)
+spare = [client.acquire(f"spare-{number}") for number in range(20)]
+closing = [LockClient(lease_duration=5) for _ in range(20)]
+kept = [each.acquire(f"closing-{number}") for number, each in enumerate(closing)]
+lock = client.acquire("a")
+calls = itertools.count(1)
+
+def handler(*_):
+    number = next(calls)
+    assert lock.is_held and lock.remaining and not lock.lost
+    if number % 20 == 0 and spare:
+        spare.pop().release()
+    if number % 20 == 10 and closing:
+        closing.pop().close()
+
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+number = 0
+while spare or closing or number < 50:
+    number += 1
+    for _ in range(200):
+        assert lock.is_held
+    with client.acquire(f"b-{number}"):
+        lock.heartbeat()
+signal.setitimer(signal.ITIMER_REAL, 0)
+assert not any(each.is_held for each in kept)
+client.close()
+print("ended")
+"""
+
+
+def test_a_signal_handler_may_release_close_and_look_whatever_it_interrupts(table: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", HANDLER_SCRIPT], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "ended\n", "")
+
+
+CLOSE_SCRIPT = """
+import signal, sys
+from lambda_lock import LockClient
+from lambda_lock.errors import ClientClosedError
+
+client = LockClient(refresh_period=0.05)
+signal.signal(signal.SIGTERM, lambda *_: client.close())
+print("waiting", flush=True)
+try:
+    client.acquire("a", wait=1000)
+except ClientClosedError:
+    print("closed")
+"""
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_a_signal_handler_that_closes_the_client_ends_a_wait(client: LockClient, attempt: int) -> None:
+    with client.acquire("a"):
+        process = subprocess.Popen([sys.executable, "-c", CLOSE_SCRIPT], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        process.terminate()
+        rest, _ = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, rest) == (0, "closed\n")
+
+
+def test_a_lock_may_be_asked_from_within_a_look_at_the_clocks(make: Make) -> None:
+    """As a finalizer does that the collector runs there."""
+    asked: list[bool] = []
+
+    class Asks(SystemClock):
+        lock: Any = None
+
+        def monotonic(self) -> float:
+            lock, self.lock = self.lock, None
+            if lock is not None:
+                asked.append(lock.is_held)
+                self.lock = lock
+            return super().monotonic()
+
+    clock = Asks()
+    lock = make(clock=clock, heartbeat_period=0).acquire("a")
+    clock.lock = lock
+    assert in_thread(lambda: lock.is_held)()
+    assert asked
+    clock.lock = None
+
+
+def test_a_child_that_is_forked_while_a_thread_chooses_the_transport_can_choose_its_own(
+    client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choosing, go_on, parent, choose = threading.Event(), threading.Event(), os.getpid(), transport.choose
+
+    def choose_slowly(**arguments: Any) -> Any:
+        if os.getpid() == parent:
+            choosing.set()
+            go_on.wait(PATIENCE)
+        return choose(**arguments)
+
+    monkeypatch.setattr(transport, "choose", choose_slowly)
+    result = in_thread(lambda: client.acquire("parent").release())
+    assert choosing.wait(10)
+    child = in_child(lambda: client.acquire("child").release())
+    assert child() is True
+    go_on.set()
+    assert result() is True
+
+
+def test_a_client_may_be_closed_while_its_transport_is_chosen(
+    client: LockClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a signal handler does: it runs on the thread that chooses, in the middle of it."""
+    choose = transport.choose
+
+    def choose_and_close(**arguments: Any) -> Any:
+        client.close()
+        return choose(**arguments)
+
+    monkeypatch.setattr(transport, "choose", choose_and_close)
+    with pytest.raises(ClientClosedError):
+        in_thread(lambda: client.acquire("a"))()
+
+
+def test_threads_that_come_at_once_choose_one_transport(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose, chosen, gate = transport.choose, [], threading.Barrier(8)
+
+    def count(**arguments: Any) -> Any:
+        chosen.append(threading.current_thread())
+        return choose(**arguments)
+
+    monkeypatch.setattr(transport, "choose", count)
+    client = make()
+
+    def ask() -> Any:
+        gate.wait(PATIENCE)
+        return client.transport
+
+    answers = [in_thread(ask) for _ in range(8)]
+    assert len({id(answer()) for answer in answers}) == 1
+    assert len(chosen) == 1
+
+
+def test_the_transport_that_a_signal_handler_chose_meanwhile_is_the_one(
+    client: LockClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose, nested = transport.choose, list[object]()
+
+    def choose_within(**arguments: Any) -> Any:
+        if not nested:
+            nested.append(None)
+            nested.append(client.transport)
+        return choose(**arguments)
+
+    monkeypatch.setattr(transport, "choose", choose_within)
+    assert in_thread(lambda: client.transport)() is nested[1]
+    assert client.transport is nested[1]
+
+
+def test_a_flag_wakes_all_who_wait_and_those_who_come_later_do_not_wait() -> None:
+    flag = Flag()
+    assert not flag.wait(0)
+    waiting = [in_thread(lambda: flag.wait(PATIENCE)) for _ in range(5)]
+    flag.set()
+    assert all(result() for result in waiting)
+    assert flag.wait(PATIENCE)
+    assert flag.is_set
+
+
+def test_a_turn_is_one_holders_until_that_one_gives_it_back() -> None:
+    turn, mine, another = Turn(), object(), object()
+    assert turn.take(mine)
+    assert turn.take(mine)
+    assert not turn.take(another)
+    turn.give_back(another)
+    assert not turn.take(another)
+    turn.give_back(mine)
+    assert turn.take(another)
