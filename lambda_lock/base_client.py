@@ -243,7 +243,7 @@ class BaseClient:
         left = None if found is None else found.remaining()
         _check_may_run(place, found, left)
         now = self._timeline.elapsed()
-        patience = _patience(wait, reserve, left, duration)
+        patience, advice = _patience(wait, reserve, left, duration)
         wish = protocol.Wish(
             place,
             f"{self._owner_prefix or invocation.owner_prefix(found)}#{_nonce()}",
@@ -257,6 +257,7 @@ class BaseClient:
             only_if_exists=only_if_exists,
             replace=replace,
             hold_on_unavailable=self._hold_on_unavailable,
+            advice=advice,
         )
         return Order(wish, self._handle(duration, safe, on_danger, on_lost), cancel_check)
 
@@ -463,14 +464,26 @@ class BaseClient:
         return slot
 
 
-def _patience(wait: float | None, reserve: float | None, left: float | None, lease_duration: float) -> float:
-    """How long to wait, seconds: never into the time that the work needs after the grant."""
+def _patience(
+    wait: float | None, reserve: float | None, left: float | None, lease_duration: float
+) -> tuple[float, str | None]:
+    """How long to wait, seconds: never into the time that the work needs after the grant.
+
+    Where that is what ends the wait, also what to advise: waiting longer would not help.
+    """
     if left is None:
-        return lease_duration + _EXTRA_WAIT if wait is None else wait
-    if reserve is None:
-        reserve = max(1.0, left / 4)
-    most = max(left - reserve, 0.0)
-    return most if wait is None else min(wait, most)
+        return lease_duration + _EXTRA_WAIT if wait is None else wait, None
+    kept = max(1.0, left / 4) if reserve is None else reserve
+    most = max(left - kept, 0.0)
+    if wait is not None and wait <= most:
+        return wait, None
+    what = f"The wait was at most {most:.1f} s" if wait is None else f"wait={wait:g} was cut to {most:.1f} s"
+    for_work = f"reserve={reserve:g}" if reserve is not None else f"{kept:.1f} s (reserve: a quarter, at least 1 s)"
+    smaller = "Give a smaller reserve=, raise" if kept else "Raise"
+    return most, (
+        f"{what}: the invocation had {left:.1f} s left, less {for_work} for the work. "
+        f"{smaller} the function's timeout, or let the caller try again"
+    )
 
 
 def _check_may_run(place: Place, found: Invocation | None, left: float | None) -> None:

@@ -145,10 +145,11 @@ class Wish:
     lease_end: when the lease must end (the invocation's deadline), None for no such end. wait_until: when to stop
     waiting; patient False is one decision. refresh_period caps the back-off of polls, seconds. replace: the row is
     replaced whole, so that what others left in it goes. window: for an event, the seconds for which it counts as done
-    once it is completed; None for a plain lock.
+    once it is completed; None for a plain lock. advice: for the error of a wait that ran out; None for the usual one.
     """
 
     __slots__ = (
+        "advice",
         "content",
         "delete_on_release",
         "hold_on_unavailable",
@@ -179,6 +180,7 @@ class Wish:
         only_if_exists: bool = False,
         replace: bool = False,
         hold_on_unavailable: bool = False,
+        advice: str | None = None,
     ) -> None:
         self.place = place
         self.owner = owner
@@ -192,6 +194,7 @@ class Wish:
         self.only_if_exists = only_if_exists
         self.replace = replace
         self.hold_on_unavailable = hold_on_unavailable
+        self.advice = advice
         self.window: int | None = None
 
 
@@ -543,14 +546,15 @@ class Acquisition:
         state = "does not exist, as only_if_exists asks" if held.missing else f"is held by {holder or 'somebody else'}"
         if not self.wish.patient:
             return LockNotGrantedError(
-                f"lock {key!r} {state}. Try again later, or give wait=seconds",
+                f"lock {key!r} {state}. {self.wish.advice or 'Try again later, or give wait=seconds'}",
                 key=key,
                 holder=holder,
                 waited=waited,
                 retry_after=retry_after,
             )
         return LockTimeoutError(
-            f"lock {key!r} {state}, still after {waited:.1f} s of waiting. Wait longer, or let the caller try again",
+            f"lock {key!r} {state}, still after {waited:.1f} s of waiting. "
+            f"{self.wish.advice or 'Wait longer, or let the caller try again'}",
             key=key,
             holder=holder,
             waited=waited,

@@ -6,14 +6,66 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
 from lambda_lock import LockClient
-from lambda_lock.errors import ClientClosedError, LockAlreadyReleasedError, LockTimeoutError
+from lambda_lock.errors import ClientClosedError, LockAlreadyReleasedError, LockNotGrantedError, LockTimeoutError
 from rig.wire import Request, Wire
 
-from .conftest import LeapingClock, Make, Rows, in_thread, wait_until
+from .conftest import Context, LeapingClock, Make, Rows, in_thread, wait_until
+
+# The invocation's deadline
+
+
+@pytest.mark.parametrize(
+    ("left", "options", "says"),
+    [
+        (
+            60,
+            {"wait": 90, "reserve": 50},
+            "wait=90 was cut to 10.0 s: the invocation had 60.0 s left, less reserve=50 for the work. "
+            "Give a smaller reserve=, raise the function's timeout, or let the caller try again",
+        ),
+        (
+            60,
+            {"wait": 90},
+            "wait=90 was cut to 45.0 s: the invocation had 60.0 s left, less 15.0 s (reserve: a quarter, at least 1 s) "
+            "for the work. Give a smaller reserve=, raise",
+        ),
+        (
+            60,
+            {},
+            "The wait was at most 45.0 s: the invocation had 60.0 s left, less 15.0 s (reserve: a quarter, at least "
+            "1 s) for the work. Give a smaller reserve=, raise",
+        ),
+        (
+            60,
+            {"reserve": 0},
+            "The wait was at most 60.0 s: the invocation had 60.0 s left, less reserve=0 for the work. "
+            "Raise the function's timeout, or let",
+        ),
+        (
+            60,
+            {"wait": 5, "reserve": 80},
+            "wait=5 was cut to 0.0 s: the invocation had 60.0 s left, less reserve=80 for the work. Give a smaller",
+        ),
+        (60, {"wait": 5}, "5.0 s of waiting. Wait longer, or let the caller try again"),
+        (60, {"wait": 0}, "Try again later, or give wait=seconds"),
+    ],
+    ids=str,
+)
+def test_a_wait_that_the_deadline_cut_short_is_not_told_to_wait_longer(
+    left: float, options: dict[str, Any], says: str, make: Make, rows: Rows
+) -> None:
+    rows.put_held("a", expires_at=time.time() + 3600, lease_seconds=3600)
+    with pytest.raises(LockNotGrantedError) as caught:
+        make(clock=LeapingClock()).acquire("a", context=Context(left), **options)
+    assert says in str(caught.value)
+    assert ("Wait longer" in str(caught.value)) == ("Wait longer" in says)
+    assert caught.value.holder == "somebody#1"
+
 
 # cancel_check
 
