@@ -13,6 +13,7 @@ import asyncio
 import contextvars
 import functools
 
+from .base_client import init_named
 from .client import LockClient
 from .core import protocol
 from .core.protocol import Event, Send
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+_init = init_named("AsyncLockClient")
 _LOOK = 0.25  # seconds between two looks at what other threads do: a close, a loss
 _PAUSE = 0.01  # seconds, where it will not take long
 
@@ -90,7 +92,8 @@ class AsyncLockClient:
     """`LockClient` for asyncio: the same settings and methods, awaited."""
 
     def __init__(self, table: str | None = None, **settings: Unpack[ClientSettings]) -> None:
-        self._sync = LockClient(table, **settings)
+        self._sync = LockClient.__new__(LockClient)
+        _init(self._sync, table, **settings)
 
     @classmethod
     def over(cls, client: LockClient) -> Self:

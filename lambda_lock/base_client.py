@@ -261,6 +261,8 @@ class BaseClient:
         )
         return Order(wish, self._handle(duration, safe, on_danger, on_lost), cancel_check)
 
+    _order.__qualname__ = "acquire"  # for Python's errors about arguments, which callers hand through
+
     def _event_order(
         self, key: str, window: int, *, wait: float | None = 0, **options: Unpack[AcquireOptions]
     ) -> Order:
@@ -314,6 +316,8 @@ class BaseClient:
         )
         order.wish.owner = handover.owner
         return order, handover.token
+
+    _adoption.__qualname__ = "adopt"
 
     @property
     def transport(self) -> Transport:
@@ -462,6 +466,15 @@ class BaseClient:
         slot = max(now, self._next_slot)
         self._next_slot = slot + 1 / self._heartbeat_rate
         return slot
+
+
+def init_named(client: str) -> Any:
+    """BaseClient.__init__ under the name of ``client``, which Python gives in its errors about arguments."""
+    init: Any = BaseClient.__init__
+    named = type(init)(init.__code__, init.__globals__, init.__name__, init.__defaults__)
+    named.__kwdefaults__, named.__annotations__ = init.__kwdefaults__, init.__annotations__
+    named.__qualname__ = f"{client}.__init__"
+    return named
 
 
 def _patience(

@@ -6,7 +6,7 @@ import functools
 import warnings
 
 from . import checks
-from .base_client import PREWARM_KEY, BaseClient, line_of_execution
+from .base_client import PREWARM_KEY, BaseClient, init_named, line_of_execution
 from .core import protocol, requests
 from .errors import DuplicateEventError, LockAlreadyReleasedError, LockError, LockNotGrantedError, TransportError
 from .lock import Lock
@@ -36,6 +36,9 @@ class LockClient(BaseClient):
 
     The settings are those of BaseClient, which says what each means.
     """
+
+    if not TYPE_CHECKING:
+        __init__ = init_named("LockClient")
 
     # -- locks ------------------------------------------------------------------------------------------------------
 

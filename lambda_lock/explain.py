@@ -29,11 +29,7 @@ def explain(error: ServiceError, place: Place) -> LockError:
     """The error to raise ``from`` the service's."""
     said, code = f" (DynamoDB said {error.code}: {error.message})", error.code
     if code == "ResourceNotFoundException":
-        return LockConfigurationError(
-            f"table {place.table!r} was not found in this account and Region. Create it (LockTable does), "
-            f"or set LAMBDA_LOCK_TABLE, the Region or the endpoint to where it is{said}",
-            key=place.key,
-        )
+        return LockConfigurationError(_not_found(error, place) + said, key=place.key)
     if code in ("AccessDeniedException", "AccessDenied"):
         return LockConfigurationError(_denied(error, place) + said, key=place.key or None)
     if code in _CREDENTIALS:
@@ -46,6 +42,28 @@ def explain(error: ServiceError, place: Place) -> LockError:
     if code in ("ValidationException", "ValidationError"):
         return _invalid(error, place, said)
     return LockConfigurationError(f"{error.operation} on table {place.table!r} was refused{said}", key=place.key)
+
+
+def _not_found(error: ServiceError, place: Place) -> str:
+    if error.operation == "TransactWriteItems":
+        return (
+            "a table of the transaction was not found in this account and Region, and DynamoDB does not say which one. "
+            f"Check TableName in each item of the commit; the lock itself is in table {place.table!r}"
+        )
+    return (
+        f"table {place.table!r} was not found in this account and Region. Create it ({_command(place)}, or "
+        "LockTable in the CDK), or set LAMBDA_LOCK_TABLE, the Region or the endpoint to where it is"
+    )
+
+
+def _command(place: Place) -> str:
+    """The command that makes the table as this client uses it."""
+    options = "".join(
+        f" {option} {name}"
+        for option, name in zip(("--partition-key", "--sort-key"), place.key_names, strict=False)
+        if name != "key"
+    )
+    return f"lambda-lock table create {place.table.rpartition('/')[2]}{options}"
 
 
 def _denied(error: ServiceError, place: Place) -> str:
@@ -67,8 +85,9 @@ def _denied(error: ServiceError, place: Place) -> str:
         what = f"{what}, or on another table of the transaction,"
     return (
         f"permission {action} on {what} is missing. A lock needs {IN_WORDS} on the table's ARN, and the use of its "
-        "customer-managed key where it has one: LockTable.grant(function) gives exactly these, "
-        "LockTable.connect(function) also names the table"
+        "customer-managed key where it has one. In the CDK LockTable.grant(function) gives exactly these, and "
+        "LockTable.connect(function) also names the table; for one made otherwise (lambda-lock table create, a "
+        "template) add them to the policy of the role, as docs/deploy.md shows"
     )
 
 

@@ -97,7 +97,10 @@ def check_table(
     with _opened(transport, region_name, endpoint_url) as opened:
         table = _describe(opened, name)
         if table is None:
-            raise LockConfigurationError(f"there is no table {name!r} here: make it, or check Region and endpoint")
+            raise LockConfigurationError(
+                f"there is no table {name!r} here: make it, or check Region and endpoint. "
+                "lambda-lock table create makes one"
+            )
         description = _send(opened, "DescribeTimeToLive", {"TableName": name}).get("TimeToLiveDescription", {})
     faults = [*_key_faults(table, partition_key_name, sort_key_name), *_replica_faults(table)]
     faults += _ttl_faults(description, ttl)

@@ -21,6 +21,7 @@ from ..core.outcome import Reply, TransportError
 from ..errors import LockConfigurationError
 from .classify import refusal, result, short
 from .dates import http_date
+from .endpoint import empty_region
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -140,10 +141,13 @@ def own_transport(session: Any, region: str | None, endpoint_url: str | None, *,
     )
     try:
         session = session or boto3.session.Session()
+        if not (region or session.region_name):  # boto3 takes an empty AWS_DEFAULT_REGION for the name of one
+            raise failures.NoRegionError
         client = session.client("dynamodb", region_name=region, endpoint_url=endpoint_url, config=config)
     except failures.NoRegionError as error:
         raise LockConfigurationError(
             "no Region is configured: pass region_name, or set AWS_REGION or the profile's region"
+            + empty_region(os.environ)
         ) from error
     except (failures.BotoCoreError, ValueError) as error:
         raise LockConfigurationError(f"boto3 cannot make a client for DynamoDB: {error}") from error

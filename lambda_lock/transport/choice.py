@@ -98,7 +98,7 @@ def _why_boto(
         if environ.get(name):
             return f"{name} is set"
     if endpoint is None:
-        return "there is no Region in arguments and environment (AWS_REGION)"
+        return f"there is no Region in arguments and environment (AWS_REGION){endpoints.empty_region(environ)}"
     if endpoint.path != "/":
         return f"the endpoint {endpoint.url} has a path"
     proxy = proxy_variable(endpoint, environ)

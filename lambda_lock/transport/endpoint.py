@@ -77,6 +77,15 @@ def region(argument: str | None, environ: Mapping[str, str]) -> str | None:
     return name
 
 
+def empty_region(environ: Mapping[str, str]) -> str:
+    """For the message that there is no Region: which variable is there but empty, "" if none is."""
+    return "".join(
+        f"; {name} is set, but to an empty text"
+        for name in ("AWS_REGION", "AWS_DEFAULT_REGION")
+        if environ.get(name) == ""
+    )
+
+
 def configured_url(argument: str | None, environ: Mapping[str, str]) -> str | None:
     """The endpoint URL that argument or environment ask for, or None."""
     if argument:

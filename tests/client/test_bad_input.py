@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
+import inspect
 import os
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -12,7 +14,8 @@ from typing import Any
 import boto3
 import pytest
 
-from lambda_lock import LockClient
+from lambda_lock import AsyncLockClient, LockClient
+from lambda_lock.base_client import BaseClient
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.errors import LockArgumentError, LockConfigurationError, LockError, LockFormatError
 from rig.engine import REGION, Ministack
@@ -242,6 +245,26 @@ def test_a_client_with_bad_arguments_is_not_built(
     refused(lambda: LockClient(**options), kind, *says)
 
 
+@pytest.mark.parametrize("kind", [LockClient, AsyncLockClient])
+def test_a_misspelled_setting_is_refused_in_the_name_of_the_client(kind: type) -> None:
+    refused(lambda: kind("locks", lease=30), TypeError, f"{kind.__name__}.__init__() got an unexpected", "'lease'")
+    refused(lambda: kind("locks", "other"), TypeError, f"{kind.__name__}.__init__() takes from 1 to 2 positional")
+
+
+def test_a_misspelled_option_is_refused_in_the_name_of_the_method(make: Make) -> None:
+    async def acquire() -> None:
+        await AsyncLockClient.over(make()).acquire("a", lease=30)  # type: ignore[call-arg]
+
+    refused(lambda: asyncio.run(acquire()), TypeError, "acquire() got an unexpected keyword argument 'lease'")
+    refused(lambda: make().acquire("a", lease=30), TypeError, "acquire() got an unexpected keyword argument 'lease'")  # type: ignore[call-arg]
+    refused(lambda: make().adopt("a", lease=30), TypeError, "adopt() got an unexpected keyword argument 'lease'")  # type: ignore[call-arg]
+
+
+def test_the_signature_of_a_client_names_its_settings() -> None:
+    assert inspect.signature(LockClient) == inspect.signature(BaseClient)
+    assert inspect.signature(LockClient).parameters["lease_duration"].default == 20.0
+
+
 # What is around: table, Region, credentials, permissions
 
 
@@ -259,13 +282,25 @@ def test_an_unknown_table_is_named_with_the_remedy(make: Make) -> None:
     client = make("no-such-table")
     for act in (lambda: client.acquire("a"), lambda: client.try_acquire("a"), lambda: client.get("a")):
         error = refused(
-            act, LockConfigurationError, "'no-such-table'", "was not found", "Create it", "LAMBDA_LOCK_TABLE"
+            act,
+            LockConfigurationError,
+            *("'no-such-table'", "was not found", "Create it", "LockTable", "LAMBDA_LOCK_TABLE"),
+            "lambda-lock table create no-such-table,",
         )
         assert isinstance(error, LockError)
         assert error.key == "a"
         assert isinstance(error.__cause__, ServiceError)
         assert error.__cause__.code == "ResourceNotFoundException"
     assert client.held() == ()
+
+
+def test_the_command_for_an_unknown_table_makes_one_that_this_client_can_use(make: Make) -> None:
+    client = make("no-such-table", partition_key_name="id", sort_key_name="part")
+    refused(
+        lambda: client.acquire("a", sort_key="b"),
+        LockConfigurationError,
+        "lambda-lock table create no-such-table --partition-key id --sort-key part",
+    )
 
 
 @pytest.fixture
@@ -280,6 +315,24 @@ def test_without_region_the_error_says_how_to_give_one(make: Make, homeless: pyt
     homeless.delenv("AWS_REGION")
     homeless.delenv("AWS_DEFAULT_REGION")
     refused(lambda: make().acquire("a"), LockConfigurationError, "Region", "AWS_REGION")
+
+
+def test_an_empty_region_is_said_to_be_empty(make: Make, homeless: pytest.MonkeyPatch) -> None:
+    homeless.setenv("AWS_REGION", "")
+    homeless.delenv("AWS_DEFAULT_REGION")
+    refused(lambda: make().acquire("a"), LockConfigurationError, "Region", "AWS_REGION is set, but to an empty text")
+    homeless.setenv("AWS_DEFAULT_REGION", "")
+    refused(
+        lambda: make().acquire("a"),
+        LockConfigurationError,
+        "AWS_REGION is set, but to an empty text",
+        "AWS_DEFAULT_REGION is set, but to an empty text",
+    )
+
+
+def test_an_empty_region_counts_as_unset(make: Make, homeless: pytest.MonkeyPatch) -> None:
+    homeless.setenv("AWS_REGION", "")
+    assert make().acquire("a").is_held
 
 
 def test_without_credentials_the_error_says_how_to_give_them(

@@ -303,6 +303,8 @@ def test_without_one_of_them_the_error_names_it_and_what_gives_it(operation: Ope
         )
         assert IN_WORDS in said
         assert "LockTable.grant(function)" in said
+        assert "lambda-lock table create" in said
+        assert "docs/deploy.md" in said
 
 
 def test_each_of_the_four_is_needed() -> None:

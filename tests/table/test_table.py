@@ -235,8 +235,11 @@ def test_a_table_is_looked_for_where_one_says(table: str, wire: Wire, engine: Mi
 
 
 def test_what_is_not_there_does_not_fit(name: str) -> None:
-    with pytest.raises(LockConfigurationError, match=f"there is no table '{name}' here: make it, or check Region"):
+    with pytest.raises(
+        LockConfigurationError, match=f"there is no table '{name}' here: make it, or check Region"
+    ) as caught:
         check_table(name)
+    assert "lambda-lock table create" in str(caught.value)
 
 
 def test_a_table_that_fits_is_checked_with_two_reads(wire: Wire, engine: Ministack, table: str) -> None:

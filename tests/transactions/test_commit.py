@@ -305,6 +305,15 @@ def test_items_that_dynamodb_cannot_take_are_an_error_of_configuration_and_the_l
     assert not lock.is_held
 
 
+def test_a_missing_table_may_be_that_of_an_item(client: LockClient, rows: Rows) -> None:
+    with pytest.raises(LockConfigurationError, match="a table of the transaction was not found") as caught:
+        client.acquire("a").commit([{"Put": {"TableName": "no-such-table", "Item": {"key": {"S": "1"}}}}])
+    assert "Check TableName in each item" in str(caught.value)
+    assert f"the lock itself is in table {rows.table!r}" in str(caught.value)
+    assert "LAMBDA_LOCK_TABLE" not in str(caught.value)
+    assert not rows.is_held("a")
+
+
 # The lock was not ours any more
 
 
