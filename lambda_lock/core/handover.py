@@ -76,14 +76,15 @@ def read_handover(string: object, table: str) -> Handover:
     if not isinstance(string, str):
         raise LockFormatError(f"adopt takes the str that hand_over() gave, not {type(string).__name__}")
     try:
-        _, encoded, _ = string.split(".")
+        encoded = string.partition(".")[2].partition(".")[0]
         fields = json.loads(a2b_base64(encoded, strict_mode=True))
         if _encoded(fields) != string:  # to the letter: there are many ways to write the same base64 and hex
             raise ValueError("its checksum is wrong")
         handover = Handover(*_checked(fields))
     except (ValueError, RecursionError) as error:
         raise LockFormatError(
-            f"this is no string of hand_over(), or it was cut or changed on its way: {error}. Pass it on as it is"
+            f"token={string[:20]!r}{'…' if len(string) > 20 else ''} is not a string of hand_over(), or it was cut or "
+            "changed on its way. Pass it on as it is"
         ) from error
     if handover.table != _bare(table):
         raise LockFormatError(

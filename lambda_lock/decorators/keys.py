@@ -110,6 +110,12 @@ class Field:
         if name.isdecimal():
             raise KeyTemplateError(f"the field {{{text}}} is positional: name the parameter or the field", field=text)
         steps = matched["path"][1:-1].split("][") if matched["path"] else []
+        if any(len(step) > 1 and step[0] == step[-1] and step[0] in "'\"" for step in steps):
+            bare = "".join(f"[{step.strip(chr(39) + chr(34))}]" for step in steps)
+            raise KeyTemplateError(
+                f"the field {{{text}}} has quotes around a name: a template has none, write {{{name}{bare}}}",
+                field=text,
+            )
         if name in parameters.names:
             self.source, self.path = name, tuple(steps)
         elif parameters.first is not None:

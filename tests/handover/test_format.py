@@ -105,3 +105,14 @@ def test_the_client_refuses_it_before_it_sends_anything() -> None:
         client.adopt(None)  # type: ignore[arg-type]
     with pytest.raises(LockFormatError, match="Pass it on as it is"):
         client.adopt("LH1.AAAA.00000000")
+
+
+@pytest.mark.parametrize("text", ["garbage", "", "a.b", "a.b.c", "LH1.WzE.0", "LH1.AAAA.00000000", "x" * 200])
+def test_the_error_speaks_of_the_string_and_not_of_how_it_was_read(text: str) -> None:
+    with pytest.raises(LockFormatError) as caught:
+        LockClient("locks").adopt(text)
+    shown = repr(text[:20]) + ("…" if len(text) > 20 else "")
+    assert str(caught.value) == (
+        f"token={shown} is not a string of hand_over(), or it was cut or changed on its way. Pass it on as it is"
+    )
+    assert isinstance(caught.value.__cause__, ValueError)

@@ -28,7 +28,7 @@ EVENT = {
     "id": "e-1",
     "detail-type": "OrderPlaced",
     "aws.account": "123",
-    "detail": {"customer_id": "c-7", "items": [{"sku": "a"}, {"sku": "b"}], "0": "zero", "none": None},
+    "detail": {"customer_id": "c-7", "items": [{"sku": "a"}, {"sku": "b"}], "0": "zero", "it's": "here", "none": None},
     "body": json.dumps({"order": {"id": 42}, "message": json.dumps({"inner": "deep"})}),
 }
 
@@ -60,6 +60,7 @@ def searched(expression: str, *args: Any) -> str:
         ("{event[aws.account]}", "123"),
         ("{detail[items][1][sku]}", "b"),
         ("{detail[0]}", "zero"),
+        ("{detail[it's]}", "here"),
         ("{body[order][id]}", "42"),
         ("{body[message][inner]}", "deep"),
         ("{{{id}}}", "{e-1}"),
@@ -344,6 +345,8 @@ def test_messages_do_not_show_values() -> None:
         ("{ event }", "cannot be read"),
         ("{[id]}", "cannot be read"),
         ("{event[id]x}", "event"),
+        ("{detail['x']}", r"quotes around a name: .* write \{detail\[x\]\}"),
+        ('{event[detail]["x y"][0]}', r"quotes around a name: .* write \{event\[detail\]\[x y\]\[0\]\}"),
         ("{event", "literal brace"),
         ("event}", "literal brace"),
         ("{event[id}", "literal brace"),
