@@ -533,10 +533,16 @@ class Lock:
             self._client._tell_forgotten(self)
 
     def __repr__(self) -> str:
-        state = f"held for {self.remaining:.1f} s" if self.is_held else "lost"
-        if self._hold.ended:
-            state = "released"
-        return f"<Lock {self.key!r} {state}, token {self.fencing_token}>"
+        return f"<Lock {self.key!r} {self._state()}, token {self.fencing_token}>"
+
+    def _state(self) -> str:
+        if self.is_held:
+            return f"held for {self.remaining:.1f} s"
+        if self._hold.lost or not self._hold.ended:
+            return "lost"
+        if self._hold.handed_over:
+            return "handed over"
+        return "released" if self._released else "given up, release not confirmed"
 
     # -- heartbeat --------------------------------------------------------------------------------------------------
 

@@ -60,10 +60,27 @@ def app() -> None:
     """
 
 
+class _Run(click.Command):
+    """`run`, whose command may have options of its own: behind a --."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if "--" in given:
+                raise
+            raise click.UsageError(
+                f"{error.format_message()} If it is an option of the command to run, put -- between the key and the "
+                "command: lambda-lock run KEY -- COMMAND...",
+                ctx,
+            ) from error
+
+
 _sort_value = click.option("--sort-value", metavar="VALUE", help="Of the sort key, where the table has one.")
 
 
-@app.command()
+@app.command(cls=_Run)
 @click.option(
     "--wait",
     type=click.FloatRange(min=0),
@@ -90,7 +107,7 @@ _sort_value = click.option("--sort-value", metavar="VALUE", help="Of the sort ke
 @_sort_value
 @shared_options_without_json
 @click.argument("key")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @_settings
 def run(
     settings: Settings,

@@ -54,6 +54,22 @@ def test_the_exit_code_is_the_commands(run: Run, rows: Rows, code: int) -> None:
     assert not rows.is_held("a")
 
 
+@pytest.mark.parametrize("option", ["-la", "--color=auto"])
+def test_an_option_of_the_command_without_the_dashes_is_told_where_they_go(run: Run, rows: Rows, option: str) -> None:
+    result = run("run", "a", "ls", option)
+    assert result.returncode == 2
+    assert "put -- between the key and the command: lambda-lock run KEY -- COMMAND..." in result.stderr
+    assert "Usage: lambda-lock run [OPTIONS] KEY -- COMMAND..." in result.stderr
+    assert rows.get("a") is None
+
+
+def test_an_unknown_option_before_the_dashes_is_ours(run: Run) -> None:
+    result = run("run", "a", "--wiat", "5", "--", "ls", "-la")
+    assert result.returncode == 2
+    assert "--wiat" in result.stderr
+    assert "between the key" not in result.stderr
+
+
 def test_a_command_that_a_signal_ended_gives_128_and_its_number(run: Run) -> None:
     assert run("run", "a", "--", "sh", "-c", "kill -9 $$").returncode == 137
 

@@ -192,6 +192,25 @@ def test_a_refused_renewal_is_lost_and_names_the_new_holder(wire: Wire, wired: L
     assert wire.operations == []  # lost is final
 
 
+def test_a_handle_says_what_became_of_it(client: LockClient, rows: Rows) -> None:
+    lost = client.acquire("a")
+    rows.put_held("a", expires_at=time.time() + 60, owner="other#1")
+    assert lost.release() is False
+    assert repr(lost) == f"<Lock 'a' lost, token {lost.fencing_token}>"
+
+    handed_over = client.acquire("b")
+    adopted = client.adopt(handed_over.hand_over())
+    assert "'b' handed over" in repr(handed_over)
+    assert "'b' held for" in repr(adopted)
+
+
+def test_a_handle_whose_release_got_no_answer_does_not_say_released(wire: Wire, impatient: LockClient) -> None:
+    lock = impatient.acquire("a")
+    wire.drop_request("UpdateItem", times=float("inf"))
+    assert lock.release(best_effort=True) is False
+    assert "'a' given up, release not confirmed" in repr(lock)
+
+
 def test_a_row_that_is_gone_is_lost(client: LockClient, rows: Rows) -> None:
     lock = client.acquire("a")
     rows.delete("a")
