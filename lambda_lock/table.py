@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping  # loaded by every Python
 from contextlib import contextmanager  # the Lambda runtime has it loaded
+from itertools import count
 
 from . import checks
 from .core.outcome import ServiceError, TransportError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _POLL = 0.25  # seconds between two looks at a table that is being made
 _SEND = 10.0  # seconds for one request
 _TRIES = 5
+_STARTING = 5.0  # seconds for which whoever takes no connection is asked again: a local engine that was just started
 
 
 def create_table(
@@ -214,23 +216,27 @@ def _opened(transport: Transport | None, region_name: str | None, endpoint_url: 
 def _send(
     transport: Transport, operation: str, request: dict[str, Any], *, repeated: str | None = None
 ) -> dict[str, Any]:
-    """Send, a few times where no answer comes. Raises LockConfigurationError for what DynamoDB refuses.
+    """Send, a few times where no answer comes, and for some seconds where nobody takes a connection.
+
+    Raises LockConfigurationError for what DynamoDB refuses, TransportError where it does not answer.
 
     repeated: the error that, after a send without an answer, says that it was carried out.
     """
     unclear = False
-    for left in reversed(range(_TRIES)):
+    starting = time.monotonic() + _STARTING
+    for tries in count(1):
+        last = tries >= _TRIES
         try:
             answer: dict[str, Any] = transport.send(operation, request, timeout=_SEND).item or {}
         except TransportError as error:
             unclear = unclear or error.ambiguous
-            if not left:
+            if last and (error.ambiguous or time.monotonic() >= starting):
                 raise
         except ServiceError as error:
             if unclear and error.code == repeated:
                 return {}
             unclear = unclear or error.retryable
-            if not error.retryable or not left:
+            if not error.retryable or last:
                 raise LockConfigurationError(
                     f"{operation} of table {request['TableName']!r} was refused: {error}"
                 ) from error

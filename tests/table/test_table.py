@@ -177,6 +177,35 @@ def test_an_outage_is_an_error_after_a_few_tries(wire: Wire, name: str) -> None:
     assert 2 <= wire.count("CreateTable") <= 10
 
 
+class Starting:
+    """A server that takes no connection at first, as one that was started a moment ago."""
+
+    def __init__(self, refusals: float) -> None:
+        self.refusals = refusals
+        self.sends = 0
+        self.server = choose(now=time.time)
+
+    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
+        self.sends += 1
+        if self.sends <= self.refusals:
+            raise TransportError(False, "nothing was sent: connection refused")
+        return self.server.send(operation, request, timeout=timeout)
+
+
+def test_an_engine_that_is_only_just_starting_is_waited_for(name: str) -> None:
+    starting = Starting(refusals=8)
+    create_table(name, transport=starting)
+    starting.server.close()
+    assert table_exists(name)
+
+
+def test_an_engine_that_never_starts_is_an_error_after_some_seconds(name: str) -> None:
+    never = Starting(refusals=ALWAYS)
+    with pytest.raises(TransportError, match="connection refused"):
+        create_table(name, transport=never)
+    assert 5 < never.sends < 30
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
