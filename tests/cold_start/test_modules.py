@@ -5,20 +5,18 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import subprocess
 import sys
-import venv
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks.cold_start.tls import TlsTerminator
-from rig.engine import ROOT, Ministack, client_environment, inherited_environment
+from rig.engine import ROOT, Ministack, client_environment
 from rig.events import eventbridge
 from rig.lambda_runtime import LambdaEnvironment
 from tests.cold_start.allowed import PACKAGE, STANDARD, TLS
+from tests.installed import finish, install_alone
 
 HANDLERS = Path(__file__).parent / "handlers"
 NEVER = {
@@ -118,17 +116,9 @@ def test_boto3_is_not_loaded_where_it_is_installed(engine: Ministack, table: str
 def test_the_wheel_alone_takes_a_lock_in_a_bare_virtual_environment(
     engine: Ministack, table: str, tmp_path: Path
 ) -> None:
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path / "dist", ROOT]
-    finish(build, inherited_environment())
-    (wheel,) = (tmp_path / "dist").glob("*.whl")
-    bare = tmp_path / "bare"
-    venv.create(bare, with_pip=False, symlinks=True)
-    python = bare / "bin" / "python"
-    install = ["install", "--quiet", "--no-index", "--disable-pip-version-check", wheel]  # no index: no dependency
-    finish([sys.executable, "-m", "pip", "--python", python, *install], inherited_environment())
-
+    python = install_alone(tmp_path)
     origin, _, held = run_script(python, engine, table)
-    assert Path(origin).is_relative_to(bare)
+    assert Path(origin).is_relative_to(python.parent.parent)
     assert not roots(held) & NEVER
     assert len(engine.scan(table)) == 1
 
@@ -139,11 +129,3 @@ def run_script(python: Path, engine: Ministack, table: str, **variables: str) ->
     )
     origin, alone, held = json.loads(finish([python, "-P", "-c", SCRIPT], environment))
     return origin, alone, held
-
-
-def finish(command: list[Any], environment: dict[str, str]) -> str:
-    done = subprocess.run(
-        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout

@@ -30,6 +30,13 @@ def test_the_wheel_holds_the_typed_package_and_nothing_else(wheel: zipfile.ZipFi
     assert "lambda_lock/py.typed" in wheel.namelist()
 
 
+def test_the_wheel_says_where_the_project_is(wheel: zipfile.ZipFile) -> None:
+    (name,) = (name for name in wheel.namelist() if name.endswith("/METADATA"))
+    urls = dict(line.split(", ") for line in message_from_bytes(wheel.read(name)).get_all("Project-URL", []))
+    assert {"Homepage", "Documentation", "Changelog", "Issues"} <= urls.keys()
+    assert all(url.startswith("https://") for url in urls.values())
+
+
 def test_the_wheel_depends_on_nothing_but_by_extras(wheel: zipfile.ZipFile) -> None:
     (name,) = (name for name in wheel.namelist() if name.endswith("/METADATA"))
     required = message_from_bytes(wheel.read(name)).get_all("Requires-Dist", [])

@@ -1,0 +1,40 @@
+"""The package as users have it: its wheel in a virtual environment of its own, with nothing beside it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+
+from rig.engine import ROOT, inherited_environment
+
+
+def install_alone(folder: Path) -> Path:
+    """Build the wheel and install it, and nothing else, into a new environment in ``folder``; returns its Python."""
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder / "dist", ROOT]
+    finish(build, inherited_environment())
+    (wheel,) = (folder / "dist").glob("*.whl")
+    bare = folder / "bare"
+    venv.create(bare, with_pip=False, symlinks=True)
+    python = bare / "bin" / "python"
+    install = ["install", "--quiet", "--no-index", "--disable-pip-version-check", wheel]  # no index: no dependency
+    finish([sys.executable, "-m", "pip", "--python", python, *install], inherited_environment())
+    return python
+
+
+def finish(command: list[Any], environment: dict[str, str], **options: Any) -> str:
+    """Run a command that must succeed; what it printed."""
+    done = subprocess.run(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        **options,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
