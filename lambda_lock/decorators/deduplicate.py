@@ -19,6 +19,7 @@ from .call import (
     refuse_bare,
 )
 from .guard import Guard, check_answer_of
+from .keys import Separator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _EVENTS = Holding("deduplicate")
 DAY = 86_400.0  # seconds
 _SHARED = ""  # a scope: no prefix, so that whoever uses the key shares the row
+_AFTER_SCOPE = Separator("#")
 
 
 if TYPE_CHECKING:
@@ -233,7 +235,7 @@ class _EventGuard(Guard):
 
     def row_key(self, key: str) -> str:
         scope = _default_scope(self.func) if self.scope is None else self.scope
-        return key if scope == _SHARED else f"{scope}#{key}"
+        return key if scope == _SHARED else _AFTER_SCOPE.escaped(scope) + _AFTER_SCOPE.literal + key
 
     def acquire(self, client: Any, key: str) -> Any:
         return client._acquire_event(key, self.window, **self.options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..errors import KeyTemplateError, LockConfigurationError
-from .keys import Unusable, check_key, declared_fields, scalar_text, shown
+from .keys import Unusable, check_key, declared_fields, joined, scalar_text, separated, shown
 from .parameters import MISSING, Parameters
 
 TYPE_CHECKING = False
@@ -23,6 +23,7 @@ def from_jmespath(expression: str, parameters: Parameters, function: str) -> Key
     try:
         import jmespath  # paid for by who asks for it
         from jmespath.exceptions import JMESPathError
+        from jmespath.parser import ParsedResult
     except ImportError as error:
         raise LockConfigurationError(
             "key_jmespath= needs jmespath: pip install jmespath (boto3 and Powertools bring it), or use key="
@@ -32,13 +33,20 @@ def from_jmespath(expression: str, parameters: Parameters, function: str) -> Key
     except JMESPathError as error:
         raise KeyTemplateError(f"{made_by} is no JMESPath expression: {error}", field=expression) from error
     options = _jmespath_options(expression)
+    nodes = [
+        part if isinstance(part, str) else ParsedResult(expression, part) for part in _joined_parts(compiled.parsed)
+    ]
+    parts = separated(nodes)
 
     def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         first = parameters.first_argument(args, kwargs)
         if first is MISSING:
             raise KeyTemplateError(f"{made_by} cannot be built: the first argument is not given", field=expression)
         try:
-            value = compiled.search(_plain(first), options)
+            searched = _plain(first)
+            value = compiled.search(searched, options)
+            if len(parts) > 1:  # a join(), which has found all its values to be strs
+                value = joined(parts, lambda part: part.search(searched, options))
         except Exception as error:  # whatever a function of the expression raises over what it was given
             reason = type(error).__name__  # no more than that: its message would show the event
             raise KeyTemplateError(f"{made_by} cannot be built: {reason}", field=expression) from error
@@ -48,6 +56,27 @@ def from_jmespath(expression: str, parameters: Parameters, function: str) -> Key
             raise KeyTemplateError(f"{made_by} cannot be built: {error}", field=expression) from None
 
     return build
+
+
+def _joined_parts(node: Any) -> list[Any]:
+    """The literals (str) and fields (nodes) of ``join('#', [a, 'b', c])``, also of one within another; else the node
+    itself. jmespath calls its nodes an implementation detail: any that looks otherwise is a field."""
+    if node["type"] == "literal" and isinstance(node["value"], str):
+        return [node["value"]]
+    if node["type"] in ("subexpression", "pipe"):  # detail.join(…), detail | join(…)
+        *before, last = node["children"]
+        return [
+            part if isinstance(part, str) else {**node, "children": [*before, part]} for part in _joined_parts(last)
+        ]
+    if node["type"] != "function_expression" or node["value"] != "join" or len(node["children"]) != 2:
+        return [node]
+    glue, elements = node["children"]
+    if glue["type"] != "literal" or elements["type"] != "multi_select_list":
+        return [node]
+    parts: list[Any] = []
+    for number, element in enumerate(elements["children"]):
+        parts += [glue["value"]] * bool(number) + _joined_parts(element)
+    return parts
 
 
 def _jmespath_options(expression: str) -> Any:

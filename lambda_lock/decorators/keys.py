@@ -3,7 +3,7 @@
 The one danger here is a key that does not tell apart what it should (one lock for everybody), or tells apart what it
 should not (two locks for one customer). Hence: a value that is missing, None, empty, a bool, a container or an object
 with no text of its own is refused, and equal numbers are written alike, whatever their type: 1, 1.0 and Decimal("1.00")
-give "1".
+give "1". Values that share a key are kept apart by what stands between them, see Separator.
 
 Templates are compiled when a function is decorated; what can be wrong in the template itself is said there.
 """
@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence  # loaded by every interpreter's start
 from enum import Enum  # loaded by re
+from itertools import count  # loaded by functools
 from string import Formatter  # loaded by logging
 
 from ..errors import KeyTemplateError
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     KeyBuilder: TypeAlias = Callable[[tuple[Any, ...], Mapping[str, Any]], str]
 
 MAX_KEY_BYTES = 2048  # DynamoDB's limit for a partition key
-_EXACT_FLOAT = 2**53  # above it a float stands for several whole numbers: two ids would share a key
+_EXACT_FLOAT = 2**53  # from here on a float stands for several whole numbers: two ids would share a key
 _MAX_DIGITS = 2048  # a number longer than a key may be is not written out
+_BETWEEN = "#"  # stands between fields that a template has side by side
 _FIELD = re.compile(r"(?P<name>[^\[\].{}]+)(?P<path>(?:\[[^\[\]{}]+\])*)")
 
 
@@ -166,18 +168,18 @@ class Unusable(Exception):
 def _from_template(template: str, parameters: Parameters, function: str) -> KeyBuilder:
     made_by = f"the key {shown(template)} of {function}()"
     try:
-        parts = _parse(template, parameters)
+        parts = separated(_parse(template, parameters))
     except KeyTemplateError as error:
         raise KeyTemplateError(f"{made_by}: {error}", field=error.field) from None
-    if all(isinstance(part, str) for part in parts):
-        check_key("".join(map(str, parts)), made_by)
+    if all(isinstance(part, str) for part, _ in parts):
+        check_key("".join(str(part) for part, _ in parts), made_by)
 
     def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         try:
-            texts = [part if isinstance(part, str) else part.value(parameters, args, kwargs) for part in parts]
+            key = joined(parts, lambda field: field.value(parameters, args, kwargs))
         except KeyTemplateError as error:
             raise KeyTemplateError(f"{made_by} cannot be built: {error}", field=error.field) from error.__cause__
-        return check_key("".join(texts), made_by)
+        return check_key(key, made_by)
 
     return build
 
@@ -189,8 +191,7 @@ def _parse(template: str, parameters: Parameters) -> list[str | Field]:
         raise KeyTemplateError(f"{error}; a literal brace is written {{{{ or }}}}", field=template) from error
     parts: list[str | Field] = []
     for literal, field, spec, conversion in parsed:
-        if literal:
-            parts.append(literal)
+        parts.append(literal)
         if field is None:
             continue
         if not field:
@@ -272,6 +273,76 @@ def _from_callable(key: Callable[..., str], function: str) -> KeyBuilder:
     return build
 
 
+# --- several fields in one key --------------------------------------------------------------------------------------
+
+
+class Separator:
+    """The literal after a field. It keeps the field's values apart from what follows: other values, other keys.
+
+    Where the literal begins within a value it gets an escape character, so the field ends at the first literal without
+    one: with ``#``, the value ``a#b`` is written ``a\\#b``. "Within" includes a literal that begins in the value and
+    ends beyond it: ``::`` after ``a:``. Escape characters right before such a place, or at the end of the value, are
+    doubled; all others stay. So there are two facts, and a value can be read back from its key:
+
+    - The literal has no escape character in it. A place where it begins in the written value is one where it began in
+      the value, and has an odd number of escape characters before it. The end of the value has an even number.
+    - Read backwards, what follows a place says whether the literal begins there, and thereby how many of the escape
+      characters before it belong to the value.
+    """
+
+    __slots__ = ("_escape", "literal")
+
+    def __init__(self, literal: str) -> None:
+        self.literal = literal
+        self._escape = next(chr(code) for code in count(ord("\\")) if chr(code) not in literal)
+
+    def escaped(self, value: str) -> str:
+        text = value + self.literal
+        if text.find(self.literal) == len(value) and not value.endswith(self._escape):
+            return value
+        if len(value) > MAX_KEY_BYTES:
+            return value  # too long for a key as it is
+        written, escapes = [], ""  # these stand right before the place
+        for place, character in enumerate(value):
+            if text.startswith(self.literal, place):
+                written.append(escapes + self._escape)
+            written.append(character)
+            escapes = escapes + character if character == self._escape else ""
+        return "".join(written) + escapes
+
+
+def separated(parts: Iterable[str | T]) -> list[tuple[str | T, Separator | None]]:
+    """Literals and fields, each field but the last with the separator that follows it.
+
+    The last one ends where the key ends, or where the literal after it does. Fields that nothing separates are written
+    as if a ``#`` stood between them.
+    """
+    found: list[str | T] = []
+    for part in parts:
+        if part == "":
+            continue
+        if found and isinstance(part, str) and isinstance(found[-1], str):
+            found[-1] += part
+            continue
+        if found and not isinstance(part, str) and not isinstance(found[-1], str):
+            found.append(_BETWEEN)
+        found.append(part)
+    last = max((index for index, part in enumerate(found) if not isinstance(part, str)), default=0)
+    return [
+        (part, Separator(str(found[index + 1])) if index < last and not isinstance(part, str) else None)
+        for index, part in enumerate(found)
+    ]
+
+
+def joined(parts: Iterable[tuple[str | T, Separator | None]], text_of: Callable[[T], str]) -> str:
+    """The key of what `separated` gave, with the text of each field."""
+    texts = []
+    for part, separator in parts:
+        text = part if isinstance(part, str) else text_of(part)
+        texts.append(text if separator is None else separator.escaped(text))
+    return "".join(texts)
+
+
 # --- values -------------------------------------------------------------------------------------------------------
 
 
@@ -310,7 +381,7 @@ def _int_text(value: int) -> str:
 
 
 def _float_text(value: float) -> str:
-    if not abs(value) <= _EXACT_FLOAT:
+    if not abs(value) < _EXACT_FLOAT:
         raise Unusable("the value is a float that is not finite or too large to be exact: pass the number as a str")
     from decimal import Decimal
 

@@ -28,14 +28,15 @@ def payload_hash(*paths: str) -> PayloadHash:
     paths: fields as a template has them, without braces: ``payload_hash("detail[order_id]", "detail[amount]")``. Their
     values may be anything that JSON can write, and also data classes, models, Decimals, UUIDs, Enum members, dates,
     bytes and sets.
-    Mappings are hashed whatever the order of their entries; 1, 1.0 and Decimal("1.00") are the same number.
+    Mappings are hashed whatever the order of their entries; 1, 1.0 and Decimal("1.00") are the same number. A float of
+    2**53 or more is refused, as in a template: JSON's 9007199254740993.0 and 9007199254740992.0 are one float.
 
     Choose the fields that make two deliveries the same event: a whole SQS record has another receiptHandle with each
     delivery, and is never the same twice.
 
     When decorating, raises KeyTemplateError for a path that cannot be read, and TypeError for one that is no str. A
-    call raises KeyTemplateError for a field that is missing, and where all that is hashed is empty: such events would
-    be one.
+    call raises KeyTemplateError for a field that is missing or cannot be hashed, and where all that is hashed is empty:
+    such events would be one.
     """
     for path in paths:
         if not isinstance(path, str):
@@ -102,7 +103,7 @@ def _plain(value: object) -> object:
     if isinstance(value, str):
         return _TEXT + value
     if isinstance(value, (int, float)):
-        return _NUMBER + scalar_text(int(value) if isinstance(value, float) and value.is_integer() else value)
+        return _NUMBER + scalar_text(value)
     value = raw_event(value)
     if isinstance(value, Mapping):
         return {_name(name): _plain(entry) for name, entry in value.items()}

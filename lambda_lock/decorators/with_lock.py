@@ -103,7 +103,8 @@ def with_lock(
 
     key: a template, or a function of the call's own arguments that returns the key. In a template a name that is a
         parameter of the function is that argument, any other a field of its first argument (after self or cls); fields
-        of fields are reached by ``[name]`` and ``[index]``, also in JSON text: ``"order#{body[order][id]}"``.
+        of fields are reached by ``[name]`` and ``[index]``, also in JSON text: ``"order#{body[order][id]}"``. Different
+        values give different keys: the text between two fields is escaped where the first of them contains it.
     key_jmespath: in place of key, a JMESPath expression over the first argument. Needs jmespath.
     client: the LockClient; None: default_client(), which reads LAMBDA_LOCK_TABLE.
     wait: seconds; None: the invocation's time left less ``reserve`` (outside Lambda the lease + 5 s), 0: one decision,

@@ -57,6 +57,37 @@ def dates(wire: Wire) -> list[int]:
 # Done once
 
 
+def test_two_orders_of_two_tenants_are_two_events(table: str, rows: Rows) -> None:
+    ran = []
+
+    @deduplicate("{tenant}#{order}", scope="orders")
+    def charge(tenant: str, order: str) -> None:
+        ran.append((tenant, order))
+
+    two = [("a#b", "c"), ("a", "b#c")]
+    for tenant, order in two * 2:
+        charge(tenant, order)
+    assert ran == two
+    assert is_done(rows, r"orders#a\#b#c")
+    assert is_done(rows, "orders#a#b#c")
+
+
+def test_two_scopes_and_their_keys_are_two_events(once: Once, rows: Rows) -> None:
+    calls = Calls()
+    for scope, key in [("a#b", "c"), ("a", "b#c")] * 2:
+        once("{id}", scope=scope)(calls.handler)({"id": key})
+    assert calls.count == 2
+    assert is_done(rows, r"a\#b#c")
+    assert is_done(rows, "a#b#c")
+
+
+def test_a_key_whose_scope_leaves_no_room_for_it_is_refused_before_anything_is_sent(once: Once, wire: Wire) -> None:
+    for scope, key in (("s" * 2000, "k" * 48), ("#" * 1024, "k")):
+        with pytest.raises(LockArgumentError, match="DynamoDB takes 2048"):
+            once("{id}", scope=scope)(lambda event: pytest.fail("must not run"))({"id": key})
+    assert wire.operations == []
+
+
 def test_a_new_event_takes_two_requests_and_its_duplicate_one(once: Once, wire: Wire) -> None:
     calls = Calls()
     handler = once("{id}", scope="")(calls.handler)

@@ -64,7 +64,8 @@ class Order(BaseModel):
     lines: list[str]
 
 
-NUMBER = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+EXACT = 2.0**53  # from here on a float stands for several whole numbers
+NUMBER = st.integers() | st.floats(-EXACT, EXACT, exclude_min=True, exclude_max=True)
 JSON = st.recursive(
     st.none() | st.booleans() | NUMBER | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
@@ -157,7 +158,7 @@ def test_what_is_equal_hashes_alike(values: tuple[Any, ...]) -> None:
         (Decimal("12345678901234567.89"), Decimal("12345678901234567.88"), Decimal("12345678901234567")),
         (Decimal("0.1"), Decimal("0.10000000000000000001"), Decimal("1E-30"), Decimal("1E-31"), Decimal("1E-500")),
         (Decimal("1E-500"), Decimal("2E-500")),
-        (2**53, 2**53 + 1, float(2**54)),
+        (2**53, 2**53 + 1, Decimal(2**53 + 2), float(2**53 - 1)),
         (["a", "b"], ["b", "a"], ["a,b"], [["a"], "b"], {"a": "b"}),
         (0.5, "0.5", ["0.5"], {"": "0.5"}, {"n": "0.5"}),
         (b"x", "x", "78", "b78", {"bytes": "78"}, [120]),
@@ -247,6 +248,14 @@ def test_what_has_no_text_is_refused_without_showing_the_event(value: Any) -> No
         with pytest.raises(KeyTemplateError, match=r"payload hash of handler\(\) cannot be built") as caught:
             key_of(*paths, event={"value": value, "secret": "s3cr3t"})
         assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize("number", ["9007199254740992.0", "9007199254740993.0", "-9007199254740993.0", "1e300", "1E23"])
+def test_a_number_in_json_that_shares_its_float_with_others_is_refused_as_in_a_template(number: str) -> None:
+    event = {"body": f'{{"n": {number}}}', "detail": {"deep": [json.loads(number)]}}
+    for key in (payload_hash(), payload_hash("detail"), payload_hash("body[n]"), "{body[n]}"):
+        with pytest.raises(KeyTemplateError, match="too large to be exact: pass the number as a str"):
+            compile_key(handler, key, None)((event,), {})
 
 
 def test_a_number_that_would_fill_the_memory_if_written_out_is_refused_at_once() -> None:
