@@ -9,6 +9,7 @@ from .attributes import ITEM_LIMIT, item_size, to_dynamodb
 from .core.lease import MIN_LEASE
 from .core.row import Schema
 from .errors import LockArgumentError
+from .log import logger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
     from .transport import Transport
 
 MAX_LEASE = 365 * 86_400.0  # seconds: a bound that keeps expiries at 13 digits; nobody waits longer for a dead holder
+_LONG_LEASE = 3600.0  # seconds: whoever gives more may have meant milliseconds
 PARTITION_KEY_LIMIT = 2048  # bytes, "Quotas in Amazon DynamoDB"
 SORT_KEY_LIMIT = 1024
 _ACTIONS = frozenset({"Put", "Update", "Delete", "ConditionCheck"})
+_warned = False
 
 
 def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
@@ -73,7 +76,24 @@ def rate(name: str, value: object) -> float | None:
 
 
 def lease_duration(value: object) -> float:
-    return seconds("lease_duration", value, least=MIN_LEASE)
+    duration = seconds("lease_duration", value, least=MIN_LEASE)
+    if duration > _LONG_LEASE:
+        _warn_once(duration)
+    return duration
+
+
+def _warn_once(lease: float) -> None:
+    global _warned
+    if _warned:
+        return
+    _warned = True
+    logger.warning(
+        "lease_duration=%g is in seconds: a holder that dies keeps everybody else waiting for %.1f hours. "
+        "If milliseconds were meant, give %g",
+        lease,
+        lease / 3600,
+        lease / 1000,
+    )
 
 
 def heartbeat_period(value: object, lease: float) -> float | None:

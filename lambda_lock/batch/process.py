@@ -6,9 +6,10 @@ import threading
 from contextvars import copy_context
 
 from .. import checks, invocation
-from ..decorators.call import check_function, check_result, is_async
+from ..decorators.call import check_function, check_result, is_async, name_of
 from ..decorators.deduplicate import DAY, deduplicate
 from ..decorators.keys import compile_key
+from ..decorators.parameters import Parameters
 from ..decorators.with_lock import with_lock
 from ..errors import LockNotGrantedError
 from ..log import logger, tell
@@ -161,6 +162,12 @@ class _Batch:
         check_function(record_handler, "sqs_batch")
         if is_async(record_handler):
             raise TypeError("record_handler must be a plain function, got an async def function: nobody would await it")
+        if not Parameters.of(record_handler, follow_wrapped=False).take(1):
+            name = name_of(record_handler)
+            raise TypeError(
+                f"record_handler is called with one record and nothing else, which {name}() cannot take: write it as "
+                f"{name}(record). What is called with event and context calls process_sqs, or is what sqs_batch makes"
+            )
         self.source = source
         self.max_workers = checks.whole("max_workers", max_workers, least=1)
         # Records that have one of these in common run one after another.

@@ -74,6 +74,8 @@ def check_client(client: object, func: object) -> None:
 
 
 def _acquire_of(client: object) -> object:
+    if isinstance(client, type):
+        raise TypeError(f"client= is the class {client.__name__}, not a client: write {client.__name__}(...)")
     acquire = getattr(client, "acquire", None)
     if not callable(acquire):
         raise TypeError(f"client= must be a LockClient or an AsyncLockClient, got {type(client).__name__}")

@@ -15,6 +15,7 @@ from .call import (
     end_quietly,
     end_quietly_async,
     is_async,
+    name_of,
 )
 from .disabled import StandIn, disabled
 from .keys import compile_key
@@ -195,3 +196,10 @@ def check_answer_of(func: Callable[..., Any], name: str, answer: object) -> None
         raise TypeError(f"the function has a parameter named error, which {name}= gets as well: rename it")
     if is_async(answer) and not is_async(func):
         raise TypeError(f"{name}= must be a plain function here, got an async def function: nobody would await it")
+    # What wraps a function may pass on more than it is given: only its own parameters count.
+    given = Parameters.of(func, follow_wrapped=False)
+    if not Parameters.of(answer, follow_wrapped=False).take_calls_of(given, "error"):
+        raise TypeError(
+            f"{name}= is called with the arguments of {name_of(func)}() and error=, which {name_of(answer)}() cannot "
+            f"take: give it the parameters of {name_of(func)}(), and error"
+        )

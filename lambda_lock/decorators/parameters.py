@@ -18,7 +18,7 @@ class Parameters:
     ``__wrapped__``, so a decorator that hides the signature does not hide the names.
     """
 
-    __slots__ = ("_defaults", "_positions", "_varargs", "_varkeywords", "first", "names")
+    __slots__ = ("_defaults", "_named", "_positions", "_required", "_varargs", "_varkeywords", "first", "names")
 
     def __init__(
         self,
@@ -32,19 +32,21 @@ class Parameters:
         self._defaults = defaults
         self._varargs = varargs
         self._varkeywords = varkeywords
+        self._named = frozenset((*positional, *keyword_only))
+        self._required = self._named.difference(defaults)
         self.names = frozenset(name for name in (*positional, *keyword_only, varargs, varkeywords) if name)
         #: The first parameter after self or cls (known by these names, as there is nothing else to know them by).
         self.first = next((name for name in positional if name not in ("self", "cls")), varargs)
 
     @classmethod
-    def of(cls, func: Callable[..., Any]) -> Parameters:
-        while not hasattr(func, "__signature__") and hasattr(func, "__wrapped__"):
+    def of(cls, func: Callable[..., Any], *, follow_wrapped: bool = True) -> Parameters:
+        while follow_wrapped and not hasattr(func, "__signature__") and hasattr(func, "__wrapped__"):
             func = func.__wrapped__
         bound = hasattr(func, "__self__")
         function = func.__func__ if bound and hasattr(func, "__func__") else func
         code = getattr(function, "__code__", None)
         if code is None or hasattr(function, "__signature__"):
-            return cls._inspected(func)
+            return cls._inspected(func, follow_wrapped)
         names = code.co_varnames
         positional = names[: code.co_argcount]
         end = code.co_argcount + code.co_kwonlyargcount
@@ -61,12 +63,12 @@ class Parameters:
         )
 
     @classmethod
-    def _inspected(cls, func: Callable[..., Any]) -> Parameters:
+    def _inspected(cls, func: Callable[..., Any], follow_wrapped: bool) -> Parameters:
         """For what has no code object of its own: partial objects, callable objects, built-in functions."""
         from inspect import Parameter, signature
 
         try:
-            parameters = signature(func).parameters.values()
+            parameters = signature(func, follow_wrapped=follow_wrapped).parameters.values()
         except ValueError:  # some built-in functions have none
             return cls((), (), {}, "args", "kwargs")
         of_kind: dict[Any, list[str]] = {}
@@ -90,6 +92,32 @@ class Parameters:
         if position is not None and position < len(args):
             return args[position]
         return kwargs[name] if name in kwargs else self._defaults.get(name, MISSING)
+
+    def take(self, count: int) -> bool:
+        """Whether a call with ``count`` positional arguments and nothing else is one for these parameters."""
+        return (count <= len(self._positions) or self._varargs is not None) and self._required <= self._first(count)
+
+    def take_calls_of(self, other: Parameters, added: str) -> bool:
+        """Whether any call that is one for ``other`` is one for these parameters, with the keyword ``added``."""
+        most = max(len(other._positions), len(self._positions) if other._varargs else 0)
+        return any(self._take_a_call_of(other, count, added) for count in range(most + 1))
+
+    def _take_a_call_of(self, other: Parameters, count: int, added: str) -> bool:
+        """As take_calls_of, of the calls with ``count`` positional arguments."""
+        if count > len(self._positions) and self._varargs is None:
+            return False
+        filled = self._first(count)
+        given = other._required - other._first(count) | {added}  # by keyword, at least
+        missing = self._required - filled - given
+        return (
+            filled.isdisjoint(given)
+            and (given <= self._named or self._varkeywords is not None)
+            and (missing <= other._named - other._first(count) or other._varkeywords is not None)
+        )
+
+    def _first(self, count: int) -> frozenset[str]:
+        """The parameters that ``count`` positional arguments fill."""
+        return frozenset(name for name, position in self._positions.items() if position < count)
 
     def first_argument(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
         """The first argument after self or cls, however it is passed; MISSING where there is none."""

@@ -126,7 +126,8 @@ def with_lock(
     An async def function is awaited while the lock is held, by an AsyncLockClient.
 
     When decorating, raises TypeError for what is no function (generators, classes), for a client of the other kind, a
-    missing key and for arguments of the wrong type; KeyTemplateError for a template or expression that cannot be read.
+    missing key, an on_not_granted that cannot take a call's arguments with ``error=``, and for arguments of the wrong
+    type; KeyTemplateError for a template or expression that cannot be read.
     A call raises KeyTemplateError where its arguments give no key, and what LockClient.acquire raises.
     """
     refuse_bare(key, "with_lock")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.data_classes import DynamoDBStreamEvent, KinesisStreamEvent, SQSEvent
 
-from lambda_lock import AsyncLockClient, KeyTemplateError, LockArgumentError
+from lambda_lock import AsyncLockClient, KeyTemplateError, LockArgumentError, LockClient
 from lambda_lock.batch import process_sqs, process_stream, sqs_batch
 from rig import events
 from rig.events import Event
@@ -200,6 +200,47 @@ def test_a_record_whose_handler_gave_a_coroutine_was_not_done_and_comes_back(opt
     event = events.sqs([{"n": 0}])
     answer = process_sqs(event, lambda record: coroutine_function(record), context=Context(), **options)
     assert returned(answer, event) == [0]
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        lambda event, context: None,
+        lambda record, *, context: None,
+        lambda: None,
+        lambda *, record: None,
+        functools.partial(lambda record: None, {}),
+    ],
+)
+def test_what_cannot_be_called_with_one_record_is_refused_before_a_record_is_done(handler: Any, wire: Wire) -> None:
+    remedy = r"called with one record and nothing else, which .*\(\) cannot take: write it as"
+    with pytest.raises(TypeError, match=remedy):
+        sqs_batch()(handler)
+    for process, event in ((process_sqs, events.load("sqs")), (process_stream, events.load("kinesis"))):
+        with pytest.raises(TypeError, match=remedy):
+            process(event, handler, context=Context(), dedup_key=None)
+    assert wire.operations == []
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        lambda record, context=None: None,
+        lambda *records: None,
+        lambda record, **options: None,
+        functools.partial(lambda prefix, record: None, "x"),
+        functools.wraps(lambda record, context: None)(lambda record: None),
+        dict.fromkeys,
+    ],
+)
+def test_what_can_be_called_with_one_record_is_taken(handler: Any) -> None:
+    assert callable(sqs_batch()(handler))
+
+
+def test_the_class_of_a_client_is_refused_when_decorating() -> None:
+    client: Any = LockClient
+    with pytest.raises(TypeError, match=r"is the class LockClient, .*: write LockClient\(\.\.\.\)"):
+        sqs_batch(client=client)(must_not_run)
 
 
 def test_bare_sqs_batch_is_refused_with_what_to_write() -> None:

@@ -99,7 +99,20 @@ def test_an_answer_of_a_plain_function_cannot_be_async(name: str) -> None:
     options: Any = {name: coroutine_function}
     with pytest.raises(TypeError, match=f"{name}= must be a plain function here"):
         deduplicate("k", **options)(key_function)
+    with pytest.raises(TypeError, match=rf"{name}= is called with the arguments of coroutine_function\(\) and error="):
+        deduplicate("k", **options)(coroutine_function)
+
+    async def answer(event: Any = None, *, error: Exception) -> None: ...
+
+    options = {name: answer}
     deduplicate("k", **options)(coroutine_function)
+
+
+@pytest.mark.parametrize("name", ["on_duplicate", "on_not_granted"])
+def test_an_answer_that_cannot_take_error_is_refused(name: str) -> None:
+    options: Any = {name: lambda event, context=None: None}
+    with pytest.raises(TypeError, match=rf"{name}= is called with the arguments of key_function\(\) and error=, which"):
+        deduplicate("k", **options)(key_function)
 
 
 @pytest.mark.parametrize("name", ["on_duplicate", "on_not_granted"])

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from lambda_lock import AsyncLockClient, KeyTemplateError, LockClient
+from lambda_lock import AsyncLockClient, KeyTemplateError, LockClient, checks, deduplicate
 from lambda_lock.decorators.with_lock import set_default_client, with_lock
 
 
@@ -191,7 +195,130 @@ def test_on_not_granted_is_a_word_or_a_function(wrong: Any) -> None:
 def test_on_not_granted_of_a_plain_function_cannot_be_async() -> None:
     with pytest.raises(TypeError, match="nobody would await it"):
         with_lock("k", on_not_granted=coroutine_function)(key_function)  # type: ignore[arg-type]
-    with_lock("k", on_not_granted=coroutine_function)(coroutine_function)
+    with_lock("k", on_not_granted=async_answer)(coroutine_function)
+
+
+async def async_answer(*, error: Exception) -> None: ...
+
+
+class Keys:
+    def method(self, event: Any) -> None: ...
+
+
+class Answers:
+    def __call__(self, event: Any, context: Any, *, error: Exception) -> None: ...
+
+    def method(self, event: Any, context: Any, error: Exception) -> None: ...
+
+
+def wraps(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What looks like ``function``, and takes anything."""
+    return functools.wraps(function)(lambda *args, **kwargs: None)
+
+
+def busy(event: Any, context: Any, *, error: Exception) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda: None,
+        lambda event, context: None,
+        lambda event, *, error: None,
+        lambda error: None,
+        lambda *, error: None,
+        lambda event, error: None,
+        lambda event, context, more, *, error: None,
+        lambda event, context, *, more, error: None,
+        lambda *args: None,
+        functools.partial(busy, None, None),
+        functools.partial(lambda event, context: None),
+        Answers().method.__func__,  # type: ignore[attr-defined]
+        Answers.__call__,
+        print,
+    ],
+)
+def test_an_answer_that_no_call_can_get_is_refused(answer: Any) -> None:
+    def handler(event: Any, context: Any) -> None: ...
+
+    with pytest.raises(
+        TypeError, match=r"on_not_granted= is called with the arguments of .*handler\(\) and error=, which"
+    ):
+        with_lock("k", on_not_granted=answer)(handler)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        busy,
+        lambda event, context, error: None,
+        lambda event, context, error=None: None,
+        lambda event, context, more=None, *, error, other=1: None,
+        lambda *args, error: None,
+        lambda event, *rest, error: None,
+        lambda *args, **kwargs: None,
+        lambda event, context, **kwargs: None,
+        lambda *, event, context, error: None,
+        lambda **kwargs: None,
+        functools.partial(lambda reply, *args, error: reply, "busy"),
+        functools.partial(lambda event, context, *, error, reply: reply, reply="busy"),
+        wraps(lambda: None),
+        functools.lru_cache(busy),
+        Answers(),
+        Answers().method,
+        Mock(),
+        dict,
+    ],
+)
+def test_an_answer_that_some_call_can_get_is_taken(answer: Any) -> None:
+    def handler(event: Any, context: Any) -> None: ...
+
+    with_lock("k", on_not_granted=answer)(handler)
+
+
+@pytest.mark.parametrize(
+    ("function", "answer"),
+    [
+        (lambda event, context=None: None, lambda event, *, error: None),
+        (lambda event, context=None: None, busy),
+        (lambda event, *, shard: None, lambda event, *, shard, error: None),
+        (lambda event, *, shard=0: None, lambda event, *, error: None),
+        (lambda a, b: None, lambda a, *, b, error: None),
+        (lambda *args: None, busy),
+        (lambda **kwargs: None, lambda *, tenant, error: None),
+        (wraps(key_function), lambda event, more, and_more, *, error: None),  # what it wraps may be given more
+        (Keys.method, lambda self, event, error: None),
+        (Keys().method, lambda event, error: None),
+        (functools.lru_cache(key_function), busy),
+    ],
+)
+def test_an_answer_is_compared_with_what_calls_of_the_function_can_be(function: Any, answer: Any) -> None:
+    with_lock("k", on_not_granted=answer)(function)
+
+
+@pytest.mark.parametrize(
+    ("function", "answer"),
+    [
+        (lambda event, *, shard: None, lambda event, *, error: None),
+        (lambda a, b: None, lambda b, *, c, error: None),
+        (lambda event=None: None, lambda event, context, *, error: None),
+        (wraps(key_function), key_function),
+    ],
+)
+def test_an_answer_that_cannot_have_what_all_calls_have_is_refused(function: Any, answer: Any) -> None:
+    with pytest.raises(TypeError, match="cannot take"):
+        with_lock("k", on_not_granted=answer)(function)
+
+
+def test_an_answer_that_is_a_plain_function_is_read_without_inspect() -> None:
+    program = (
+        "import sys\n"
+        "from lambda_lock import with_lock\n"
+        "@with_lock('k', on_not_granted=lambda event, *, error: None)\n"
+        "def handler(event): ...\n"
+        "assert 'inspect' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, '.')\n{program}"], check=True)
 
 
 def test_a_parameter_of_the_name_that_on_not_granted_gets_is_refused() -> None:
@@ -212,3 +339,40 @@ def test_what_is_no_client_is_refused(function: Any) -> None:
         with_lock("k", client=client)(function)
     with pytest.raises(TypeError, match="must be a LockClient or an AsyncLockClient, got str"):
         set_default_client(client)
+
+
+@pytest.mark.parametrize("kind", [LockClient, AsyncLockClient])
+@pytest.mark.parametrize("function", [key_function, coroutine_function])
+def test_the_class_of_a_client_is_no_client(kind: Any, function: Any) -> None:
+    for decorator in (with_lock, deduplicate):
+        with pytest.raises(TypeError, match=rf"is the class {kind.__name__}, .*: write {kind.__name__}\(\.\.\.\)"):
+            decorator("k", client=kind)(function)
+    with pytest.raises(TypeError, match=f"is the class {kind.__name__}"):
+        set_default_client(kind)
+
+
+# --- milliseconds -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "give",
+    [
+        lambda lease: with_lock("k", lease_duration=lease)(key_function),
+        lambda lease: deduplicate("k", lease_duration=lease)(key_function),
+        lambda lease: LockClient(lease_duration=lease),
+        lambda lease: AsyncLockClient(lease_duration=lease),
+    ],
+    ids=["with_lock", "deduplicate", "LockClient", "AsyncLockClient"],
+)
+def test_a_lease_of_hours_may_be_meant_in_milliseconds_which_is_said_once(
+    give: Callable[[float], object], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(checks, "_warned", False)
+    give(3600)
+    assert caplog.records == []
+    for _ in range(3):
+        give(20_000)
+    [record] = caplog.records
+    assert (record.name, record.levelno) == ("lambda_lock", logging.WARNING)
+    assert "lease_duration=20000 is in seconds" in record.getMessage()
+    assert "5.6 hours. If milliseconds were meant, give 20" in record.getMessage()
