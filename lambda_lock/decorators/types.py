@@ -16,9 +16,22 @@ R = TypeVar("R")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Answering(Protocol[T_co]):
-    """A decorator whose functions may give a T as well; async def functions do so when awaited."""
+class Unheard:
+    """What no function returns, so that only Any and Never are taken for it."""
 
+
+U = TypeVar("U", bound=Unheard)
+
+
+class Answering(Protocol[T_co]):
+    """A decorator whose functions may give a T as well; async def functions do so when awaited.
+
+    Any and Never are taken for all that a function may return, a coroutine too: the first overload is theirs. mypy
+    gives up on Any all the same (what is decorated is untyped), as it does wherever overloads differ in their results.
+    """
+
+    @overload
+    def __call__(self, func: Callable[P, U], /) -> Callable[P, U | T_co]: ...
     @overload
     def __call__(self, func: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[P, Coroutine[Any, Any, R | T_co]]: ...
     @overload

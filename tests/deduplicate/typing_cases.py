@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any, assert_type
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn, assert_type
 
 from lambda_lock import (
     AsyncLock,
@@ -16,6 +17,8 @@ from lambda_lock import (
     payload_hash,
     with_lock,
 )
+
+MYPY = False  # mypy takes it for True
 
 
 @deduplicate("{order_id}")
@@ -154,7 +157,7 @@ async def answering_async(order_id: str) -> bytes:
 
 COROUTINES = (  # type checkers miss an await where they stand alone
     assert_type(charge_async("o", cents=1), Coroutine[Any, Any, bytes | None]),
-    assert_type(raising_async("o"), Coroutine[Any, Any, bytes]),
+    assert_type(asyncio.run(raising_async("o")), bytes),  # it stays what it was, CoroutineType to pyright
     assert_type(answering_plainly("o"), Coroutine[Any, Any, bytes | int]),
     assert_type(answering_async("o"), Coroutine[Any, Any, bytes | int]),
     assert_type(Service().awaited("o"), Coroutine[Any, Any, int | None]),
@@ -168,7 +171,42 @@ def answered_by_nobody(order_id: str) -> bytes:
     return b""
 
 
+# --- functions that return Any, or never
+
+
+@deduplicate("{order_id}")
+def anything(order_id: str) -> Any: ...
+
+
+@deduplicate("{order_id}", on_duplicate="raise")
+def anything_or_error(order_id: str) -> Any: ...
+
+
+@deduplicate("{order_id}")
+async def anything_async(order_id: str) -> Any: ...
+
+
+@deduplicate("{order_id}")
+def never(order_id: str) -> NoReturn:
+    raise ValueError(order_id)
+
+
+@deduplicate("{order_id}", on_duplicate=answer)
+def never_or_answer(order_id: str) -> NoReturn:
+    raise ValueError(order_id)
+
+
+if not MYPY:  # to mypy it is Any, to others no coroutine
+    assert_type(anything("o"), Any | None)
+    anything(1)  # type: ignore[arg-type]
+assert_type(anything_or_error("o"), Any)
+assert_type(never, Callable[[str], None])  # type: ignore[assert-type]  # the names are kept too
+assert_type(never_or_answer("o"), int)
+anything_or_error(1)  # type: ignore[arg-type]
+
+
 async def use() -> None:
+    assert_type(await anything_async("o"), Any | None)
     assert_type(await charge_async("o"), bytes | None)
     assert_type(await answering_async("o"), bytes | int)
     await current_dedup(AsyncLock).commit([], result={"n": 1})

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, assert_type
+from typing import Any, NoReturn, assert_type
 
 from lambda_lock.aio import AsyncLock, AsyncLockClient
 from lambda_lock.client import LockClient
 from lambda_lock.decorators.with_lock import current_lock, default_client, set_default_client, with_lock
 from lambda_lock.lock import Lock
+
+MYPY = False  # mypy takes it for True
 
 
 @with_lock("order#{order_id}")
@@ -128,8 +131,8 @@ async def answering_none(order_id: str) -> bytes:
 
 
 COROUTINES = (  # type checkers miss an await where they stand alone
-    assert_type(charge_async("o", cents=1), Coroutine[Any, Any, bytes]),
-    assert_type(raising_async("o"), Coroutine[Any, Any, bytes]),
+    assert_type(asyncio.run(charge_async("o", cents=1)), bytes),
+    assert_type(asyncio.run(raising_async("o")), bytes),  # it stays what it was, CoroutineType to pyright
     assert_type(skipping_async("o"), Coroutine[Any, Any, bytes | None]),
     assert_type(skipping_nothing("o"), Coroutine[Any, Any, None]),
     assert_type(answering_plainly("o"), Coroutine[Any, Any, bytes | int]),
@@ -162,7 +165,42 @@ class AsyncService:
         return 1
 
 
+# --- functions that return Any, or never
+
+
+@with_lock("order#{order_id}", on_not_granted="skip")
+def anything(order_id: str) -> Any: ...
+
+
+@with_lock("order#{order_id}")
+def anything_or_error(order_id: str) -> Any: ...
+
+
+@with_lock("order#{order_id}", on_not_granted="skip")
+async def anything_async(order_id: str) -> Any: ...
+
+
+@with_lock("order#{order_id}", on_not_granted="skip")
+def never(order_id: str) -> NoReturn:
+    raise ValueError(order_id)
+
+
+@with_lock("order#{order_id}", on_not_granted=answer)
+def never_or_answer(order_id: str) -> NoReturn:
+    raise ValueError(order_id)
+
+
+if not MYPY:  # to mypy it is Any, to others no coroutine
+    assert_type(anything("o"), Any | None)
+    anything(1)  # type: ignore[arg-type]
+assert_type(anything_or_error("o"), Any)
+assert_type(never, Callable[[str], None])  # type: ignore[assert-type]  # the names are kept too
+assert_type(never_or_answer("o"), int)
+anything_or_error(1)  # type: ignore[arg-type]
+
+
 async def use() -> None:
+    assert_type(await anything_async("o"), Any | None)
     assert_type(await charge_async("o"), bytes)
     assert_type(await skipping_async("o"), bytes | None)
     assert_type(await answering_async("o"), bytes | int)
