@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Any, Self, TypeVar, Unpack
 
     from .base_client import AcquireOptions, AdoptOptions, ClientSettings, Order
+    from .client import Granted, Taking
     from .core.lease import Look
     from .core.outcome import Reply
     from .core.protocol import Steps
@@ -142,7 +143,7 @@ class AsyncLockClient:
         client = self._sync
         order, number = client._adoption(token, context=context, **options)
         return await self._take(
-            order, lambda look: adopt(order.wish, number, client._memory, client._chance, look, keep=client._open.add)
+            order, lambda look, keep: adopt(order.wish, number, client._memory, client._chance, look, keep=keep)
         )
 
     async def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
@@ -189,7 +190,7 @@ class AsyncLockClient:
         """`LockClient.transport`."""
         return self._sync.transport
 
-    async def _take(self, order: Order, steps: Callable[[Look], Steps[protocol.Hold]]) -> AsyncLock:
+    async def _take(self, order: Order, steps: Taking) -> AsyncLock:
         client = self._sync
 
         async def sleep(seconds: float) -> None:
@@ -197,14 +198,16 @@ class AsyncLockClient:
             client._check_open()
             order.check_cancelled()
 
+        granted: Granted = []
         try:
-            hold = await self._run(steps, order.wish.place, sleep)
+            hold = await self._run(lambda look: steps(look, client._keep_in(granted)), order.wish.place, sleep)
             return AsyncLock(self, client._register(Lock(client, hold, **order.handle), hold))
         except (DuplicateEventError, LockNotGrantedError) as error:
             client._tell_refused(error, order)
             raise
         except BaseException:
-            await _in_thread(client._give_back_if_granted, order.wish.owner)
+            if granted:
+                await _in_thread(client._give_back_all, granted)
             raise
 
     async def _run(

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
-    from typing import Any, Self, TypeVar, Unpack
+    from typing import Any, Self, TypeAlias, TypeVar, Unpack
 
     from .base_client import AcquireOptions, AdoptOptions, Order
     from .core.lease import Look
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from .record import LockRecord
 
     T = TypeVar("T")
+    Granted: TypeAlias = list[protocol.Hold]
+    #: The steps of an acquire or adopt, given a look at the clocks and where to keep what is granted.
+    Taking: TypeAlias = Callable[[Look, Callable[[protocol.Hold], None]], Steps[protocol.Hold]]
 
 _OUTAGE = 2  # releases in a row without an answer after which close() sends no more; one may be its row's fault
 
@@ -171,7 +174,7 @@ class LockClient(BaseClient):
         from .core.handover import adopt
 
         return self._take(
-            order, lambda look: adopt(order.wish, number, self._memory, self._chance, look, keep=self._open.add)
+            order, lambda look, keep: adopt(order.wish, number, self._memory, self._chance, look, keep=keep)
         )
 
     def held(self) -> tuple[Lock, ...]:
@@ -197,9 +200,9 @@ class LockClient(BaseClient):
 
     def _release_all(self) -> None:
         unanswered = 0  # in a row
-        for owner, release, abandon in self._to_release():
+        for hold, release, abandon in self._to_release():
             if unanswered == _OUTAGE:
-                self._tell_not_released(owner, TransportError(False, "DynamoDB does not answer, nothing was sent"))
+                self._tell_not_released(hold, TransportError(False, "DynamoDB does not answer, nothing was sent"))
                 abandon()
                 continue
             try:
@@ -208,19 +211,19 @@ class LockClient(BaseClient):
             except LockAlreadyReleasedError:
                 continue  # by its holder, a moment ago
             except LockError as error:
-                self._tell_not_released(owner, error)
+                self._tell_not_released(hold, error)
                 unanswered = unanswered + 1 if isinstance(error, TransportError) else 0
 
-    def _to_release(self) -> Iterator[tuple[str, Callable[[], object], Callable[[], object]]]:
-        """For each lock that is still open: its owner, what releases it, and what leaves it to its lease."""
+    def _to_release(self) -> Iterator[tuple[protocol.Hold, Callable[[], object], Callable[[], object]]]:
+        """For each lock that is still open: its hold, what releases it, and what leaves it to its lease."""
         for lock in self._open.locks():
             if lock._is_open():
                 lock._entered = 1
-                yield lock.owner, lock.release, lock._abandon
+                yield lock._hold, lock.release, lock._abandon
         for hold in self._open.forgotten():
-            leave = functools.partial(self._open.discard, hold.owner)
+            leave = functools.partial(self._open.discard, hold)
             if hold.is_held(self._timeline.elapsed()):
-                yield hold.owner, functools.partial(self._give_back, hold), leave
+                yield hold, functools.partial(self._give_back, hold), leave
             else:
                 leave()
 
@@ -229,13 +232,11 @@ class LockClient(BaseClient):
             if lock._is_open():
                 lock._abandon()
         for hold in self._open.forgotten():
-            self._open.discard(hold.owner)
+            self._open.discard(hold)
 
-    def _tell_not_released(self, owner: str, error: LockError) -> None:
-        hold = self._open.hold(owner)
-        if hold is not None:
-            tell_not_released(self._log, error, key=hold.place.key, owner=owner, fencing_token=hold.token)
-        self._open.discard(owner)
+    def _tell_not_released(self, hold: protocol.Hold, error: LockError) -> None:
+        tell_not_released(self._log, error, key=hold.place.key, owner=hold.owner, fencing_token=hold.token)
+        self._open.discard(hold)
 
     def __enter__(self) -> Self:
         return self
@@ -247,10 +248,10 @@ class LockClient(BaseClient):
 
     # -- helpers ----------------------------------------------------------------------------------------------------
 
-    def _acquiring(self, order: Order) -> Callable[[Look], Steps[protocol.Hold]]:
-        return lambda look: protocol.acquire(order.wish, self._memory, self._chance, look, keep=self._open.add)
+    def _acquiring(self, order: Order) -> Taking:
+        return lambda look, keep: protocol.acquire(order.wish, self._memory, self._chance, look, keep=keep)
 
-    def _take(self, order: Order, steps: Callable[[Look], Steps[protocol.Hold]]) -> Lock:
+    def _take(self, order: Order, steps: Taking) -> Lock:
         """Run the steps of an acquire or adopt, and make the Lock."""
         place = order.wish.place
 
@@ -258,18 +259,26 @@ class LockClient(BaseClient):
             self._sleep_open(seconds)
             order.check_cancelled()
 
+        granted: Granted = []
         try:
-            hold = self._run(steps, place, sleep)
+            hold = self._run(lambda look: steps(look, self._keep_in(granted)), place, sleep)
             return self._register(Lock(self, hold, **order.handle), hold)
         except (DuplicateEventError, LockNotGrantedError) as error:
             self._tell_refused(error, order)
             raise
         except BaseException:
-            self._give_back_if_granted(order.wish.owner)
+            self._give_back_all(granted)
             raise
 
+    def _keep_in(self, granted: Granted) -> Callable[[protocol.Hold], None]:
+        def keep(hold: protocol.Hold) -> None:
+            granted.append(hold)
+            self._open.add(hold)
+
+        return keep
+
     def _register(self, lock: Lock, hold: protocol.Hold) -> Lock:
-        self._open.attach(lock, hold)
+        self._open.attach(hold, lock)
         self._check_open()  # either close() finds the lock among those held, or we find the client closed
         lock._tell("granted", "lock %r was granted")
         return lock
@@ -307,25 +316,23 @@ class LockClient(BaseClient):
                 return lock
         return None
 
-    def _give_back_if_granted(self, owner: str) -> None:
-        """Interrupted, or closed, between the grant and the return: nobody will ever release this lock."""
-        hold = self._open.hold(owner)
-        if hold is None:
-            return
-        try:
-            self._give_back(hold)
-        except LockError as error:
-            self._tell_not_released(owner, error)
+    def _give_back_all(self, granted: Granted) -> None:
+        """Interrupted, or closed, between the grant and the return: nobody will ever release these."""
+        for hold in granted:
+            try:
+                self._give_back(hold)
+            except LockError as error:
+                self._tell_not_released(hold, error)
 
     def _give_back(self, hold: protocol.Hold) -> None:
         self._run(lambda look: protocol.release(hold, self._memory, self._chance, look), hold.place)
-        self._open.discard(hold.owner)
+        self._open.discard(hold)
 
     def _tell_forgotten(self, lock: Lock) -> None:
         """A handle was collected while its lock is held."""
         for hold in self._open.forgotten():  # those that ended meanwhile need no release
             if not hold.is_held(self._timeline.elapsed()):
-                self._open.discard(hold.owner)
+                self._open.discard(hold)
         message = (
             f"the handle of lock {lock.key!r} was dropped while the lock is held: keep it, and release it (`with "
             "client.acquire(...) as lock:`). Nobody renews it now; it ends with its lease, or when the client is closed"

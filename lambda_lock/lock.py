@@ -397,7 +397,7 @@ class Lock:
     def _end_release(self, done: bool) -> bool:
         self._released = True
         if done:
-            self._client._open.discard(self.owner)
+            self._client._open.discard(self._hold)
             self._tell("released", "lock %r was released")
         else:
             self._lose("lock %r was lost before its release")
@@ -406,7 +406,7 @@ class Lock:
     def _release_failed(self, error: LockError, best_effort: bool) -> bool:
         if not best_effort or isinstance(error, LockAlreadyReleasedError):
             raise error
-        self._client._open.discard(self.owner)
+        self._client._open.discard(self._hold)
         tell_not_released(self._client._log, error, **self._about())
         return False
 
@@ -457,7 +457,7 @@ class Lock:
                 self._lose("lock %r was lost before it was handed over")
                 raise
             self._released = True
-            client._open.discard(self.owner)
+            client._open.discard(self._hold)
             return string
 
         return self._last(self._check_open, steps)
@@ -510,7 +510,7 @@ class Lock:
         """Neither held nor renewed from now on; the row is left to its lease."""
         self._end()
         self._released = True
-        self._client._open.discard(self.owner)
+        self._client._open.discard(self._hold)
 
     def __enter__(self) -> Self:
         return self
@@ -527,7 +527,7 @@ class Lock:
 
     def __del__(self) -> None:
         hold = getattr(self, "_hold", None)  # None: an interrupt came while it was made
-        if hold is None or sys.is_finalizing() or self._client._open.hold(hold.owner) is not hold:
+        if hold is None or sys.is_finalizing() or hold not in self._client._open:
             return
         if self._hold_is_live(self._elapsed()):
             self._client._tell_forgotten(self)
@@ -707,7 +707,7 @@ class Lock:
     def _lose(self, message: str) -> None:
         """Lost for good; told once, whatever shows it."""
         self._hold.lost = True
-        self._client._open.discard(self.owner)
+        self._client._open.discard(self._hold)
         if self._is_first_to_tell("lost"):
             self._tell("lost", message)
             self._stop()

@@ -17,16 +17,15 @@ if TYPE_CHECKING:
 
 
 class _Entry:
-    __slots__ = ("handle", "hold", "pid")
+    __slots__ = ("handle", "pid")
 
-    def __init__(self, hold: Hold) -> None:
-        self.hold = hold
+    def __init__(self) -> None:
         self.handle: weakref.ref[Lock] | None = None
         self.pid = os.getpid()
 
 
 class OpenLocks:
-    """Holds by their owner, and their handles where there are any.
+    """Holds, and their handles where there are any.
 
     Handles are held weakly: what the application forgets is not renewed for ever. Its hold stays, to be released.
     """
@@ -34,28 +33,25 @@ class OpenLocks:
     __slots__ = ("_entries",)
 
     def __init__(self) -> None:
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[Hold, _Entry] = {}
 
     def add(self, hold: Hold) -> None:
         """A lock that was granted: from here on it is released by close(), if by nobody else."""
-        self._entries[hold.owner] = _Entry(hold)
+        self._entries[hold] = _Entry()
 
-    def attach(self, lock: Lock, hold: Hold) -> None:
+    def attach(self, hold: Hold, lock: Lock) -> None:
         """The handle of a hold."""
-        entry = _Entry(hold)
-        entry.handle = weakref.ref(lock)
-        self._entries[hold.owner] = entry
+        self._entries[hold].handle = weakref.ref(lock)
 
-    def discard(self, owner: str) -> None:
+    def discard(self, hold: Hold) -> None:
         """It was given back, lost, or is another's to give back."""
-        self._entries.pop(owner, None)
+        self._entries.pop(hold, None)
 
-    def hold(self, owner: str) -> Hold | None:
-        entry = self._entries.get(owner)
-        return None if entry is None else entry.hold
+    def __contains__(self, hold: Hold) -> bool:
+        return hold in self._entries
 
-    def owners(self) -> tuple[str, ...]:
-        return tuple(self._entries)
+    def holds(self) -> frozenset[Hold]:
+        return frozenset(self._entries)
 
     def locks(self) -> Iterator[Lock]:
         """The handles there are, those of a forked child's parent included."""
@@ -66,6 +62,6 @@ class OpenLocks:
 
     def forgotten(self) -> Iterator[Hold]:
         """The holds of this process without a handle: it was collected, or an interrupt came before it was made."""
-        for entry in list(self._entries.values()):
+        for hold, entry in list(self._entries.items()):
             if entry.pid == os.getpid() and (entry.handle is None or entry.handle() is None):
-                yield entry.hold
+                yield hold

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from .. import checks
 from ..base_client import TABLE_VARIABLE, BaseClient
+from ..core.protocol import Hold
 from ..core.protocol import Memory as Knowledge
 from ..core.row import JAVA
 from ..decorators import call
@@ -82,8 +83,8 @@ class InMemory(ContextDecorator):
         self._entered = False
         self._table: str | None = None
         self._default: dict[str, Any] = {}
-        # Who sent to it, and the owners of the locks that they held before.
-        self._clients: weakref.WeakKeyDictionary[BaseClient, frozenset[str]] = weakref.WeakKeyDictionary()
+        # Who sent to it, and the locks that they held before.
+        self._clients: weakref.WeakKeyDictionary[BaseClient, frozenset[Hold]] = weakref.WeakKeyDictionary()
 
     def __enter__(self) -> Memory:
         with _guard:
@@ -135,7 +136,7 @@ class InMemory(ContextDecorator):
 
     def serve(self, client: BaseClient) -> Transport:
         """The transport for a client, which is noted as one that learns from it."""
-        self._clients.setdefault(client, frozenset(client._open.owners()))
+        self._clients.setdefault(client, client._open.holds())
         return self.memory
 
 
@@ -148,14 +149,14 @@ def _transport(client: BaseClient) -> Transport:
     return transport
 
 
-def _forget(client: BaseClient, before: frozenset[str]) -> None:
+def _forget(client: BaseClient, before: frozenset[Hold]) -> None:
     client._memory = Knowledge(client._memory.observations._size)
     for lock in client._open.locks():
-        if lock.owner not in before and lock._is_open():
+        if lock._hold not in before and lock._is_open():
             lock._abandon()
     for hold in client._open.forgotten():
-        if hold.owner not in before:
-            client._open.discard(hold.owner)
+        if hold not in before:
+            client._open.discard(hold)
 
 
 def _key_names(tables: Mapping[str, KeyNames]) -> dict[str, tuple[str, ...]]:
