@@ -7,7 +7,7 @@ The rules
 2. A connection is used again only after an answer that was read to its end, with nothing behind it, and that did not
    say ``Connection: close``. On time-outs, errors and every other BaseException it is closed.
 3. An answer must say where it ends (Content-Length or chunked), in a bounded head and body. Anything that RFC 9112 does
-   not have, or that nobody asked for, is an error: an answer is never guessed.
+   not have, or that nobody asked for, is an error: an answer is never guessed. It is read in time linear in its size.
 4. An idle connection that shows something to read (an end, mostly), or that is older than IDLE by any clock (a frozen
    environment stops some of them), is closed instead of used: a cut known beforehand is no ambiguous failure.
 5. Connections belong to the process that made them. A forked child closes its copies, which does not end the parent's
@@ -42,7 +42,8 @@ MAX_BODY = 32 * 1024 * 1024  # DynamoDB's largest answer is 16 MB
 _RECEIVE = 64 * 1024
 
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([2-5]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?")
-_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*")
+# The value with the blanks around it: leaving them out here as well would backtrack, cubically.
+_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t\x20-\x7e\x80-\xff]*)")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
 
 
@@ -291,7 +292,7 @@ def _fields(lines: list[bytes]) -> dict[str, str]:
         field = _FIELD.fullmatch(line)
         if not field:
             raise Malformed(f"not a header: {line[:80]!r}")
-        name, value = field[1].decode("ascii").lower(), field[2].decode("latin-1")
+        name, value = field[1].decode("ascii").lower(), field[2].strip(b" \t").decode("latin-1")
         # Two Content-Lengths become "5, 5", which is no length: repeated framing is refused with that.
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers

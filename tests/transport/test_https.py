@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import socket
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from lambda_lock.transport import (
     ServiceError,
     TransactionCanceled,
     TransportError,
+    http1,
 )
 from lambda_lock.transport.http1 import IDLE, MAX_BODY, MAX_HEAD, Pool
 
@@ -264,6 +266,26 @@ def test_an_answer_outside_the_grammar_is_ambiguous_and_ends_the_connection(
     fails(https, ambiguous=True)
     get(https)
     assert stub.connections == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"A:" + b" " * 3000 + b"\x01",
+        b"A:" + b" \t" * 30_000 + b"\x01",
+        b"A:" + b" b" * 30_000 + b"\x7f",
+        b"A" * 60_000,
+        b"A:" + b" " * 60_000,
+        b"\r\n".join([b"A:" + b" " * 100 + b"b"] * 500),
+        b"\r\n".join([b"A:"] * 15_000),
+    ],
+)
+def test_no_header_keeps_the_process_for_long(line: bytes) -> None:
+    # On a CPU clock: the expression for a header took 17 s for the first of these, and 8,000 times as long for the next.
+    began = time.process_time()
+    with contextlib.suppress(http1.Malformed):
+        http1._fields(line.split(b"\r\n"))
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize("cause", [cut, say(b"", close=True), say(b"HTTP/1.1 200 OK\r\nContent-Le", close=True)])
