@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .core.outcome import ConditionFailed, ServiceError, TransactionCanceled
+from .core.outcome import ConditionFailed, ServiceError, TransactionCanceled, another_answer
 from .core.protocol import Event, Send
 from .errors import TransportError
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from .core.outcome import Reply
+    from .core.outcome import Outcome
     from .core.protocol import Steps, Wait
     from .timeline import Timeline
     from .transport import Transport
@@ -46,12 +46,49 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
             resume, value = steps.throw, error
 
 
-def send(step: Send, transport: Transport) -> Reply | Exception:
-    """What came of a Send: the transport's reply, or the error that it raised."""
+def send(step: Send, transport: Transport) -> Outcome:
+    """What came of a Send: the transport's reply, or the error that it raised.
+
+    Here every outcome enters the protocol, whatever the transport is: one that shows another row than the one that was
+    asked for is no usable answer.
+    """
+    outcome: Outcome
     try:
-        return transport.send(step.operation, step.request, timeout=step.timeout)
+        outcome = transport.send(step.operation, step.request, timeout=step.timeout)
     except ServiceError as error:
         error.operation = step.operation
         return error
-    except (ConditionFailed, TransportError, TransactionCanceled) as outcome:
-        return outcome
+    except TransportError as error:
+        return error
+    except (ConditionFailed, TransactionCanceled) as refused:
+        outcome = refused
+    return outcome if _answers(step.operation, step.request, outcome) else another_answer(step.operation)
+
+
+def _answers(operation: str, request: dict[str, Any], outcome: Any) -> bool:
+    """Whether an outcome can be that of the request: it shows the row that was asked for, in the form of an item."""
+    if isinstance(outcome, TransactionCanceled):
+        writes = [write for entry in request.get("TransactItems", []) for write in entry.values()]
+        return len(writes) == len(outcome.reasons) == len(outcome.items) and all(map(_shows, writes, outcome.items))
+    if isinstance(outcome, ConditionFailed):
+        return "ConditionExpression" in request and _shows(request, outcome.item)
+    if operation in ("Scan", "Query"):
+        page = outcome.item
+        return isinstance(page, dict) and isinstance(page.get("Items"), list) and all(map(_is_item, page["Items"]))
+    if outcome.item is None:
+        return request.get("ReturnValues") != "ALL_NEW"
+    return operation == "TransactWriteItems" or _shows(request, outcome.item)
+
+
+def _shows(write: dict[str, Any], item: Any) -> bool:
+    """Whether this is the item that a request, or a write of a transaction, is about; None: nothing stood there.
+
+    Keys are compared where they are strings, as those of locks are: of a number there are many spellings.
+    """
+    if item is None:
+        return True
+    return _is_item(item) and all(item.get(name) == key for name, key in write.get("Key", {}).items() if "S" in key)
+
+
+def _is_item(item: Any) -> bool:
+    return isinstance(item, dict) and all(isinstance(value, dict) for value in item.values())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     #: What comes of a send: a Reply, or one of the errors below.
     Outcome: TypeAlias = "Reply | Exception"
 
-__all__ = ["ConditionFailed", "Reply", "ServiceError", "TransactionCanceled", "TransportError"]
+__all__ = ["ConditionFailed", "Reply", "ServiceError", "TransactionCanceled", "TransportError", "unusable"]
 
 
 class Reply:
@@ -51,6 +51,19 @@ class TransactionCanceled(Exception):
         self.reasons = reasons
         self.items = items
         self.date = date
+
+
+def unusable(what: str) -> TransportError:
+    """The outcome of a request whose answer is not DynamoDB's word: it may have been carried out all the same."""
+    return TransportError(True, f"no usable answer, the request may have been carried out: {what}")
+
+
+def another_answer(operation: str) -> TransportError:
+    """The outcome of a request that was answered with what cannot be its answer, such as another row."""
+    return unusable(
+        f"what came for {operation} does not answer it. This is not DynamoDB, or something in between changes its "
+        "answers: check the endpoint, and proxies"
+    )
 
 
 class ServiceError(Exception):

@@ -49,7 +49,7 @@ from ..errors import (
     TransportError,
 )
 from . import lease, requests
-from .outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
+from .outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled, another_answer
 from .row import Row, make_version, read_row
 
 TYPE_CHECKING = False
@@ -397,6 +397,9 @@ class Acquisition:
         self.sent[version] = sent = Sent(self.look.elapsed, lease_ms, expiry_ms)
         request = self.request(step, requests.Grant(self.wish.owner, version, lease_ms, expiry_ms, int(now * 1000)))
         outcome, unclear = yield from self.exchange(request)
+        # Whoever sends sees to it that rows are of the key that was asked for; a PutItem alone does not say its key.
+        if isinstance(outcome, ConditionFailed) and not self.wish.place.is_of(outcome.item):
+            outcome, unclear = another_answer(request[0]), True
         sent.may_land = unclear or isinstance(outcome, Reply)
         if isinstance(outcome, Reply) and request[0] == "PutItem":  # which returns nothing: what stands there was sent
             return Reply(request[1]["Item"], outcome.date)

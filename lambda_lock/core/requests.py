@@ -55,6 +55,10 @@ class Place:
             self.item_key[sort_key_name] = {"S": sort_key}
             self.key_names = (partition_key_name, sort_key_name)
 
+    def is_of(self, item: Item | None) -> bool:
+        """Whether an item can stand here: it has this key. None, no item, can."""
+        return not item or all(item.get(name) == value for name, value in self.item_key.items())
+
 
 class Content:
     """What the application wants in the row beside the lock.

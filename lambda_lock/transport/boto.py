@@ -6,6 +6,7 @@ Everything else is the same, except that times in the answers of table operation
 
 from __future__ import annotations
 
+import json
 import os
 from binascii import a2b_base64, b2a_base64, crc32
 from datetime import datetime
@@ -17,7 +18,7 @@ from botocore.config import Config
 from botocore.parsers import ResponseParserError
 
 from .._version import __version__
-from ..core.outcome import Reply, TransportError
+from ..core.outcome import Reply, TransportError, unusable
 from ..errors import LockConfigurationError
 from .classify import refusal, result, short
 from .dates import http_date
@@ -35,6 +36,8 @@ _NOT_SENT = (
     failures.CredentialRetrievalError,
     failures.MetadataRetrievalError,
 )
+#: What botocore's parser raises beside its own errors, for JSON of another form or nested too deep.
+_UNREADABLE = (AttributeError, TypeError, ValueError, KeyError, RecursionError)
 #: Cannot be cured by sending again.
 _MISCONFIGURED = (
     failures.NoCredentialsError,
@@ -57,9 +60,10 @@ class BotoTransport:
     """Sends through a boto3 DynamoDB client (``boto3.client("dynamodb")``), for any number of threads.
 
     With a client of this library's own making a send is one request, for which 2 s to connect and 1 s for the
-    answer are allowed. The user's own client keeps its own time-outs and retries: with ``read_timeout=60`` a send may
-    take that long, and meanwhile a lock is not renewed. A refusal that comes after a retry inside the client is
-    ambiguous, because an earlier try may be what it met.
+    answer are allowed; an error inside a 200, which botocore does not see, is no usable answer. The user's own client
+    keeps its own time-outs and retries: with ``read_timeout=60`` a send may take that long, and meanwhile a lock is not
+    renewed. A refusal that comes after a retry inside the client is ambiguous, because an earlier try may be what it
+    met.
 
     Raises TypeError for anything else than such a client.
     """
@@ -91,9 +95,11 @@ class BotoTransport:
             ) from error
         except (failures.BotoCoreError, ResponseParserError) as error:
             raise self._failure(error) from error
+        except _UNREADABLE as error:
+            raise unusable(f"botocore cannot read it ({type(error).__name__})") from error
         metadata = answer.pop("ResponseMetadata", {})
         if not _is_dynamodbs(metadata):
-            raise TransportError(True, "no usable answer, the request may have been carried out: it is not DynamoDB's")
+            raise unusable("it is not DynamoDB's")
         return Reply(result(operation, _from_boto(answer)), _date(metadata))
 
     def close(self) -> None:
@@ -107,9 +113,7 @@ class BotoTransport:
         code, message = short(str(details.get("Code", ""))), str(details.get("Message", ""))
         status, retries = metadata.get("HTTPStatusCode", 0), metadata.get("RetryAttempts", 0)
         if not 400 <= status < 500 or not _is_dynamodbs(metadata):
-            return TransportError(
-                True, f"no usable answer, the request may have been carried out: HTTP {status} {error}"
-            )
+            return unusable(f"HTTP {status} {error}")
         if retries:
             return TransportError(
                 True, f"refused after {retries} retries within boto3, one of which may have been carried out: {error}"
@@ -121,7 +125,7 @@ class BotoTransport:
         # With retries inside, the last try may not have been sent, but an earlier one.
         if unsent and self._sends_once:
             return TransportError(False, f"nothing was sent: {error}")
-        return TransportError(True, f"no usable answer, the request may have been carried out: {error}")
+        return unusable(str(error))
 
 
 def own_transport(session: Any, region: str | None, endpoint_url: str | None, *, reason: str) -> BotoTransport:
@@ -153,6 +157,7 @@ def own_transport(session: Any, region: str | None, endpoint_url: str | None, *,
         raise LockConfigurationError(f"boto3 cannot make a client for DynamoDB: {error}") from error
     # botocore compares checksums only where it may send again.
     client.meta.events.register("before-parse.dynamodb", _check_checksum)
+    client.meta.events.register("before-parse.dynamodb", _check_no_error_inside)
     return BotoTransport(client, reason=reason)
 
 
@@ -177,7 +182,13 @@ def _check(client: Any) -> None:
 def _check_checksum(response_dict: dict[str, Any], **_: Any) -> None:
     expected = response_dict["headers"].get("x-amz-crc32")
     if expected is not None and expected != str(crc32(response_dict["body"])):
-        raise TransportError(True, f"no usable answer, the request may have been carried out: x-amz-crc32 {expected}")
+        raise unusable(f"x-amz-crc32 {expected}")
+
+
+def _check_no_error_inside(response_dict: dict[str, Any], **_: Any) -> None:
+    status, body = response_dict["status_code"], response_dict["body"]
+    if status < 300 and b"__type" in body and "__type" in json.loads(body):
+        raise unusable(f"an error inside HTTP {status}")
 
 
 def _is_dynamodbs(metadata: dict[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled
+from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled, TransportError, unusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,14 +39,16 @@ _SKEW = ("signature expired", "signature not yet current")
 
 def refusal(
     code: str, message: str, fields: Mapping[str, Any], date: int | None
-) -> ConditionFailed | TransactionCanceled | ServiceError:
+) -> ConditionFailed | TransactionCanceled | ServiceError | TransportError:
     """The exception for an error that DynamoDB answered with a 4xx status. ``fields`` are those of its body."""
     if code == "ConditionalCheckFailedException":
-        return ConditionFailed(fields.get("Item") or None, date)
+        return ConditionFailed(_item(fields, "Item"), date)
     if code == "TransactionCanceledException":
-        reasons = fields.get("CancellationReasons") or []
-        codes = [reason.get("Code") or "None" for reason in reasons]
-        return TransactionCanceled(codes, [reason.get("Item") or None for reason in reasons], date)
+        reasons = fields.get("CancellationReasons")
+        if not isinstance(reasons, list) or not all(isinstance(reason, dict) for reason in reasons):
+            return unusable(f"{code} without its reasons")
+        codes = [str(reason.get("Code") or "None") for reason in reasons]
+        return TransactionCanceled(codes, [_item(reason, "Item") for reason in reasons], date)
     retryable = code in _FOR_NOW or message.lower().startswith(_SKEW)
     return ServiceError(code, message, retryable, date)
 
@@ -59,7 +61,13 @@ def short(code: str) -> str:
 def result(operation: str, body: dict[str, Any]) -> dict[str, Any] | None:
     """What a Reply's ``item`` is: the item read, the attributes a write returned, or for other operations the body."""
     if operation == "GetItem":
-        return body.get("Item") or None
+        return _item(body, "Item")
     if operation in ("PutItem", "UpdateItem", "DeleteItem"):
-        return body.get("Attributes") or None
+        return _item(body, "Attributes")
     return body
+
+
+def _item(fields: Mapping[str, Any], name: str) -> Any:
+    """None where it is missing or empty. Anything that is no item is left as it is, for lambda_lock.drive to refuse."""
+    item = fields.get(name)
+    return None if item == {} else item

@@ -8,7 +8,7 @@ import time
 import zlib  # built in
 
 from .._version import __version__
-from ..core.outcome import Reply, ServiceError, TransportError
+from ..core.outcome import Reply, ServiceError, unusable
 from ..errors import LockConfigurationError
 from . import endpoint as endpoints
 from .classify import refusal, result, short
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 #: What a lock waits for. Pages of a Scan, and operations on tables, may take longer than ANSWER_TIMEOUT.
 _QUICK = ("GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems")
 _ENDED = ("ExpiredToken", "ExpiredTokenException")
+_JSON = "application/x-amz-json-1.0"  # what a request is, and every answer of DynamoDB's
 
 
 class HttpsTransport:
@@ -97,7 +98,7 @@ class HttpsTransport:
         now = self._now()
         headers = {
             "Host": self.endpoint.authority,
-            "Content-Type": "application/x-amz-json-1.0",
+            "Content-Type": _JSON,
             "X-Amz-Target": f"DynamoDB_20120810.{operation}",
         }
         credentials = self._credentials.get(now, deadline)
@@ -115,25 +116,22 @@ def _trust(whole: bool) -> Trust:
 
 def _read(operation: str, answer: Answer) -> Reply:
     date = http_date(answer.headers.get("date"))
-    if answer.status >= 500:
-        raise _unusable(f"HTTP {answer.status} {answer.body[:200].decode('utf-8', 'replace')}".rstrip())
+    status, kind = answer.status, answer.headers.get("content-type", "")
+    if kind.partition(";")[0].strip().lower() != _JSON:  # a gateway, a proxy's page, another service
+        raise unusable(f"HTTP {status} is not DynamoDB's, its Content-Type is {kind[:80]!r}")
     checksum = answer.headers.get("x-amz-crc32")
     if checksum is not None and checksum != str(zlib.crc32(answer.body)):
-        raise _unusable(f"its x-amz-crc32 is {checksum}, but that of the body is {zlib.crc32(answer.body)}")
+        raise unusable(f"HTTP {status} with another x-amz-crc32 than that of its body")
     try:
         body = json.loads(answer.body)
-    except ValueError as error:
-        raise _unusable(f"HTTP {answer.status} without JSON: {answer.body[:200]!r}") from error
+    except (ValueError, RecursionError) as error:  # RecursionError: nested without end
+        raise unusable(f"HTTP {status} without readable JSON") from error
     if not isinstance(body, dict):
-        raise _unusable(f"HTTP {answer.status} with JSON that is no object: {answer.body[:200]!r}")
-    if answer.status == 200:
-        return Reply(result(operation, body), date)
+        raise unusable(f"HTTP {status} with JSON that is not an object")
     code = short(str(body.get("__type") or answer.headers.get("x-amzn-errortype") or ""))
-    if answer.status < 400 or not code:
-        raise _unusable(f"HTTP {answer.status}, which is nothing of DynamoDB's: {answer.body[:200]!r}")
+    if status == 200 and not code:
+        return Reply(result(operation, body), date)
+    if not 400 <= status < 500 or not code:  # an error inside a 200 is not DynamoDB's either
+        raise unusable(f"HTTP {status} {code[:80]!r}")
     # Amazon's DynamoDB Local spells some errors' text "Message".
     raise refusal(code, str(body.get("message") or body.get("Message") or ""), body, date)
-
-
-def _unusable(what: str) -> TransportError:
-    return TransportError(True, f"no usable answer, the request may have been carried out: {what}")

@@ -70,10 +70,11 @@ def drip(stub: Stub, connection: socket.socket) -> bool:
 
 
 class Stub:
-    """Answers each request with the next of ``script``, and with an empty answer when that is used up."""
+    """Answers each request with the next of ``script``, and when that is used up as ``otherwise`` does: empty."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.script: list[Say] = []
+        self.otherwise: Say = say(answer())
         self.requests: list[bytes] = []
         self.carriers: list[int] = []  # which connection each request came on, from 1
         self.connections = 0
@@ -123,7 +124,7 @@ class Stub:
             while request := self._read(connection):
                 self.requests.append(request)
                 self.carriers.append(number)
-                act = self.script.pop(0) if self.script else say(answer())
+                act = self.script.pop(0) if self.script else self.otherwise
                 if not act(self, connection):
                     break
         self._open.discard(connection)

@@ -1,0 +1,173 @@
+"""What clients make of answers that are not DynamoDB's: over both transports, down to the error of a call."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boto3
+import pytest
+
+from lambda_lock import LockClient
+from lambda_lock.errors import TransportError
+from lambda_lock.transport import BotoTransport, Credentials, HttpsTransport
+from lambda_lock.transport.boto import own_transport
+
+from ..client.conftest import LeapingClock
+from .conftest import Stub, answer, say
+
+HANDFUL = 30  # requests of one call: a few sends for a decision of 5 s, and as many to give back what may have landed
+Connect = Callable[..., LockClient]
+
+
+@pytest.fixture(params=["https", "boto3"])
+def connect(request: pytest.FixtureRequest, stub: Stub) -> Iterator[Connect]:
+    """Makes clients of the stub, for which pauses take no time."""
+    clients: list[LockClient] = []
+    transport: HttpsTransport | BotoTransport
+    if request.param == "https":
+        transport = HttpsTransport("eu-west-1", stub.url, Credentials("a", "b"), time.time)
+    else:
+        session = boto3.Session(aws_access_key_id="a", aws_secret_access_key="b")
+        transport = own_transport(session, "eu-west-1", stub.url, reason="a test")
+
+    def build(**options: Any) -> LockClient:
+        clients.append(LockClient("locks", transport=transport, clock=LeapingClock(), heartbeat_period=0, **options))
+        return clients[-1]
+
+    yield build
+    for each in clients:
+        each.close(release=False)
+    transport.close()
+
+
+def row(key: str = "a", **attributes: Any) -> dict[str, Any]:
+    expiry = int((time.time() + 30) * 1000)
+    return {
+        "key": {"S": key},
+        "ownerName": {"S": "somebody"},
+        "leaseDuration": {"S": "20000"},
+        "recordVersionNumber": {"S": f"L1:{expiry:013d}:{os.urandom(16).hex()}"},
+        "fencingToken": {"N": "7"},
+    } | attributes
+
+
+def now(body: object, status: int = 200) -> bytes:
+    return answer(body, status, headers={"Date": time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())})
+
+
+def refused(**fields: Any) -> bytes:
+    return now({"__type": "ns#ConditionalCheckFailedException", "message": "no", **fields}, 400)
+
+
+def grant(stub: Stub, connection: socket.socket) -> bool:
+    """Answer a claim as DynamoDB does, with the row that it writes."""
+    values = stub.bodies()[-1]["ExpressionAttributeValues"]
+    version = next(value for value in values.values() if value.get("S", "").startswith("L1:"))
+    lease = {"leaseDuration": values[":v2"], "recordVersionNumber": version, "ownerName": values[":v0"]}
+    connection.sendall(now({"Attributes": row(**lease)}))
+    return True
+
+
+def fails(call: Callable[[], object], match: str = "may have been carried out|is unknown") -> TransportError:
+    with pytest.raises(TransportError, match=match) as caught:
+        call()
+    assert caught.value.ambiguous
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        now({}),
+        now({"Attributes": {}}),
+        now({"Attributes": row("b")}),
+        refused(Item=row("b")),
+    ],
+)
+@pytest.mark.parametrize("wait", [0, 3])
+def test_a_decision_sends_a_handful_of_requests_whatever_the_server_says(
+    stub: Stub, connect: Connect, said: bytes, wait: float
+) -> None:
+    stub.otherwise = say(said)
+    client = connect()
+    with pytest.raises(TransportError):
+        client.acquire("a", wait=wait)
+    assert len(stub.requests) <= HANDFUL * (1 + wait)
+
+
+def test_an_error_inside_a_200_is_no_answer(stub: Stub, connect: Connect) -> None:
+    stub.otherwise = say(now({"__type": "ns#ThrottlingException", "message": "slow down"}))
+    client = connect()
+    fails(lambda: client.get("a"))
+    fails(lambda: client.acquire("a", wait=0))
+
+
+def test_the_row_of_another_lock_is_no_answer_to_a_read(stub: Stub, connect: Connect) -> None:
+    client = connect()
+    stub.otherwise = say(now({"Item": row("b")}))
+    fails(lambda: client.get("a"), "not DynamoDB")
+    stub.otherwise = say(now({"Item": row("a")}))
+    found = client.get("a")
+    assert found is not None
+    assert found.owner == "somebody"
+
+
+@pytest.mark.parametrize("item", [[], "a", 5, {"key": "a"}, [row()]])
+def test_what_is_not_an_item_is_no_answer(stub: Stub, connect: Connect, item: object) -> None:
+    stub.otherwise = say(now({"Item": item}))
+    fails(lambda: connect().get("a"))
+
+
+def test_a_page_without_items_is_no_answer(stub: Stub, connect: Connect) -> None:
+    stub.otherwise = say(now({"message": "welcome"}))
+    fails(lambda: list(connect().list()))
+
+
+def test_a_lock_is_neither_lost_nor_released_by_the_row_of_another(stub: Stub, connect: Connect) -> None:
+    stub.otherwise = grant
+    lock = connect().acquire("a", wait=0)
+    stub.otherwise = say(refused(Item=row("b")))
+    fails(lock.heartbeat)
+    assert lock.is_held
+    fails(lock.release)
+
+
+def test_a_replacement_is_not_judged_by_the_row_of_another(stub: Stub, connect: Connect) -> None:
+    free = row(isReleased={"S": "1"})
+    stub.script = [say(now({"Item": free})), say(refused(Item=row("b", isReleased={"S": "1"})))]
+    fails(lambda: connect().acquire("a", wait=0, replace=True), "PutItem")
+
+
+@pytest.mark.parametrize(
+    "reasons",
+    [
+        [],
+        [{"Code": "ConditionalCheckFailed"}],
+        [{"Code": "None"}, {"Code": "ConditionalCheckFailed", "Item": row("b")}],
+        [{"Code": "None"}, {"Code": "None"}, {"Code": "ConditionalCheckFailed"}],
+    ],
+)
+def test_a_commit_is_not_judged_by_reasons_that_are_not_its_own(
+    stub: Stub, connect: Connect, reasons: list[object]
+) -> None:
+    stub.otherwise = grant
+    lock = connect().acquire("a", wait=0)
+    cancelled = {"__type": "ns#TransactionCanceledException", "message": "", "CancellationReasons": reasons}
+    stub.otherwise = say(now(cancelled, 400))
+    fails(lambda: lock.commit([{"Put": {"TableName": "orders", "Item": {"id": {"S": "1"}}}}]))
+
+
+def test_json_that_is_nested_too_deep_is_no_answer(stub: Stub, connect: Connect) -> None:
+    stub.otherwise = say(now(b'{"Item": {"key": {"S": "a"}, "x": ' + b'{"M": {"x": ' * 50_000))
+    fails(lambda: connect().get("a"))
+    value: object = {"S": "x"}
+    for _ in range(31):  # as deep as DynamoDB lets it be
+        value = {"M": {"x": value}}
+    stub.otherwise = say(now(json.dumps({"Item": row(x=value)}).encode()))
+    found = connect().get("a")
+    assert found is not None
