@@ -19,10 +19,11 @@ from botocore.parsers import ResponseParserError
 
 from .._version import __version__
 from ..core.outcome import Reply, TransportError, unusable
-from ..errors import LockConfigurationError
+from ..errors import LockConfigurationError, LockError
 from .classify import refusal, result, short
 from .dates import http_date
 from .endpoint import empty_region
+from .http1 import UNTRUSTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,8 +121,10 @@ class BotoTransport:
             )
         return refusal(code, message, _from_boto(response), _date(metadata))
 
-    def _failure(self, error: Exception) -> TransportError:
-        unsent = isinstance(error, _NOT_SENT) or "CERTIFICATE_VERIFY_FAILED" in str(error)
+    def _failure(self, error: Exception) -> LockError:
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            return LockConfigurationError(f"the endpoint's certificate is not trusted: {error}. {UNTRUSTED}")
+        unsent = isinstance(error, _NOT_SENT)
         # With retries inside, the last try may not have been sent, but an earlier one.
         if unsent and self._sends_once:
             return TransportError(False, f"nothing was sent: {error}")

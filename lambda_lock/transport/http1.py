@@ -23,7 +23,7 @@ import socket  # 2.2 ms, and TLS needs it as well
 import threading  # the Lambda runtime has it loaded, through logging
 import time
 
-from ..errors import TransportError
+from ..errors import LockConfigurationError, TransportError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ MAX_IDLE = 32  # connections kept for later
 MAX_HEAD = 64 * 1024
 MAX_BODY = 32 * 1024 * 1024  # DynamoDB's largest answer is 16 MB
 _RECEIVE = 64 * 1024
+UNTRUSTED = "Let AWS_CA_BUNDLE name the file of certificates to trust, where a proxy or the endpoint has its own"
 
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([2-5]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?")
 # The value with the blanks around it: leaving them out here as well would backtrack, cubically.
@@ -68,7 +69,8 @@ class Connection:
     __slots__ = ("_buffer", "_deadline", "_peer", "_socket", "idle_since", "reusable")
 
     def __init__(self, endpoint: Endpoint, context: SSLContext | None, deadline: float) -> None:
-        """Connects, with TLS where there is a context. Raises TransportError(ambiguous=False)."""
+        """Connects, with TLS where there is a context. Raises TransportError(ambiguous=False), and
+        LockConfigurationError for a certificate that is not trusted: to try again would not help."""
         self._peer = endpoint.authority
         self._buffer = bytearray()
         self._deadline = deadline
@@ -84,13 +86,19 @@ class Connection:
             ) from error
 
     def _wrap(self, context: SSLContext, host: str) -> None:
+        from ssl import SSLCertVerificationError  # loaded: there is a context
+
         bare = self._socket
         try:
             bare.settimeout(_left(self._deadline))  # Python bounds the whole handshake by it
             # As bytes: a str would load the IDNA tables.
             self._socket = context.wrap_socket(bare, server_hostname=host.encode())
-        except BaseException:
+        except BaseException as error:
             bare.close()
+            if isinstance(error, SSLCertVerificationError):
+                raise LockConfigurationError(
+                    f"the certificate of {self._peer} is not trusted, nothing was sent: {error}. {UNTRUSTED}"
+                ) from error
             raise
 
     def exchange(self, request: bytes, deadline: float) -> Answer:
@@ -248,8 +256,8 @@ class Pool:
         trust = self._trust = self._trust or self._make_trust(False)
         try:
             return Connection(self._endpoint, trust.context, deadline)
-        except TransportError as error:
-            if not trust.may_widen(error):
+        except LockConfigurationError:
+            if trust.is_whole:
                 raise
         whole = self._trust = self._make_trust(True)
         return Connection(self._endpoint, whole.context, deadline)

@@ -1,4 +1,5 @@
-"""Whom TLS trusts: the certificates of AWS_CA_BUNDLE, or the system's (SSL_CERT_FILE, SSL_CERT_DIR).
+"""Whom TLS trusts: the certificates of AWS_CA_BUNDLE or REQUESTS_CA_BUNDLE, or the system's (SSL_CERT_FILE,
+SSL_CERT_DIR).
 
 Loading a system's 140 certificates costs 20 ms, more than all the rest on the way to the first lock, and DynamoDB's
 certificates are signed by a few of Amazon's. So those that bear Amazon's names are taken out of the system's file
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # https://www.amazontrust.com/repository/: Amazon Root CA 1 to 4, and the older one that has signed them.
+_BUNDLES = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE")  # in the order in which botocore heeds them
 _AMAZON = (b"Amazon Root CA ", b"Starfield Services Root Certificate Authority - G2")
 
 
@@ -27,20 +29,15 @@ class Trust:
     __slots__ = ("context", "is_whole")
 
     def __init__(self, environ: Mapping[str, str], *, whole: bool = False) -> None:
-        """Raises LockConfigurationError where AWS_CA_BUNDLE cannot be read."""
-        bundle = environ.get("AWS_CA_BUNDLE") or None
+        """Raises LockConfigurationError where the bundle that is named cannot be read."""
+        name = next((name for name in _BUNDLES if environ.get(name)), "")
+        bundle = environ.get(name)
         roots = b"" if whole or bundle else _amazon_roots()
         self.is_whole = not roots
         try:
             self.context = ssl.create_default_context(cafile=bundle, cadata=roots or None)
         except OSError as error:
-            raise LockConfigurationError(
-                f"AWS_CA_BUNDLE={bundle!r} cannot be read as PEM certificates: {error}"
-            ) from error
-
-    def may_widen(self, error: Exception) -> bool:
-        """Whether a connection failed for want of a certificate that the whole may have."""
-        return not self.is_whole and isinstance(error.__cause__, ssl.SSLCertVerificationError)
+            raise LockConfigurationError(f"{name}={bundle!r} cannot be read as PEM certificates: {error}") from error
 
 
 def _amazon_roots() -> bytes:

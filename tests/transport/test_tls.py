@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from lambda_lock import LockClient
 from lambda_lock.errors import LockConfigurationError
 from lambda_lock.transport import HttpsTransport, TransportError
 from lambda_lock.transport.credentials import Credentials
@@ -70,9 +72,25 @@ def test_a_server_is_believed_whose_authority_is_configured(
 
 
 def test_a_server_is_refused_whose_authority_is_unknown(secure: Stub, bare_environment: pytest.MonkeyPatch) -> None:
-    with pytest.raises(TransportError, match="CERTIFICATE_VERIFY_FAILED") as caught:
+    with pytest.raises(LockConfigurationError, match=r"CERTIFICATE_VERIFY_FAILED.*AWS_CA_BUNDLE") as caught:
         send(secure.url)
-    assert caught.value.ambiguous is False
+    assert isinstance(caught.value.__cause__, ssl.SSLCertVerificationError)
+    assert secure.requests == []
+
+
+@pytest.mark.parametrize("kind", ["https", "boto3"])
+def test_a_certificate_that_is_not_trusted_ends_a_wait_at_once(
+    secure: Stub, bare_environment: pytest.MonkeyPatch, kind: str
+) -> None:
+    bare_environment.setenv("AWS_ACCESS_KEY_ID", "a")
+    bare_environment.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    bare_environment.setenv("AWS_REGION", "eu-west-1")
+    session = boto3.Session() if kind == "boto3" else None
+    with LockClient("locks", endpoint_url=secure.url, boto3_session=session) as client:
+        with pytest.raises(LockConfigurationError, match="AWS_CA_BUNDLE"):
+            client.acquire("a", wait=600)
+        assert client.transport.name == kind  # type: ignore[attr-defined]
+    assert secure.connections <= 4
     assert secure.requests == []
 
 
@@ -80,9 +98,8 @@ def test_a_server_is_refused_that_has_another_name(
     secure: Stub, authority: Path, bare_environment: pytest.MonkeyPatch
 ) -> None:
     bare_environment.setenv("AWS_CA_BUNDLE", str(authority))
-    with pytest.raises(TransportError, match="not valid for 'localhost'") as caught:
+    with pytest.raises(LockConfigurationError, match="not valid for 'localhost'"):
         send(secure.url.replace("127.0.0.1", "localhost"))
-    assert caught.value.ambiguous is False
     assert secure.requests == []
 
 

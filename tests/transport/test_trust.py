@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from lambda_lock.transport import HttpsTransport, TransportError
+from lambda_lock.errors import LockConfigurationError
+from lambda_lock.transport import HttpsTransport
 from lambda_lock.transport.credentials import Credentials
 from lambda_lock.transport.trust import Trust
 
@@ -110,14 +111,21 @@ def test_the_system_is_loaded_whole_where_it_has_nothing_of_amazons(
     assert subjects(trust) == ["Somebody else"]
 
 
+@pytest.mark.parametrize("variable", ["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"])
 def test_the_bundle_named_in_the_environment_is_all_that_is_trusted(
-    system: Callable[..., None], tmp_path: Path
+    system: Callable[..., None], tmp_path: Path, variable: str
 ) -> None:
     certificate("Amazon Root CA 1", tmp_path)
     bundle = certificate("Somebody else", tmp_path)
     system("Amazon Root CA 1")
-    trust = Trust({"AWS_CA_BUNDLE": str(bundle)})
+    trust = Trust({variable: str(bundle)})
     assert trust.is_whole
+    assert subjects(trust) == ["Somebody else"]
+
+
+def test_of_two_bundles_that_of_aws_counts(system: Callable[..., None], tmp_path: Path) -> None:
+    bundle = certificate("Somebody else", tmp_path)
+    trust = Trust({"AWS_CA_BUNDLE": str(bundle), "REQUESTS_CA_BUNDLE": "/nowhere"})
     assert subjects(trust) == ["Somebody else"]
 
 
@@ -145,7 +153,6 @@ def test_an_endpoint_that_the_system_does_not_trust_is_sent_nothing(
     certificate("Amazon Root CA 1", tmp_path)
     stub = serve("Amazon Root CA forged")
     system("Amazon Root CA 1")
-    with pytest.raises(TransportError, match="CERTIFICATE_VERIFY_FAILED") as caught:
+    with pytest.raises(LockConfigurationError, match=r"CERTIFICATE_VERIFY_FAILED.*AWS_CA_BUNDLE"):
         send_twice(stub)
-    assert not caught.value.ambiguous
     assert stub.requests == []
