@@ -1,7 +1,12 @@
 """Which transport a client gets: HTTPS where arguments and environment say all it needs, boto3 for everything else.
 
 Order of the questions: a boto3 client or session that was passed; settings that only boto3 understands (a profile, a
-proxy, an endpoint with a path); the Region; credentials in the environment, then of a container, as the SDKs have them.
+proxy, an endpoint with a path, what the default profile says of endpoints and certificates); the Region; credentials in
+the environment, then of a container, as the SDKs have them.
+
+So that a program's locks are where its boto3 clients are, everything that boto3 heeds has the same meaning here or goes
+to boto3. One thing differs on purpose: AWS_REGION, which Lambda sets and the other SDKs heed, comes before
+AWS_DEFAULT_REGION, the only one that boto3 knows.
 """
 
 from __future__ import annotations
@@ -24,7 +29,19 @@ if TYPE_CHECKING:
 _PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE")
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _CONTAINER = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
-#: Where the SDKs look before they ask a container, as they do for AWS_WEB_IDENTITY_TOKEN_FILE.
+#: What the default profile may say of where DynamoDB is, and whom to trust.
+_SETTINGS = frozenset(
+    {
+        "account_id_endpoint_mode",
+        "ca_bundle",
+        "endpoint_url",
+        "ignore_configured_endpoint_urls",
+        "services",
+        "use_dualstack_endpoint",
+        "use_fips_endpoint",
+    }
+)
+#: The SDKs' files. Their credentials come before a container's, as do those of AWS_WEB_IDENTITY_TOKEN_FILE.
 _FILES = (("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"), ("AWS_CONFIG_FILE", "~/.aws/config"))
 
 
@@ -70,6 +87,9 @@ def _choose(
             region = None  # the session's own
         return _boto("boto3_session was passed", session=boto3_session, region=region, url=endpoint_url)
     url = endpoints.configured_url(endpoint_url, environ)
+    reason = _setting_of_boto(region, url, environ)
+    if reason:
+        return _boto(reason, region=region, url=endpoint_url)
     endpoint = endpoints.Endpoint(endpoints.resolve(region, url, environ)) if region else None
     source = _source(environ, logger)
     reason = _why_boto(environ, endpoint, source)
@@ -90,13 +110,50 @@ def _refuse_beside_client(**others: object) -> None:
             )
 
 
-def _why_boto(
-    environ: Mapping[str, str], endpoint: endpoints.Endpoint | None, source: tuple[CredentialSource, str] | None
-) -> str:
-    """What is there, or missing, that only boto3 can deal with; "" if there is nothing."""
+def _setting_of_boto(region: str | None, url: str | None, environ: Mapping[str, str]) -> str:
+    """A setting whose meaning only boto3 knows; "" if there is none."""
     for name in _PROFILES:
         if environ.get(name):
             return f"{name} is set"
+    if environ.get("AWS_ACCOUNT_ID_ENDPOINT_MODE", "").lower() == "required":
+        return "AWS_ACCOUNT_ID_ENDPOINT_MODE is required"
+    if region and endpoints.is_pseudo(region, url):
+        return f"the Region {region} is one that boto3 gives another endpoint"
+    for variable, usual in _FILES:
+        path = environ.get(variable) or usual
+        setting = _setting_in(path)
+        if setting:
+            return f"{path} sets {setting}"
+    return ""
+
+
+def _setting_in(path: str) -> str:
+    """The first of _SETTINGS in the default profile of a file, which mostly is not there; "" if there is none.
+
+    Read by lines: loading configparser would cost 2 ms of each cold start on a machine that has the file.
+    """
+    try:
+        with open(os.path.expanduser(os.path.expandvars(path)), encoding="utf-8", errors="replace") as file:
+            lines = file.readlines()
+    except OSError:
+        return ""
+    in_default = False
+    for line in lines:
+        text = line.strip()
+        if text.startswith("["):
+            name = text[1:].partition("]")[0].replace('"', "").split()
+            in_default = name in (["default"], ["profile", "default"])
+        elif in_default:
+            setting = text.replace(":", "=").partition("=")[0].rstrip().lower()
+            if setting in _SETTINGS:
+                return setting
+    return ""
+
+
+def _why_boto(
+    environ: Mapping[str, str], endpoint: endpoints.Endpoint | None, source: tuple[CredentialSource, str] | None
+) -> str:
+    """What else is there, or missing, that only boto3 can deal with; "" if there is nothing."""
     if endpoint is None:
         return f"there is no Region in arguments and environment (AWS_REGION){endpoints.empty_region(environ)}"
     if endpoint.path != "/":
@@ -158,7 +215,7 @@ def _boto(
         raise LockConfigurationError(
             f"{reason}: that needs boto3, which is not installed. Either install lambda-lock[boto3], or let the "
             "environment have AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN for "
-            "temporary keys), without profile and proxy"
+            "temporary keys), without profile, proxy, and the like"
         ) from error
     if client is not None:
         return BotoTransport(client, reason=reason)

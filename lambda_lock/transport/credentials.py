@@ -61,7 +61,10 @@ class Credentials:
 
 
 class EnvironmentCredentials:
-    """AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, read again for each request."""
+    """AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, read again for each request.
+
+    The token's old name, AWS_SECURITY_TOKEN, comes first, as in botocore.
+    """
 
     __slots__ = ("_environ",)
 
@@ -74,7 +77,8 @@ class EnvironmentCredentials:
         if not access_key or not secret_key:
             missing = "AWS_SECRET_ACCESS_KEY" if access_key else "AWS_ACCESS_KEY_ID"
             raise LockConfigurationError(f"{missing} is not set: set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-        return Credentials(access_key, secret_key, self._environ.get("AWS_SESSION_TOKEN"))
+        token = self._environ.get("AWS_SECURITY_TOKEN") or self._environ.get("AWS_SESSION_TOKEN")
+        return Credentials(access_key, secret_key, token)
 
     def expire(self) -> bool:
         return False

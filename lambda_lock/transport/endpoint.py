@@ -1,7 +1,8 @@
 """Where DynamoDB is: the Region and the URL, from arguments and environment, as the AWS SDKs have them.
 
 An argument beats the environment; AWS_ENDPOINT_URL_DYNAMODB beats AWS_ENDPOINT_URL; an empty variable counts as unset.
-Endpoints that name an account (AWS_ACCOUNT_ID_ENDPOINT_MODE) are not used: the Region's serves every account.
+Endpoints that name an account are used only where AWS_ACCOUNT_ID_ENDPOINT_MODE requires them, and then by boto3: the
+Region's serves every account.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ _PARTITIONS = (
     ("eu-isoe-", "cloud.adc-e.uk", "api.cloud-aws.adc-e.uk"),
     ("", "amazonaws.com", "api.aws"),
 )
+_REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d+", re.ASCII)
 _LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _URL = re.compile(
     r"(?i:(https?))://"
@@ -86,6 +88,14 @@ def empty_region(environ: Mapping[str, str]) -> str:
     )
 
 
+def is_pseudo(name: str, url: str | None) -> bool:
+    """Whether boto3 makes something else of this name than a part of a host's, as of ``local`` and ``fips-us-east-1``.
+
+    With a ``url`` configured, ``local`` is only signed with.
+    """
+    return "fips" in name or (name == "local" and not url)
+
+
 def configured_url(argument: str | None, environ: Mapping[str, str]) -> str | None:
     """The endpoint URL that argument or environment ask for, or None."""
     if argument:
@@ -100,9 +110,15 @@ def resolve(region_name: str, url: str | None, environ: Mapping[str, str]) -> st
 
     AWS_USE_FIPS_ENDPOINT and AWS_USE_DUALSTACK_ENDPOINT choose among AWS's own.
 
-    Raises LockConfigurationError where a URL is configured together with one of the two, as the SDKs do.
+    Raises LockConfigurationError where a URL is configured together with one of the two, as the SDKs do, and where
+    there is no URL and the name is not like a Region's: the host that it would give is not DynamoDB's.
     """
     fips, dualstack = _is_true(environ, "AWS_USE_FIPS_ENDPOINT"), _is_true(environ, "AWS_USE_DUALSTACK_ENDPOINT")
+    if not url and not _REGION.fullmatch(region_name):
+        raise LockConfigurationError(
+            f"{region_name!r} is not the name of a Region (eu-west-1 is): correct region_name, AWS_REGION or "
+            "AWS_DEFAULT_REGION, or give the endpoint as well (endpoint_url, AWS_ENDPOINT_URL)"
+        )
     if not url:
         return regional_url(region_name, fips=fips, dualstack=dualstack)
     for flag, name in ((fips, "AWS_USE_FIPS_ENDPOINT"), (dualstack, "AWS_USE_DUALSTACK_ENDPOINT")):

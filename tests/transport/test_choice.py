@@ -94,6 +94,107 @@ def test_a_config_file_that_alone_gives_the_region_goes_to_boto3(
     assert transport._client.meta.region_name == "eu-north-1"
 
 
+@pytest.mark.parametrize("variable", ["AWS_CONFIG_FILE", None])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[default]\nendpoint_url = http://127.0.0.1:9\n",
+        "[default]\n  region = x\n  Endpoint_URL: http://127.0.0.1:9\n",
+        '[profile "default"]\nendpoint_url=http://127.0.0.1:9',
+        "[default]\nservices = here\n[services here]\ndynamodb =\n  endpoint_url = http://127.0.0.1:9\n",
+        "[default]\nuse_fips_endpoint = true\n",
+        "[default]\nuse_dualstack_endpoint = true\n",
+        "[profile other]\nregion = x\n[default]\nuse_fips_endpoint = true\n",
+    ],
+)
+def test_an_endpoint_in_the_default_profile_is_that_of_boto3(
+    bare_environment: pytest.MonkeyPatch, tmp_path: Path, variable: str | None, text: str
+) -> None:
+    (tmp_path / ".aws").mkdir()
+    path = tmp_path / ".aws" / "config" if variable is None else tmp_path / "settings"
+    path.write_text(text)
+    set_all(bare_environment, **LAMBDA, **({variable: str(path)} if variable else {}))
+    transport = chosen()
+    theirs = boto3.Session().client("dynamodb", region_name="eu-west-1").meta.endpoint_url
+    assert isinstance(transport, BotoTransport)
+    assert "sets" in transport.reason
+    assert transport._client.meta.endpoint_url == theirs != "https://dynamodb.eu-west-1.amazonaws.com"
+
+
+@pytest.mark.parametrize("variable", ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"])
+def test_certificates_of_the_default_profile_are_those_of_boto3(
+    bare_environment: pytest.MonkeyPatch, tmp_path: Path, variable: str
+) -> None:
+    path = tmp_path / "settings"
+    path.write_text("[default]\nca_bundle = /somewhere.pem\n")
+    set_all(bare_environment, **LAMBDA, **{variable: str(path)})
+    assert chosen().reason == f"{path} sets ca_bundle"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[default]\nregion = eu-north-1\noutput = json\n",
+        "[default]\n# endpoint_url = http://127.0.0.1:9\n",
+        "[profile other]\nendpoint_url = http://127.0.0.1:9\nca_bundle = x\n",
+        "\xff\x00 no text",
+    ],
+)
+def test_other_settings_of_the_files_leave_boto3_out(
+    bare_environment: pytest.MonkeyPatch, tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(text.encode("latin-1"))
+    set_all(bare_environment, **LAMBDA, AWS_CONFIG_FILE=str(path))
+    assert chosen().name == "https"
+
+
+def test_a_file_that_cannot_be_opened_is_none(bare_environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    set_all(bare_environment, **LAMBDA, AWS_CONFIG_FILE=str(tmp_path))
+    assert chosen().name == "https"
+
+
+@pytest.mark.parametrize("region", ["local", "fips-us-east-1", "us-west-2-fips"])
+def test_a_pseudo_region_has_the_endpoint_that_boto3_gives_it(
+    bare_environment: pytest.MonkeyPatch, region: str
+) -> None:
+    set_all(bare_environment, **LAMBDA | {"AWS_REGION": region})
+    transport = chosen()
+    assert isinstance(transport, BotoTransport)
+    assert region in transport.reason
+    theirs = boto3.Session().client("dynamodb", region_name=region).meta.endpoint_url
+    assert transport._client.meta.endpoint_url == theirs
+
+
+def test_any_region_will_do_beside_an_endpoint(bare_environment: pytest.MonkeyPatch) -> None:
+    set_all(bare_environment, **LAMBDA | {"AWS_REGION": "local"}, AWS_ENDPOINT_URL="http://127.0.0.1:8000")
+    transport = chosen()
+    assert isinstance(transport, HttpsTransport)
+    assert (transport.region, transport.endpoint.url) == ("local", "http://127.0.0.1:8000")
+
+
+@pytest.mark.parametrize(("mode", "name"), [("required", "boto3"), ("REQUIRED", "boto3"), ("preferred", "https")])
+def test_an_endpoint_of_the_account_goes_to_boto3_where_it_is_required(
+    bare_environment: pytest.MonkeyPatch, mode: str, name: str
+) -> None:
+    set_all(bare_environment, **LAMBDA, AWS_ACCOUNT_ID_ENDPOINT_MODE=mode)
+    assert chosen().name == name
+
+
+def test_aws_region_comes_before_the_one_that_boto3_knows_over_both_transports(
+    bare_environment: pytest.MonkeyPatch,
+) -> None:
+    set_all(bare_environment, **LAMBDA, AWS_DEFAULT_REGION="eu-west-2")
+    transport = chosen()
+    assert isinstance(transport, HttpsTransport)
+    assert transport.region == "eu-west-1"
+    set_all(bare_environment, HTTPS_PROXY="http://127.0.0.1:9")
+    other = chosen()
+    assert isinstance(other, BotoTransport)
+    assert other._client.meta.region_name == "eu-west-1"
+
+
 def test_a_credentials_file_comes_before_the_container_as_in_the_sdks(
     bare_environment: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

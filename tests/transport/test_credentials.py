@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import botocore.session
 import pytest
 
 from lambda_lock.errors import LockConfigurationError, TransportError
@@ -72,6 +73,24 @@ def test_the_environment_is_read_again_at_each_use() -> None:
     del environ["AWS_SESSION_TOKEN"]
     second = source.get(0, soon())
     assert (second.access_key, second.token) == ("other", None)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        {"AWS_SECURITY_TOKEN": "old"},
+        {"AWS_SECURITY_TOKEN": "old", "AWS_SESSION_TOKEN": "new"},
+        {"AWS_SECURITY_TOKEN": "", "AWS_SESSION_TOKEN": "new"},
+        {"AWS_SESSION_TOKEN": "new"},
+    ],
+)
+def test_the_session_token_is_the_one_that_botocore_takes(
+    bare_environment: pytest.MonkeyPatch, tokens: dict[str, str]
+) -> None:
+    for name, value in (KEYS | {"AWS_SESSION_TOKEN": ""} | tokens).items():
+        bare_environment.setenv(name, value)
+    theirs = botocore.session.get_session().get_credentials()
+    assert EnvironmentCredentials().get(0, soon()).token == theirs.token
 
 
 @pytest.mark.parametrize("name", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])

@@ -35,6 +35,13 @@ def test_the_flags_are_read_from_the_environment() -> None:
     assert resolve("eu-west-1", None, dict.fromkeys(flags, "no")) == "https://dynamodb.eu-west-1.amazonaws.com"
 
 
+@pytest.mark.parametrize("name", ["aws-global", "eu-west1", "euwest", "eu-west-1a", "EU-WEST-1", "localhost"])
+def test_a_name_that_is_not_a_regions_gives_no_host(name: str) -> None:
+    with pytest.raises(LockConfigurationError, match="AWS_REGION"):
+        resolve(name, None, {})
+    assert resolve(name, "http://127.0.0.1:8000", {}) == "http://127.0.0.1:8000"
+
+
 @pytest.mark.parametrize("flag", ["AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT"])
 def test_a_flag_beside_a_configured_endpoint_is_refused(flag: str) -> None:
     with pytest.raises(LockConfigurationError, match=flag):
