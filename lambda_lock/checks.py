@@ -164,7 +164,7 @@ def attributes(values: Mapping[str, Any] | None, schema: Schema, key_names: tupl
     if values is None:
         return {}
     if not isinstance(values, Mapping):
-        raise TypeError(f"attributes must be a dict of names and values, not {values!r} ({type(values).__name__})")
+        raise TypeError(f"attributes must be a dict of names and values, not {type(values).__name__}")
     reserved = {*schema.attribute_names(), *key_names}
     columns: Item = {}
     for name, value in values.items():
@@ -209,8 +209,10 @@ def transact_items(items: object) -> list[dict[str, Any]]:
         raise LockArgumentError(f"commit takes 1 to 99 items, not {len(items)}: DynamoDB takes 100, one is the lock's")
     for number, item in enumerate(items):
         if not isinstance(item, Mapping) or len(item) != 1 or not _ACTIONS.issuperset(item):
+            found = f"has {', '.join(map(repr, item))}" if isinstance(item, Mapping) else f"is {type(item).__name__}"
             raise LockArgumentError(
-                f"item {number} of the commit is no {{'Put' | 'Update' | 'Delete' | 'ConditionCheck': {{…}}}}: {item!r}"
+                f"item {number} of the commit is no {{'Put' | 'Update' | 'Delete' | 'ConditionCheck': {{…}}}}: "
+                f"it {found}"
             )
     return [on_the_wire(item) for item in items]
 

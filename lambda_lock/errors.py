@@ -12,11 +12,19 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def printable(text: str) -> str:
+    """``text`` with all escaped that could break a line or move a terminal's cursor: keys and owners are other people's
+    data, and a line break in them could forge a line of the log."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
 class LockError(Exception):
     """The base of all errors here. ``key`` is the lock's key, or None where no single lock is concerned."""
 
     def __init__(self, message: str = "", *, key: str | None = None) -> None:
-        super().__init__(message)
+        super().__init__(printable(message))
         self.key = key
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging  # the Lambda runtime has it loaded before any handler
 
-from .errors import LockError
+from .errors import LockError, printable
 
 logger = logging.getLogger("lambda_lock")
 logger.addHandler(logging.NullHandler())
@@ -45,7 +45,30 @@ def tell(
     **about: object,
 ) -> None:
     """Log an event, with the traceback of its ``cause``; what it is ``about`` (key=, owner=) goes into the extras."""
-    log.log(LEVELS[event], message, *arguments, exc_info=cause, extra=extras(event, about))
+    log.log(LEVELS[event], message, *map(shown, arguments), exc_info=cause, extra=extras(event, about))
+
+
+class _Shown:
+    """An argument of a message, on one line."""
+
+    __slots__ = ("_argument",)
+
+    def __init__(self, argument: object) -> None:
+        self._argument = argument
+
+    def __str__(self) -> str:
+        return printable(str(self._argument))
+
+    def __repr__(self) -> str:
+        return printable(repr(self._argument))
+
+
+def shown(argument: object) -> object:
+    """The argument of a message, such that it cannot break the line: names of holders, and what events and errors say,
+    are other people's text. In the extras they are as they came."""
+    if not isinstance(argument, (str, BaseException)) or str(argument).isprintable():
+        return argument
+    return _Shown(argument)
 
 
 def extras(event: str, about: dict[str, object]) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from binascii import a2b_base64
 
 from .attributes import from_dynamodb
+from .errors import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class LockRecord:
     __hash__ = None  # type: ignore[assignment]  # attributes is a dict
 
     def __repr__(self) -> str:
-        state = "released" if self.is_released else f"held by {self.owner}"
+        state = "released" if self.is_released else f"held by {printable(str(self.owner))}"
         return f"LockRecord({self.key!r}, {state}, token {self.fencing_token})"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from .. import checks
 from ..errors import LockConfigurationError
-from ..log import logger
+from ..log import logger, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Visibility:
                 "the visibility of returned messages was not changed (it needs sqs:ChangeMessageVisibility): they come "
                 "back after the queue's visibility time-out: %s: %s",
                 type(error).__name__,
-                error,
+                shown(error),
                 extra={"lock_event": "visibility_failed"},
             )
 
@@ -73,7 +73,7 @@ class Visibility:
         except Exception:  # noqa: BLE001 - the application's function; the batch has its outcome already
             logger.exception(
                 "retry_visibility= failed for message %s: it comes back after the queue's visibility time-out",
-                record["messageId"],
+                shown(record["messageId"]),
                 extra={"lock_event": "visibility_failed"},
             )
             return None
@@ -87,9 +87,9 @@ class Visibility:
             for failure in answer.get("Failed", ()):
                 logger.warning(
                     "the visibility of a returned message of %s was not changed: %s %s",
-                    arn,
-                    failure.get("Code"),
-                    failure.get("Message"),
+                    shown(arn),
+                    shown(failure.get("Code")),
+                    shown(failure.get("Message")),
                     extra={"lock_event": "visibility_failed"},
                 )
 

@@ -68,7 +68,8 @@ def _not_granted(error: LockNotGrantedError) -> str:
 
 def say(message: str, colour: str | None = None) -> None:
     """A message of our own on stderr: stdout is the command's result, or the child's."""
-    from .show import printable, wants_colour
+    from ..errors import printable
+    from .show import wants_colour
 
     prefix = click.style("lambda-lock:", fg=colour, bold=True) if colour and wants_colour() else "lambda-lock:"
     text = printable(message)

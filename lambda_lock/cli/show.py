@@ -17,15 +17,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..errors import printable
 from ..record import LockRecord
 
 _STYLES = {"held": "green", "expired": "yellow", "free": "dim", "completed": "cyan"}
 _NONCE_SHOWN = 6  # digits of an owner's nonce in the table: enough to tell two apart by eye
-
-
-def printable(text: str) -> str:
-    """``text`` without what could move a terminal's cursor or break a line: keys are other people's data."""
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def wants_colour() -> bool:

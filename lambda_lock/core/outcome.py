@@ -7,7 +7,7 @@ has one, also with a refusal.
 
 from __future__ import annotations
 
-from ..errors import TransportError
+from ..errors import TransportError, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Reply:
         self.date = date
 
     def __repr__(self) -> str:
-        return f"Reply(item={self.item!r}, date={self.date!r})"
+        return f"Reply({None if self.item is None else list(self.item)!r}, date={self.date!r})"  # names, no values
 
 
 class ConditionFailed(Exception):
@@ -75,7 +75,7 @@ class ServiceError(Exception):
     operation = ""
 
     def __init__(self, code: str, message: str, retryable: bool = False, date: int | None = None) -> None:
-        super().__init__(f"{code}: {message}" if message else code)
+        super().__init__(printable(f"{code}: {message}" if message else code))
         self.code = code
         self.message = message
         self.retryable = retryable

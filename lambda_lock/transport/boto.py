@@ -20,9 +20,9 @@ from botocore.parsers import ResponseParserError
 from .._version import __version__
 from ..core.outcome import Reply, TransportError, unusable
 from ..errors import LockConfigurationError, LockError
-from .classify import refusal, result, short
+from .classify import refusal, result, short, without_values
 from .dates import http_date
-from .endpoint import empty_region
+from .endpoint import empty_region, without_password
 from .http1 import UNTRUSTED
 
 TYPE_CHECKING = False
@@ -37,8 +37,8 @@ _NOT_SENT = (
     failures.CredentialRetrievalError,
     failures.MetadataRetrievalError,
 )
-#: What botocore's parser raises beside its own errors, for JSON of another form or nested too deep.
-_UNREADABLE = (AttributeError, TypeError, ValueError, KeyError, RecursionError)
+#: What botocore's parser raises, also for JSON of another form or nested too deep.
+_UNREADABLE = (ResponseParserError, AttributeError, TypeError, ValueError, KeyError, RecursionError)
 #: Cannot be cured by sending again.
 _MISCONFIGURED = (
     failures.NoCredentialsError,
@@ -50,7 +50,6 @@ _MISCONFIGURED = (
     failures.UnknownCredentialError,
     failures.SSOError,
     failures.TokenRetrievalError,
-    failures.ParamValidationError,
     failures.EndpointProviderError,
     failures.InvalidDefaultsMode,
     failures.InvalidRetryConfigurationError,
@@ -61,10 +60,10 @@ class BotoTransport:
     """Sends through a boto3 DynamoDB client (``boto3.client("dynamodb")``), for any number of threads.
 
     With a client of this library's own making a send is one request, for which 2 s to connect and 1 s for the
-    answer are allowed; an error inside a 200, which botocore does not see, is no usable answer. The user's own client
-    keeps its own time-outs and retries: with ``read_timeout=60`` a send may take that long, and meanwhile a lock is not
-    renewed. A refusal that comes after a retry inside the client is ambiguous, because an earlier try may be what it
-    met.
+    answer are allowed, and a body that is not JSON, or an error inside a 200, is no usable answer (botocore reads both
+    as an empty one). The user's own client keeps its own time-outs and retries: with ``read_timeout=60`` a send may
+    take that long, and meanwhile a lock is not renewed. A refusal that comes after a retry inside the client is
+    ambiguous, because an earlier try may be what it met.
 
     Raises TypeError for anything else than such a client.
     """
@@ -89,15 +88,21 @@ class BotoTransport:
         try:
             answer = call(**_to_boto(request))
         except failures.ClientError as error:
-            raise self._refusal(error) from error
+            refused = self._refusal(error)
+            # botocore takes any page for an error's message
+            raise refused from (None if isinstance(refused, TransportError) else _cause(error))
+        except failures.ParamValidationError as error:
+            # Cut before the first value, and without its cause: values of an item are not for a log.
+            what = str(error).partition(", value:")[0]
+            raise LockConfigurationError(f"boto3 does not take the request: {what}") from None
         except _MISCONFIGURED as error:
             raise LockConfigurationError(
-                f"boto3 cannot send the request: {error}. Check credentials, profile and the AWS_* variables"
-            ) from error
-        except (failures.BotoCoreError, ResponseParserError) as error:
-            raise self._failure(error) from error
-        except _UNREADABLE as error:
-            raise unusable(f"botocore cannot read it ({type(error).__name__})") from error
+                f"boto3 cannot send the request: {_text(error)}. Check credentials, profile and the AWS_* variables"
+            ) from _cause(error)
+        except _UNREADABLE as error:  # without its cause, which may quote the answer
+            raise unusable(f"botocore cannot read it ({type(error).__name__})") from None
+        except failures.BotoCoreError as error:
+            raise self._failure(error) from _cause(error)
         metadata = answer.pop("ResponseMetadata", {})
         if not _is_dynamodbs(metadata):
             raise unusable("it is not DynamoDB's")
@@ -114,21 +119,21 @@ class BotoTransport:
         code, message = short(str(details.get("Code", ""))), str(details.get("Message", ""))
         status, retries = metadata.get("HTTPStatusCode", 0), metadata.get("RetryAttempts", 0)
         if not 400 <= status < 500 or not _is_dynamodbs(metadata):
-            return unusable(f"HTTP {status} {error}")
+            return unusable(f"HTTP {status} {code[:80]!r}")
         if retries:
             return TransportError(
-                True, f"refused after {retries} retries within boto3, one of which may have been carried out: {error}"
+                True, f"refused after {retries} retries within boto3, one of which may have been carried out: {code}"
             )
         return refusal(code, message, _from_boto(response), _date(metadata))
 
     def _failure(self, error: Exception) -> LockError:
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
-            return LockConfigurationError(f"the endpoint's certificate is not trusted: {error}. {UNTRUSTED}")
+            return LockConfigurationError(f"the endpoint's certificate is not trusted: {_text(error)}. {UNTRUSTED}")
         unsent = isinstance(error, _NOT_SENT)
         # With retries inside, the last try may not have been sent, but an earlier one.
         if unsent and self._sends_once:
-            return TransportError(False, f"nothing was sent: {error}")
-        return unusable(str(error))
+            return TransportError(False, f"nothing was sent: {_text(error)}")
+        return unusable(_text(error))
 
 
 def own_transport(session: Any, region: str | None, endpoint_url: str | None, *, reason: str) -> BotoTransport:
@@ -157,10 +162,10 @@ def own_transport(session: Any, region: str | None, endpoint_url: str | None, *,
             + empty_region(os.environ)
         ) from error
     except (failures.BotoCoreError, ValueError) as error:
-        raise LockConfigurationError(f"boto3 cannot make a client for DynamoDB: {error}") from error
+        raise LockConfigurationError(f"boto3 cannot make a client for DynamoDB: {_text(error)}") from _cause(error)
     # botocore compares checksums only where it may send again.
     client.meta.events.register("before-parse.dynamodb", _check_checksum)
-    client.meta.events.register("before-parse.dynamodb", _check_no_error_inside)
+    client.meta.events.register("before-parse.dynamodb", _check_body)
     return BotoTransport(client, reason=reason)
 
 
@@ -182,16 +187,32 @@ def _check(client: Any) -> None:
         raise TypeError(f"boto3_client belongs to a resource, which rewrites the values it sends: {remedy}")
 
 
+def _text(error: Exception) -> str:
+    """What botocore says, which may quote an endpoint or a proxy."""
+    return without_password(str(error))
+
+
+def _cause(error: Exception) -> Exception | None:
+    """The error, unless a traceback with its text would show a password or values of an item."""
+    text = str(error)
+    return error if without_values(without_password(text)) == text else None
+
+
 def _check_checksum(response_dict: dict[str, Any], **_: Any) -> None:
     expected = response_dict["headers"].get("x-amz-crc32")
     if expected is not None and expected != str(crc32(response_dict["body"])):
         raise unusable(f"x-amz-crc32 {expected}")
 
 
-def _check_no_error_inside(response_dict: dict[str, Any], **_: Any) -> None:
-    status, body = response_dict["status_code"], response_dict["body"]
-    if status < 300 and b"__type" in body and "__type" in json.loads(body):
-        raise unusable(f"an error inside HTTP {status}")
+def _check_body(response_dict: dict[str, Any], **_: Any) -> None:
+    # botocore reads what is not JSON, and an error inside a 200, as an empty answer.
+    status = response_dict["status_code"]
+    try:
+        fields = json.loads(response_dict["body"])
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict) or (status < 300 and "__type" in fields):
+        raise unusable(f"HTTP {status} without readable JSON, or with an error inside")
 
 
 def _is_dynamodbs(metadata: dict[str, Any]) -> bool:

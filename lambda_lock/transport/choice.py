@@ -106,7 +106,8 @@ def _refuse_beside_client(**others: object) -> None:
     for name, value in others.items():
         if value is not None:
             raise LockArgumentError(
-                f"{name}={value!r} cannot be given beside boto3_client, which has its own: make the client with it"
+                f"{name}={endpoints.without_password(repr(value))} cannot be given beside boto3_client, which has its "
+                "own: make the client with it"
             )
 
 
@@ -157,7 +158,7 @@ def _why_boto(
     if endpoint is None:
         return f"there is no Region in arguments and environment (AWS_REGION){endpoints.empty_region(environ)}"
     if endpoint.path != "/":
-        return f"the endpoint {endpoint.url} has a path"
+        return f"the endpoint at {endpoint.authority} has a path"
     proxy = proxy_variable(endpoint, environ)
     if proxy:
         return f"{proxy} is set"

@@ -49,8 +49,15 @@ def refusal(
             return unusable(f"{code} without its reasons")
         codes = [str(reason.get("Code") or "None") for reason in reasons]
         return TransactionCanceled(codes, [_item(reason, "Item") for reason in reasons], date)
+    message = without_values(message)
     retryable = code in _FOR_NOW or message.lower().startswith(_SKEW)
     return ServiceError(code, message, retryable, date)
+
+
+def without_values(message: str) -> str:
+    """An error's message without the part of the request that DynamoDB quotes ("Value '[…]' at 'item' failed")."""
+    start, end = message.find("Value '"), message.rfind("' at '")
+    return f"{message[:start]}Value '…{message[end:]}" if 0 <= start < end else message
 
 
 def short(code: str) -> str:
@@ -58,7 +65,7 @@ def short(code: str) -> str:
     return code.rpartition("#")[2].partition(":")[0]
 
 
-def result(operation: str, body: dict[str, Any]) -> dict[str, Any] | None:
+def result(operation: str, body: dict[str, Any]) -> Any:
     """What a Reply's ``item`` is: the item read, the attributes a write returned, or for other operations the body."""
     if operation == "GetItem":
         return _item(body, "Item")

@@ -130,7 +130,7 @@ class ContainerCredentials:
         try:
             fetched = self._fetch(deadline)
             if fetched[1] <= now:
-                raise LockConfigurationError(f"the credentials of {_where(self._environ)} have ended already")
+                raise LockConfigurationError("the credentials that the container's endpoint gave have ended already")
         except (LockConfigurationError, TransportError) as error:
             if not good:
                 raise
@@ -143,8 +143,8 @@ class ContainerCredentials:
         return fetched[0]
 
     def _fetch(self, deadline: float) -> tuple[Credentials, float]:
-        where = _where(self._environ)
-        endpoint = Endpoint(where)
+        endpoint = Endpoint(_where(self._environ))
+        where = endpoint.url.partition("?")[0]
         if not endpoint.tls and not _is_plain_host(endpoint.host):
             raise LockConfigurationError(
                 f"AWS_CONTAINER_CREDENTIALS_FULL_URI names {where}: without https only the host itself and the "
@@ -161,9 +161,7 @@ class ContainerCredentials:
                 False, f"no credentials from {where}, nothing was sent to DynamoDB: HTTP {answer.status}"
             )
         if answer.status != 200:
-            raise LockConfigurationError(
-                f"{where} refused to give credentials: HTTP {answer.status} {answer.body[:200]!r}"
-            )
+            raise LockConfigurationError(f"{where} refused to give credentials: HTTP {answer.status}")
         return _read(answer.body, where)
 
 
@@ -226,5 +224,9 @@ def _read(body: bytes, where: str) -> tuple[Credentials, float]:
         if ends is None:
             raise ValueError("Expiration is no date")
         return Credentials(fields["AccessKeyId"], fields["SecretAccessKey"], fields.get("Token")), ends
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise LockConfigurationError(f"what {where} answered are no credentials: {error!r}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        # Without the error's text and without the error, which has the whole answer: it may be a secret.
+        raise LockConfigurationError(
+            f"what {where} answered is not JSON with AccessKeyId, SecretAccessKey and Expiration "
+            f"({type(error).__name__}): check AWS_CONTAINER_CREDENTIALS_FULL_URI"
+        ) from None

@@ -36,6 +36,11 @@ _URL = re.compile(
 )
 
 
+def without_password(text: str) -> str:
+    """``text`` without user name and password of the URL in it, if there are any: for an error."""
+    return re.sub("//.*@", "//…@", text, flags=re.DOTALL)
+
+
 class Endpoint:
     """An URL taken apart. ``host`` is bare, ``authority`` as in the Host header, ``path`` "/" unless one was given."""
 
@@ -49,8 +54,9 @@ class Endpoint:
         port = int(match[4]) if match and match[4] else None
         if not match or (port is not None and not 0 < port < 65536):
             raise LockConfigurationError(
-                f"the endpoint URL {url!r} cannot be used: it must read http(s)://host or http(s)://host:port, without "
-                "user name; correct endpoint_url, AWS_ENDPOINT_URL_DYNAMODB or AWS_ENDPOINT_URL"
+                f"the endpoint URL {without_password(url)!r} cannot be used: it must read http(s)://host or "
+                "http(s)://host:port, without user name; correct endpoint_url, AWS_ENDPOINT_URL_DYNAMODB or "
+                "AWS_ENDPOINT_URL"
             )
         self.url = url
         self.tls = match[1].lower() == "https"
@@ -123,7 +129,9 @@ def resolve(region_name: str, url: str | None, environ: Mapping[str, str]) -> st
         return regional_url(region_name, fips=fips, dualstack=dualstack)
     for flag, name in ((fips, "AWS_USE_FIPS_ENDPOINT"), (dualstack, "AWS_USE_DUALSTACK_ENDPOINT")):
         if flag:
-            raise LockConfigurationError(f"{name} cannot be used together with the endpoint {url}: unset one of them")
+            raise LockConfigurationError(
+                f"{name} cannot be used together with the endpoint {without_password(url)}: unset one of them"
+            )
     return url
 
 

@@ -7,7 +7,8 @@ The rules
 2. A connection is used again only after an answer that was read to its end, with nothing behind it, and that did not
    say ``Connection: close``. On time-outs, errors and every other BaseException it is closed.
 3. An answer must say where it ends (Content-Length or chunked), in a bounded head and body. Anything that RFC 9112 does
-   not have, or that nobody asked for, is an error: an answer is never guessed. It is read in time linear in its size.
+   not have, or that nobody asked for, is an error: an answer is never guessed. It is read in time linear in its size,
+   and errors do not show its bytes, which may be secret.
 4. An idle connection that shows something to read (an end, mostly), or that is older than IDLE by any clock (a frozen
    environment stops some of them), is closed instead of used: a cut known beforehand is no ambiguous failure.
 5. Connections belong to the process that made them. A forked child closes its copies, which does not end the parent's
@@ -145,7 +146,7 @@ class Connection:
         status_line, *lines = head.split(b"\r\n")
         status = _STATUS.fullmatch(status_line)
         if not status:
-            raise Malformed(f"not an HTTP/1.1 status line: {status_line[:80]!r}")
+            raise Malformed("the first line is not that of HTTP/1.1")
         headers = _fields(lines)
         body = self._read_body(headers)
         tokens = headers.get("connection", "").lower().replace(" ", "").split(",")
@@ -156,10 +157,10 @@ class Connection:
         length, coding = headers.get("content-length"), headers.get("transfer-encoding")
         if coding is not None:
             if length is not None or coding.lower() != "chunked":
-                raise Malformed(f"Transfer-Encoding {coding!r} with Content-Length {length!r}")
+                raise Malformed("a Transfer-Encoding other than chunked, or beside a Content-Length")
             return self._read_chunks()
         if length is None or not (length.isascii() and length.isdigit()) or len(length) > 10:
-            raise Malformed(f"an answer without usable length: Content-Length is {length!r}")
+            raise Malformed("neither chunked nor with a usable Content-Length")
         return self._take(_bounded(int(length)))
 
     def _read_chunks(self) -> bytes:
@@ -168,7 +169,7 @@ class Connection:
             line = self._take_line(b"\r\n", 1024)
             size = _CHUNK.fullmatch(line)
             if not size:
-                raise Malformed(f"not a chunk's size: {line[:80]!r}")
+                raise Malformed("a chunk without its size")
             count = int(size[1], 16)
             if not count:
                 break
@@ -195,7 +196,7 @@ class Connection:
         seen = 0
         while (at := self._buffer.find(end, seen, limit)) < 0:
             if len(self._buffer) >= limit:
-                raise Malformed(f"no end within {limit} bytes: {bytes(self._buffer[:80])!r}")
+                raise Malformed(f"a line or head of more than {limit} bytes")
             seen = max(0, len(self._buffer) - len(end) + 1)
             self._receive()
         line = bytes(self._buffer[:at])
@@ -299,7 +300,7 @@ def _fields(lines: list[bytes]) -> dict[str, str]:
     for line in lines:
         field = _FIELD.fullmatch(line)
         if not field:
-            raise Malformed(f"not a header: {line[:80]!r}")
+            raise Malformed("a header outside the grammar")
         name, value = field[1].decode("ascii").lower(), field[2].strip(b" \t").decode("latin-1")
         # Two Content-Lengths become "5, 5", which is no length: repeated framing is refused with that.
         headers[name] = f"{headers[name]}, {value}" if name in headers else value

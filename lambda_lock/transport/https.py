@@ -59,7 +59,7 @@ class HttpsTransport:
             raise LockConfigurationError("no Region is given: pass one such as 'eu-west-1'")
         if self.endpoint.path != "/":
             raise LockConfigurationError(
-                f"the endpoint {endpoint} has a path: only boto3 can use it, pass boto3_client"
+                f"the endpoint at {self.endpoint.authority} has a path: only boto3 can use it, pass boto3_client"
             )
         self._credentials = credentials
         self._now = now

@@ -99,7 +99,7 @@ TYPES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"data": "text"}, ("data must be bytes", "str", "encode")),
     ({"data": 5}, ("data must be bytes", "int")),
     ({"attributes": {5: 1}}, ("attribute", "5", "str")),
-    ({"attributes": "colour"}, ("attributes", "'colour'")),
+    ({"attributes": "colour"}, ("attributes", "not str")),
     ({"attributes": [("colour", "red")]}, ("attributes",)),
     ({"attributes": {"colour": Colour.RED}}, ("'colour'", "Colour", "str, numbers")),
     ({"attributes": {"colour": object()}}, ("'colour'", "object")),

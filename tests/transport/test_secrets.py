@@ -1,0 +1,188 @@
+"""What is secret, or other people's text, in errors, reprs and the log: the one not at all, the other on one line."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+import pytest
+
+from lambda_lock import LockClient
+from lambda_lock.errors import LockError, LockNotGrantedError, TransportError
+from lambda_lock.log import shown, tell
+from lambda_lock.transport import Credentials, HttpsTransport, Reply, choose
+from lambda_lock.transport.boto import own_transport
+from lambda_lock.transport.credentials import ContainerCredentials
+
+from ..client.conftest import LeapingClock
+from .conftest import Stub, answer, error, say
+from .test_answers import now, row
+
+SECRET = "hunter2"
+FORGED = "x\n2026-11-21 WARNING lock 'b' is lost\x1b[2J\u2028"
+
+
+def shows(error: BaseException) -> str:
+    """All that a log would have of it, with its causes."""
+    return "".join(traceback.format_exception(error)) + repr(error)
+
+
+def raised(call: Callable[[], object], kind: type[BaseException] = LockError) -> BaseException:
+    with pytest.raises(kind) as caught:
+        call()
+    return caught.value
+
+
+@pytest.fixture
+def keys(bare_environment: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        bare_environment.setenv(name, "x")
+    bare_environment.setenv("AWS_REGION", "eu-west-1")
+    return bare_environment
+
+
+# Secrets
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        answer({"SecretAccessKey": SECRET}, 403),
+        answer({"SecretAccessKey": SECRET}, 503),
+        answer({"AccessKeyId": "a", "SecretAccessKey": SECRET}),
+        answer({"AccessKeyId": SECRET, "SecretAccessKey": "b\n", "Expiration": "2026-11-21T05:49:13Z"}),
+        answer(f'{{"SecretAccessKey": "{SECRET}" '.encode()),
+        answer(f'{{"SecretAccessKey": "{SECRET}"'.encode() + b"\xff}"),
+        answer(f'"{SECRET}"'.encode()),
+        answer(b"[" * 100_000),
+        f"{SECRET}\r\n\r\n".encode(),
+        f"HTTP/1.1 200 OK\r\n{SECRET}\r\n\r\n".encode(),
+        f"HTTP/1.1 200 OK\r\nContent-Length: {SECRET}\r\n\r\n".encode(),
+        f"HTTP/1.1 200 OK\r\nTransfer-Encoding: {SECRET}\r\n\r\n".encode(),
+        f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{SECRET}\r\n".encode(),
+    ],
+)
+def test_no_error_shows_what_a_credentials_endpoint_answered(stub: Stub, said: bytes) -> None:
+    stub.otherwise = say(said, close=True)
+    source = ContainerCredentials({"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{stub.url}/role?token={SECRET}"})
+    assert SECRET not in shows(raised(lambda: source.get(1, time.monotonic() + 20)))
+
+
+@pytest.mark.parametrize("url", [f"http://user:{SECRET}@host", f"http://user:{SECRET}/@host", f"x//{SECRET}@host"])
+@pytest.mark.parametrize("environ", [{}, {"AWS_USE_FIPS_ENDPOINT": "true"}])
+def test_no_error_shows_the_password_of_an_endpoint(
+    keys: pytest.MonkeyPatch, url: str, environ: dict[str, str]
+) -> None:
+    for name, value in environ.items():
+        keys.setenv(name, value)
+    keys.setenv("AWS_ENDPOINT_URL", url)
+    caught = raised(lambda: choose(now=time.time))
+    assert SECRET not in shows(caught)
+    assert "host" in str(caught)
+    assert SECRET not in shows(raised(lambda: choose(now=time.time, endpoint_url=url, boto3_client="x")))
+
+
+def test_no_error_of_boto3_shows_the_password_of_an_endpoint(keys: pytest.MonkeyPatch) -> None:
+    transport = own_transport(None, "eu-west-1", f"http://user:{SECRET}@127.0.0.1:1", reason="a test")
+    caught = raised(lambda: transport.send("GetItem", {"TableName": "t", "Key": {"key": {"S": "a"}}}, timeout=3))
+    assert SECRET not in shows(caught)
+    transport.close()
+
+
+def test_the_reason_for_boto3_does_not_show_what_stands_in_an_endpoints_path(keys: pytest.MonkeyPatch) -> None:
+    keys.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:1/?token={SECRET}")
+    transport = choose(now=time.time)
+    assert transport.reason == "the endpoint at 127.0.0.1:1 has a path"
+    transport.close()
+
+
+@pytest.mark.parametrize("kind", ["https", "boto3"])
+@pytest.mark.parametrize("status", [200, 400, 502])
+@pytest.mark.parametrize("said", [SECRET, f'["{SECRET}"]', f'{{"x": "{SECRET}"', f'{{"Item": "{SECRET}"}}'])
+def test_no_error_shows_what_another_server_answered(
+    stub: Stub, https: HttpsTransport, keys: pytest.MonkeyPatch, kind: str, status: int, said: str
+) -> None:
+    transport = https if kind == "https" else own_transport(boto3.Session(), "eu-west-1", stub.url, reason="a test")
+    stub.otherwise = say(answer(said.encode(), status))
+    with LockClient("locks", transport=transport, clock=LeapingClock(), heartbeat_period=0) as client:
+        assert SECRET not in shows(raised(lambda: client.get("a")))
+    transport.close()
+
+
+@pytest.mark.parametrize("kind", ["https", "boto3"])
+def test_no_error_shows_the_items_of_a_commit(stub: Stub, https: HttpsTransport, keys: Any, kind: str) -> None:
+    transport = https if kind == "https" else own_transport(boto3.Session(), "eu-west-1", stub.url, reason="a test")
+    quoted = f"1 validation error detected: Value '[{{'S': '{SECRET}'}}]' at 'transactItems' failed: too many"
+    stub.otherwise = say(error("ValidationException", quoted))
+    items: list[dict[str, Any]] = [{"Put": {"TableName": "orders", "Item": {"id": {"S": SECRET}}}}]
+    with LockClient("locks", transport=transport) as client:
+        caught = raised(lambda: client._write_unguarded(items, "a"))
+        assert SECRET not in shows(caught)
+        assert "at 'transactItems' failed: too many" in str(caught)
+        items[0]["Put"]["Item"]["id"]["S"] = {SECRET: SECRET}
+        assert SECRET not in shows(raised(lambda: client._write_unguarded(items, "a")))
+        for wrong in (SECRET, {"Put": {}, "Item": SECRET}, [SECRET]):
+            assert SECRET not in shows(raised(lambda: client._write_unguarded([wrong], "a")))  # noqa: B023
+        assert SECRET not in shows(raised(lambda: client.acquire("a", attributes=[SECRET]), TypeError))  # type: ignore[arg-type]
+    transport.close()
+
+
+def test_a_repr_shows_names_and_no_values() -> None:
+    assert repr(Reply({"key": {"S": SECRET}}, 5)) == "Reply(['key'], date=5)"
+    assert repr(Reply(None, None)) == "Reply(None, date=None)"
+    assert SECRET not in repr(Credentials("a", SECRET, SECRET))
+
+
+# Other people's text
+
+
+def test_the_name_of_a_holder_cannot_break_the_line_of_an_error_or_the_log(
+    stub: Stub, https: HttpsTransport, caplog: pytest.LogCaptureFixture
+) -> None:
+    stub.otherwise = say(
+        now({"__type": "ns#ConditionalCheckFailedException", "Item": row(ownerName={"S": FORGED})}, 400)
+    )
+    client = LockClient("locks", transport=https, clock=LeapingClock(), heartbeat_period=0)
+    with caplog.at_level(logging.DEBUG, "lambda_lock"):
+        caught = raised(lambda: client.acquire("a", wait=0), LockNotGrantedError)
+    assert isinstance(caught, LockNotGrantedError)
+    assert caught.holder == FORGED  # as data it is as it came
+    assert str(caught).isprintable()
+    assert r"held by x\n2026-11-21" in str(caught)
+    assert str(pickle.loads(pickle.dumps(caught))) == str(caught)
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines
+    assert all(line.isprintable() for line in lines)
+    stub.otherwise = say(now({"Item": row(ownerName={"S": FORGED})}))
+    assert repr(client.get("a")).isprintable()
+    client.close(release=False)
+
+
+def test_what_dynamodb_or_a_proxy_says_is_on_one_line(stub: Stub, https: HttpsTransport) -> None:
+    stub.script = [say(error("ValidationException", FORGED)), say(error(FORGED, FORGED))]
+    client = LockClient("locks", transport=https, clock=LeapingClock(), heartbeat_period=0)
+    for _ in range(2):
+        caught = raised(lambda: client.get("a"))
+        assert str(caught).isprintable()
+        assert str(caught.__cause__).isprintable()
+    client.close(release=False)
+    stub.otherwise = say(answer(b"", headers={"Content-Type": "text/plain\t\xa0x"}))
+    assert str(raised(lambda: https.send("GetItem", {}, timeout=20), TransportError)).isprintable()
+
+
+def test_arguments_of_a_message_are_on_one_line_and_others_as_they_are(caplog: pytest.LogCaptureFixture) -> None:
+    log = logging.getLogger("lambda_lock")
+    tell(log, "record_failed", "%s %s %r %r %d", FORGED, ValueError(FORGED), FORGED, ValueError(FORGED), 5, key=FORGED)
+    (record,) = caplog.records
+    assert record.getMessage().isprintable()
+    assert record.getMessage().count(r"x\n2026-11-21") == 4
+    assert record.lock_key == FORGED  # type: ignore[attr-defined]
+    plain = ValueError("plain")
+    assert shown(plain) is plain
+    assert shown("plain") == "plain"
+    assert shown(5) == 5
