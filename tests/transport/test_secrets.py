@@ -126,7 +126,8 @@ def test_no_error_shows_the_items_of_a_commit(stub: Stub, https: HttpsTransport,
         assert "at 'transactItems' failed: too many" in str(caught)
         items[0]["Put"]["Item"]["id"]["S"] = {SECRET: SECRET}
         assert SECRET not in shows(raised(lambda: client._write_unguarded(items, "a")))
-        for wrong in (SECRET, {"Put": {}, "Item": SECRET}, [SECRET]):
+        mistakes: list[Any] = [SECRET, {"Put": {}, "Item": SECRET}, [SECRET]]
+        for wrong in mistakes:
             assert SECRET not in shows(raised(lambda: client._write_unguarded([wrong], "a")))  # noqa: B023
         assert SECRET not in shows(raised(lambda: client.acquire("a", attributes=[SECRET]), TypeError))  # type: ignore[arg-type]
     transport.close()
