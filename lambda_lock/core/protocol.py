@@ -42,6 +42,7 @@ from __future__ import annotations
 from ..errors import (
     DuplicateEventError,
     LockConfigurationError,
+    LockError,
     LockFormatError,
     LockLostError,
     LockNotGrantedError,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 
 SEND = 3.0  # seconds one send may take where it must connect; a transport waits 1 s on an open connection
 DECISION = 5.0  # seconds for all sends of one decision
+STEPS = 6  # requests that may follow each other without a pause, whatever the rows shown say: honest ones need four
 _WORTH_SENDING = 0.25  # seconds: with less left of a decision no further send is tried
 
 # Refused for the moment, and certainly not carried out. Any other error worth a retry may have been carried out.
@@ -367,13 +369,18 @@ class Acquisition:
             raise
 
     def run(self) -> Steps[Hold]:
-        step = self.first()
+        """Bounded by STEPS writes between two pauses, and by `pause`, which raises where the wait is over."""
+        step, unpaused = self.first(), 0
         while not isinstance(step, Hold):
-            if isinstance(step, Take):
+            if isinstance(step, Take) and unpaused < STEPS:
+                unpaused += 1
                 step = self.judge((yield from self.write(step)))
                 continue
+            if isinstance(step, Take):
+                step = Held(error=self.contradicted())
             if isinstance(step, Held):
                 yield from self.pause(step)
+                unpaused = 0
             step = self.judge((yield from self.exchange(requests.read(self.wish.place)))[0])
         self.memory.observations.forget(self.wish.place.where)
         if self.keep is not None:
@@ -509,6 +516,16 @@ class Acquisition:
                 result=row.item.get(place.schema.result, {}).get("S"),
                 completed_until=until,
             )
+
+    def contradicted(self) -> LockError:
+        """Each row shown let the next write pass, and each write was refused, or granted too late to be of use."""
+        key = self.wish.place.key
+        return TransportError(
+            False,
+            f"lock {key!r} was not granted: {STEPS} writes in a row failed, although each answer said that the next "
+            "one would pass. Check the endpoint, and what stands between: DynamoDB does not answer so",
+            key=key,
+        )
 
     def undated(self) -> LockConfigurationError:
         key = self.wish.place.key

@@ -1,0 +1,116 @@
+"""Runs the core's generators by hand: virtual clocks, and a function that answers each request."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+from lambda_lock.core import protocol, requests
+from lambda_lock.core.lease import Look
+from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
+from lambda_lock.core.protocol import Chance, Event, Hold, Memory, Send, Wait, Wish
+from lambda_lock.core.requests import Content, Place
+from lambda_lock.core.row import JAVA, Schema
+from lambda_lock.testing.table import Table
+
+T = TypeVar("T")
+NOW = 1_800_000_000.0  # epoch seconds at the start
+MANY = 500  # requests: more means that a loop has no end
+Answer = Callable[[str, dict[str, Any]], Any]
+
+
+def place(schema: Schema = JAVA) -> Place:
+    return Place("locks", schema, schema.partition_key, "k", schema.sort_key, schema.sort_key_value)
+
+
+class Driver:
+    """One process. ``answer`` gives the outcome of a request, or raises it; each takes ``trip`` seconds.
+
+    thrown: exceptions to throw into the steps, by the number of the step, from 1. After a step that a wait ends with
+    ``closed`` set, as a closed client's does, that is thrown.
+    """
+
+    def __init__(self, answer: Answer, trip: float = 0.002) -> None:
+        self.answer = answer
+        self.trip = trip
+        self.now = 0.0
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+        self.steps = 0
+        self.thrown: dict[int, BaseException] = {}
+        self.memory = Memory(10)
+        rng = random.Random(1)
+        self.chance = Chance(lambda: f"{rng.getrandbits(128):032x}", rng.random)
+
+    def look(self) -> Look:
+        return Look(self.now, self.now, NOW + self.now)
+
+    def run(self, steps: Generator[Send | Wait, Event, T]) -> T:
+        try:
+            step = next(steps)
+            while True:
+                self.steps += 1
+                error = self.thrown.get(self.steps)
+                if error is not None:
+                    step = steps.throw(error)
+                    continue
+                outcome = None
+                if isinstance(step, Wait):
+                    self.now += step.seconds
+                else:
+                    outcome = self.send(step)
+                step = steps.send(Event(self.look(), outcome))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def send(self, step: Send) -> Any:
+        self.sent.append((step.operation, step.request))
+        assert len(self.sent) < MANY, "this goes on for ever"
+        self.now += self.trip
+        try:
+            return self.answer(step.operation, step.request)
+        except (ConditionFailed, ServiceError, TransactionCanceled) as refused:
+            refused.date = int(NOW + self.now)
+            return refused
+
+    def wish(self, **changes: Any) -> Wish:
+        schema: Schema = changes.pop("schema", JAVA)
+        return Wish(place(schema), f"me#{self.chance.nonce()}", 20_000, Content(ttl=60), **changes)
+
+    def acquire(self, **changes: Any) -> Hold:
+        return self.run(protocol.acquire(self.wish(**changes), self.memory, self.chance, self.look()))
+
+    def renew(self, hold: Hold) -> protocol.Renewal:
+        return self.run(protocol.renew(hold, self.memory, self.chance, self.look()))
+
+    def release(self, hold: Hold) -> bool:
+        return self.run(protocol.release(hold, self.memory, self.chance, self.look()))
+
+
+class OnTable(Driver):
+    """A process on a table in memory. ``damage`` changes attributes of the row behind its back."""
+
+    def __init__(self, schema: Schema = JAVA, trip: float = 0.002) -> None:
+        super().__init__(self.apply, trip)
+        self.schema = schema
+        self.table = Table(schema.partition_key, schema.sort_key)
+
+    def apply(self, operation: str, request: dict[str, Any]) -> Reply:
+        return Reply(self.table.apply(operation, request), int(NOW + self.now))
+
+    @property
+    def row(self) -> Any:
+        (item,) = self.table.items()
+        return item
+
+    def damage(self, **attributes: dict[str, Any] | None) -> None:
+        changed = {**place(self.schema).item_key, **(self.row if self.table.items() else {}), **attributes}
+        item = {name: value for name, value in changed.items() if value is not None}
+        self.table.store(self.table.key(item, False), item)
+
+    def wish(self, **changes: Any) -> Wish:
+        return super().wish(**{"schema": self.schema, **changes})
+
+    def read(self) -> Any:
+        return self.table.apply(*requests.read(place(self.schema)))
