@@ -21,6 +21,7 @@ from . import lease, requests
 from .outcome import ConditionFailed, Reply
 from .protocol import (
     DECISION,
+    STEPS,
     Acquisition,
     Read,
     Take,
@@ -102,6 +103,8 @@ def _checked(fields: Any) -> list[Any]:
         isinstance(field, kind) and not isinstance(field, bool) for field, kind in zip(fields, kinds, strict=True)
     ):
         raise ValueError("its fields are not those of a lock")
+    if not (0 <= fields[4] < 10**37 and 0 < fields[5] < 10**15):
+        raise ValueError("its token or lease is out of range")
     return fields
 
 
@@ -112,12 +115,13 @@ def _bare(table: str) -> str:
 def hand_over(hold: Hold, memory: Memory, chance: Chance, look: Look, *, lease_ms: int) -> Steps[str]:
     """End the hold and renew it to ``lease_ms``, not cut to this invocation. Returns the string to adopt.
 
-    Raises LockLostError where the renewal is refused, and the transport's errors where DynamoDB refuses it for good.
+    Raises LockLostError where the renewal is refused, LockFormatError where the row refuses every version of ours, and
+    the transport's errors where DynamoDB refuses it for good.
     """
     hold.ended = hold.handed_over = True
     hold.lease_ms = hold.place.schema.round_lease(lease_ms)
     until = look.elapsed + DECISION
-    while True:
+    for _ in range(STEPS):
         hold.expiry_ms = max(lease.expiry_ms(memory.server.now(look), hold.lease_ms), hold.expiry_ms + 1)
         hold.version = make_version(hold.expiry_ms, chance.nonce())
         request = requests.renew(
@@ -143,6 +147,16 @@ def hand_over(hold: Hold, memory: Memory, chance: Chance, look: Look, *, lease_m
             hold.handed_over = False
             raise not_there(hold.place.key, row)
         hold.expiry_ms = max(hold.expiry_ms, row.expiry_ms)
+    hold.handed_over = False
+    raise _damaged(hold.place.key)
+
+
+def _damaged(key: str) -> LockFormatError:
+    return LockFormatError(
+        f"the row of lock {key!r} names its owner and token, and refuses {STEPS} versions above the one that it shows: "
+        "no client of ours wrote that. It is left alone; delete the row once nobody works under it",
+        key=key,
+    )
 
 
 class Adoption(Acquisition):
@@ -175,6 +189,9 @@ class Adoption(Acquisition):
         self.above_ms = max(self.above_ms, row.expiry_ms)
         return Take()
 
+    def contradicted(self) -> LockFormatError:
+        return _damaged(self.wish.place.key)
+
     def own(self, row: Row, version: str, date: int | None) -> Hold | Take:
         self.above_ms = 0  # adopted: a correction takes it over under its version, and may go below
         return super().own(row, version, date)
@@ -199,6 +216,7 @@ def adopt(
 ) -> Steps[Hold]:
     """Go on with the lock that ``wish.owner`` handed over under ``token``. ``keep`` is as for protocol.acquire.
 
-    Raises LockLostError where it is not there any more or was adopted already, else as protocol.acquire does.
+    Raises LockLostError where it is not there any more or was adopted already, LockFormatError where its row refuses
+    every version of ours, else as protocol.acquire does.
     """
     return (yield from Adoption(wish, token, memory, chance, look, keep).finish())

@@ -24,7 +24,8 @@ The rules
    sent may extend validity.
 7. **A renewal that shortens the lease cuts validity before it is sent**: its reply may be lost.
 8. **Lost is final, and nothing is sent for it**: the row may still protect the work in hand. A refused renewal that
-   shows my owner and token, not released, met a newer version of mine: go above it. Any other refusal is: lost.
+   shows my owner and token, not released, met a newer version of mine: go above it (a handful of times: what refuses
+   more was not written by us). Any other refusal is: lost.
 9. **From the first send of a release on, the handle is neither held nor renewed.** A release refused at its first send
    is not a release. After an ambiguous send, "released with my owner and token" is done; "gone" or "another's" is done
    while my validity has not passed, and otherwise unknown; "mine with another token" is a late copy of my claim,
@@ -234,7 +235,6 @@ class Hold:
     )
 
     def __init__(self, wish: Wish, row: Row, lease_ms: int, expiry_ms: int, valid_until: float) -> None:
-        assert row.token is not None
         assert row.version is not None
         self.place = wish.place
         self.owner = wish.owner
@@ -242,7 +242,7 @@ class Hold:
         self.delete_on_release = wish.delete_on_release
         self.lease_end = wish.lease_end
         self.item = row.item
-        self.token = row.token
+        self.token = row.require_token(wish.place.schema, wish.place.key)
         self.completed_until = row.completed_until
         self.window = wish.window
         self.completed = False
@@ -408,9 +408,27 @@ class Acquisition:
         if isinstance(outcome, ConditionFailed) and not self.wish.place.is_of(outcome.item):
             outcome, unclear = another_answer(request[0]), True
         sent.may_land = unclear or isinstance(outcome, Reply)
+        if isinstance(outcome, ServiceError) and outcome.code == "ValidationException":
+            yield from self.blame_the_token(outcome)
         if isinstance(outcome, Reply) and request[0] == "PutItem":  # which returns nothing: what stands there was sent
             return Reply(request[1]["Item"], outcome.date)
         return outcome
+
+    def blame_the_token(self, refusal: ServiceError) -> Steps[None]:
+        """A write counts on from the row's token, and DynamoDB calls it invalid where that is none: say so."""
+        place = self.wish.place
+        shown, _ = yield from self.exchange(requests.read(place))
+        row = read_row(shown.item, place.schema, place.key) if isinstance(shown, Reply) else None
+        try:
+            self.check_token(row)
+        except LockFormatError as error:
+            raise error from refusal
+
+    def check_token(self, row: Row | None) -> None:
+        """Raise LockFormatError for a row whose token no grant could count on from; without one it begins anew."""
+        place = self.wish.place
+        if row is not None and place.schema.token in row.item:
+            row.require_token(place.schema, place.key)
 
     def expiry(self, now: float, lease_ms: int) -> int:
         return lease.expiry_ms(now, lease_ms)
@@ -474,13 +492,17 @@ class Acquisition:
         if row is not None and self.wish.window is not None:
             self.refuse_done(row, date)
         if row is None or row.is_free:
+            self.check_token(row)
             observations.forget(place.where)
             return Take(row=row)
         assert row.version is not None
         lease_ms = row.require_lease(place.schema, place.key)
         seen = observations.note(place.where, row, lease_ms, self.look, date)
         self.last = Held(row, seen)
-        return Take(row.version, row) if lease.may_take_over(row, seen, self.look, date) else self.last
+        if not lease.may_take_over(row, seen, self.look, date):
+            return self.last
+        self.check_token(row)
+        return Take(row.version, row)
 
     def own(self, row: Row, version: str, date: int | None) -> Hold | Take:
         """A row under a version that this acquisition sent: a grant, or one to correct (rules 3 and 4)."""
@@ -488,6 +510,7 @@ class Acquisition:
         sent.may_land = True  # it has, even if every answer was a refusal: a copy of it came late
         if date is None:
             raise self.undated()
+        row.require_token(self.wish.place.schema, self.wish.place.key)
         valid_until = sent.started + lease.validity(sent.lease_ms, sent.expiry_ms, date)
         no_good = self.look.elapsed >= valid_until or lease.clock_was_fast(sent.lease_ms, sent.expiry_ms, date)
         if no_good or sent.struck:
@@ -503,7 +526,7 @@ class Acquisition:
             return
         if until is None or stored != {"N": str(until)}:  # a claim under another number would be refused for ever
             raise LockFormatError(
-                f"the row of event {place.key!r} has a {place.schema.completed_until} that is no whole number: "
+                f"the row of event {place.key!r} has a {place.schema.completed_until} that is not a whole number of epoch seconds: "
                 f"{stored!r}. It is left alone; remove that attribute, or the row",
                 key=place.key,
             )
@@ -676,10 +699,10 @@ def renew(
 ) -> Steps[Renewal]:
     """One renewal of a held lock, with another lease or other data where given. Rules 6, 7 and 8.
 
-    Sent once, and again only to go above a newer version of mine; who wants to try again calls again, so that each
-    attempt has a version of its own. Sets ``hold.lost`` where it is refused or comes too late.
+    Sent once, and again only to go above a newer version of mine, at most STEPS times; who wants to try again calls
+    again, so that each attempt has a version of its own. Sets ``hold.lost`` where it is refused or comes too late.
     """
-    while True:
+    for _ in range(STEPS):
         if hold.expire(look.elapsed) or hold.is_over():
             return Renewal(False)
         sent = look
@@ -714,12 +737,13 @@ def renew(
             return Renewal(False, outcome)
         row = row_of(outcome, hold.place)
         if row is None or not is_mine(row, hold) or row.is_free or row.expiry_ms is None:
-            hold.lost = True
-            hold.holder = row.owner if row is not None and not row.is_free else None
-            return Renewal(False)
+            hold.holder = row.owner if row is not None and not row.is_free and row.owner != hold.owner else None
+            break
         if row.version == version:  # an earlier send of this very request, by a transport that sends again by itself
             return _extended(hold, sent, look, outcome.date)
         hold.expiry_ms = max(hold.expiry_ms, row.expiry_ms)
+    hold.lost = True
+    return Renewal(False)
 
 
 def _renewed_lease(hold: Hold, lease_ms: int, look: Look) -> int:

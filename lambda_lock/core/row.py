@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 RELEASED = "1"  # the only value `isReleased` ever has: the Java client grants no other, the Go client hangs on it
 _VERSION_PREFIX = "L1:"
 _HEX = frozenset("0123456789abcdef")
+_NUMERALS = frozenset("0123456789+-.eE")
+_LONGEST_MS = 2**63 - 1  # what a Java client can write; every lease above it is unreadable
+_TOKEN_DIGITS = 37  # DynamoDB's numbers have 38, and the next grant adds one
+_SECONDS_DIGITS = 11  # epoch seconds to the year 5138
 
 
 def make_version(expiry_ms: int, nonce: str) -> str:
@@ -149,10 +153,9 @@ class Schema:
         return {"N": str(lease_ms // 1000)}
 
     def read_lease(self, value: dict[str, Any] | None) -> int | None:
-        """The lease in ms, None where it cannot be read in this schema."""
-        if value is None:
-            return None
-        return _LEASE_FORMATS[self.lease_format](value)
+        """The lease in ms, None where it cannot be read in this schema: one of zero or less is none."""
+        lease_ms = None if value is None else _LEASE_FORMATS[self.lease_format](value)
+        return lease_ms if lease_ms is not None and 0 < lease_ms <= _LONGEST_MS else None
 
     def __repr__(self) -> str:
         return f"Schema({self.name})"
@@ -164,7 +167,7 @@ def _schema(fields: dict[str, Any]) -> Schema:
 
 def _read_ms(value: dict[str, Any]) -> int | None:
     text = value.get("S")
-    if not isinstance(text, str) or not (text.isascii() and text.isdigit()):
+    if not isinstance(text, str) or not (text.isascii() and text.isdigit()) or len(text) > 19:
         return None
     return int(text)
 
@@ -177,14 +180,14 @@ def _read_seconds(value: dict[str, Any]) -> int | None:
         seconds = float(text)
     except ValueError:
         return None
-    return int(seconds * 1000) if 0 <= seconds < 1e12 else None
+    return _up(seconds * 1000) if seconds < 1e12 else None
 
 
 _GO_UNITS_MS = {"ns": 1e-6, "us": 1e-3, "\u00b5s": 1e-3, "\u03bcs": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4, "h": 3.6e6}
 
 
 def _read_go(value: dict[str, Any]) -> int | None:
-    """A Go duration such as "1m30s". Rounded up: a lease read too long makes us wait, one too short makes us steal."""
+    """A Go duration such as "1m30s"."""
     text = value.get("S")
     if not isinstance(text, str) or not text:
         return None
@@ -197,7 +200,12 @@ def _read_go(value: dict[str, Any]) -> int | None:
             return None
         total += float(number) * _GO_UNITS_MS[unit]
         start += len(number) + len(unit)
-    return -int(-total // 1)
+    return _up(total)
+
+
+def _up(milliseconds: float) -> int | None:
+    """Rounded up: a lease read too long makes us wait, one too short makes us steal. None for no finite number."""
+    return -int(-milliseconds // 1) if abs(milliseconds) <= _LONGEST_MS else None
 
 
 def _leading(text: str, allowed: str) -> str:
@@ -260,7 +268,8 @@ _VERSION_NAMES = (JAVA.version, PYTHON.version)
 class Row:
     """One item of the table, read in one schema. ``item`` is the whole of it as DynamoDB's JSON.
 
-    version None: a free lock. lease_ms None: it cannot be read (`require_lease` makes that an error).
+    version None: a free lock. lease_ms, token, completed_until None: absent, or not to be read (`require_lease` and
+    `require_token` make that an error, `unreadable` tells which).
     """
 
     __slots__ = ("completed_until", "expiry_ms", "item", "lease_ms", "owner", "released", "token", "version")
@@ -271,8 +280,8 @@ class Row:
         self.owner = _text(item, schema.owner)
         self.released = schema.released is not None and _text(item, schema.released) == RELEASED
         self.lease_ms = schema.read_lease(item.get(schema.lease))
-        self.token = _whole(item, schema.token)
-        self.completed_until = _whole(item, schema.completed_until)
+        self.token = _whole(item, schema.token, _TOKEN_DIGITS)
+        self.completed_until = _whole(item, schema.completed_until, _SECONDS_DIGITS)
         self.expiry_ms = expiry_of(self.version) if self.version is not None else None
 
     @property
@@ -290,6 +299,25 @@ class Row:
                 key=key,
             )
         return self.lease_ms
+
+    def require_token(self, schema: Schema, key: str) -> int:
+        """The fencing token; LockFormatError where it cannot be read: no grant could count on from it."""
+        if self.token is None:
+            raise LockFormatError(
+                f"the row of lock {key!r} has a {schema.token} that is not a whole number of up to {_TOKEN_DIGITS} "
+                f"digits: {self.item.get(schema.token)!r}. Give it a number above all that were used, or delete the "
+                "row once nobody works under it: tokens then begin anew",
+                key=key,
+            )
+        return self.token
+
+    def unreadable(self, schema: Schema) -> tuple[str, ...]:
+        """The attributes that are there and cannot be read, and the lease of a held row that has none."""
+        values = {schema.token: self.token, schema.completed_until: self.completed_until}
+        names = [name for name, value in values.items() if value is None and name in self.item]
+        if not self.is_free and self.lease_ms is None:
+            names.insert(0, schema.lease)
+        return tuple(names)
 
 
 def read_row(item: Item | None, schema: Schema, key: str) -> Row | None:
@@ -317,8 +345,20 @@ def _text(item: Item, name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _whole(item: Item, name: str) -> int | None:
-    value = item.get(name, {}).get("N")
-    if not isinstance(value, str):
+def _whole(item: Item, name: str, digits: int) -> int | None:
+    """A whole number of at most so many digits, exactly; None for anything else."""
+    text = item.get(name, {}).get("N")
+    if not isinstance(text, str) or len(text) > 64 or not _NUMERALS.issuperset(text):
         return None
-    return int(value) if value.lstrip("-").isdigit() else int(float(value))
+    if not text.isdigit():
+        from decimal import Decimal, InvalidOperation  # rare: it costs 2 ms
+
+        try:
+            number = Decimal(text)
+        except InvalidOperation:
+            return None
+        if number.adjusted() >= digits or number != number.to_integral_value():
+            return None
+        return int(number)
+    value = int(text)
+    return value if value < 10**digits else None

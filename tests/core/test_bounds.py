@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
+from lambda_lock.core import handover
 from lambda_lock.core.outcome import ConditionFailed, Reply
-from lambda_lock.errors import LockError, LockNotGrantedError, LockTimeoutError, TransportError
+from lambda_lock.core.protocol import Hold, Memory
+from lambda_lock.errors import (
+    LockError,
+    LockFormatError,
+    LockLostError,
+    LockNotGrantedError,
+    LockTimeoutError,
+    TransportError,
+)
 
 from .driver import NOW, Driver, OnTable
 
@@ -67,3 +76,69 @@ def test_the_rows_of_another_lock_in_the_answers_end_a_wait_of_none_with_an_erro
     with pytest.raises(LockError):
         driver.acquire()
     assert len(driver.sent) <= 2 * HANDFUL  # what was sent is given back
+
+
+# A row under my owner and token that no request can match
+
+HIGHEST = {"S": f"L1:9999999999999:{'f' * 32}"}  # no version of 13 digits is above it
+UNMATCHED = {
+    "a version that none can be above": {"recordVersionNumber": HIGHEST},
+    "a token with a fraction": {"fencingToken": {"N": "{token}.5"}},
+    "a token that is text": {"fencingToken": {"S": "7"}},
+    "a version of fourteen digits": {"recordVersionNumber": {"S": f"L1:99999999999999:{'f' * 32}"}},
+}
+
+
+def damaged(driver: OnTable, damage: dict[str, Any]) -> Hold:
+    """A lock whose row was changed behind its back."""
+    hold = driver.acquire()
+    for name, value in damage.items():
+        driver.damage(**{name: {kind: text.replace("{token}", str(hold.token)) for kind, text in value.items()}})
+    return hold
+
+
+@pytest.mark.parametrize("damage", UNMATCHED.values(), ids=UNMATCHED)
+def test_a_renewal_that_the_row_can_only_refuse_is_lost_after_a_handful_of_requests(damage: Any) -> None:
+    driver = OnTable()
+    hold = damaged(driver, damage)
+    before = len(driver.sent)
+    assert not driver.renew(hold).renewed
+    assert hold.lost
+    assert hold.holder is None
+    assert len(driver.sent) - before <= HANDFUL
+
+
+@pytest.mark.parametrize("damage", UNMATCHED.values(), ids=UNMATCHED)
+def test_a_hand_over_that_the_row_can_only_refuse_gives_no_string(damage: Any) -> None:
+    driver = OnTable()
+    hold = damaged(driver, damage)
+    before = len(driver.sent)
+    with pytest.raises((LockLostError, LockFormatError)):
+        driver.run(handover.hand_over(hold, driver.memory, driver.chance, driver.look(), lease_ms=20_000))
+    assert not hold.handed_over
+    assert len(driver.sent) - before <= HANDFUL
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["time known", "time unknown"])
+@pytest.mark.parametrize("damage", UNMATCHED.values(), ids=UNMATCHED)
+def test_an_adoption_that_the_row_can_only_refuse_ends_after_a_handful_of_requests(damage: Any, known: bool) -> None:
+    driver = OnTable()
+    hold = damaged(driver, damage)
+    if not known:
+        driver.memory = Memory(10)
+    wish, before = driver.wish(), len(driver.sent)
+    wish.owner = hold.owner
+    with pytest.raises((LockLostError, LockFormatError)):
+        driver.run(handover.adopt(wish, hold.token, driver.memory, driver.chance, driver.look()))
+    assert len(driver.sent) - before <= HANDFUL + 1
+    assert driver.row["ownerName"] == {"S": hold.owner}
+    assert "isReleased" not in driver.row  # left alone
+
+
+def test_an_honest_row_that_a_newer_renewal_of_ours_has_changed_is_still_gone_above() -> None:
+    driver = OnTable()
+    hold = driver.acquire()
+    above = hold.expiry_ms + 5000
+    driver.damage(recordVersionNumber={"S": f"L1:{above}:{'0' * 32}"})
+    assert driver.renew(hold).renewed
+    assert hold.expiry_ms > above

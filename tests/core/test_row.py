@@ -168,3 +168,58 @@ def test_a_schema_refuses_unknown_fields_formats_and_equal_names() -> None:
         JAVA.replace(lease_format="days")
     with pytest.raises(LockArgumentError, match="same attribute name"):
         JAVA.replace(ttl="data")
+
+
+# What is out of range
+
+
+@pytest.mark.parametrize("text", ["0", "00", "-1", "9" * 20, "9" * 400, "9" * 5000])
+def test_a_java_lease_of_nothing_or_beyond_all_bounds_cannot_be_read(text: str) -> None:
+    assert JAVA.read_lease({"S": text}) is None
+
+
+@pytest.mark.parametrize("text", ["0s", "0h0m0s", "0.0s", "9" * 400 + "s", "9" * 5000 + "h"])
+def test_a_go_lease_of_nothing_or_beyond_all_bounds_cannot_be_read(text: str) -> None:
+    assert GO.read_lease({"S": text}) is None
+
+
+@pytest.mark.parametrize("number", ["0", "-0", "-5", "0E+5", "1E+400", "9" * 400, "NaN", "Infinity"])
+def test_a_python_lease_of_nothing_or_beyond_all_bounds_cannot_be_read(number: str) -> None:
+    assert PYTHON.read_lease({"N": number}) is None
+
+
+def test_a_python_lease_is_rounded_up() -> None:
+    assert PYTHON.read_lease({"N": "0.0001"}) == 1
+    assert PYTHON.read_lease({"N": "1.0005"}) == 1001
+
+
+TOKENS = ["7.5", "0.1", "9" * 38, "-" + "9" * 38, "1E+38", "1E+125", "1E+999999999", "1E-130", "--7", "", "NaN", "1_0"]
+
+
+@pytest.mark.parametrize("value", [*({"N": token} for token in TOKENS), {"S": "7"}, {"NULL": True}, {"L": []}])
+def test_a_token_that_cannot_be_counted_on_from_is_an_error_with_the_remedy(value: Any) -> None:
+    damaged = row(fencingToken=value)
+    assert damaged.token is None
+    assert damaged.unreadable(JAVA) == ("fencingToken",)
+    with pytest.raises(LockFormatError, match=r"'orders'.*fencingToken.*[Dd]elete the row") as caught:
+        damaged.require_token(JAVA, "orders")
+    assert caught.value.key == "orders"
+
+
+@given(st.integers(min_value=-(10**37) + 1, max_value=10**37 - 1))
+def test_a_token_is_read_exactly(token: int) -> None:
+    assert row(fencingToken={"N": str(token)}).token == token
+    assert row(fencingToken={"N": f"{token}.0"}).token == token
+
+
+@pytest.mark.parametrize("until", ["9" * 30, "1E+30", "1.5"])
+def test_a_completion_that_is_no_time_cannot_be_read(until: str) -> None:
+    assert row(completedUntil={"N": until}).completed_until is None
+    assert row(completedUntil={"N": until}).unreadable(JAVA) == ("completedUntil",)
+
+
+def test_a_readable_row_has_nothing_unreadable() -> None:
+    assert row().unreadable(JAVA) == ()
+    assert row(fencingToken={"N": "7"}, completedUntil={"N": "1800000000"}).unreadable(JAVA) == ()
+    released = row(recordVersionNumber={"S": "v"}, isReleased={"S": "1"}, leaseDuration={"S": "0"})
+    assert released.unreadable(JAVA) == ()  # nobody asks for the lease of a free lock
