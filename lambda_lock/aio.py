@@ -60,12 +60,21 @@ async def drive(
                     await sleep(step.seconds)
                 event = Event(timeline.look(), outcome)
             except BaseException as error:  # noqa: BLE001 - thrown on into the steps, which raise it when they have cleaned up
+                sleep = functools.partial(_sleep_on, timeline)  # a close or a cancel_check has said its word
                 step = steps.throw(error)
             else:
                 step = steps.send(event)
     except StopIteration as end:
         result: T = end.value
         return result
+
+
+async def _sleep_on(timeline: Timeline, seconds: float) -> None:
+    """Sleep by the clock alone: a client that is closed goes on giving back."""
+    if timeline is SYSTEM:
+        await asyncio.sleep(seconds)
+    else:
+        await _in_thread(timeline.clock.sleep, seconds)
 
 
 async def _in_thread(function: Callable[..., T], *arguments: Any) -> T:

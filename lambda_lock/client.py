@@ -83,7 +83,9 @@ class LockClient(BaseClient):
         Returns the Lock. Raises LockNotGrantedError at once where ``wait=0`` finds it held or where less than a second
         is left, LockTimeoutError where a wait ran out, LockFormatError for a held row that cannot be read,
         LockConfigurationError (table, keys, Region, credentials, permission), TransportError where DynamoDB did not
-        answer, ClientClosedError, and LockArgumentError or TypeError for bad input. After an error nothing stays held.
+        answer, ClientClosedError, and LockArgumentError or TypeError for bad input. After an error nothing is held
+        here. A claim that may have reached DynamoDB is given back first, which may take 5 s; where no answer comes in
+        that time, the row looks held until the lease ends.
         """
         if reentrant and (held := self._held_by(key, sort_key)) is not None:
             return held._enter_again()

@@ -23,7 +23,8 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
     """Run ``steps`` to their end and return what they return.
 
     What is raised while they wait (KeyboardInterrupt, a closed client, a bug of a transport) is thrown into them: they
-    may still send, to release what may have been taken, before it comes out here.
+    may still send, to release what may have been taken, before it comes out here. From then on ``sleep`` has said its
+    word, and they wait by the clock alone.
     """
     resume: Callable[[Any], Send | Wait] = steps.send
     value: Event | BaseException | None = None
@@ -43,7 +44,7 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
         except BaseException as error:
             if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
                 raise
-            resume, value = steps.throw, error
+            resume, value, sleep = steps.throw, error, timeline.clock.sleep
 
 
 def send(step: Send, transport: Transport) -> Outcome:

@@ -16,8 +16,9 @@ The rules
 4. **A grant that is no good** (its validity passed on arrival, or its expiry was written by a fast clock) **is
    corrected**: taken over under its own version. The corrected version is struck off: seen again, it is taken over
    again and never counted. (Releasing it and claiming anew let a late release free the lock under its holder.)
-5. **A claim that is given up is followed by one release under its version.** Should it arrive even later, it
-   leaves a lock that nobody holds until its stored expiry, and no longer.
+5. **A claim that is given up is followed by one release under its version**, sent like any other decision. Should it
+   arrive even later, or no release get through, it leaves a lock that nobody holds until its stored expiry, and no
+   longer.
 6. **Versions of one holder rise** by at least 1 ms from one sent to the next, and a renewal requires ``version < the
    new one``: a late renewal cannot turn the expiry back under a holder that counts on a newer one. Renewals of one
    handle are sent one after the other (whoever drives `renew` sees to it), each with a new version; only the newest
@@ -284,7 +285,7 @@ def acquire(
 
     Raises LockNotGrantedError (LockTimeoutError where it waited), LockFormatError, LockConfigurationError (an answer
     without a Date), and the transport's TransportError or ServiceError where nothing better is known. Whatever is
-    raised, also into the generator, a claim that may have landed is released first (rule 5).
+    raised, also into the generator, a claim that may have landed is released first, if DynamoDB answers (rule 5).
     """
     return (yield from Acquisition(wish, memory, chance, look, keep).finish())
 
@@ -359,13 +360,24 @@ class Acquisition:
         self.polls = 0
 
     def finish(self) -> Steps[Hold]:
-        """Run; whatever is raised, also into the generator, what may have landed is released first (rule 5)."""
+        """Run; whatever is raised, also into the generator, what may have landed is released first (rule 5).
+
+        That takes DECISION seconds at most. What is thrown in meanwhile makes it begin anew the first time, so that who
+        is interrupted twice, or closed, still gives back; the second time it ends there.
+        """
         try:
             return (yield from self.run())
         except GeneratorExit:
             raise
         except BaseException:
-            yield from self.abandon()
+            try:
+                yield from self.abandon()
+            except GeneratorExit:
+                raise
+            except BaseException as again:
+                yield from self.abandon()
+                if not isinstance(again, Exception):  # an interrupt; a closed client is no news
+                    raise
             raise
 
     def run(self) -> Steps[Hold]:
@@ -449,10 +461,9 @@ class Acquisition:
             completed_until=step.row.completed_until if step.row else None,
         )
 
-    def exchange(self, request: requests.Request) -> Steps[tuple[Outcome, bool]]:
-        outcome, unclear, self.look = yield from exchange(
-            request, self.memory, self.chance, self.look, self.decision_end()
-        )
+    def exchange(self, request: requests.Request, until: float | None = None) -> Steps[tuple[Outcome, bool]]:
+        until = self.decision_end() if until is None else until
+        outcome, unclear, self.look = yield from exchange(request, self.memory, self.chance, self.look, until)
         return outcome, unclear
 
     def decision_end(self) -> float:
@@ -526,8 +537,8 @@ class Acquisition:
             return
         if until is None or stored != {"N": str(until)}:  # a claim under another number would be refused for ever
             raise LockFormatError(
-                f"the row of event {place.key!r} has a {place.schema.completed_until} that is not a whole number of epoch seconds: "
-                f"{stored!r}. It is left alone; remove that attribute, or the row",
+                f"the row of event {place.key!r} has a {place.schema.completed_until} that cannot be read as epoch "
+                f"seconds: {stored!r}. It is left alone; remove that attribute, or the row",
                 key=place.key,
             )
         if date is None:
@@ -605,21 +616,37 @@ class Acquisition:
         )
 
     def abandon(self) -> Steps[None]:
-        """Release whichever version of mine may be there, the newest first (rule 5)."""
+        """Release whichever version of mine may be there, the newest first (rule 5).
+
+        Bounded by DECISION seconds from the first answer on (an interrupt brings no look at the clocks), and by STEPS
+        versions.
+        """
         version = next((version for version, sent in reversed(self.sent.items()) if sent.may_land), None)
-        while version is not None:
-            request = requests.release(
-                self.wish.place,
-                owner=self.wish.owner,
-                version=version,
-                delete=self.wish.delete_on_release,
-                expiry_ms=self.sent[version].expiry_ms,
-                content=requests.Content(ttl=self.wish.content.ttl),
-            )
-            event = yield Send(*request, SEND)
-            row = row_of(event.outcome, self.wish.place)
+        if version is None:
+            return
+        event = yield Send(*self.give_back(version), SEND)
+        self.look, outcome = event.look, event.outcome
+        assert outcome is not None
+        until = self.look.elapsed + DECISION
+        if may_pass(outcome):
+            self.look = (yield Wait(lease.backoff(0, 1.0, self.chance.jitter()))).look
+            outcome, _ = yield from self.exchange(self.give_back(version), until)
+        for _ in range(STEPS):
+            row = row_of(outcome, self.wish.place)
+            if row is None or row.is_free or row.version is None or row.version not in self.sent:
+                return
             # A refusal may show another of mine: it landed before this one, or meanwhile.
-            version = row.version if row is not None and not row.is_free and row.version in self.sent else None
+            outcome, _ = yield from self.exchange(self.give_back(row.version), until)
+
+    def give_back(self, version: str) -> requests.Request:
+        return requests.release(
+            self.wish.place,
+            owner=self.wish.owner,
+            version=version,
+            delete=self.wish.delete_on_release,
+            expiry_ms=self.sent[version].expiry_ms,
+            content=requests.Content(ttl=self.wish.content.ttl),
+        )
 
 
 def too_late(key: str, left_ms: int, waited: float = 0.0) -> LockNotGrantedError:
@@ -639,7 +666,8 @@ def exchange(
 ) -> Steps[tuple[Outcome, bool, Look]]:
     """Send, and send the same body again while nobody can say what came of it, until ``until`` (elapsed seconds).
 
-    Returns the last outcome, whether any send was ambiguous, and the last look. Rule 3.
+    Returns the last outcome, whether any send was ambiguous, and the last look. Rule 3. Bounded by ``until``: there is
+    a pause before each further send, and none is sent later.
     """
     unclear = False
     tries = 0

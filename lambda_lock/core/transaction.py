@@ -101,7 +101,8 @@ def _send(
 ) -> Steps[tuple[Outcome, bool, Look]]:
     """Send, and again while only conflicts with others' transactions stand in the way and validity lasts.
 
-    Returns what `exchange` does: the outcome, whether any send was ambiguous, and the last look.
+    Returns what `exchange` does: the outcome, whether any send was ambiguous, and the last look. Bounded by the lock's
+    validity, with a pause before each further decision.
     """
     tries, unclear = 0, False
     while True:
@@ -120,7 +121,7 @@ def _is_conflict(outcome: Outcome) -> bool:
 
 def _is_lost(outcome: Outcome) -> bool:
     """Whether the lock's own condition did not hold."""
-    return isinstance(outcome, TransactionCanceled) and outcome.reasons[-1] == "ConditionalCheckFailed"
+    return isinstance(outcome, TransactionCanceled) and outcome.reasons[-1:] == ["ConditionalCheckFailed"]
 
 
 def _lock_row(hold: Hold, outcome: Outcome) -> Row | None:

@@ -9,8 +9,14 @@ import pytest
 
 from lambda_lock import LockClient
 from lambda_lock.core import protocol
-from lambda_lock.errors import LockAlreadyReleasedError, LockConfigurationError, LockLostError, TransportError
-from rig.wire import Answer, Wire
+from lambda_lock.errors import (
+    ClientClosedError,
+    LockAlreadyReleasedError,
+    LockConfigurationError,
+    LockLostError,
+    TransportError,
+)
+from rig.wire import Answer, Request, Wire
 
 from .conftest import LeapingClock, Make, Rows, in_thread, versions, wait_until
 
@@ -76,6 +82,47 @@ def test_a_claim_that_is_given_up_is_released(wire: Wire, impatient: LockClient,
     assert caught.value.key == "a"
     assert lost.reached.is_set()
     assert not rows.is_held("a")
+    assert impatient.held() == ()
+
+
+def is_claim(request: Request) -> bool:
+    return "ReturnValues" in request.body
+
+
+@pytest.mark.parametrize("fault", ["throttle", "unavailable", "drop_request", "drop_reply"])
+def test_a_claim_that_is_given_up_is_released_though_the_release_is_in_trouble_too(
+    fault: str, wire: Wire, impatient: LockClient, rows: Rows
+) -> None:
+    wire.drop_reply("UpdateItem", times=float("inf"), when=is_claim)
+    getattr(wire, fault)("UpdateItem", times=3, when=lambda request: not is_claim(request))
+    with pytest.raises(TransportError):
+        impatient.acquire("a", wait=0)
+    assert not rows.is_held("a")
+    assert len([request for request in wire.requests if not is_claim(request)]) >= 3
+
+
+def test_a_closed_client_gives_back_what_it_waited_for_though_the_release_is_throttled(
+    wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    claim = wire.drop_reply("UpdateItem", times=float("inf"), when=is_claim)
+    wire.throttle("UpdateItem", times=3, when=lambda request: not is_claim(request))
+    pending = in_thread(lambda: wired.acquire("a", wait=60))
+    assert claim.finished.wait(10)
+    wired.close()
+    with pytest.raises(ClientClosedError):
+        pending()
+    assert not rows.is_held("a")
+
+
+def test_a_give_back_that_nobody_answers_ends_and_the_lease_frees_the_row(
+    wire: Wire, impatient: LockClient, rows: Rows
+) -> None:
+    wire.drop_reply("UpdateItem", times=float("inf"), when=is_claim)
+    wire.throttle("UpdateItem", times=float("inf"), when=lambda request: not is_claim(request))
+    with pytest.raises(TransportError):
+        impatient.acquire("a", wait=0)
+    assert rows.is_held("a")
+    assert wire.count() < 200
     assert impatient.held() == ()
 
 

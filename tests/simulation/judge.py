@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lambda_lock.core import lease
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
+from lambda_lock.core.protocol import DECISION
 from lambda_lock.core.row import JAVA, Row, expiry_of, read_row
 from lambda_lock.errors import DuplicateEventError
 
@@ -364,6 +365,12 @@ class Waiter(Errand):
         self._may_be_there: set[str] = set()  # versions of its own that it has seen, or had no clear answer for
         self._writes = world.judge.writes[self.key]
         self._was_free = self._is_free()
+        self._giving_back: float | None = None  # elapsed time of the first release
+
+    def sends(self, action: Send) -> None:
+        super().sends(action)
+        if self._giving_back is None and _gives_back(action):
+            self._giving_back = self.process.peek()
 
     def woke(self, outcome: Any) -> None:
         super().woke(outcome)
@@ -437,13 +444,14 @@ class Waiter(Errand):
             return
         if row.version not in self._may_be_there:
             return
-        assert self.action is not None
-        was_release = self.action.operation == "DeleteItem" or "isReleased" in str(
-            self.action.request.get("ExpressionAttributeNames")
-        )
-        if was_release and not isinstance(self.outcome, (Reply, ConditionFailed)):
+        if self._tried_to_give_back() and not isinstance(self.outcome, (Reply, ConditionFailed)):
             return
         judge.fail("left behind", f"{self.wish.owner} gave up, and left {self.key} held by nobody")
+
+    def _tried_to_give_back(self) -> bool:
+        """Whether it ended with releases, for the time of a decision less its last pause."""
+        since = self._giving_back
+        return since is not None and self.process.peek() - since > DECISION - 1.5
 
     def _row(self) -> Row | None:
         return read_row(self.world.table.get(self.key), JAVA, self.key)
@@ -480,6 +488,13 @@ def versions_in(action: Send) -> set[str]:
     """The versions of ours that a request writes or compares."""
     values = [*action.request.get("ExpressionAttributeValues", {}).values(), *action.request.get("Item", {}).values()]
     return {value["S"] for value in values if value.get("S", "").startswith("L1:")}
+
+
+def _gives_back(action: Send) -> bool:
+    """Whether an acquisition's request is a release: all its other writes ask for the row that they make."""
+    return action.operation == "DeleteItem" or (
+        action.operation == "UpdateItem" and "ReturnValues" not in action.request
+    )
 
 
 def _completes(action: Send) -> bool:

@@ -410,6 +410,19 @@ def _(patch: _Patch) -> None:
     patch(protocol.Acquisition, "abandon", abandon)
 
 
+@mutation("a claim given up and released by a single send", "given-up", "stormy", runs=400, shows=("left behind",))
+def _(patch: _Patch) -> None:
+    original = protocol.Acquisition.abandon
+
+    def abandon(self: Any) -> Generator[Any, Any, None]:
+        steps = original(self)
+        action = next(steps, None)
+        if action is not None:
+            yield action
+
+    patch(protocol.Acquisition, "abandon", abandon)
+
+
 @mutation("an owner that is not unique for each acquisition", "stormy", "freezes", runs=600)
 def _(patch: _Patch) -> None:
     patch(clients, "owner_name", lambda process: "function")

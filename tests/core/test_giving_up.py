@@ -1,0 +1,130 @@
+"""A claim that is given up is given back like any other decision: through throttling, lost replies and interrupts."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+
+from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransportError
+from lambda_lock.core.protocol import DECISION
+
+from .driver import OnTable
+
+THROTTLED = ServiceError("ThrottlingException", "", retryable=True)
+BUSY = ServiceError("TransactionConflictException", "", retryable=True)
+UNSENT = TransportError(False)
+UNKNOWN = TransportError(True)
+
+
+class Troubled(OnTable):
+    """The claim is carried out and its reply lost, as often as it is sent; ``trouble`` meets the releases after it."""
+
+    def __init__(self, *trouble: Exception, carried_out: bool = False) -> None:
+        super().__init__()
+        self.trouble = list(trouble)
+        self.carried_out = carried_out
+        self.releases = 0
+        self.answer = self.apply_troubled
+
+    def apply_troubled(self, operation: str, request: dict[str, Any]) -> Any:
+        if "if_not_exists" in request.get("UpdateExpression", ""):
+            with contextlib.suppress(ConditionFailed):  # sent again, it was carried out before
+                self.apply(operation, request)
+            return UNKNOWN
+        self.releases += 1
+        if not self.trouble:
+            return self.apply(operation, request)
+        if self.carried_out:
+            self.apply(operation, request)
+        return self.trouble.pop(0)
+
+    @property
+    def is_held(self) -> bool:
+        return bool(self.table.items()) and "isReleased" not in self.row
+
+
+@pytest.mark.parametrize("trouble", [THROTTLED, BUSY, UNSENT, UNKNOWN], ids=["throttled", "busy", "unsent", "unknown"])
+@pytest.mark.parametrize("deletes", [False, True])
+def test_a_give_back_that_does_not_get_through_is_sent_again(trouble: Exception, deletes: bool) -> None:
+    driver = Troubled(trouble, trouble, trouble)
+    with pytest.raises(TransportError):
+        driver.acquire(delete_on_release=deletes)
+    assert not driver.is_held
+    assert driver.releases == 4
+
+
+def test_a_give_back_whose_reply_is_lost_is_done_once() -> None:
+    driver = Troubled(UNKNOWN, carried_out=True)
+    with pytest.raises(TransportError):
+        driver.acquire()
+    assert not driver.is_held
+    assert driver.releases == 2
+
+
+def test_a_give_back_that_never_gets_through_ends_with_its_decision() -> None:
+    driver = Troubled(*[THROTTLED] * 1000)
+    with pytest.raises(TransportError):
+        driver.acquire()
+    assert driver.is_held  # until its lease ends
+    assert 3 < driver.releases < 100
+    assert driver.now < 2 * DECISION + 2
+
+
+def test_a_refused_permission_is_not_asked_for_again() -> None:
+    driver = Troubled(*[ServiceError("AccessDeniedException", "")] * 1000)
+    with pytest.raises(TransportError):
+        driver.acquire()
+    assert driver.releases == 1
+
+
+class Again(BaseException):
+    """As KeyboardInterrupt, CancelledError."""
+
+
+@pytest.mark.parametrize("at", range(3, 3 + 6))
+def test_an_interrupt_thrown_in_again_does_not_end_the_giving_back(at: int) -> None:
+    first, second = KeyboardInterrupt(), Again()
+    driver = Troubled(THROTTLED, THROTTLED)
+    driver.thrown = {2: first, at: second}
+    with pytest.raises((KeyboardInterrupt, Again)) as caught:
+        driver.acquire()
+    assert not driver.is_held
+    if at <= driver.steps:
+        assert caught.value is second  # the newer is told, and what it interrupted is its context
+        assert second.__context__ is first
+
+
+def test_a_third_interrupt_ends_the_giving_back_at_once() -> None:
+    driver = Troubled(*[THROTTLED] * 1000)
+    driver.thrown = {2: KeyboardInterrupt(), 4: KeyboardInterrupt(), 6: Again()}
+    with pytest.raises(Again):
+        driver.acquire()
+    assert driver.steps == 6
+
+
+def test_a_client_that_is_closed_while_it_gives_back_raises_what_it_gave_up_for() -> None:
+    driver = Troubled(THROTTLED, THROTTLED)
+    driver.thrown = {2: KeyboardInterrupt(), 4: RuntimeError("closed")}
+    with pytest.raises(KeyboardInterrupt):
+        driver.acquire()
+    assert not driver.is_held
+
+
+def test_an_interrupt_after_a_long_sleep_leaves_the_giving_back_its_whole_time() -> None:
+    """The interrupt brings no look at the clocks: the time of a decision counts from the first answer."""
+    driver = Troubled(*[THROTTLED] * 6)
+    claims = driver.apply_troubled
+
+    def slow(operation: str, request: dict[str, Any]) -> Any:
+        if driver.releases == 0 and driver.steps >= 2:
+            driver.now += 3600
+        return claims(operation, request)
+
+    driver.answer = slow
+    driver.thrown = {2: KeyboardInterrupt()}
+    with pytest.raises(KeyboardInterrupt):
+        driver.acquire()
+    assert not driver.is_held
+    assert driver.releases == 7
