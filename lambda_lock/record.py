@@ -32,10 +32,14 @@ class LockRecord:
     """A lock's row, read without acquiring it. Frozen: it says how things stood at ``read_at``.
 
     key, sort_key: str. owner: who holds it, or held it last. data: bytes or None. attributes: plain Python values.
-    version: None for a row that no client has held. lease_duration: seconds, None where it cannot be read.
-    expires_at: epoch seconds of the stored expiry, None for a foreign client's row. read_at: epoch seconds, the reply's
-    Date. is_released: nobody holds it. is_expired: held, and its stored expiry has passed by DynamoDB's clock.
-    completed_until: epoch seconds; result: the JSON text stored by a completed event.
+    version: None for a row that no client has held. lease_duration: seconds. expires_at: epoch seconds of the stored
+    expiry, None for a foreign client's row. read_at: epoch seconds, the reply's Date. is_released: nobody holds it.
+    is_expired: held, and its stored expiry has passed by DynamoDB's clock. completed_until: epoch seconds; result: the
+    JSON text stored by a completed event.
+
+    unreadable: the names of the lock's attributes that cannot be read (a lease of another schema, or of zero; a token
+    that is not a whole number), () for a sound row. What they should say is None here. Where an acquire would have to
+    go by one of them, it raises LockFormatError.
     """
 
     __slots__ = (
@@ -52,6 +56,7 @@ class LockRecord:
         "read_at",
         "result",
         "sort_key",
+        "unreadable",
         "version",
     )
 
@@ -69,6 +74,7 @@ class LockRecord:
     is_expired: bool
     completed_until: int | None
     result: str | None
+    unreadable: tuple[str, ...]
 
     def __init__(self, row: Row, place: Place, read_at: int | None) -> None:
         expires_at = None if row.expiry_ms is None else row.expiry_ms / 1000
@@ -87,6 +93,7 @@ class LockRecord:
             "is_expired": not row.is_free and None not in (expires_at, read_at) and read_at >= expires_at,  # type: ignore[operator]
             "completed_until": row.completed_until,
             "result": row.item.get(place.schema.result, {}).get("S"),
+            "unreadable": row.unreadable(place.schema),
         }
         _fill(self, fields)
 

@@ -168,7 +168,7 @@ def get(settings: Settings, sort_value: str | None, key: str) -> None:
     \b
     Examples:
       lambda-lock get nightly-report
-      lambda-lock get nightly-report --json | jq -r .state   # held, expired, free, completed
+      lambda-lock get nightly-report --json | jq -r .state   # held, expired, free, completed, unreadable
     """
     settings.start_logging()
     with settings.client() as client:

@@ -20,7 +20,7 @@ from rich.text import Text
 from ..errors import printable
 from ..record import LockRecord
 
-_STYLES = {"held": "green", "expired": "yellow", "free": "dim", "completed": "cyan"}
+_STYLES = {"held": "green", "expired": "yellow", "free": "dim", "completed": "cyan", "unreadable": "red"}
 _NONCE_SHOWN = 6  # digits of an owner's nonce in the table: enough to tell two apart by eye
 
 
@@ -30,7 +30,12 @@ def wants_colour() -> bool:
 
 
 def state(record: LockRecord) -> str:
-    """held, expired (held, but its stored expiry has passed), free, or completed (a deduplicated event, done)."""
+    """held, expired (held, but its stored expiry has passed), free, or completed (a deduplicated event, done).
+
+    Or unreadable: some attribute of the lock is damaged, or of another schema.
+    """
+    if record.unreadable:
+        return "unreadable"
     if record.is_expired:
         return "expired"
     if not record.is_released:
@@ -63,6 +68,7 @@ def as_dict(record: LockRecord) -> dict[str, Any]:
         "attributes": record.attributes,
         "completed_until": record.completed_until,
         "result": record.result,
+        "unreadable": list(record.unreadable),
     }
 
 
@@ -125,6 +131,7 @@ def _parts(record: LockRecord) -> dict[str, str | None]:
         "key": record.key,
         "sort key": record.sort_key,
         "state": _with_time(record),
+        "unreadable": ", ".join(record.unreadable) or None,
         "owner" if held else "last owner": record.owner,
         "lease": None if record.lease_duration is None else f"{record.lease_duration:g} s",
         "expires": _moment(record.expires_at) if held else None,
@@ -138,6 +145,8 @@ def _parts(record: LockRecord) -> dict[str, str | None]:
 
 def _with_time(record: LockRecord) -> str:
     name, left = state(record), seconds_left(record)
+    if name == "unreadable":
+        return name
     if left is None:
         return "held, no expiry" if name == "held" else name
     return f"held, {duration(left)} left" if name == "held" else f"expired {duration(-left)} ago"

@@ -346,7 +346,7 @@ def _text(item: Item, name: str) -> str | None:
 
 
 def _whole(item: Item, name: str, digits: int) -> int | None:
-    """A whole number of at most so many digits, exactly; None for anything else."""
+    """A whole number of at most so many digits, 0 or more, exactly; None for anything else."""
     text = item.get(name, {}).get("N")
     if not isinstance(text, str) or len(text) > 64 or not _NUMERALS.issuperset(text):
         return None
@@ -357,7 +357,7 @@ def _whole(item: Item, name: str, digits: int) -> int | None:
             number = Decimal(text)
         except InvalidOperation:
             return None
-        if number.adjusted() >= digits or number != number.to_integral_value():
+        if number < 0 or number.adjusted() >= digits or number != number.to_integral_value():
             return None
         return int(number)
     value = int(text)

@@ -293,6 +293,14 @@ async def test_get_and_list_read_without_taking(wire: Wire, wired: AsyncLockClie
     assert records == {"a": False, "b": True}
 
 
+async def test_a_row_that_cannot_be_read_does_not_end_the_list(wired: AsyncLockClient, rows: Rows) -> None:
+    await wired.acquire("a")
+    rows.put("b", recordVersionNumber={"S": "v"}, leaseDuration={"S": "9" * 400}, fencingToken={"S": "7"})
+    await wired.acquire("c")
+    records = {record.key: record.unreadable async for record in wired.list()}
+    assert records == {"a": (), "b": ("leaseDuration", "fencingToken"), "c": ()}
+
+
 async def test_list_asks_for_one_partition_of_a_table_with_a_sort_key(engine: Ministack, make: Make) -> None:
     engine.create_table("async-sorted", "key", "part")
     client = make("async-sorted", sort_key_name="part")

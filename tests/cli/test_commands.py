@@ -70,6 +70,26 @@ def test_states_are_told_apart(run: Run, rows: Rows) -> None:
     assert "held, no expiry" in run("get", "foreign").stdout
 
 
+def test_a_row_that_cannot_be_read_is_shown_as_such_and_the_others_as_ever(run: Run, rows: Rows) -> None:
+    version = {"recordVersionNumber": {"S": "v"}, "ownerName": {"S": "java"}}
+    rows.put("lease", **version, leaseDuration={"S": "9" * 400})
+    rows.put("token", **version, leaseDuration={"S": "20000"}, fencingToken={"S": "7"})
+    rows.put("completed", **version, isReleased={"S": "1"}, completedUntil={"N": "9" * 30})
+    rows.put_held("sound")
+    found = {lock["key"]: (lock["state"], lock["unreadable"]) for lock in parsed(run("ls", "--json"))}
+    assert found == {
+        "lease": ("unreadable", ["leaseDuration"]),
+        "token": ("unreadable", ["fencingToken"]),
+        "completed": ("unreadable", ["completedUntil"]),
+        "sound": ("held", []),
+    }
+    assert {line.split("\t")[0] for line in run("ls").stdout.splitlines()} == found.keys()
+    shown = run("get", "lease")
+    assert shown.returncode == 0
+    assert re.search(r"^state +unreadable$", shown.stdout, re.MULTILINE)
+    assert re.search(r"^unreadable +leaseDuration$", shown.stdout, re.MULTILINE)
+
+
 # ls
 
 

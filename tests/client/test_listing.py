@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import time
 from base64 import b64encode
 from typing import Any
@@ -66,6 +67,49 @@ def test_a_lock_whose_lease_cannot_be_read_is_listed_all_the_same(client: LockCl
     rows.put("a", **held_row(leaseDuration={"S": "20s"}))
     (record,) = client.list()
     assert (record.key, record.lease_duration, record.is_released) == ("a", None, False)
+    assert record.unreadable == ("leaseDuration",)
+
+
+UNREADABLE: dict[str, dict[str, Any]] = {
+    "leaseDuration": {"S": "0"},
+    "fencingToken": {"S": "seven"},
+    "completedUntil": {"N": "9" * 30},
+}
+DAMAGED: list[dict[str, Any]] = [
+    *({name: value} for name, value in UNREADABLE.items()),
+    {"leaseDuration": {"S": "-5"}},
+    {"leaseDuration": {"S": "9" * 400}},
+    {"leaseDuration": {"N": "20000"}},
+    {"leaseDuration": {"L": []}},
+    {"fencingToken": {"N": "7.5"}},
+    {"fencingToken": {"N": "9" * 38}},
+    {"fencingToken": {"NULL": True}},
+    {"completedUntil": {"N": "1.5"}},
+    {"completedUntil": {"BOOL": True}},
+]
+
+
+def test_rows_that_cannot_be_read_are_listed_as_such_among_the_others(client: LockClient, rows: Rows) -> None:
+    for number, damage in enumerate(DAMAGED):
+        rows.put(f"m{number:02}", **held_row(**damage))
+    for key in ("a", "z"):
+        rows.put(key, **held_row())
+    records = {record.key: record for record in client.list()}
+    assert records["a"].unreadable == records["z"].unreadable == ()
+    assert records["a"].fencing_token == 7
+    for number, damage in enumerate(DAMAGED):
+        assert records[f"m{number:02}"].unreadable == tuple(damage)
+        assert records[f"m{number:02}"] == client.get(f"m{number:02}")
+
+
+def test_all_that_cannot_be_read_in_a_row_is_named_and_none(client: LockClient, rows: Rows) -> None:
+    rows.put("a", **held_row(**UNREADABLE))
+    record = client.get("a")
+    assert record is not None
+    assert record.unreadable == tuple(UNREADABLE)
+    assert (record.lease_duration, record.fencing_token, record.completed_until) == (None, None, None)
+    assert (record.key, record.owner, record.is_released) == ("a", "somebody#1", False)
+    assert pickle.loads(pickle.dumps(record)) == record
 
 
 def test_an_empty_table_has_no_locks(client: LockClient) -> None:

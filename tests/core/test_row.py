@@ -193,7 +193,22 @@ def test_a_python_lease_is_rounded_up() -> None:
     assert PYTHON.read_lease({"N": "1.0005"}) == 1001
 
 
-TOKENS = ["7.5", "0.1", "9" * 38, "-" + "9" * 38, "1E+38", "1E+125", "1E+999999999", "1E-130", "--7", "", "NaN", "1_0"]
+TOKENS = [
+    "7.5",
+    "0.1",
+    "-5",
+    "-1E+3",
+    "9" * 38,
+    "-" + "9" * 38,
+    "1E+38",
+    "1E+125",
+    "1E+999999999",
+    "1E-130",
+    "--7",
+    "",
+    "NaN",
+    "1_0",
+]
 
 
 @pytest.mark.parametrize("value", [*({"N": token} for token in TOKENS), {"S": "7"}, {"NULL": True}, {"L": []}])
@@ -206,13 +221,13 @@ def test_a_token_that_cannot_be_counted_on_from_is_an_error_with_the_remedy(valu
     assert caught.value.key == "orders"
 
 
-@given(st.integers(min_value=-(10**37) + 1, max_value=10**37 - 1))
+@given(st.integers(min_value=0, max_value=10**37 - 1))
 def test_a_token_is_read_exactly(token: int) -> None:
     assert row(fencingToken={"N": str(token)}).token == token
     assert row(fencingToken={"N": f"{token}.0"}).token == token
 
 
-@pytest.mark.parametrize("until", ["9" * 30, "1E+30", "1.5"])
+@pytest.mark.parametrize("until", ["9" * 30, "1E+30", "1.5", "-1"])
 def test_a_completion_that_is_no_time_cannot_be_read(until: str) -> None:
     assert row(completedUntil={"N": until}).completed_until is None
     assert row(completedUntil={"N": until}).unreadable(JAVA) == ("completedUntil",)
