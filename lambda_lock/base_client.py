@@ -136,7 +136,8 @@ class BaseClient:
     partition_key_name, sort_key_name: the table's keys; None: the schema's ("key" and no sort key).
     schema: JAVA, GO or PYTHON: who else shares the table.
     hold_on_unavailable: a lock is not lost because of 5xx and time-outs alone: renewals go on after validity has ended
-        (``is_held`` is false until one comes through), and no lost signal is given.
+        (``is_held`` is false until one comes through), and no lost signal is given. Not for locks that delete their row
+        on release (delete_on_release, PYTHON): no renewal could prove that nobody had them in between.
     heartbeat_rate: renewals a second of all locks of this client together, at most; None: no bound.
     observation_cache_size: of how many other holders the client remembers since when they stand still.
     region_name, endpoint_url, boto3_client, boto3_session, transport: how requests are sent; None: as the environment

@@ -263,8 +263,10 @@ class Lock:
 
         The lock is renewed to the full lease (or to ``lease_duration``, seconds), not cut to this invocation, so that
         there is time to adopt it. From here on this handle is neither held nor renewed. Raises LockLostError where the
-        lock was not ours any more, LockConfigurationError for the event of @deduplicate (who adopts a lock could not
-        complete it), and LockAlreadyReleasedError, OwnerMismatchError or LockConfigurationError as `release` does.
+        lock was not ours any more, LockFormatError where its row is damaged, and LockAlreadyReleasedError,
+        OwnerMismatchError or LockConfigurationError as `release` does. LockConfigurationError too, and the lock stays
+        held, for the event of @deduplicate (who adopts a lock could not complete it) and for a lock that deletes its
+        row.
         """
         return self._run(self._begin_hand_over(lease_duration))
 
@@ -440,6 +442,7 @@ class Lock:
 
         duration = self._full_lease if lease_duration is None else checks.lease_duration(lease_duration)
         self._check_open()
+        self._check_kept()
         if self._hold.window is not None:
             raise LockConfigurationError(
                 f"event {self.key!r} cannot be handed over: who adopts it could not complete it. Hand over a lock of "
@@ -486,9 +489,9 @@ class Lock:
     def _check_kept(self) -> None:
         if self._hold.delete_on_release:
             raise LockConfigurationError(
-                f"lock {self.key!r} deletes its row on release, so no transaction can rely on it: a late copy of its "
-                "claim could bring the same owner and token back. Acquire it without delete_on_release, and not in the "
-                "schema PYTHON",
+                f"lock {self.key!r} deletes its row on release, so neither a transaction nor a handing over can rely "
+                "on it: a late copy of its claim could bring the same owner and token back. Acquire it without "
+                "delete_on_release, and not in the schema PYTHON",
                 key=self.key,
             )
 

@@ -9,6 +9,8 @@ The rules, beside those of protocol.py
 3. The versions go on rising: adopt reads first while no Date is known, and goes above the version it meets. A grant
    whose expiry had to lie too far in the future for its lease is corrected, like any other.
 4. A given-up adopt is followed by a release under its version, like a claim.
+5. Not for a lock that deletes its row: a late copy of the claim could bring owner and token back, and a second adopt
+   would be granted. Nor may who adopted delete it.
 """
 
 from __future__ import annotations

@@ -28,9 +28,10 @@ The rules
    shows my owner and token, not released, met a newer version of mine: go above it (a handful of times: what refuses
    more was not written by us). Any other refusal is: lost.
 9. **From the first send of a release on, the handle is neither held nor renewed.** A release refused at its first send
-   is not a release. After an ambiguous send, "released with my owner and token" is done; "gone" or "another's" is done
-   while my validity has not passed, and otherwise unknown; "mine with another token" is a late copy of my claim,
-   released under its version.
+   is not a release, nor is any of a lock that a refused renewal has shown to be lost. After an ambiguous send,
+   "released with my owner and token" is done; "gone" or "another's" is done while my validity has not passed and the
+   lock is not lost, and otherwise unknown; "mine with another token" is a late copy of my claim, released under its
+   version.
 10. **Owners are unique for each acquisition**, so owner and token name one holder for ever.
 11. **An event's claim or take-over also requires its completion to be as observed**: absent, or passed by DynamoDB's
     Date. A release keeps the version, so under the version alone a late take-over could erase a completion. A
@@ -205,7 +206,8 @@ class Wish:
 class Hold:
     """A lock that was granted, until it is lost or ended. valid_until is elapsed seconds on the driver's timeline.
 
-    version and expiry_ms are the newest *sent*. lost: final, set by `renew` or `expire`. ended: a release was begun;
+    version and expiry_ms are the newest *sent*. lost: final, set by `renew` or `expire`. gone: a refused renewal showed
+    the row to be another's, released or deleted, so that no release of mine can be carried out. ended: one was begun;
     handed_over: a string was, or may have been, given away, under which another goes on as the same owner.
     unclear: one was sent whose outcome is unknown, so that a second one reads a refusal accordingly. window: as in
     Wish; completed: a commit completed the event.
@@ -217,6 +219,7 @@ class Hold:
         "delete_on_release",
         "ended",
         "expiry_ms",
+        "gone",
         "handed_over",
         "hold_on_unavailable",
         "holder",
@@ -252,10 +255,13 @@ class Hold:
         self.expiry_ms = expiry_ms
         self.valid_until = valid_until
         self.lost = False
+        self.gone = False
         self.ended = False
         self.handed_over = False
         self.unclear = False
-        self.hold_on_unavailable = wish.hold_on_unavailable
+        # Where the row is deleted, a late copy of the claim could bring owner and token back after another had the
+        # lock: a renewal that is granted proves nothing then.
+        self.hold_on_unavailable = wish.hold_on_unavailable and not wish.delete_on_release
         self.unavailable = False
         self.holder: str | None = None
 
@@ -765,6 +771,7 @@ def renew(
             return Renewal(False, outcome)
         row = row_of(outcome, hold.place)
         if row is None or not is_mine(row, hold) or row.is_free or row.expiry_ms is None:
+            hold.gone = row is None or row.is_free or not is_mine(row, hold)
             hold.holder = row.owner if row is not None and not row.is_free and row.owner != hold.owner else None
             break
         if row.version == version:  # an earlier send of this very request, by a transport that sends again by itself
@@ -838,11 +845,11 @@ def release(
             content=requests.Content(data, ttl=hold.ttl),
         )
         _, _, look = yield from exchange(copy, memory, chance, look, until)
-    if not hold.unclear:
+    if hold.gone or not hold.unclear:
         return False
     if row is not None and row.is_free and is_mine(row, hold):
         return True
-    if look.elapsed < hold.valid_until:
+    if look.elapsed < hold.valid_until and not hold.lost:
         return True
     raise _unknown(hold, outcome)
 

@@ -245,6 +245,26 @@ def test_an_unknown_release_of_a_row_that_another_has_is_not_claimed_to_be_done(
     assert rows.is_held("a")
 
 
+@pytest.mark.parametrize("then", ["another's", "released", "gone"])
+@pytest.mark.parametrize("fault", ["drop_request", "drop_reply", "unavailable"])
+def test_a_release_of_a_lock_that_is_known_to_be_lost_is_false_after_a_lost_reply_too(
+    fault: str, then: str, wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    lock = wired.acquire("a", lease_duration=60)
+    if then == "another's":
+        rows.put_held("a", expires_at=time.time() + 60)
+    elif then == "released":
+        item = {name: value for name, value in rows["a"].items() if name != "key"}
+        rows.put("a", **item, isReleased={"S": "1"})
+    else:
+        rows.delete("a")
+    with pytest.raises(LockLostError):
+        lock.heartbeat()
+    getattr(wire, fault)("UpdateItem")
+    assert lock.release() is False
+    assert rows.is_held("a") is (then == "another's")
+
+
 def test_a_refused_release_is_an_error_unless_best_effort(
     wire: Wire, wired: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -8,13 +8,14 @@ from collections.abc import Callable
 
 import pytest
 
-from lambda_lock import Lock
+from lambda_lock import JAVA, PYTHON, Lock, Schema
 from lambda_lock.errors import (
     LockAlreadyReleasedError,
     LockConfigurationError,
     LockLostError,
     TransportError,
 )
+from rig.engine import Ministack
 from rig.wire import Fault, Wire
 
 from .conftest import LeapingClock, Make, Rows, look, wait_until
@@ -107,6 +108,45 @@ def test_a_lock_that_another_had_in_the_outage_is_lost_although_it_is_free_again
     assert limbo.lock.lost
     assert not limbo.lock.is_held
     assert not rows.is_held("a")
+
+
+@pytest.mark.parametrize("schema", [JAVA, PYTHON], ids=str)
+def test_a_lock_that_deletes_its_row_is_lost_at_the_end_of_its_validity(
+    schema: Schema, engine: Ministack, table: str, wire: Wire, make: Make
+) -> None:
+    """Another may have had it and deleted the row, and a late copy of the claim have brought owner and token back."""
+    clock = LeapingClock()
+    name = engine.create_table(f"{table}-deleting", schema.partition_key, schema.sort_key)
+    client = make(name, schema=schema, clock=clock, heartbeat_period=0, hold_on_unavailable=True)
+    lock = client.acquire("a", lease_duration=2, delete_on_release=True)
+    wire.unavailable(times=ALWAYS)
+    clock.leapt += 1
+    with pytest.raises((TransportError, LockLostError)):
+        lock.heartbeat()
+    clock.leapt += 1
+    assert lock.lost
+    wire.clear()
+    with pytest.raises(LockLostError):
+        lock.heartbeat()
+    assert wire.operations == []
+
+
+def test_a_late_copy_of_the_claim_does_not_bring_a_lock_back_that_another_had_and_deleted(
+    wire: Wire, make: Make, rows: Rows
+) -> None:
+    late = wire.deliver_late("UpdateItem")
+    lock = make(hold_on_unavailable=True).acquire("a", lease_duration=1, delete_on_release=True)
+    wire.unavailable(times=ALWAYS)
+    other = make(endpoint_url=rows.engine.url).acquire("a", wait=60, refresh_period=0.1, delete_on_release=True)
+    assert other.release() is True
+    late.release()
+    assert late.finished.wait(10)
+    assert rows["a"]["ownerName"] == {"S": lock.owner}
+    wire.clear()
+    assert lock.lost
+    with pytest.raises(LockLostError):
+        lock.heartbeat()
+    assert not lock.is_held
 
 
 def test_a_renewal_by_hand_brings_it_back(limbo: Limbo) -> None:

@@ -17,6 +17,7 @@ from lambda_lock.core.handover import write_handover
 from lambda_lock.core.protocol import Hold
 from lambda_lock.errors import (
     LockAlreadyReleasedError,
+    LockConfigurationError,
     LockError,
     LockFormatError,
     LockLostError,
@@ -165,14 +166,29 @@ def test_the_string_is_plain_and_names_key_and_sort_key(
     engine.delete_table(f"{table}-sorted")
 
 
-def test_rows_of_the_python_schema_are_handed_over_too(engine: Ministack, table: str, make: Make) -> None:
+def test_a_lock_that_deletes_its_row_is_not_handed_over_and_stays_held(
+    wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    """A late copy of the claim could bring owner and token back, and the string would be good twice."""
+    lock = wired.acquire("a", delete_on_release=True)
+    wire.clear()
+    with pytest.raises(LockConfigurationError, match="delete_on_release"):
+        lock.hand_over()
+    assert wire.operations == []
+    assert lock.is_held
+    lock.heartbeat()
+    assert lock.release() is True
+    assert rows.get("a") is None
+
+
+def test_rows_of_the_python_schema_are_not_handed_over(engine: Ministack, table: str, make: Make) -> None:
     name = engine.create_table(f"{table}-python", "lock_key", "sort_key")
     client = make(name, schema=PYTHON)
     lock = client.acquire("a")
-    adopted = client.adopt(lock.hand_over())
-    assert adopted.fencing_token == lock.fencing_token + 1
-    assert adopted.release() is True
-    assert client.get("a") is None
+    with pytest.raises(LockConfigurationError, match="PYTHON"):
+        lock.hand_over()
+    assert lock.is_held
+    assert lock.release() is True
     engine.delete_table(name)
 
 

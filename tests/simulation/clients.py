@@ -41,6 +41,11 @@ def owner_name(process: Process) -> str:
     return f"{process.name}#{process.world.chance.nonce()[:8]}"
 
 
+def may_hand_over(hold: protocol.Hold) -> bool:
+    """As Lock.hand_over has it: not what deletes its row."""
+    return not hold.delete_on_release
+
+
 class Client:
     """One of our processes, with its memory of the server's time and of other holders.
 
@@ -170,6 +175,7 @@ class Client:
             else max(1.0, self.world.scale / settings.polls),
             replace=rng.random() < settings.replace,
             delete_on_release=self.world.deletes or (not self.world.keeps and rng.random() < settings.delete),
+            hold_on_unavailable=settings.hold_on > 0 and rng.random() < settings.hold_on,
         )
         if settings.event:
             wish.content.ttl = rng.choice((0, 60, 86_400))
@@ -227,6 +233,7 @@ class Client:
             holding.renewing = False
         elapsed = process.peek()
         if renewal.renewed:
+            world.judge.renewed(holding)
             world.counts["renewals"] += 1
             world.judge.expiry(holding, before_ms, 3.5)
         if hold.lost and not was_lost and elapsed < hold.valid_until:
@@ -306,7 +313,7 @@ class Client:
             yield from self.end_event(holding)
             return
         draw, settings = self.rng.random(), self.world.settings
-        if draw < settings.hand_over:
+        if draw < settings.hand_over and may_hand_over(holding.hold):
             yield from self.hand_over(holding)
         elif draw < settings.hand_over + settings.commit and self.world.keeps:
             yield from self.commit(holding)

@@ -53,6 +53,7 @@ class ForeignClient:
         self.kind = kind
         self.process = Process(world, name, steady=True, clocks=clocks)
         self.readable = world.rng.random() >= world.settings.unreadable
+        self.zero = name.endswith("2")  # how an unreadable lease is written: as nothing, or as a Go duration
         self.carries = (
             world.rng.random() < 0.5
         )  # columns that it does not know are written back (updateExistingLockRecord)
@@ -92,7 +93,14 @@ class ForeignClient:
     @staticmethod
     def lease_in(row: Any) -> float:
         text = row[JAVA.lease]["S"]
+        if text == "0":
+            return float("inf")
         return float(text[:-1]) if text.endswith("s") else int(text) / 1000
+
+    def written(self, lease_ms: int) -> str:
+        if self.readable:
+            return str(lease_ms)
+        return "0" if self.zero else f"{lease_ms / 1000:f}s"
 
     def put(self, key: str, observed: str | None, row: Any) -> Part:
         seconds = draw_lease(self.rng, self.kind) if self.rng.random() < 0.3 else self.world.scale
@@ -100,7 +108,7 @@ class ForeignClient:
         item = {
             "key": {"S": key},
             JAVA.owner: {"S": self.process.name},
-            JAVA.lease: {"S": str(lease_ms) if self.readable else f"{lease_ms / 1000:f}s"},
+            JAVA.lease: {"S": self.written(lease_ms)},
             JAVA.version: {"S": self.world.chance.nonce()},
         }
         if row is not None and self.carries:

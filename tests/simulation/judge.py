@@ -88,6 +88,7 @@ class Judge:
         self.completed: dict[str, list[int]] = {}  # until when, in the order of the completions, by key
         self.adopted: dict[str, set[str]] = {}  # the strings that were adopted in the row's life, by key
         self._holdings: dict[str, list[Holding]] = {}
+        self._newest: dict[str, Holding] = {}  # granted, by key
         self._tokens: dict[str, int] = {}  # the newest in the row's life, by key
         self._granted: dict[str, int] = {}
         self._plain: set[str] = set()  # rows claimed last by a plain lock: it sees no completion
@@ -119,7 +120,8 @@ class Judge:
         if after is None or "fencingToken" not in after or expiry_of(after[JAVA.version]["S"]) is None:
             self._tokens.pop(key, None)
             self._granted.pop(key, None)
-            self.adopted.pop(key, None)
+            if not self.world.deletes:  # where every release deletes, nothing is handed over
+                self.adopted.pop(key, None)
             return
         token = int(after["fencingToken"]["N"])
         if before is not None and before.get("fencingToken") == after["fencingToken"]:
@@ -187,6 +189,7 @@ class Judge:
         for other in holdings:
             self._suspect(other, "overlap", f"{holding} was granted {key}, which {other} held")
         self._holdings[key] = [*holdings, holding]
+        self._newest[key] = holding
         holding.process.holdings = [*[one for one in holding.process.holdings if not one.over], holding]
         if not holding.owns(world.table.get(key)):
             self._suspect(holding, "robbed", f"{holding} was granted {key}, but the row is another's")
@@ -223,6 +226,12 @@ class Judge:
             self.fail(kind, message)
 
     # -- single acts
+
+    def renewed(self, holding: Holding) -> None:
+        """A renewal came through: if the lock is held now, nobody has had it in between, also not in an outage."""
+        newest = self._newest[holding.key]
+        if newest is not holding and holding.is_held(holding.process.peek()):
+            self.fail("came back", f"{holding} renewed {holding.key}, which {newest} has had since")
 
     def adopt(self, key: str, string: str) -> None:
         """A string was adopted: once, as long as its row is kept."""

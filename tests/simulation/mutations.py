@@ -145,6 +145,14 @@ def _(patch: _Patch) -> None:
     patch(row.Row, "require_lease", lambda self, schema, key: self.lease_ms or 0)
 
 
+@mutation("a lease of zero counted as one that is over", "unreadable", runs=100)
+def _(patch: _Patch) -> None:
+    def read_lease(self: Any, value: Any) -> int | None:
+        return None if value is None else row._LEASE_FORMATS[self.lease_format](value)
+
+    patch(row.Schema, "read_lease", read_lease)
+
+
 # -- the holder's time ------------------------------------------------------------------------------------------------
 
 
@@ -510,6 +518,11 @@ def _(patch: _Patch) -> None:
 )
 def _(patch: _Patch) -> None:
     patch(requests, "adopt", _without("isReleased", requests.adopt))
+
+
+@mutation("a lock handed over that deletes its row", "handing-over-deleted", runs=1000, shows=("adopted twice",))
+def _(patch: _Patch) -> None:
+    patch(clients, "may_hand_over", lambda hold: True)
 
 
 @mutation("a handle that counts as held while it is handed over", "handing-over", "calm-handing-over", runs=60)

@@ -52,6 +52,7 @@ class Settings:
     replace = 0.1  # of the acquires: the row is replaced whole
     hand_over = 0.15  # of the holds end so
     copies = (1, 1, 2, 3)  # how many processes get the string of one handing over
+    hold_on = 0.0  # of the acquires hold on through an outage
     commit = 0.2  # of the holds end so
     is_open = 0.7  # how often the application's row lets a commit pass
     event = 0.0  # of the acquires are for an event
@@ -137,6 +138,17 @@ BIASES: dict[str, dict[str, Any]] = {
     "handing-over-late": {
         **_LATE, "hand_over": 0.8, "commit": 0.0, "reheartbeat": 0.8, "pair": 0.8, "copies": (2, 3), "die": 0.02,
         "leases": ("short", "second"),
+    },
+    # Late copies of claims, for strings that come late too.
+    "handing-over-deleted": {
+        **_CLEAN, "double": 0.5, "hand_over": 0.8, "delete_all": 1.0, "commit": 0.0, "copies": (8, 12), "die": 0.0,
+        "leases": ("second",), "clients": (1,), "keys": (1,), "skews": ("right",), "grants": 10,
+    },
+    # Renewals without an answer, held on; whoever comes next deletes the row, and late copies of the claim find none.
+    "outages": {
+        **_CLEAN, "double": 0.45, "lost": 0.5, "hold_on": 1.0, "delete_all": 1.0, "no_heartbeat": 0.0,
+        "die": 0.0, "leases": ("short",), "deadline": 0.0, "keys": (1,), "hand_over": 0.0, "commit": 0.0,
+        "skews": ("right",), "clients": (2,), "reheartbeat": 0.0, "grants": 12, "fail_fast": 0.1,
     },
     "calm-handing-over": {**_CLEAN, "hand_over": 0.8, "commit": 0.0, "deadline": 0.5},
     "commits": {"commit": 0.8, "hand_over": 0.0, **_KEPT, "give_up": 0.02},
