@@ -21,10 +21,11 @@ INTEROP := .venv-interop/.installed
 CDK_OLDEST := .venv-cdk-oldest/.installed
 CDK := node_modules/.package-lock.json
 JAVA_PEER := build/interop/java/.built
+DYNAMODB_LOCAL := build/dynamodb-local/.built
 
 .PHONY: help
 help: ## Print the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
 setup: $(DEV) $(ENGINE) ## Install what checks, tests and demo need (they do it by themselves)
@@ -47,6 +48,10 @@ test: $(DEV) $(ENGINE) ## Run the tests (ARGS='-k name' to choose)
 .PHONY: test-slow
 test-slow: $(DEV) $(ENGINE) ## Run the slow proofs: hundreds of thousands of simulated schedules
 	@$(BIN)/pytest --quiet -m slow -o timeout=3600 $(ARGS)
+
+.PHONY: test-dynamodb-local
+test-dynamodb-local: $(DEV) $(DYNAMODB_LOCAL) ## Run the tests that use an engine on Amazon's DynamoDB Local (needs Java and Maven)
+	@LAMBDA_LOCK_ENGINE=dynamodb-local $(BIN)/pytest --quiet $(ARGS)
 
 .PHONY: peers
 peers: $(INTEROP) $(JAVA_PEER) ## Install the older clients that tests/interop runs (needs Java and Maven)
@@ -133,7 +138,18 @@ $(CDK): package.json package-lock.json
 	@npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-$(JAVA_PEER): $(wildcard tests/interop/java/*)
-	@echo "Building tests/interop/java into $(@D)"
-	@mvn --quiet --batch-mode -Dstyle.color=never --file tests/interop/java/pom.xml compiler:compile dependency:copy-dependencies
+# build_java(folder with a pom.xml): what it compiles to, and the libraries that it names
+define build_java
+	@for program in java mvn; do command -v $$program >/dev/null || { \
+	  echo "$$program is not installed: install a JDK of Java 17 or newer, and Maven (on Debian and Ubuntu:" \
+	    "apt install openjdk-17-jdk-headless maven)."; exit 1; } >&2; done
+	@echo "Building $(1) into $(@D)"
+	@mvn --quiet --batch-mode -Dstyle.color=never --file $(1)/pom.xml compiler:compile dependency:copy-dependencies
 	@touch $@
+endef
+
+$(JAVA_PEER): $(wildcard tests/interop/java/*)
+	$(call build_java,tests/interop/java)
+
+$(DYNAMODB_LOCAL): $(wildcard rig/java/*)
+	$(call build_java,rig/java)

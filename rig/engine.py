@@ -1,7 +1,11 @@
-"""A DynamoDB on loopback: ministack, in a process of its own with everything it writes in a folder of its own."""
+"""A DynamoDB on loopback, in a process of its own with everything it writes in a folder of its own.
+
+`Ministack` is what tests, demo and benchmarks use; `DynamoDBLocal` is Amazon's, which the tests can use instead.
+"""
 
 from __future__ import annotations
 
+import abc
 import http.client
 import json
 import os
@@ -47,6 +51,17 @@ def client_environment(url: str) -> dict[str, str]:
     }
 
 
+def request_headers(operation: str) -> dict[str, str]:
+    """The headers of a request to DynamoDB that an engine carries out."""
+    return {
+        "Content-Type": "application/x-amz-json-1.0",
+        "X-Amz-Target": f"DynamoDB_20120810.{operation}",
+        # Not a signature: engines read the account and the Region from it, and check nothing.
+        "Authorization": f"AWS4-HMAC-SHA256 Credential=test/20260101/{REGION}/dynamodb/aws4_request, "
+        "SignedHeaders=host, Signature=0",
+    }
+
+
 def inherited_environment() -> dict[str, str]:
     """This process's environment without anything that points a child at AWS, a lock table, or other code."""
     return {
@@ -67,20 +82,13 @@ def stop(process: subprocess.Popen[Any], patience_seconds: float = 5.0) -> None:
     process.wait()
 
 
-class Ministack:
-    """The engine as a context manager; usable once.
-
-    auth: whether IAM policies are enforced (by action and table ARN; the key ``test`` stays root).
-
-    The program is LAMBDA_LOCK_ENGINE_BIN, else the one in this repository's ``.venv-engine``. Raises EngineError where
-    it is not there or does not become healthy.
-    """
+class Engine(abc.ABC):
+    """An engine's process as a context manager; usable once. Raises EngineError where it does not become ready."""
 
     ATTEMPTS = 5
     START_SECONDS = 20.0
 
-    def __init__(self, auth: bool = False) -> None:
-        self.auth = auth
+    def __init__(self) -> None:
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
@@ -111,20 +119,9 @@ class Ministack:
         """What a client's process needs in its environment to use this engine."""
         return client_environment(self.url)
 
-    def reset(self) -> None:
-        """Empty the engine: no table is left."""
-        self._http("POST", "/_ministack/reset")
-
     def dynamodb(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         """Send one DynamoDB request as it stands. Raises EngineError(code) for anything but a 200."""
-        headers = {
-            "Content-Type": "application/x-amz-json-1.0",
-            "X-Amz-Target": f"DynamoDB_20120810.{operation}",
-            # Not a signature: the engine reads the account and the Region from it, and checks nothing.
-            "Authorization": f"AWS4-HMAC-SHA256 Credential=test/20260101/{REGION}/dynamodb/aws4_request, "
-            "SignedHeaders=host, Signature=0",
-        }
-        status, body = self._http("POST", "/", json.dumps(request), headers)
+        status, body = self._http("POST", "/", json.dumps(request), request_headers(operation))
         reply: dict[str, Any] = json.loads(body)
         if status != 200:
             code = reply.get("__type", "").rpartition("#")[2]
@@ -176,47 +173,50 @@ class Ministack:
         finally:
             connection.close()
 
+    @abc.abstractmethod
+    def _command(self) -> list[str]:
+        """The program and its arguments, for the port that was chosen."""
+
+    @abc.abstractmethod
+    def _settings(self, folder: Path) -> dict[str, str]:
+        """What the program needs in its environment to write into this folder only."""
+
+    @abc.abstractmethod
+    def _is_ready(self) -> bool:
+        """Whether it answers, or somebody else on its port does. OSError or HTTPException: nobody, or not yet."""
+
     def _start(self) -> None:
-        program = _program()
         for _ in range(self.ATTEMPTS):
             # Between the look for a free port and the engine's bind another process may take it.
             self.port = free_port()
-            self._process = self._spawn(program)
-            if self._becomes_healthy():
+            command = self._command()
+            self._process = self._spawn(command)
+            if self._becomes_ready():
                 return
             stop(self._process)
-        raise EngineError(f"{program} did not become healthy; it wrote:\n{self._log()}")
+        raise EngineError(f"{command[0]} did not become ready; it wrote:\n{self._log()}")
 
-    def _spawn(self, program: str) -> subprocess.Popen[bytes]:
+    def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
         assert self._folder is not None
         scratch = self._folder / "tmp"
         scratch.mkdir(exist_ok=True)
-        environment = inherited_environment() | {
-            "BIND_HOST": "127.0.0.1",
-            "GATEWAY_PORT": str(self.port),
-            "MINISTACK_HOST": "127.0.0.1",
-            "LOG_LEVEL": "WARNING",
-            "STATE_DIR": str(self._folder / "state"),
-            "TMPDIR": str(scratch),
-            "DOCKER_HOST": "unix:///nonexistent",
-        }
-        environment |= {"AUTH": "true"} if self.auth else {}
+        environment = inherited_environment() | {"TMPDIR": str(scratch)} | self._settings(self._folder)
         with (self._folder / "log").open("ab") as log:
             return subprocess.Popen(
-                [program], env=environment, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command, env=environment, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
-    def _becomes_healthy(self) -> bool:
+    def _becomes_ready(self) -> bool:
         assert self._process is not None
         deadline = time.monotonic() + self.START_SECONDS
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
-                status, _ = self._http("GET", "/_ministack/health", timeout=1.0)
+                ready = self._is_ready()
             except (OSError, http.client.HTTPException):
                 time.sleep(0.02)  # not listening yet, or somebody else is
                 continue
-            # Health alone could come from whoever took the port; our own process must live on beside it.
-            return status == 200 and self._process.poll() is None
+            # An answer alone could come from another process that took the port; ours must be running beside it.
+            return ready and self._process.poll() is None
         return False
 
     def _log(self) -> str:
@@ -232,8 +232,74 @@ class Ministack:
             self._folder = None
 
 
-def _program() -> str:
-    program = os.environ.get("LAMBDA_LOCK_ENGINE_BIN") or str(ROOT / ".venv-engine" / "bin" / "ministack")
-    if not os.access(program, os.X_OK):
-        raise EngineError(f"{program} is not there: run 'make setup', or name a ministack in LAMBDA_LOCK_ENGINE_BIN")
-    return program
+class Ministack(Engine):
+    """ministack, an engine for DynamoDB and for what stands around a function (`Cloud`).
+
+    auth: whether IAM policies are enforced (by action and table ARN; the key ``test`` stays root).
+
+    The program is LAMBDA_LOCK_ENGINE_BIN, else the one in this repository's ``.venv-engine``. Raises EngineError where
+    it is not there or does not become ready.
+    """
+
+    def __init__(self, auth: bool = False) -> None:
+        super().__init__()
+        self.auth = auth
+
+    def reset(self) -> None:
+        """Empty the engine: no table is left."""
+        self._http("POST", "/_ministack/reset")
+
+    def _command(self) -> list[str]:
+        program = os.environ.get("LAMBDA_LOCK_ENGINE_BIN") or str(ROOT / ".venv-engine" / "bin" / "ministack")
+        if not os.access(program, os.X_OK):
+            raise EngineError(
+                f"{program} is not there: run 'make setup', or name a ministack in LAMBDA_LOCK_ENGINE_BIN"
+            )
+        return [program]
+
+    def _settings(self, folder: Path) -> dict[str, str]:
+        return {
+            "BIND_HOST": "127.0.0.1",
+            "GATEWAY_PORT": str(self.port),
+            "MINISTACK_HOST": "127.0.0.1",
+            "LOG_LEVEL": "WARNING",
+            "STATE_DIR": str(folder / "state"),
+            "DOCKER_HOST": "unix:///nonexistent",
+            **({"AUTH": "true"} if self.auth else {}),
+        }
+
+    def _is_ready(self) -> bool:
+        status, _ = self._http("GET", "/_ministack/health", timeout=1.0)
+        return status == 200
+
+
+class DynamoDBLocal(Engine):
+    """Amazon's DynamoDB Local, in memory, behind a server of ours that listens on loopback only (rig/java).
+
+    It has tables and items only: no tags, no IAM, no other service. ``make`` builds it into build/dynamodb-local, and
+    it needs Java. Raises EngineError where one of them is not there, or where it does not become ready.
+    """
+
+    START_SECONDS = 60.0
+    _BUILT = ROOT / "build" / "dynamodb-local"
+
+    def _command(self) -> list[str]:
+        if shutil.which("java") is None:
+            raise EngineError("DynamoDB Local needs Java 17 or newer, and java is not on the PATH: install it")
+        if not (self._BUILT / ".built").exists():
+            raise EngineError("DynamoDB Local is not built: run 'make test-dynamodb-local'")
+        libraries = self._BUILT / "lib"
+        return [
+            "java",
+            *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"),  # quick to start, and small
+            f"-Dsqlite4java.library.path={libraries}",
+            *("-cp", os.pathsep.join([str(self._BUILT / "classes"), str(libraries / "*")])),
+            *("DynamoDbLocal", str(self.port)),
+        ]
+
+    def _settings(self, folder: Path) -> dict[str, str]:
+        return {"JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={folder / 'tmp'}"}
+
+    def _is_ready(self) -> bool:
+        status, _ = self._http("POST", "/", "{}", request_headers("ListTables"))
+        return status == 200

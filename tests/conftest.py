@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from rig.engine import Ministack, client_environment
+from rig.engine import DynamoDBLocal, Engine, Ministack, client_environment
 from rig.wire import Wire
 
 # No test asserts time: a slow machine must not make a property fail.
@@ -26,18 +26,41 @@ for _number, _handler in (
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, _handler)
 
+# LAMBDA_LOCK_ENGINE says which engine the tests use; with DynamoDB Local only the tests that use one run.
+_ENGINES: dict[str, type[Engine]] = {"ministack": Ministack, "dynamodb-local": DynamoDBLocal}
+_ENGINE = os.environ.get("LAMBDA_LOCK_ENGINE") or "ministack"
+
 _numbers = itertools.count(1)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if _ENGINE not in _ENGINES:
+        raise pytest.UsageError(f"LAMBDA_LOCK_ENGINE is {_ENGINE!r}, which is not one of {', '.join(_ENGINES)}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    chosen = [item for item in items if _runs_on_the_engine(item)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+    items[:] = chosen
+
+
+def _runs_on_the_engine(item: pytest.Item) -> bool:
+    if _ENGINE == "ministack":
+        return item.get_closest_marker("dynamodb_local_only") is None
+    if item.get_closest_marker("dynamodb_local_only"):
+        return True
+    return item.get_closest_marker("ministack_only") is None and "engine" in getattr(item, "fixturenames", ())
+
+
 @pytest.fixture(scope="session")
-def engine() -> Iterator[Ministack]:
-    """A running DynamoDB (ministack). Tests share it: each uses a table of its own."""
-    with Ministack() as running:
+def engine() -> Iterator[Engine]:
+    """A running DynamoDB. Tests share it: each uses a table of its own."""
+    with _ENGINES[_ENGINE]() as running:
         yield running
 
 
 @pytest.fixture
-def table(engine: Ministack, monkeypatch: pytest.MonkeyPatch) -> str:
+def table(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a new, empty table; the environment of this process points at it, as a Lambda function's would."""
     for name in [name for name in os.environ if name.startswith(("AWS_", "LAMBDA_LOCK_"))]:
         if name != "LAMBDA_LOCK_ENGINE_BIN":
@@ -49,7 +72,7 @@ def table(engine: Ministack, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
-def wire(engine: Ministack, table: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
+def wire(engine: Engine, table: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
     """A proxy before the engine, at which requests are counted and faults injected. AWS_ENDPOINT_URL leads to it."""
     with Wire(engine.url) as proxy:
         for name, value in client_environment(proxy.url).items():

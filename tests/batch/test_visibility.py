@@ -20,6 +20,8 @@ from rig.wire import Wire
 
 from .conftest import NOTHING, Boom, Context, Done, Hands, number_of, returned
 
+pytestmark = pytest.mark.ministack_only("queues")
+
 CHANGE = "ChangeMessageVisibilityBatch"
 HOUR = 3600
 

@@ -15,6 +15,8 @@ from rig.cloud import ACCOUNT, Cloud, Counts, Function
 from rig.engine import REGION, Ministack
 from rig.lambda_runtime import FunctionError
 
+pytestmark = pytest.mark.ministack_only("queues, rules and functions")
+
 HANDLERS = Path(__file__).parent / "handlers"
 Note = dict[str, Any]
 Notes = Callable[..., list[Note]]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rig.engine import Ministack
+from rig.engine import Ministack, request_headers
 from rig.wire import Answer, Wire
 
 
@@ -24,9 +24,9 @@ class Client:
         self.connection = http.client.HTTPConnection("127.0.0.1", int(wire.url.rpartition(":")[2]), timeout=30)
 
     def send(self, operation: str, **request: Any) -> tuple[int, dict[str, Any]]:
-        headers = {"X-Amz-Target": f"DynamoDB_20120810.{operation}", "Content-Type": "application/x-amz-json-1.0"}
+        body = json.dumps({"TableName": self.table, **request})
         try:
-            self.connection.request("POST", "/", json.dumps({"TableName": self.table, **request}), headers)
+            self.connection.request("POST", "/", body, request_headers(operation))
             response = self.connection.getresponse()
             return response.status, json.loads(response.read())
         except BaseException:
@@ -79,7 +79,7 @@ def test_requests_are_recorded_with_operation_body_and_status(wire: Wire, client
 
 
 def test_the_reply_comes_through_with_the_headers_of_the_engine(wire: Wire, client: Client) -> None:
-    client.connection.request("POST", "/", "{}", {"X-Amz-Target": "DynamoDB_20120810.ListTables"})
+    client.connection.request("POST", "/", "{}", request_headers("ListTables"))
     response = client.connection.getresponse()
     response.read()
     assert response.getheader("Date")
@@ -198,7 +198,7 @@ def test_a_reply_can_be_altered(wire: Wire, client: Client) -> None:
         return Answer(answer.status, [(n, v) for n, v in answer.headers if n.lower() != "date"], answer.body)
 
     wire.alter_reply(without_date)
-    client.connection.request("POST", "/", "{}", {"X-Amz-Target": "DynamoDB_20120810.ListTables"})
+    client.connection.request("POST", "/", "{}", request_headers("ListTables"))
     response = client.connection.getresponse()
     response.read()
     assert response.getheader("Date") is None

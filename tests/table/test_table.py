@@ -61,6 +61,7 @@ def test_a_table_made_by_default_is_on_demand_active_and_fits(engine: Ministack,
         pass
 
 
+@pytest.mark.ministack_only("BillingModeSummary")
 def test_capacity_can_be_provisioned(engine: Ministack, name: str) -> None:
     create_table(name, read_capacity=3, write_capacity=4)
     table = described(engine, name)
@@ -69,6 +70,7 @@ def test_capacity_can_be_provisioned(engine: Ministack, name: str) -> None:
     assert (throughput["ReadCapacityUnits"], throughput["WriteCapacityUnits"]) == (3, 4)
 
 
+@pytest.mark.ministack_only("tags")
 def test_a_table_has_the_tags_it_was_given(engine: Ministack, name: str) -> None:
     create_table(name, tags={"team": "orders", "stage": ""})
     tags = engine.dynamodb("ListTagsOfResource", {"ResourceArn": described(engine, name)["TableArn"]})["Tags"]
@@ -253,6 +255,7 @@ def test_a_table_exists_once_it_is_active(engine: Ministack, wire: Wire, table: 
         assert table_exists(table) is exists
 
 
+@pytest.mark.ministack_only("Regions apart")
 def test_a_table_is_looked_for_where_one_says(table: str, wire: Wire, engine: Ministack) -> None:
     assert table_exists(table, endpoint_url=engine.url) is True
     assert wire.operations == []
@@ -332,6 +335,7 @@ def test_another_time_to_live_does_not_fit(
     assert str(caught.value).endswith(f"for locks: {fault}")
 
 
+@pytest.mark.ministack_only("replicas")
 def test_a_replicated_table_does_not_fit(engine: Ministack, name: str) -> None:
     engine.create_table(name)
     for region in ("eu-west-1", "eu-central-1"):
@@ -340,6 +344,7 @@ def test_a_replicated_table_does_not_fit(engine: Ministack, name: str) -> None:
         check_table(name, ttl=None)
 
 
+@pytest.mark.ministack_only("replicas")
 def test_all_that_does_not_fit_is_named_at_once(engine: Ministack, name: str) -> None:
     engine.create_table(name, "pk", "sk")
     engine.dynamodb("UpdateTable", {"TableName": name, "ReplicaUpdates": [{"Create": {"RegionName": "eu-west-1"}}]})

@@ -22,7 +22,7 @@ from lambda_lock import (
 from lambda_lock.batch import process_sqs
 from lambda_lock.testing import in_memory, lambda_context
 from rig import events
-from rig.engine import Ministack
+from rig.engine import Engine
 
 Read = Callable[[], list[Any]]
 
@@ -40,12 +40,11 @@ class Where:
 
 
 @pytest.fixture(params=["memory", "engine"])
-def where(request: pytest.FixtureRequest) -> Iterator[Where]:
+def where(request: pytest.FixtureRequest, engine: Engine) -> Iterator[Where]:
     if request.param == "memory":
         with in_memory(tables={"orders": "id"}) as memory:
             yield Where("orders", lambda: list(memory.items("orders")))
         return
-    engine: Ministack = request.getfixturevalue("engine")
     orders = request.getfixturevalue("table") + "-orders"
     keys = {"AttributeName": "id"}
     engine.dynamodb(

@@ -1,0 +1,43 @@
+"""DynamoDB Local: started on loopback only, and stopped without a trace."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from rig.engine import DynamoDBLocal, EngineError
+
+pytestmark = pytest.mark.dynamodb_local_only
+
+
+def test_it_listens_on_one_loopback_address_only(engine: DynamoDBLocal) -> None:
+    # A server that listens on all interfaces answers on all of 127.0.0.0/8.
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", engine.port), timeout=5)
+    socket.create_connection(("127.0.0.1", engine.port), timeout=5).close()
+
+
+def test_it_leaves_neither_process_nor_folder_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with DynamoDBLocal() as engine:
+        pid = engine.pid
+        assert engine.create_table("locks") == "locks"
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_java_the_error_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EngineError, match="needs Java 17 or newer"), DynamoDBLocal():
+        pass
+
+
+def test_unbuilt_it_says_what_to_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(DynamoDBLocal, "_BUILT", tmp_path)
+    with pytest.raises(EngineError, match="run 'make test-dynamodb-local'"), DynamoDBLocal():
+        pass
