@@ -51,15 +51,25 @@ def shared(kind: Kind, make_table: Callable[..., str]) -> str:
     return make_table(kind.schema)
 
 
+@pytest.fixture(scope="session")
+def idle() -> Iterator[dict[str, list[Peer]]]:
+    """The processes that ended a test undisturbed and serve the next one, by the names of their kinds."""
+    peers: dict[str, list[Peer]] = {}
+    yield peers
+    for peer in itertools.chain(*peers.values()):
+        peer.kill()
+
+
 @pytest.fixture
-def start(engine: Ministack) -> Iterator[Start]:
-    """Starts processes of other clients, and kills them with the test.
+def start(engine: Ministack, idle: dict[str, list[Peer]]) -> Iterator[Start]:
+    """Starts processes of other clients, and kills them with the test, unless they can serve another one.
 
     A missing toolchain is a reason to skip, and a failure in CI.
     """
     peers: list[Peer] = []
+    lent: dict[Peer, list[Peer]] = {}  # those that may serve another test, and where to put them
 
-    def run(kind: Kind | None, table: str, *, endpoint: str | None = None, **options: Any) -> Peer:
+    def begin(kind: Kind | None, endpoint: str | None) -> Peer:
         try:
             command = ours() if kind is None else kind.command()
         except Missing as missing:
@@ -68,13 +78,25 @@ def start(engine: Ministack) -> Iterator[Start]:
             pytest.skip(f"the {kind} client cannot run here: {missing}")
         peers.append(Peer(command, client_environment(endpoint or engine.url)))
         assert peers[-1].answer() == {"ready": True}
-        opened = peers[-1].ask("open", **{"table": table, "lease": LEASE, "heartbeat": HEARTBEAT, **options})
-        assert opened == {"opened": True}, opened
         return peers[-1]
 
+    def run(kind: Kind | None, table: str, *, endpoint: str | None = None, **options: Any) -> Peer:
+        if kind is not None and kind.serves_several and endpoint is None:
+            waiting = idle.setdefault(kind.name, [])
+            peer = waiting.pop() if waiting else begin(kind, endpoint)
+            lent[peer] = waiting
+        else:
+            peer = begin(kind, endpoint)
+        opened = peer.ask("open", **{"table": table, "lease": LEASE, "heartbeat": HEARTBEAT, **options})
+        assert opened == {"opened": True}, opened
+        return peer
+
     yield run
-    for peer in peers:
-        peer.kill()
+    for peer in {*peers, *lent}:
+        if peer in lent and peer.retire():
+            lent[peer].append(peer)
+        else:
+            peer.kill()
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import functools
 import json
 import os
 import queue
@@ -39,6 +41,7 @@ class Kind:
     command: Callable[[], list[str]]
     keeps_rows: bool  # it can release a lock without deleting its row
     stores_data: bool  # it has data as a field of its own
+    serves_several: bool = False  # its process is dear to start, and can be closed and opened again for another test
 
     def __str__(self) -> str:
         return self.name
@@ -56,18 +59,22 @@ def _old_python() -> list[str]:
     return [str(_OLD_PYTHON), "-m", "tests.interop.python_peer"]
 
 
+@functools.cache
 def _make(target: str, *programs: str) -> None:
-    """Have make build what a peer needs; a moment where that was done before."""
+    """Have make build what a peer needs; a moment where that was done before. One process of tests at a time."""
     for program in ("make", *programs):
         if shutil.which(program) is None:
             raise Missing(f"{program} is not installed")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
-    made = subprocess.run(["make", "--silent", target], cwd=ROOT, env=environment, capture_output=True, text=True)
+    (ROOT / "build").mkdir(exist_ok=True)
+    with (ROOT / "build" / ".interop-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = subprocess.run(["make", "--silent", target], cwd=ROOT, env=environment, capture_output=True, text=True)
     if made.returncode != 0:
         raise Missing(f"make {target} failed: {(made.stdout + made.stderr)[-1000:]}")
 
 
-JAVA_CLIENT = Kind("java", JAVA, _java, keeps_rows=True, stores_data=True)
+JAVA_CLIENT = Kind("java", JAVA, _java, keeps_rows=True, stores_data=True, serves_several=True)
 PYTHON_CLIENT = Kind("python", PYTHON, _old_python, keeps_rows=False, stores_data=False)
 GO_STAND_IN = Kind("go", GO, lambda: [sys.executable, "-m", "tests.interop.go_peer"], keeps_rows=True, stores_data=True)
 KINDS = (JAVA_CLIENT, PYTHON_CLIENT, GO_STAND_IN)
@@ -92,6 +99,8 @@ class Peer:
             text=True,
         )
         self._answers: queue.Queue[Answer | None] = queue.Queue()
+        self._unanswered = 1  # it says that it is ready
+        self._undisturbed = True
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -111,13 +120,25 @@ class Peer:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": do, **options}) + "\n")
         self._process.stdin.flush()
+        self._unanswered += 1
 
     def answer(self) -> Answer:
         answer = self._answers.get(timeout=PATIENCE)
         assert answer is not None, f"the peer ended; it wrote:\n{self._written()}"
+        self._unanswered -= 1
         return answer
 
+    def retire(self) -> bool:
+        """Have it close its clients, so that it can be opened again. False where it was disturbed or is not done."""
+        if self._process.poll() is not None or self._unanswered or not self._undisturbed:
+            return False
+        try:
+            return self.ask("close") == {"closed": True}
+        except (AssertionError, OSError, queue.Empty):
+            return False
+
     def pause(self) -> None:
+        self._undisturbed = False
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
