@@ -18,8 +18,15 @@ DEFAULT_LEASE = 20.0  # ours, Java's and Go's; Python's is 30
 COMPRESSION = DEFAULT_LEASE / LEASE
 
 
-@pytest.mark.parametrize("minutes", [10, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
-def test_ten_minutes_of_mixed_contention_lose_no_increment(
+@pytest.mark.parametrize(
+    "minutes",
+    [
+        2,
+        pytest.param(10, marks=pytest.mark.slow),
+        pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
+    ],
+)
+def test_minutes_of_mixed_contention_lose_no_increment(
     minutes: int, engine: Ministack, make_table: Callable[..., str], start: Start
 ) -> None:
     """Compressed by leases of one second in place of twenty. The three other clients are tried side by side."""
@@ -42,5 +49,7 @@ def test_ten_minutes_of_mixed_contention_lose_no_increment(
         assert not [tally for tally in mine if "error" in tally], mine
         [row] = engine.scan(table)
         assert int(row["n"]["N"]) == sum(int(tally["done"]) for tally in mine), mine
-        assert all(tally["done"] for tally in mine), mine
-        assert sum(tally["abandoned"] for tally in mine), mine
+        assert any(tally["done"] for tally in mine), mine
+        if minutes >= 10:  # too short a run may pass one of them by
+            assert all(tally["done"] for tally in mine), mine
+            assert sum(tally["abandoned"] for tally in mine), mine
