@@ -17,15 +17,16 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(invocation, "_warned", False)
     set_default_client(None)
     yield
-    default_client().close()
+    default_client().close(release=False)
     set_default_client(None)
 
 
 @pytest.fixture
 def other(table: str) -> Iterator[LockClient]:
     """Another client of the same table, with nothing to do with the decorators'."""
-    with LockClient(table, owner_prefix="other") as client:
-        yield client
+    client = LockClient(table, owner_prefix="other")
+    yield client
+    client.close(release=False)  # the wire that its requests went over may be gone
 
 
 class Context:
