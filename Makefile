@@ -11,6 +11,9 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 
 BIN := .venv/bin
+# More tests at once than cores: most of them wait for leases and processes.
+JOBS ?= 6
+PARALLEL := --numprocesses $(JOBS) --dist loadgroup
 SOURCES := $(wildcard lambda_lock rig demo benchmarks examples infra tests)
 
 # Every virtual environment ends with a stamp, so a broken installation is repeated and a finished one costs nothing.
@@ -42,8 +45,12 @@ format: $(DEV) ## Format the sources, and mend what the linter can mend
 	@$(BIN)/ruff format --quiet $(SOURCES)
 
 .PHONY: test
-test: $(DEV) $(ENGINE) ## Run the tests (ARGS='-k name' to choose)
-	@$(BIN)/pytest --quiet $(ARGS)
+test: $(DEV) $(ENGINE) ## Run the tests (ARGS='-k name' to choose, JOBS=1 for one after the other)
+	@$(BIN)/pytest --quiet $(PARALLEL) $(ARGS)
+
+.PHONY: quick
+quick: $(DEV) $(ENGINE) ## Run the tests of core, transport, decorators, batches and lambda_lock.testing
+	@$(BIN)/pytest --quiet $(PARALLEL) $(addprefix tests/,core transport with_lock deduplicate batch testing) $(ARGS)
 
 .PHONY: test-slow
 test-slow: $(DEV) $(ENGINE) ## Run the slow proofs: hundreds of thousands of simulated schedules
@@ -51,14 +58,14 @@ test-slow: $(DEV) $(ENGINE) ## Run the slow proofs: hundreds of thousands of sim
 
 .PHONY: test-dynamodb-local
 test-dynamodb-local: $(DEV) $(DYNAMODB_LOCAL) ## Run the tests that use an engine on Amazon's DynamoDB Local (needs Java and Maven)
-	@LAMBDA_LOCK_ENGINE=dynamodb-local $(BIN)/pytest --quiet $(ARGS)
+	@LAMBDA_LOCK_ENGINE=dynamodb-local $(BIN)/pytest --quiet $(PARALLEL) $(ARGS)
 
 .PHONY: peers
 peers: $(INTEROP) $(JAVA_PEER) ## Install the older clients that tests/interop runs (needs Java and Maven)
 
 .PHONY: interop
 interop: $(DEV) $(ENGINE) peers ## Share one table with the Java and Python clients (needs Java and Maven)
-	@CI=true $(BIN)/pytest --quiet tests/interop $(ARGS)
+	@CI=true $(BIN)/pytest --quiet $(PARALLEL) -m "slow or not slow" tests/interop $(ARGS)
 
 .PHONY: test-cdk
 test-cdk: $(CDK_OLDEST) ## Run tests/cdk on the oldest CDK that is declared (needs Node)

@@ -1,4 +1,4 @@
-"""Fixtures for all tests: one engine a run, a table of its own for each test that asks for one."""
+"""Fixtures for all tests: one engine for each process, a table of its own for each test that asks for one."""
 
 from __future__ import annotations
 
@@ -38,10 +38,27 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"LAMBDA_LOCK_ENGINE is {_ENGINE!r}, which is not one of {', '.join(_ENGINES)}")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     chosen = [item for item in items if _runs_on_the_engine(item)]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
     items[:] = chosen
+    if config.pluginmanager.hasplugin("xdist"):
+        for item in items:
+            if group := _group(item):
+                item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _group(item: pytest.Item) -> str | None:
+    """Tests that one process runs one after the other, because what they share is slow to start."""
+    folder = item.path.parent.name
+    if folder in ("cdk", "infra"):
+        return "cdk"  # Node
+    if folder == "interop" and "java" in item.name:
+        return "java"  # a JVM
+    if folder == "event_sources":
+        return folder  # an engine with functions
+    return None
 
 
 def _runs_on_the_engine(item: pytest.Item) -> bool:
