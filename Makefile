@@ -10,6 +10,9 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 
+# Tests start hundreds of processes, on several workers: what Python has compiled once is kept.
+export PYTHONDONTWRITEBYTECODE :=
+
 BIN := .venv/bin
 # More tests at once than cores: most of them wait for leases and processes.
 JOBS ?= 6
@@ -49,6 +52,7 @@ test: $(DEV) $(ENGINE) ## Run the tests (ARGS='-k name' to choose, JOBS=1 for on
 	@$(BIN)/pytest --quiet $(PARALLEL) $(ARGS)
 
 .PHONY: quick
+quick: JOBS := 3
 quick: $(DEV) $(ENGINE) ## Run the tests of core, transport, decorators, batches and lambda_lock.testing
 	@$(BIN)/pytest --quiet $(PARALLEL) $(addprefix tests/,core transport with_lock deduplicate batch testing) $(ARGS)
 

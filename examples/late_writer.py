@@ -24,7 +24,7 @@ from lambda_lock import Lock, LockClient, LockLostError
 from lambda_lock.table import create_table, table_exists
 
 TABLE = os.environ.get("LAMBDA_LOCK_TABLE", "locks")
-LEASE = 1.0  # seconds; short, so that the example is
+LEASE = 3.0  # seconds; short, so that the example is
 
 
 def balance_item(amount: int) -> dict[str, Any]:

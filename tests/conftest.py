@@ -40,9 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    chosen = [item for item in items if _runs_on_the_engine(item)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
-    items[:] = chosen
+    config.hook.pytest_deselected(items=[item for item in items if not _runs_on_the_engine(item)])
+    items[:] = [item for item in items if _runs_on_the_engine(item)]
     if config.pluginmanager.hasplugin("xdist"):
         for item in items:
             if group := _group(item):
