@@ -28,8 +28,9 @@ NAN, INF = float("nan"), float("inf")
 
 
 def stable(value: object) -> str:
-    """A part of a test's id, the same in each process: objects without their addresses."""
-    return re.sub(r" at 0x[0-9a-f]+", "", str(value))[:50]
+    """A part of a test's id, the same in each process: objects without their addresses, sets in one order."""
+    text = re.sub(r" at 0x[0-9a-f]+", "", str(value))
+    return re.sub(r"\{([^{}:]+)\}", lambda found: "{" + ", ".join(sorted(found[1].split(", "))) + "}", text)[:50]
 
 
 def refused(act: Callable[[], object], kind: type[Exception], *says: str) -> Exception:
