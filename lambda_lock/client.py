@@ -251,7 +251,7 @@ class LockClient(BaseClient):
     # -- helpers ----------------------------------------------------------------------------------------------------
 
     def _acquiring(self, order: Order) -> Taking:
-        return lambda look, keep: protocol.acquire(order.wish, self._memory, self._chance, look, keep=keep)
+        return lambda look, keep: protocol.acquire(order.wish, self._memory, self._chance, look, keep)
 
     def _take(self, order: Order, steps: Taking) -> Lock:
         """Run the steps of an acquire or adopt, and make the Lock."""

@@ -50,20 +50,21 @@ class Heartbeat:
     """Calls ticks when they are due. Safe from any thread, signal handler and finalizer."""
 
     def __init__(self) -> None:
-        self._commands: SimpleQueue[tuple[int, Reference] | None] = SimpleQueue()
+        self._commands: SimpleQueue[tuple[float, int, Reference] | None] = SimpleQueue()
         self._due: list[tuple[float, int, Reference]] = []  # a heap; the thread's alone
         self._live: dict[int, int] = {}  # id of a watched lock: the number of its newest watch
         self._numbers = itertools.count(1)
         self._thread: threading.Thread | None = None
 
-    def watch(self, lock: Beating) -> None:
-        """Call ``lock.tick()`` at once, and again as it says, until `forget`. Earlier calls for it count no longer.
+    def watch(self, lock: Beating, seconds: float) -> None:
+        """Call ``lock.tick()`` in ``seconds``, and again as it says, until `forget`. Earlier calls count no longer.
 
         Raises RuntimeError where the thread cannot be started; the lock is not watched then.
         """
         identity, number = id(lock), next(self._numbers)
         self._live[identity] = number
-        self._commands.put((number, weakref.ref(lock, lambda _: self._gone(identity, number))))
+        reference = weakref.ref(lock, lambda _: self._gone(identity, number))
+        self._commands.put((elapsed() + seconds, number, reference))
         try:
             self._start_unless_alive()
         except RuntimeError:
@@ -110,7 +111,7 @@ class Heartbeat:
         except Empty:
             command = None
         if command is not None:
-            self._tick(*command)
+            heapq.heappush(self._due, command)
         if self._due and self._due[0][0] <= elapsed():
             _, number, reference = heapq.heappop(self._due)
             self._tick(number, reference)

@@ -559,7 +559,7 @@ class Lock:
         if self._is_due() and not self._awaits_its_slot():
             self._dispatched = True
             self._client._renewals.put(self._send_renewal)
-        return self._seconds_to_next_tick()
+        return self._seconds_to_next_tick(sending=self._dispatched)
 
     def _is_due(self) -> bool:
         return self._next_renewal is not None and not self._dispatched and self._elapsed() >= self._next_renewal
@@ -642,7 +642,8 @@ class Lock:
             return planned if hold.lease_end is None or planned < hold.lease_end else None
         return planned if lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms) else None
 
-    def _seconds_to_next_tick(self) -> float | None:
+    def _seconds_to_next_tick(self, *, sending: bool = False) -> float | None:
+        """sending: a renewal is under way, which will plan the next one itself."""
         hold = self._hold
         if self._next_renewal is None and not self._is_monitored():
             return None
@@ -651,7 +652,7 @@ class Lock:
             moments.append(hold.valid_until - self._safe_time)
         if hold.hold_on_unavailable and hold.unavailable and now >= hold.valid_until:
             moments.clear()  # held on through an outage: only a renewal can change a thing
-        if self._next_renewal is not None and not self._dispatched:
+        if self._next_renewal is not None and not sending:
             moments.append(self._next_renewal)
         return max(min(moments) - now, 0.0) if moments else None
 
@@ -665,13 +666,14 @@ class Lock:
 
     def _watch(self) -> None:
         """Have the heartbeat look after it, where there is anything to do. Raises LockError where that cannot be."""
-        if self._hold.is_over() or self._seconds_to_next_tick() is None:
+        seconds = self._seconds_to_next_tick()
+        if self._hold.is_over() or seconds is None:
             return
         from .heartbeat import HEARTBEAT  # starts a thread: only where one is needed
 
         self._heartbeat = HEARTBEAT
         try:
-            HEARTBEAT.watch(self)
+            HEARTBEAT.watch(self, seconds)
         except RuntimeError as error:
             raise LockError(
                 f"lock {self.key!r} cannot be kept, its heartbeat thread does not start: {error}. Let the process have "

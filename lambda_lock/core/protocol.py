@@ -283,7 +283,7 @@ class Hold:
 
 
 def acquire(
-    wish: Wish, memory: Memory, chance: Chance, look: Look, *, keep: Callable[[Hold], None] | None = None
+    wish: Wish, memory: Memory, chance: Chance, look: Look, keep: Callable[[Hold], None] | None = None
 ) -> Steps[Hold]:
     """Take the lock. Returns the Hold.
 

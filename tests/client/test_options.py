@@ -21,6 +21,7 @@ from lambda_lock.errors import (
     SessionMonitorNotSetError,
     TransportError,
 )
+from lambda_lock.heartbeat import Renewals
 from rig.engine import Ministack
 from rig.wire import Wire
 
@@ -414,9 +415,17 @@ def test_ensure_looks_at_its_argument(seconds: Any, error: type[Exception], wire
 # heartbeat_rate: slots on a clock that stands still
 
 
+class Inline(Renewals):
+    """Renewals that are sent at once, on the thread that ticks."""
+
+    def put(self, renew: Callable[[], None]) -> None:
+        renew()
+
+
 def ticking(clock: StandingClock, make: Make, number: int, rate: float | None) -> list[Any]:
     """Locks that are all due to be renewed at this moment."""
     client = make(clock=clock, heartbeat_rate=rate, heartbeat_period=100, lease_duration=1000)
+    client._sends_renewals = Inline()
     locks = [client.acquire(f"a{n}") for n in range(number)]
     clock.now += 100
     return locks
@@ -472,7 +481,9 @@ def test_a_failed_renewal_takes_a_new_slot(wire: Wire, make: Make) -> None:
 def test_two_clients_have_a_rate_each(wire: Wire, make: Make) -> None:
     clock = StandingClock()
     (first,) = ticking(clock, make, 1, rate=0.1)
-    other = make(clock=clock, heartbeat_rate=0.1, heartbeat_period=100, lease_duration=1000).acquire("b")
+    another = make(clock=clock, heartbeat_rate=0.1, heartbeat_period=100, lease_duration=1000)
+    another._sends_renewals = Inline()
+    other = another.acquire("b")
     clock.now += 100
     wire.clear()
     first.tick()
