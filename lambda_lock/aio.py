@@ -1,7 +1,9 @@
 """The client for asyncio: the same locks, awaited.
 
-Requests are sent on the loop's threads (its default executor), so that waiting never blocks the loop, and renewals come
-from the one heartbeat thread of the process. Nothing here is bound to a loop: a client may serve one after the other.
+Requests are sent on a few threads of the client's own (threads.py): the loop goes on, and nothing that others do on its
+default executor holds up a lock. What ends or renews a lock has threads apart, so that it never waits for acquires and
+reads. Renewals in the background come from the one heartbeat thread of the process. Nothing here is bound to a loop: a
+client may serve one after the other.
 
 A task that is cancelled while a request is under way settles that request first (at most one time-out): what it may
 have taken is released before the CancelledError goes on.
@@ -10,7 +12,6 @@ have taken is released before the CancelledError goes on.
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import functools
 
 from .base_client import init_named
@@ -18,8 +19,9 @@ from .client import LockClient
 from .core import protocol
 from .core.protocol import Event, Send
 from .drive import send
-from .errors import DuplicateEventError, LockAlreadyReleasedError, LockError, LockNotGrantedError
+from .errors import DuplicateEventError, LockAlreadyReleasedError, LockError, LockNotGrantedError, TransportError
 from .lock import Lock
+from .threads import LIMIT, Busy, Threads
 from .timeline import SYSTEM
 
 TYPE_CHECKING = False
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from .client import Granted, Taking
     from .core.lease import Look
     from .core.outcome import Reply
-    from .core.protocol import Steps
+    from .core.protocol import Steps, Wait
     from .core.requests import Place, Request
     from .record import LockRecord
     from .timeline import Timeline
@@ -43,55 +45,76 @@ if TYPE_CHECKING:
 _init = init_named("AsyncLockClient")
 _LOOK = 0.25  # seconds between two looks at what other threads do: a close, a loss
 _PAUSE = 0.01  # seconds, where it will not take long
+_GIVING_BACK = protocol.DECISION  # seconds: if no thread is free for so long, what may be held is left to its lease
 
 
 async def drive(
-    steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Callable[[float], Awaitable[None]]
+    steps: Steps[T],
+    transport: Transport,
+    timeline: Timeline,
+    sleep: Callable[[float], Awaitable[None]],
+    asking: Threads,
+    giving_back: Threads,
 ) -> T:
-    """drive.drive for asyncio."""
+    """drive.drive for asyncio. Requests are sent on the threads ``asking``.
+
+    What is raised meanwhile is thrown into the steps. What they still send then, to release what may have been taken,
+    is sent on a thread of ``giving_back`` to its end: cancelling again does not keep anything from being released.
+    """
+    event: Any = None
     try:
-        step = next(steps)
-        while True:
-            try:
-                outcome = None
-                if isinstance(step, Send):
-                    outcome = await _in_thread(send, step, transport)
-                else:
-                    await sleep(step.seconds)
-                event = Event(timeline.look(), outcome)
-            except BaseException as error:  # noqa: BLE001 - thrown on into the steps, which raise it when they have cleaned up
-                sleep = functools.partial(_sleep_on, timeline)  # a close or a cancel_check has said its word
-                step = steps.throw(error)
+        while True:  # inside the try: an interrupt may come up between any two steps of this loop
+            step = steps.send(event)
+            outcome = None
+            if isinstance(step, Send):
+                outcome = await _send(step, transport, asking)
             else:
-                step = steps.send(event)
+                await sleep(step.seconds)
+            event = Event(timeline.look(), outcome)
     except StopIteration as end:
         result: T = end.value
         return result
-
-
-async def _sleep_on(timeline: Timeline, seconds: float) -> None:
-    """Sleep by the clock alone: a client that is closed goes on giving back."""
-    if timeline is SYSTEM:
-        await asyncio.sleep(seconds)
-    else:
-        await _in_thread(timeline.clock.sleep, seconds)
-
-
-async def _in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """asyncio.to_thread, but where this task is cancelled, the call ends before the cancellation goes on."""
-    call = functools.partial(contextvars.copy_context().run, function, *arguments)
-    # A future and no task: a loop that ends cancels all tasks, and would let a request outlive the release after it.
-    running = asyncio.get_running_loop().run_in_executor(None, call)
-    cancelled: asyncio.CancelledError | None = None
-    while not running.done():
+    except BaseException as error:
+        if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
+            raise
+        step = steps.throw(error)
         try:
-            await asyncio.wait([running])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        running.exception()  # seen: what came of it is asked for by the release that follows
-        raise cancelled
-    return running.result()
+            return await giving_back.settle(_finish, steps, step, transport, timeline, patience=_GIVING_BACK)
+        except Busy:
+            steps.close()  # its lease ends it
+            raise error from None
+
+
+async def _send(step: Send, transport: Transport, threads: Threads) -> Reply | Exception:
+    try:
+        return await threads.settle(send, step, transport, patience=step.timeout, needed=False)
+    except Busy as error:
+        return _unsent(step.timeout, error)
+
+
+def _unsent(seconds: float, cause: Busy) -> TransportError:
+    error = TransportError(
+        False,
+        f"nothing was sent: {LIMIT} requests were under way, and no thread was free for this one within {seconds:g} s. "
+        "Check the connection, or begin fewer at a time",
+    )
+    error.__cause__ = cause
+    return error
+
+
+def _finish(steps: Steps[T], step: Send | Wait, transport: Transport, timeline: Timeline) -> T:
+    """Drive the steps from ``step`` to their end, on this thread."""
+    try:
+        while True:
+            outcome = None
+            if isinstance(step, Send):
+                outcome = send(step, transport)
+            else:
+                timeline.clock.sleep(step.seconds)
+            step = steps.send(Event(timeline.look(), outcome))
+    except StopIteration as end:
+        result: T = end.value
+        return result
 
 
 def _asking(request: Request, client: LockClient) -> Callable[[Look], Steps[Reply]]:
@@ -102,18 +125,24 @@ class AsyncLockClient:
     """`LockClient` for asyncio: the same settings and methods, awaited."""
 
     def __init__(self, table: str | None = None, **settings: Unpack[ClientSettings]) -> None:
-        self._sync = LockClient.__new__(LockClient)
-        _init(self._sync, table, **settings)
+        client = LockClient.__new__(LockClient)
+        _init(client, table, **settings)
+        self._over(client)
 
     @classmethod
     def over(cls, client: LockClient) -> Self:
         """An async client with the settings, connections and locks of ``client``."""
         made = cls.__new__(cls)
-        made._sync = client
+        made._over(client)
         return made
 
-    def _write_unguarded(self, items: Sequence[Mapping[str, Any]], key: str) -> None:
-        self._sync._write_unguarded(items, key)
+    def _over(self, client: LockClient) -> None:
+        self._sync = client
+        self._asking = Threads()  # acquires and reads
+        self._ending = Threads()  # what ends or renews a lock, which bounds how long others wait for it
+
+    async def _write_unguarded(self, items: Sequence[Mapping[str, Any]], key: str) -> None:
+        await self._ending.settle(self._sync._write_unguarded, items, key)
 
     def _unguarded_item(self, key: str, sort_key: str | None) -> dict[str, Any]:
         return self._sync._unguarded_item(key, sort_key)
@@ -176,7 +205,7 @@ class AsyncLockClient:
 
     async def prewarm(self) -> None:
         """`LockClient.prewarm`."""
-        await _in_thread(self._sync.prewarm)
+        await self._asking.settle(self._sync.prewarm, needed=False)
 
     def held(self) -> tuple[AsyncLock, ...]:
         """`LockClient.held`; the handles are new ones of the same locks."""
@@ -184,7 +213,7 @@ class AsyncLockClient:
 
     async def close(self, *, release: bool = True) -> None:
         """`LockClient.close`."""
-        await _in_thread(functools.partial(self._sync.close, release=release))
+        await self._ending.settle(functools.partial(self._sync.close, release=release))
 
     async def __aenter__(self) -> Self:
         return self
@@ -216,7 +245,7 @@ class AsyncLockClient:
             raise
         except BaseException:
             if granted:
-                await _in_thread(client._give_back_all, granted)
+                await self._ending.settle(client._give_back_all, granted)
             raise
 
     async def _run(
@@ -224,19 +253,22 @@ class AsyncLockClient:
         steps: Callable[[Look], Steps[T]],
         place: Place,
         sleep: Callable[[float], Awaitable[None]] | None = None,
+        threads: Threads | None = None,
     ) -> T:
-        client = self._sync
+        client, threads = self._sync, threads or self._asking
         timeline = client._timeline
         if client._given_transport is None and client._chosen is None:
-            await _in_thread(getattr, client, "transport")  # may import boto3, which takes its time
+            await threads.run(getattr, client, "transport")  # may import boto3, which takes its time
         with client._explained(place):
-            return await drive(steps(timeline.look()), client.transport, timeline, sleep or self._sleep)
+            return await drive(
+                steps(timeline.look()), client.transport, timeline, sleep or self._sleep, threads, self._ending
+            )
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep; a close() on whatever thread or loop ends it within _LOOK."""
         client = self._sync
         if client._timeline is not SYSTEM:
-            await asyncio.to_thread(client._timeline.clock.sleep, seconds)
+            await self._asking.run(client._timeline.clock.sleep, seconds)
             return
         now = asyncio.get_running_loop().time
         end = now() + seconds
@@ -340,7 +372,7 @@ class AsyncLock:
         steps = lock._begin_heartbeat(data, delete_data, lease_duration)
         turn = object()
         try:
-            while not lock._renewing.take(turn):  # waiting on a thread could take the last one from its holder
+            while not lock._renewing.take(turn):  # whoever has it gives it back within a decision
                 await asyncio.sleep(_PAUSE)
             await self._run(steps)
         finally:
@@ -412,18 +444,27 @@ class AsyncLock:
         return repr(self._lock).replace("<Lock", "<AsyncLock", 1)
 
     async def _run(self, steps: Callable[[Look], Steps[T]]) -> T:
-        return await self._client._run(steps, self._lock._hold.place)
+        client = self._client
+        return await client._run(steps, self._lock._hold.place, threads=client._ending)
 
     async def _end(self, steps: Callable[[Look], Steps[T]], release: Callable[[Look], Steps[bool]] | None = None) -> T:
         """Run a last act. One that is cancelled ends with a release: whatever came of it, nobody else would."""
         try:
             return await self._run(steps)
         except asyncio.CancelledError:
-            await self._give_up(release or self._lock._plain_release())
+            try:
+                await self._client._ending.settle(
+                    self._give_up, release or self._lock._plain_release(), patience=_GIVING_BACK
+                )
+            except Busy as error:
+                self._lock._release_failed(_unsent(_GIVING_BACK, error), best_effort=True)
             raise
 
-    async def _give_up(self, release: Callable[[Look], Steps[bool]]) -> None:
+    def _give_up(self, release: Callable[[Look], Steps[bool]]) -> None:
+        """On a thread, where cancelling again does not interrupt it."""
         try:
-            await self._run(release)
+            self._lock._run(release)
+        except LockAlreadyReleasedError:
+            return
         except LockError as error:
             self._lock._release_failed(error, best_effort=True)

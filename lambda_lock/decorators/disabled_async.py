@@ -35,7 +35,10 @@ class AsyncStandIn(StandIn):
     async def commit(  # type: ignore[override]
         self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None
     ) -> None:
-        await asyncio.to_thread(super().commit, items, data=data)
+        self._check_held()
+        await self._client._write_unguarded(items, self.key)
+        self._completed = True
+        self._released.set()
 
     async def _complete(self, result: str | None) -> bool:  # type: ignore[override]
         return super().release()

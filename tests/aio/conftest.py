@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -132,6 +134,20 @@ async def ticking() -> AsyncIterator[Ticker]:
         yield ticker
     finally:
         task.cancel()
+
+
+@asynccontextmanager
+async def occupied() -> AsyncIterator[asyncio.Future[bool]]:
+    """Fill the loop's default executor with work that goes on until the end of this; what says that it still does."""
+    over = threading.Event()
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    work = loop.run_in_executor(None, over.wait, 4 * DEADLINE)
+    try:
+        yield work
+    finally:
+        over.set()
+        await work
 
 
 def look(lock: AsyncLock) -> AsyncLock:

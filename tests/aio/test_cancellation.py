@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from lambda_lock import AsyncLock, AsyncLockClient, LockAlreadyReleasedError
 from rig.engine import Ministack
 from rig.wire import Fault, Wire
-from tests.client.conftest import Rows
+from tests.client.conftest import LeapingClock, Rows
 
 from .conftest import Make, ended, look, renewed, start, ticking, until
 
@@ -375,3 +376,170 @@ async def test_a_cancelled_reading_changes_nothing(wire: Wire, wired: AsyncLockC
     async with await wired.acquire("a") as lock:
         await cancel_in(wire.delay_reply("GetItem"), start(wired.get("a")))
         assert lock.is_held
+
+
+# Everywhere: at each moment at which the loop goes on with something else
+
+
+class CancelledAt:
+    """Awaits ``work``, and cancels its task when that waits for the ``number``-th time (from 0).
+
+    late: not before what it waits for has come. again: once more at the next wait.
+    """
+
+    def __init__(self, work: Coroutine[Any, Any, Any], number: int, *, late: bool, again: bool) -> None:
+        self._iterator = work.__await__()
+        self._numbers = (number, number + 1) if again else (number,)
+        self._late = late
+        self.waits = 0
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        task = asyncio.current_task()
+        assert task is not None
+        resume: Callable[[Any], Any] = self._iterator.send
+        value: Any = None
+        while True:
+            try:
+                future = resume(value)
+            except StopIteration as end:
+                return end.value
+            if self.waits in self._numbers:
+                if self._late and future is not None:
+                    future.add_done_callback(lambda _: task.cancel())  # before the task hears that it is done
+                else:
+                    task.cancel()
+            self.waits += 1
+            try:
+                resume, value = self._iterator.send, (yield future)
+            except BaseException as error:  # noqa: BLE001 - it is for who waits within
+                resume, value = self._iterator.throw, error
+
+
+Prepare = Callable[[], Awaitable[Coroutine[Any, Any, Any]]]
+
+
+async def everywhere(prepare: Prepare) -> list[Any]:
+    """Cancel the work that ``prepare`` gives at each of its waits, once and twice, early and late.
+
+    Gives what the work returned or raised where it was not cancelled any more.
+    """
+    results: list[Any] = []
+    for late in (False, True):
+        for again in (False, True):
+            number, reached = 0, True
+            while reached:
+                cancelling = CancelledAt(await prepare(), number, late=late, again=again)
+                acting = start(wait_for(cancelling))
+                error = await ended(acting)
+                reached = cancelling.waits > number
+                assert isinstance(error, asyncio.CancelledError) == reached, (number, late, again, error)
+                number += 1
+            assert number > 1, "it was never cancelled"
+            results.append(error or acting.result())
+    return results
+
+
+async def wait_for(work: Awaitable[Any]) -> Any:
+    return await work
+
+
+def _refused(table: str, key: str) -> dict[str, Any]:
+    return {
+        "Put": {
+            "TableName": table,
+            "Item": {"key": {"S": key}},
+            "ConditionExpression": "attribute_exists(#k)",
+            "ExpressionAttributeNames": {"#k": "key"},
+        }
+    }
+
+
+LAST_ACTS: dict[str, Callable[[AsyncLock, str], Coroutine[Any, Any, Any]]] = {
+    "release": lambda lock, table: lock.release(data=b"z"),
+    "leaving it": lambda lock, table: lock.__aexit__(None, None, None),
+    "commit": lambda lock, table: lock.commit([{"Put": {"TableName": table, "Item": {"key": {"S": "order"}}}}]),
+    "a commit that is refused": lambda lock, table: lock.commit([_refused(table, "no such row")]),
+    "hand_over": lambda lock, table: lock.hand_over(),
+    "close": lambda lock, table: lock._client.close(),
+}
+
+
+@pytest.mark.parametrize("name", LAST_ACTS)
+@pytest.mark.parametrize("lost", ["the request", "the reply"])
+async def test_a_last_act_cancelled_anywhere_leaves_nothing_held(
+    name: str, lost: str, wire: Wire, make: Make, engine: Ministack, table: str
+) -> None:
+    kept: list[AsyncLock] = []
+
+    async def prepare() -> Coroutine[Any, Any, Any]:
+        if kept and name != "hand_over":  # whose last one was not cancelled
+            assert held_rows(engine, table) == []
+        wire.clear()
+        kept.append(await make(clock=LeapingClock(), heartbeat_period=0).acquire(str(len(kept))))
+        (wire.drop_request if lost == "the request" else wire.drop_reply)(times=2)
+        return LAST_ACTS[name](kept[-1], table)
+
+    results = await everywhere(prepare)
+    for result in results:
+        if isinstance(result, str):
+            await (await make().adopt(result)).release()
+    assert held_rows(engine, table) == []
+    assert not any(lock.is_held or lock.lost for lock in kept)
+
+
+@pytest.mark.parametrize("lost", ["nothing", "the request", "the reply"])
+@pytest.mark.parametrize("dead", [False, True])
+async def test_an_acquire_cancelled_anywhere_leaves_nothing_held(
+    dead: bool, lost: str, wire: Wire, make: Make, engine: Ministack, rows: Rows, table: str
+) -> None:
+    keys: list[str] = []
+
+    async def prepare() -> Coroutine[Any, Any, Any]:
+        wire.clear()
+        keys.append(str(len(keys)))
+        if dead:
+            rows.put_held(keys[-1], expires_at=0)
+        client = make(clock=LeapingClock(), heartbeat_period=0)
+        if lost != "nothing":
+            (wire.drop_request if lost == "the request" else wire.drop_reply)("UpdateItem", times=2)
+        return client.acquire(keys[-1])
+
+    locks = await everywhere(prepare)
+    still_dead = [key for key in held_rows(engine, table) if rows[key]["ownerName"] == {"S": "somebody#1"}]
+    assert set(held_rows(engine, table)) == {lock.key for lock in locks}.union(still_dead)
+    assert dead or not still_dead
+
+
+async def test_an_adopt_cancelled_anywhere_leaves_the_lock_released_or_to_be_adopted(
+    wire: Wire, make: Make, engine: Ministack, table: str
+) -> None:
+    strings: dict[str, str] = {}
+
+    async def prepare() -> Coroutine[Any, Any, Any]:
+        key = str(len(strings))
+        strings[key] = await (await make().acquire(key)).hand_over()
+        wire.clear()
+        wire.drop_reply("UpdateItem")
+        return make(clock=LeapingClock(), heartbeat_period=0).adopt(strings[key])
+
+    locks = await everywhere(prepare)
+    for lock in locks:
+        await lock.release()
+    wire.clear()
+    for key in held_rows(engine, table):
+        await (await make().adopt(strings[key])).release()
+
+
+async def test_a_heartbeat_cancelled_anywhere_leaves_a_lock_that_beats_on(
+    wire: Wire, impatient: AsyncLockClient, rows: Rows
+) -> None:
+    lock = await impatient.acquire("a")
+
+    async def prepare() -> Coroutine[Any, Any, Any]:
+        wire.clear()
+        await beats_again(lock, rows)
+        wire.drop_reply("UpdateItem")
+        return lock.heartbeat()
+
+    await everywhere(prepare)
+    await beats_again(lock, rows)

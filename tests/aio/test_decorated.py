@@ -32,7 +32,7 @@ from rig.wire import Wire
 from tests.client.conftest import Rows
 from tests.decorated import Boom, Context
 
-from .conftest import ended, start, ticking, until
+from .conftest import ended, occupied, start, ticking, until
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -519,7 +519,9 @@ async def test_with_the_switch_on_a_commit_writes_unguarded_and_ends_the_stand_i
             await lock.release()
 
     monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
-    await handler()
+    async with occupied() as work:
+        assert await ended(start(handler())) is None
+        assert not work.done()
     assert wire.operations == ["TransactWriteItems"]
     assert rows.get("order") is not None
     assert rows.get("k") is None

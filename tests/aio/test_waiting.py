@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -10,9 +12,9 @@ import pytest
 
 from lambda_lock import AsyncLock, AsyncLockClient, LockClient, LockTimeoutError, transport
 from rig.wire import Wire
-from tests.client.conftest import Rows, wait_until
+from tests.client.conftest import DEADLINE, LeapingClock, Rows, wait_until
 
-from .conftest import Make, ended, start, ticking, until
+from .conftest import Make, ended, occupied, start, ticking, until
 
 Act = Callable[[AsyncLockClient, AsyncLock], Coroutine[Any, Any, Any]]
 
@@ -58,6 +60,31 @@ async def test_the_loop_goes_on_while_dynamodb_takes_its_time(name: str, wire: W
         assert not acting.done()
         slow.release()
         assert await ended(acting) is None
+
+
+@pytest.mark.parametrize("name", _ACTS)
+async def test_work_that_fills_the_loops_executor_holds_nothing_up(name: str, client: AsyncLockClient) -> None:
+    async with occupied() as work:
+        lock = await asyncio.wait_for(client.acquire("held"), DEADLINE)
+        assert await ended(start(_ACTS[name](client, lock))) is None
+        assert not work.done()
+
+
+async def test_a_clock_of_ones_own_sleeps_off_the_loop_and_off_its_executor(make: Make, rows: Rows) -> None:
+    sleepers: set[str] = set()
+
+    class Noted(LeapingClock):
+        def sleep(self, seconds: float) -> None:  # type: ignore[override]
+            sleepers.add(threading.current_thread().name)
+            super().sleep(seconds)
+
+    rows.put_held("a", expires_at=time.time() + 1000)
+    waiter = make(clock=Noted())
+    async with occupied() as work:
+        assert isinstance(await ended(start(waiter.acquire("a", wait=5))), LockTimeoutError)
+        assert not work.done()
+    assert sleepers
+    assert threading.current_thread().name not in sleepers
 
 
 async def test_the_loop_goes_on_while_a_task_waits_for_a_lock(wire: Wire, client: AsyncLockClient, make: Make) -> None:

@@ -1,0 +1,166 @@
+"""Threads on which an async client sends: its own, and few.
+
+The loop's default executor belongs to the application: full of work that waits for a lock, it would keep the release of
+that lock waiting as well. And the interpreter waits at its exit for every thread and every queued call of an executor.
+The threads here are daemons, started for a call that finds none, and ended when no call is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import functools
+import os
+import threading
+import weakref
+from collections import deque
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
+
+LIMIT = 8  # threads at once: at 5 ms a request they send 1,600 a second
+
+
+class Busy(Exception):
+    """No thread was free in time: the call was not begun, and will not be."""
+
+
+class Threads:
+    """Runs blocking calls for coroutines, in the order of their coming. Safe from any thread, bound to no loop."""
+
+    def __init__(self) -> None:
+        self.forget_all()
+        _ALL.add(self)
+
+    def forget_all(self) -> None:
+        """In a forked child: the threads, and what they were to do, are the parent's."""
+        self._guard = threading.Lock()
+        self._waiting: deque[_Call] = deque()
+        self._workers: set[threading.Thread] = set()
+
+    async def run(self, function: Callable[..., T], *arguments: Any) -> T:
+        """What ``function`` returns or raises. Where this task is cancelled, the call is left to itself."""
+        call = self._begin(function, arguments)
+        try:
+            await call.ended
+        except asyncio.CancelledError:
+            self._take_back(call)
+            raise
+        result: T = call.result()
+        return result
+
+    async def settle(
+        self, function: Callable[..., T], *arguments: Any, patience: float | None = None, needed: bool = True
+    ) -> T:
+        """As `run`, but where this task is cancelled, the call ends before the cancellation goes on.
+
+        patience: seconds within which a thread must begin the call, else Busy is raised; None: any time. needed: False:
+        cancelling the task takes the call back if no thread has begun it.
+        """
+        now = asyncio.get_running_loop().time
+        call = self._begin(function, arguments)
+        end = None if patience is None else now() + patience
+        cancelled: asyncio.CancelledError | None = None
+        while not call.ended.done():
+            try:
+                # A future and no task: a loop that ends cancels all tasks, and would let a request outlive the release
+                # after it.
+                await asyncio.wait([call.ended], timeout=None if end is None else max(end - now(), 0))
+            except asyncio.CancelledError as error:
+                cancelled = error
+            late = end is not None and now() >= end
+            if (late or (cancelled and not needed)) and self._take_back(call):
+                raise cancelled or Busy
+            if late:
+                end = None  # it has begun
+        if cancelled is not None:
+            raise cancelled
+        result: T = call.result()
+        return result
+
+    def _begin(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> _Call:
+        call = _Call(functools.partial(contextvars.copy_context().run, function, *arguments))
+        with self._guard:
+            self._waiting.append(call)
+            if len(self._workers) >= LIMIT:
+                return call
+            worker = threading.Thread(target=self._work, name="lambda_lock-asyncio", daemon=True)
+            self._workers.add(worker)
+        try:
+            worker.start()
+        except BaseException as error:
+            with self._guard:
+                self._workers.discard(worker)
+            if not isinstance(error, RuntimeError):
+                raise
+            # No thread can be started: a limit is reached, or the interpreter ends.
+            if not self._workers:
+                self._work()  # holds up the loop, but a lock that is not released would hold up others for longer
+        return call
+
+    def _work(self) -> None:
+        while (call := self._next()) is not None:
+            call.run()
+
+    def _next(self) -> _Call | None:
+        with self._guard:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._workers.discard(threading.current_thread())
+            return None
+
+    def _take_back(self, call: _Call) -> bool:
+        """Whether no thread has begun the call; then none will."""
+        with self._guard:
+            if call not in self._waiting:
+                return False
+            self._waiting.remove(call)
+            return True
+
+
+class _Call:
+    """A call, and the loop that waits for its end."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self._loop = asyncio.get_running_loop()
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+
+    def run(self) -> None:
+        try:
+            self._value = self._function()
+        except BaseException as error:  # noqa: BLE001 - raised to whoever waits, and no reason for this thread to end
+            self._error = error
+        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._tell)
+
+    def _tell(self) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    def result(self) -> Any:
+        if self._error is None:
+            return self._value
+        try:
+            raise self._error
+        finally:
+            self._error = None  # its traceback leads here: they would keep each other
+
+
+_ALL: weakref.WeakSet[Threads] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    for threads in _ALL:
+        threads.forget_all()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

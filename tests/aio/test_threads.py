@@ -1,0 +1,322 @@
+"""Requests are sent on threads of the client's own: few, none without work, and nobody's exit waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from lambda_lock import AsyncLockClient, TransportError
+from lambda_lock.threads import LIMIT
+from rig.engine import ROOT, Ministack
+from rig.wire import Wire
+from tests.client.conftest import DEADLINE, Rows, in_child
+
+from .conftest import Make, ended, start, ticking, until
+
+MANY = 200
+FOR_EVER = float("inf")
+
+
+def sending() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "lambda_lock-asyncio"]
+
+
+# As few as serve
+
+
+async def test_many_acquires_at_once_share_a_few_threads_and_none_is_left(client: AsyncLockClient) -> None:
+    most = 0
+    taking = [start(client.acquire(f"lock {number}")) for number in range(MANY)]
+    while not all(task.done() for task in taking):
+        most = max(most, len(sending()))
+        await asyncio.sleep(0)
+    assert [task.result().is_held for task in taking] == [True] * MANY
+    assert 1 <= most <= LIMIT
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("asyncio")]
+    await until(lambda: not sending())
+
+
+async def test_one_request_after_the_other_needs_one_thread_at_a_time(client: AsyncLockClient) -> None:
+    for number in range(20):
+        async with await client.acquire(f"lock {number}"):
+            assert len(sending()) <= 1  # it may be about to end
+    await until(lambda: not sending())
+
+
+async def test_a_client_that_waits_for_a_lock_has_no_thread(wire: Wire, client: AsyncLockClient, rows: Rows) -> None:
+    rows.put_foreign("a", lease_seconds=3600)
+    waiting = start(client.acquire("a", wait=3600, refresh_period=3600))
+    await until(lambda: wire.count("GetItem"))
+    await until(lambda: not sending())
+    assert not waiting.done()
+    waiting.cancel()
+    await ended(waiting)
+
+
+async def test_requests_under_way_are_bounded_and_those_that_wait_get_their_turn(
+    wire: Wire, wired: AsyncLockClient
+) -> None:
+    slow = wire.delay_reply("UpdateItem", times=MANY)
+    taking = [start(wired.acquire(f"lock {number}", wait=300)) for number in range(MANY)]
+    await until(lambda: len(sending()) == LIMIT)
+    async with ticking() as ticker:
+        await ticker.more()
+    assert len(sending()) == LIMIT
+    wire.clear()
+    slow.release()
+    for task in taking:
+        assert await ended(task) is None
+
+
+# Nobody waits for the crowd
+
+
+async def test_a_release_and_a_renewal_go_before_a_hundred_polls(wire: Wire, wired: AsyncLockClient) -> None:
+    lock, other = await wired.acquire("a"), await wired.acquire("b")
+    slow = wire.hold("GetItem", times=FOR_EVER)
+    waiting = [start(wired.acquire("a", wait=600, refresh_period=0.05)) for _ in range(100)]
+    await until(lambda: wire.count("GetItem") >= LIMIT)  # each refused claim is followed by polls
+    assert await ended(start(other.heartbeat())) is None
+    assert await ended(start(lock.release())) is None
+    assert wire.count("GetItem") < 100, "they waited for those who came before them"
+    slow.release()
+    wire.clear()
+    for task in waiting:
+        task.cancel()
+    for task in waiting:
+        await ended(task)
+
+
+async def test_a_request_that_gets_no_thread_in_time_was_not_sent_and_is_tried_again(
+    wire: Wire, wired: AsyncLockClient
+) -> None:
+    stalled = wire.hold(times=FOR_EVER)
+    crowd = [start(wired.get(f"lock {number}")) for number in range(8 * LIMIT)]
+    await until(lambda: wire.count() >= LIMIT)
+    error = await ended(start(wired.acquire("a", wait=0)))  # one decision, whatever stands before it
+    assert isinstance(error, TransportError)
+    stalled.release()
+    wire.clear()
+    for task in crowd:
+        task.cancel()
+        await ended(task)
+    assert (await wired.acquire("a", wait=0)).is_held
+
+
+async def test_one_clients_stalled_requests_do_not_hold_up_anothers(
+    wire: Wire, wired: AsyncLockClient, engine: Ministack, make: Make
+) -> None:
+    stalled = wire.hold(times=FOR_EVER)
+    crowd = [start(wired.get(f"lock {number}")) for number in range(8 * LIMIT)]
+    await until(lambda: wire.count() >= LIMIT)
+    healthy = make(endpoint_url=engine.url)
+    taking = start(healthy.acquire("a"))
+    assert await ended(taking) is None
+    assert not all(task.done() for task in crowd)
+    stalled.release()
+    for task in crowd:
+        task.cancel()
+        await ended(task)
+
+
+# Cancelling
+
+
+@pytest.mark.parametrize("times", [1, 3])
+async def test_a_cancelled_acquire_waits_for_one_time_out_and_not_for_the_crowd(
+    times: int, wire: Wire, wired: AsyncLockClient, rows: Rows
+) -> None:
+    stalled = wire.hold("GetItem", times=FOR_EVER)
+    crowd = [start(wired.get(f"lock {number}")) for number in range(8 * LIMIT)]
+    await until(lambda: wire.count() == LIMIT)
+    before = wire.count("UpdateItem")
+    waiting = start(wired.acquire("a", wait=600))
+    async with ticking() as ticker:
+        await ticker.more()
+        for _ in range(times):
+            waiting.cancel()
+            await ticker.more(1)
+        assert isinstance(await ended(waiting), asyncio.CancelledError)
+    assert wire.count("GetItem") < 3 * LIMIT
+    assert wire.count("UpdateItem") <= before + 1  # the claim was not begun; a release makes sure
+    assert not rows.is_held("a")
+    stalled.release()
+    for task in crowd:
+        task.cancel()
+        await ended(task)
+
+
+async def test_an_acquire_that_is_cancelled_while_the_transport_is_chosen_returns_at_once(
+    make: Make, monkeypatch: pytest.MonkeyPatch, rows: Rows
+) -> None:
+    from lambda_lock import transport
+
+    choose, choosing, go_on = transport.choose, threading.Event(), threading.Event()
+
+    def slowly(**options: Any) -> Any:
+        choosing.set()
+        go_on.wait(4 * DEADLINE)
+        return choose(**options)
+
+    monkeypatch.setattr(transport, "choose", slowly)
+    client = make()
+    taking = start(client.acquire("a"))
+    await until(choosing.is_set)
+    taking.cancel()
+    assert isinstance(await ended(taking), asyncio.CancelledError)
+    assert not go_on.is_set()
+    go_on.set()
+    assert (await client.acquire("a")).is_held
+
+
+# What a thread runs
+
+
+async def test_where_no_thread_can_be_started_requests_are_sent_all_the_same(
+    client: AsyncLockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "lambda_lock-asyncio":
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    begin = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    locks = await asyncio.wait_for(asyncio.gather(*(client.acquire(f"lock {n}") for n in range(3))), DEADLINE)
+    for lock in locks:
+        assert await lock.release() is True
+    assert not rows.is_held("lock 0")
+
+
+async def test_a_request_is_sent_in_the_context_of_its_task(client: AsyncLockClient, make: Make) -> None:
+    request_id = contextvars.ContextVar("request_id", default="")
+    seen: list[str] = []
+    inner = client.transport
+
+    class Tracing:
+        name, reason = "tracing", "for a test"
+
+        def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
+            seen.append(request_id.get())
+            return inner.send(operation, request, timeout=timeout)
+
+    tracing = make(transport=Tracing())
+
+    async def work(name: str) -> None:
+        request_id.set(name)
+        async with await tracing.acquire(name):
+            pass
+
+    await asyncio.gather(work("one"), work("two"))
+    assert sorted(seen) == ["one", "one", "two", "two"]
+
+
+@pytest.mark.parametrize("error", [StopIteration, SystemError, asyncio.CancelledError])
+async def test_whatever_a_transport_raises_comes_up_in_the_task_and_threads_go_on(
+    error: type[BaseException], client: AsyncLockClient, make: Make, rows: Rows
+) -> None:
+    inner, failing = client.transport, [True]
+
+    class Faulty:
+        name, reason = "faulty", "for a test"
+
+        def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
+            reply = inner.send(operation, request, timeout=timeout)
+            if failing and failing.pop():
+                raise error
+            return reply
+
+    faulty = make(transport=Faulty())
+    raised = await ended(start(faulty.acquire("a")))
+    assert isinstance(raised, RuntimeError if error is StopIteration else error)
+    assert not rows.is_held("a")
+    async with await faulty.acquire("a"):
+        assert rows.is_held("a")
+
+
+# Loops, forks and exits
+
+
+def test_a_loop_that_is_closed_while_a_request_is_under_way_leaves_the_client_as_it_was(wire: Wire, make: Make) -> None:
+    client, slow = make(), wire.delay_reply("UpdateItem")
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda loop, context: None)  # it says that a task was left
+    task = loop.create_task(client.acquire("a"))
+    loop.run_until_complete(until(slow.reached.is_set))
+    loop.close()
+    slow.release()
+
+    async def go_on() -> None:
+        await until(lambda: not sending())
+        async with await client.acquire("b"):
+            assert await client.try_acquire("a") is None
+        del loop_and_task[:]
+
+    loop_and_task = [loop, task]
+    del loop, task
+    asyncio.run(go_on())
+
+
+def test_a_forked_child_has_threads_of_its_own(wire: Wire, make: Make, engine: Ministack) -> None:
+    client = make()
+
+    async def child() -> bool:
+        return (await client.acquire("mine")).is_held
+
+    async def parent() -> bool:
+        stalled = wire.hold("GetItem", times=FOR_EVER)
+        crowd = [start(client.get(f"lock {number}")) for number in range(4 * LIMIT)]
+        await until(lambda: wire.count() >= LIMIT)
+
+        def work() -> bool:
+            asyncio._set_running_loop(None)  # a running loop does not survive a fork
+            return asyncio.run(child())
+
+        held: bool = in_child(work)()
+        stalled.release()
+        wire.clear()
+        for task in crowd:
+            assert await ended(task) is None
+        return held
+
+    assert asyncio.run(parent()) is True
+
+
+LEAVE = """
+import asyncio, sys
+from lambda_lock import AsyncLockClient
+
+async def main():
+    client = AsyncLockClient()
+    tasks = [asyncio.create_task(client.acquire(str(number), wait=600)) for number in range(300)]
+    await asyncio.wait(tasks, timeout=0.5)
+    print("sent", flush=True)
+    return tasks
+"""
+HOW = {
+    "the loop is left": "loop = asyncio.new_event_loop(); tasks = loop.run_until_complete(main())",
+    "the loop is ended": "asyncio.run(main())",
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_process_exits_whatever_its_requests_still_wait_for(how: str, wire: Wire) -> None:
+    wire.hold(times=FOR_EVER)  # one after the other, their time-outs would take minutes
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", LEAVE + HOW[how]],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "sent\n"), done.stderr
