@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import default_client, set_default_client
+from lambda_lock import LockClient, default_client, set_default_client
 from rig import events
 from rig.engine import ROOT, Ministack
 
@@ -71,9 +71,14 @@ def _table_names(engine: Ministack) -> set[str]:
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize(("page", "code", "then"), _SNIPPETS)
 def test_a_snippet_runs_as_it_stands(page: Path, code: str, then: str) -> None:
-    names = {"events": {name: events.load(name) for name in events.names()}, "context": _Context}
-    exec(compile(code, str(page), "exec"), names)
-    exec(compile(then, f"{page} (then)", "exec"), names)
+    names: dict[str, Any] = {"events": {name: events.load(name) for name in events.names()}, "context": _Context}
+    try:
+        exec(compile(code, str(page), "exec"), names)
+        exec(compile(then, f"{page} (then)", "exec"), names)
+    finally:
+        for made in list(names.values()):
+            if isinstance(made, LockClient):
+                made.close(release=False)
 
 
 def test_the_readme_has_snippets_to_run() -> None:

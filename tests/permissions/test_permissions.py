@@ -103,8 +103,10 @@ def _prewarm(key: str) -> None:
 
 def _close(key: str) -> None:
     client = LockClient()
-    client.acquire(key)
-    client.close()
+    try:
+        client.acquire(key)
+    finally:
+        client.close()
 
 
 def _await(key: str) -> None:
@@ -240,7 +242,13 @@ Become = Callable[..., None]
 def become(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> Iterator[Become]:
     """Work from here on under a role that may do just these actions on the lock table, and put orders."""
 
+    assumed = False
+
     def assume(*actions: str) -> None:
+        nonlocal assumed
+        if assumed:
+            default_client().close(release=False)  # it has the last role's credentials
+        assumed = True
         role = f"role-{uuid.uuid4().hex[:8]}"
         statements = [{"Effect": "Allow", "Action": "dynamodb:PutItem", "Resource": _arn(ORDERS)}]
         if actions:

@@ -6,7 +6,7 @@ import gc
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
@@ -260,7 +260,8 @@ def test_a_table_is_looked_for_where_one_says(table: str, wire: Wire, engine: Mi
     assert table_exists(table, endpoint_url=engine.url) is True
     assert wire.operations == []
     assert table_exists(table, region_name="eu-west-1", endpoint_url=wire.url) is False
-    assert table_exists(table, transport=choose(endpoint_url=engine.url, now=time.time)) is True
+    with closing(choose(endpoint_url=engine.url, now=time.time)) as transport:
+        assert table_exists(table, transport=transport) is True
 
 
 # check_table
