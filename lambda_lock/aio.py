@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .base_client import AcquireOptions, AdoptOptions, ClientSettings, Order
     from .client import Granted, Taking
     from .core.lease import Look
-    from .core.outcome import Reply
+    from .core.outcome import Outcome, Reply
     from .core.protocol import Steps, Wait
     from .core.requests import Place, Request
     from .record import LockRecord
@@ -85,7 +85,7 @@ async def drive(
             raise error from None
 
 
-async def _send(step: Send, transport: Transport, threads: Threads) -> Reply | Exception:
+async def _send(step: Send, transport: Transport, threads: Threads) -> Outcome:
     try:
         return await threads.settle(send, step, transport, patience=step.timeout, needed=False)
     except Busy as error:

@@ -47,7 +47,7 @@ class Threads:
         """What ``function`` returns or raises. Where this task is cancelled, the call is left to itself."""
         call = self._begin(function, arguments)
         try:
-            await call.ended
+            await asyncio.wait([call.ended])
         except asyncio.CancelledError:
             self._take_back(call)
             raise
@@ -66,7 +66,7 @@ class Threads:
         call = self._begin(function, arguments)
         end = None if patience is None else now() + patience
         cancelled: asyncio.CancelledError | None = None
-        while not call.ended.done():
+        while not call.over:
             try:
                 # A future and no task: a loop that ends cancels all tasks, and would let a request outlive the release
                 # after it.
@@ -85,10 +85,18 @@ class Threads:
 
     def _begin(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> _Call:
         call = _Call(functools.partial(contextvars.copy_context().run, function, *arguments))
+        try:
+            self._put(call)
+        except BaseException:  # an interrupt: nobody will wait for it
+            self._take_back(call)
+            raise
+        return call
+
+    def _put(self, call: _Call) -> None:
         with self._guard:
             self._waiting.append(call)
             if len(self._workers) >= LIMIT:
-                return call
+                return
             worker = threading.Thread(target=self._work, name="lambda_lock-asyncio", daemon=True)
             self._workers.add(worker)
         try:
@@ -101,7 +109,6 @@ class Threads:
             # No thread can be started: a limit is reached, or the interpreter ends.
             if not self._workers:
                 self._work()  # holds up the loop, but a lock that is not released would hold up others for longer
-        return call
 
     def _work(self) -> None:
         while (call := self._next()) is not None:
@@ -124,26 +131,27 @@ class Threads:
 
 
 class _Call:
-    """A call, and the loop that waits for its end."""
+    """A call, and the loop that waits for its end.
+
+    ``over`` is true once it has ended. ``ended`` tells the loop so, unless an interrupt (Ctrl-C) comes in between.
+    """
 
     def __init__(self, function: Callable[[], Any]) -> None:
         self._function = function
         self._loop = asyncio.get_running_loop()
         self._value: Any = None
         self._error: BaseException | None = None
-        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self.over = False
+        self.ended: asyncio.Future[None] = self._loop.create_future()  # waited for, not awaited: nobody cancels it
 
     def run(self) -> None:
         try:
             self._value = self._function()
         except BaseException as error:  # noqa: BLE001 - raised to whoever waits, and no reason for this thread to end
             self._error = error
+        self.over = True
         with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
-            self._loop.call_soon_threadsafe(self._tell)
-
-    def _tell(self) -> None:
-        if not self.ended.done():
-            self.ended.set_result(None)
+            self._loop.call_soon_threadsafe(self.ended.set_result, None)
 
     def result(self) -> Any:
         if self._error is None:

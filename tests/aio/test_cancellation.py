@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+import contextlib
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
+from types import FrameType
 from typing import Any
 
 import pytest
 
-from lambda_lock import AsyncLock, AsyncLockClient, LockAlreadyReleasedError
+from lambda_lock import AsyncLock, AsyncLockClient, LockAlreadyReleasedError, aio
 from rig.engine import Ministack
 from rig.wire import Fault, Wire
 from tests.client.conftest import LeapingClock, Rows
@@ -543,3 +546,59 @@ async def test_a_heartbeat_cancelled_anywhere_leaves_a_lock_that_beats_on(
 
     await everywhere(prepare)
     await beats_again(lock, rows)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_an_acquire_interrupted_at_any_line_leaves_nothing_held(
+    lost: bool, wire: Wire, make: Make, engine: Ministack, table: str
+) -> None:
+    client = make(clock=LeapingClock(), heartbeat_period=0)
+    number, reached, locks = 0, True, []
+
+    async def take() -> None:
+        locks.append(await client.acquire(str(number)))
+
+    while reached:
+        wire.clear()
+        if lost:
+            wire.drop_reply("UpdateItem")
+        loop = asyncio.new_event_loop()
+        taking = loop.create_task(take())
+        with interrupted(number) as lines, contextlib.suppress(KeyboardInterrupt):
+            loop.run_until_complete(taking)
+        reached = lines.count > number
+        loop.run_until_complete(asyncio.wait([taking]))  # which lets it settle
+        if reached:
+            assert isinstance(taking.exception(), KeyboardInterrupt)
+        loop.close()
+        number += 1
+    assert number > 20
+    assert held_rows(engine, table) == [locks[-1].key]
+    assert len(locks) == 1
+
+
+class Lines:
+    """How many lines of the async client have run."""
+
+    count = 0
+
+
+@contextlib.contextmanager
+def interrupted(number: int) -> Iterator[Lines]:
+    """Raise KeyboardInterrupt before the ``number``-th line (from 0) that the async client runs on this thread."""
+    lines, before = Lines(), sys.gettrace()
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_code.co_filename != aio.__file__:
+            return None
+        if event == "line":
+            lines.count += 1
+            if lines.count == number + 1:
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        yield lines
+    finally:
+        sys.settrace(before)

@@ -8,12 +8,13 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from lambda_lock import AsyncLockClient, TransportError
-from lambda_lock.threads import LIMIT
+from lambda_lock.threads import LIMIT, Busy, Threads
 from rig.engine import ROOT, Ministack
 from rig.wire import Wire
 from tests.client.conftest import DEADLINE, Rows, in_child
@@ -107,7 +108,7 @@ async def test_a_request_that_gets_no_thread_in_time_was_not_sent_and_is_tried_a
     for task in crowd:
         task.cancel()
         await ended(task)
-    assert (await wired.acquire("a", wait=0)).is_held
+    assert (await wired.acquire("b", wait=0)).is_held  # a copy of the claim for the other may be on its way
 
 
 async def test_one_clients_stalled_requests_do_not_hold_up_anothers(
@@ -239,6 +240,71 @@ async def test_whatever_a_transport_raises_comes_up_in_the_task_and_threads_go_o
     assert not rows.is_held("a")
     async with await faulty.acquire("a"):
         assert rows.is_held("a")
+
+
+@pytest.fixture
+def blocked() -> Iterator[threading.Event]:
+    """What blocked calls wait for."""
+    over = threading.Event()
+    yield over
+    over.set()
+
+
+async def fill(threads: Threads, over: threading.Event) -> list[asyncio.Task[bool]]:
+    """Let all threads wait for ``over``."""
+    begun = threading.Semaphore(0)
+
+    def block() -> bool:
+        begun.release()
+        return over.wait(DEADLINE)
+
+    blocking = [start(threads.settle(block)) for _ in range(LIMIT)]
+    for _ in blocking:
+        await until(lambda: begun.acquire(blocking=False))
+    return blocking
+
+
+async def test_a_call_that_no_thread_begins_in_time_is_never_run(blocked: threading.Event) -> None:
+    threads = Threads()
+    calls: list[str] = []
+    blocking = await fill(threads, blocked)
+    with pytest.raises(Busy):
+        await threads.settle(calls.append, "late", patience=0.02)
+    last = start(threads.settle(calls.append, "in time", patience=DEADLINE))
+    blocked.set()
+    await asyncio.gather(last, *blocking)
+    assert calls == ["in time"]
+
+
+@pytest.mark.parametrize(("needed", "calls_made"), [(True, ["call"]), (False, [])])
+async def test_a_call_that_was_not_begun_is_run_after_a_cancellation_only_where_it_is_needed(
+    needed: bool, calls_made: list[str], blocked: threading.Event
+) -> None:
+    threads = Threads()
+    calls: list[str] = []
+    blocking = await fill(threads, blocked)
+    waiting = start(threads.settle(calls.append, "call", needed=needed))
+    async with ticking() as ticker:
+        await ticker.more()
+        waiting.cancel()
+        await ticker.more()
+    assert waiting.done() is not needed
+    blocked.set()
+    assert isinstance(await ended(waiting), asyncio.CancelledError)
+    await asyncio.gather(*blocking)
+    assert calls == calls_made
+
+
+async def test_a_call_that_was_begun_ends_before_its_cancellation_goes_on(blocked: threading.Event) -> None:
+    threads = Threads()
+    blocking = (await fill(threads, blocked))[0]
+    async with ticking() as ticker:
+        for _ in range(2):
+            blocking.cancel()
+            await ticker.more()
+    assert not blocking.done()
+    blocked.set()
+    assert isinstance(await ended(blocking), asyncio.CancelledError)
 
 
 # Loops, forks and exits
