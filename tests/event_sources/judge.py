@@ -57,7 +57,7 @@ def wrongs(sent: Iterable[Order], notes: Notes, effects: Effects, dead: Iterable
     seen = runs(notes)
     return [
         *_not_done(orders, seen, effects),
-        *_miscounted(orders, effects),
+        *_miscounted(orders, seen, effects),
         *_two_inside(orders, seen),
         *_out_of_order(orders, seen),
         *_wrongly_dead(orders, dead),
@@ -70,15 +70,20 @@ def _not_done(orders: Mapping[str, Order], seen: Sequence[Run], effects: Effects
     yield from (f"never done: {name}" for name in orders if name not in done and not _is_poison(orders[name]))
 
 
-def _miscounted(orders: Mapping[str, Order], effects: Effects) -> Iterator[str]:
-    """A committed effect happens once; so does a plain one, and again after each run that broke off behind it."""
+def _miscounted(orders: Mapping[str, Order], seen: Sequence[Run], effects: Effects) -> Iterator[str]:
+    """A committed effect happens once; so does a plain one, and again after each run that broke off behind it.
+
+    A run may break off for another's sake as well: the process of all workers of a batch dies with one of them.
+    """
     for name, order in orders.items():
         commit = bool(order.get("commit"))
         behind_it = ("between",) if commit else ("between", "after")
         plain = 1 + sum(step.endswith(behind_it) for step in order.get("plan", ()))
         expected = {"effects": 0 if _is_poison(order) else plain, "committed": int(commit)}
         counted = {what: effects.get(name, {}).get(what, 0) for what in expected}
-        if counted != expected:
+        broken = sum(run.order == name and not run.well for run in seen) - len(order.get("plan", ()))
+        more = counted["effects"] - expected["effects"]
+        if counted["committed"] != expected["committed"] or not 0 <= more <= max(broken, 0):
             yield f"miscounted: {name} has {counted}, not {expected}"
 
 
