@@ -18,7 +18,7 @@ from .base_client import init_named
 from .client import LockClient
 from .core import protocol
 from .core.protocol import Event, Send
-from .drive import send
+from .drive import result_of, send
 from .errors import DuplicateEventError, LockAlreadyReleasedError, LockError, LockNotGrantedError, TransportError
 from .lock import Lock
 from .threads import LIMIT, Busy, Threads
@@ -71,12 +71,10 @@ async def drive(
             else:
                 await sleep(step.seconds)
             event = Event(timeline.look(), outcome)
-    except StopIteration as end:
-        result: T = end.value
-        return result
     except BaseException as error:
         if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
-            raise
+            result: T = result_of(error)
+            return result
         step = steps.throw(error)
         try:
             return await giving_back.settle(_finish, steps, step, transport, timeline, patience=_GIVING_BACK)

@@ -38,13 +38,21 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
                 else:
                     sleep(step.seconds)
                 resume, value = steps.send, Event(timeline.look(), outcome)
-        except StopIteration as end:
-            result: T = end.value
-            return result
         except BaseException as error:
             if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
-                raise
+                result: T = result_of(error)
+                return result
             resume, value, sleep = steps.throw, error, timeline.clock.sleep
+
+
+def result_of(end: BaseException) -> Any:
+    """What steps returned that ended with ``end``; raises it where that is no return.
+
+    A StopIteration of the application's, as of its cancel_check, reaches steps that have not ended: see who calls this.
+    """
+    if isinstance(end, StopIteration):
+        return end.value
+    raise end
 
 
 def send(step: Send, transport: Transport) -> Outcome:

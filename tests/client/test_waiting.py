@@ -105,6 +105,19 @@ def test_try_acquire_gives_none_for_a_cancelled_wait(client: LockClient, make: M
     assert client.try_acquire("a", wait=60, cancel_check=lambda: True) is None
 
 
+def test_an_error_of_cancel_check_ends_the_wait_and_leaves_nothing_held_whatever_it_is(
+    wire: Wire, wired: LockClient, make: Make, rows: Rows
+) -> None:
+    def exhausted() -> bool:
+        raise StopIteration("of an iterator of the application's")
+
+    with make().acquire("a"):
+        with pytest.raises(RuntimeError) as caught:
+            wired.acquire("a", wait=60, cancel_check=exhausted)
+        assert isinstance(caught.value.__cause__, StopIteration)
+    assert not rows.is_held("a")
+
+
 def test_a_wait_that_is_not_cancelled_goes_on(client: LockClient, make: Make) -> None:
     held = make().acquire("a")
     asked: list[int] = []
