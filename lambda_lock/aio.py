@@ -71,7 +71,7 @@ async def drive(
             else:
                 await sleep(step.seconds)
             event = Event(timeline.look(), outcome)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - thrown on into the steps, which raise it when they have cleaned up
         if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
             result: T = result_of(error)
             return result

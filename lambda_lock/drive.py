@@ -38,7 +38,7 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
                 else:
                     sleep(step.seconds)
                 resume, value = steps.send, Event(timeline.look(), outcome)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - as above: thrown on into the steps
             if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
                 result: T = result_of(error)
                 return result
