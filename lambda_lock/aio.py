@@ -21,6 +21,7 @@ from .core.protocol import Event, Send
 from .drive import result_of, send
 from .errors import DuplicateEventError, LockAlreadyReleasedError, LockError, LockNotGrantedError, TransportError
 from .lock import Lock
+from .signalsafe import Ticket
 from .threads import LIMIT, Busy, Threads
 from .timeline import SYSTEM
 
@@ -368,13 +369,21 @@ class AsyncLock:
         """`Lock.heartbeat`."""
         lock = self._lock
         steps = lock._begin_heartbeat(data, delete_data, lease_duration)
-        turn = object()
+        turn = Ticket()
         try:
-            while not lock._renewing.take(turn):  # whoever has it gives it back within a decision
-                await asyncio.sleep(_PAUSE)
+            await self._await_turn(turn)
             await self._run(steps)
         finally:
             lock._end_turn(turn)
+
+    async def _await_turn(self, turn: Ticket) -> None:
+        """`Lock._await_turn`."""
+        for _ in range(int(protocol.DECISION / _PAUSE)):
+            if self._lock._renewing.take(turn):
+                return
+            await asyncio.sleep(_PAUSE)
+            self._lock._check_renewable()
+        raise self._lock._not_renewed(None)
 
     async def ensure(self, seconds: float) -> None:
         """`Lock.ensure`."""

@@ -21,6 +21,7 @@ from .errors import (
     LockTimeoutError,
     TransportError,
 )
+from .late import Late
 from .log import logger as package_logger
 from .observe import Observer
 from .open_locks import OpenLocks
@@ -202,7 +203,6 @@ class BaseClient:
         self._next_slot = 0.0
         self._sends_renewals: Renewals | None = None
         self._chosen: HttpsTransport | BotoTransport | None = None
-        self._choosing = (os.getpid(), threading.RLock())
         self._closed = Flag()
 
     def _order(
@@ -330,17 +330,8 @@ class BaseClient:
             return self._given_transport
         if self._chosen is not None:
             return self._chosen
-        if self._choosing[0] != os.getpid():  # a forked child: the lock may be held by a thread of its parent's
-            self._choosing = (os.getpid(), threading.RLock())
-        # Choosing once saves work, and no more than that. So nobody waits for it for ever: a signal handler may be in
-        # the middle of an import that the thread which chooses waits for.
-        choosing = self._choosing[1]
-        alone = choosing.acquire(timeout=protocol.DECISION)
-        try:
+        with Late():
             return self._choose()
-        finally:
-            if alone:
-                choosing.release()
 
     def _choose(self) -> HttpsTransport | BotoTransport:
         if self._chosen is not None:
@@ -367,7 +358,8 @@ class BaseClient:
     def _renewals(self) -> Renewals:
         """Where the renewals of this client's locks are sent."""
         if self._sends_renewals is None:
-            from .heartbeat import Renewals
+            with Late():
+                from .heartbeat import Renewals
 
             self._sends_renewals = Renewals()
         return self._sends_renewals

@@ -8,6 +8,7 @@ import warnings
 from . import checks
 from .base_client import PREWARM_KEY, BaseClient, init_named, line_of_execution
 from .core import protocol, requests
+from .drive import drive
 from .errors import DuplicateEventError, LockAlreadyReleasedError, LockError, LockNotGrantedError, TransportError
 from .lock import Lock
 from .log import tell, tell_not_released
@@ -224,7 +225,7 @@ class LockClient(BaseClient):
                 yield lock._hold, lock.release, lock._abandon
         for hold in self._open.forgotten():
             leave = functools.partial(self._open.discard, hold)
-            if hold.is_held(self._timeline.elapsed()):
+            if self._timeline.elapsed() < hold.valid_until:  # ended or not: a release of it may have been interrupted
                 yield hold, functools.partial(self._give_back, hold), leave
             else:
                 leave()
@@ -286,8 +287,6 @@ class LockClient(BaseClient):
         return lock
 
     def _run(self, steps: Callable[[Look], Steps[T]], place: Place, sleep: Callable[[float], None] | None = None) -> T:
-        from .drive import drive
-
         timeline = self._timeline
         with self._explained(place):
             return drive(steps(timeline.look()), self.transport, timeline, sleep or timeline.clock.sleep)
@@ -332,9 +331,6 @@ class LockClient(BaseClient):
 
     def _tell_forgotten(self, lock: Lock) -> None:
         """A handle was collected while its lock is held."""
-        for hold in self._open.forgotten():  # those that ended meanwhile need no release
-            if not hold.is_held(self._timeline.elapsed()):
-                self._open.discard(hold)
         message = (
             f"the handle of lock {lock.key!r} was dropped while the lock is held: keep it, and release it (`with "
             "client.acquire(...) as lock:`). Nobody renews it now; it ends with its lease, or when the client is closed"

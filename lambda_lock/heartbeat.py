@@ -21,6 +21,7 @@ import threading
 import time
 import weakref
 from _queue import Empty, SimpleQueue  # what `queue` gives, without the 3 ms of `queue`
+from collections import deque
 
 from .log import logger
 from .timeline import elapsed
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 
 _LOOK = 1.0  # seconds: sleep no longer than this while something is held, so that a thaw is noticed soon
+_MOST_STALE = 64  # entries of the plan, beside as many as there are locks
+_START = 5.0  # seconds to wait for another thread that starts the heartbeat
 _AFTER_FAULT = 0.05  # seconds: a fault that repeats must not keep the processor busy
 _MOST_SENDERS = 8  # threads of one client: those of 5,000 locks on a lease of 20 s send 750 renewals a second
 _SENDER_IDLE = 10.0  # seconds without work after which a sender ends; the first one of a client stays
@@ -55,6 +58,7 @@ class Heartbeat:
         self._live: dict[int, int] = {}  # id of a watched lock: the number of its newest watch
         self._numbers = itertools.count(1)
         self._thread: threading.Thread | None = None
+        self._starting = threading.RLock()
 
     def watch(self, lock: Beating, seconds: float) -> None:
         """Call ``lock.tick()`` in ``seconds``, and again as it says, until `forget`. Earlier calls count no longer.
@@ -82,9 +86,21 @@ class Heartbeat:
             self._live.pop(identity, None)
 
     def _start_unless_alive(self) -> None:
-        """Two threads that come here at once may both start one: the later one stays, the other ends (see `_run`)."""
-        if self._thread is not None and self._thread.is_alive():
+        """One at a time. A signal handler comes here in the middle of it: then the later thread stays (see `_run`)."""
+        if self._is_alive():
             return
+        alone = self._starting.acquire(timeout=_START)
+        try:
+            if not self._is_alive():
+                self._start()
+        finally:
+            if alone:
+                self._starting.release()
+
+    def _is_alive(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _start(self) -> None:
         self._thread = thread = threading.Thread(target=self._run, name="lambda_lock-heartbeat", daemon=True)
         try:
             thread.start()
@@ -112,9 +128,17 @@ class Heartbeat:
             command = None
         if command is not None:
             heapq.heappush(self._due, command)
+            self._drop_stale()
         if self._due and self._due[0][0] <= elapsed():
             _, number, reference = heapq.heappop(self._due)
             self._tick(number, reference)
+
+    def _drop_stale(self) -> None:
+        """The plan of a lock that was released stays until it is due: not of too many."""
+        if len(self._due) > 2 * len(self._live) + _MOST_STALE:
+            live = set(self._live.values())
+            self._due = [entry for entry in self._due if entry[1] in live]
+            heapq.heapify(self._due)
 
     def _seconds_to_next(self) -> float | None:
         """How long to sleep at most; None: until a command comes."""
@@ -142,72 +166,97 @@ class Renewals:
     """Sends the renewals of one client, on threads that wait for nobody else's."""
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self._pid = os.getpid()
-        self._waiting: SimpleQueue[Renewal | None] = SimpleQueue()
-        self._idle: list[None] = []  # an entry for each thread that waits; whoever hands it work takes one out
-        self._threads: set[threading.Thread] = set()
+        self._work = _Work()
 
     def put(self, renew: Callable[[], None]) -> None:
         """Have a lock's method called soon. Where no thread can be started for that, it is called here and now."""
         if self._pid != os.getpid():
-            Renewals.__init__(self)  # a forked child: the threads are its parent's
-        self._waiting.put(weakref.WeakMethod(renew))
+            self._begin()  # a forked child: the threads are its parent's
+        if not self._work.put(weakref.WeakMethod(renew)):
+            return
+        # Not self: a Renewals that is collected ends its threads.
+        thread = threading.Thread(target=_send, args=(self._work,), name="lambda_lock-renewal", daemon=True)
         try:
-            self._idle.pop()
-        except IndexError:
-            self._add_sender()
+            thread.start()
+        except RuntimeError:
+            self._work.has_failed_to_start()
+            if not self._work.senders:
+                _renew(self._work.get_nowait())
 
     def close(self) -> None:
         """End the threads once they have sent what was put before."""
-        self._waiting.put(None)
+        if self._pid == os.getpid():
+            self._work.close()
 
     def __del__(self) -> None:
         self.close()
 
-    def _add_sender(self) -> None:
-        if len(self._threads) >= _MOST_SENDERS:
-            return  # whoever is free first takes it
-        work = (self._waiting, self._idle, self._threads)  # not self, which ends its threads when it is collected
-        thread = threading.Thread(target=_send, args=work, name="lambda_lock-renewal", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:
-            if not self._threads:
-                self._send_here()
-
-    def _send_here(self) -> None:
-        """No thread can be had: late danger signals are better than a lock that is not renewed."""
-        try:
-            _renew(self._waiting.get_nowait())
-        except Empty:  # a thread that was just starting took it
-            return
-
     def __repr__(self) -> str:
-        return f"<Renewals on {len(self._threads)} threads>"
+        return f"<Renewals on {self._work.senders} threads>"
 
 
-def _send(waiting: SimpleQueue[Renewal | None], idle: list[None], threads: set[threading.Thread]) -> None:
-    """One sender: calls what waits, until there is an end or (but for the first) nothing to do for a while."""
-    me = threading.current_thread()
-    stays = not threads
-    threads.add(me)
-    while True:
-        try:
-            renewal = waiting.get(timeout=None if stays else _SENDER_IDLE)
-        except Empty:
-            threads.discard(me)
+class _Work:
+    """What waits to be sent, and how many threads there are to send it.
+
+    The condition's lock is re-entrant, for a finalizer may come here in the middle of it; no signal handler or other
+    thread waits long for it, since whoever has it waits for nothing.
+    """
+
+    def __init__(self) -> None:
+        self.senders = 0
+        self._idle = 0
+        self._closed = False
+        self._waiting: deque[Renewal] = deque()
+        self._changed = threading.Condition()
+
+    def put(self, renewal: Renewal) -> bool:
+        """Whether another sender is to be started for it."""
+        with self._changed:
+            self._waiting.append(renewal)
+            if self._idle >= len(self._waiting):
+                self._changed.notify()
+                return False
+            if self.senders >= _MOST_SENDERS:
+                return False
+            self.senders += 1
+            return True
+
+    def has_failed_to_start(self) -> None:
+        with self._changed:
+            self.senders -= 1
+
+    def get_nowait(self) -> Renewal | None:
+        with self._changed:
+            return self._waiting.popleft() if self._waiting else None
+
+    def get(self) -> Renewal | None:
+        """For a sender: what to send next. None: it is to end, and counts no longer."""
+        with self._changed:
+            self._idle += 1
             try:
-                idle.pop()
-            except IndexError:  # work was handed to this thread at this moment
-                threads.add(me)
-                continue
-            return
-        if renewal is None:
-            waiting.put(None)  # for the next one
-            threads.discard(me)
-            return
+                while not self._waiting:
+                    stays = self.senders == 1
+                    if self._closed or not (self._changed.wait(None if stays else _SENDER_IDLE) or stays):
+                        self.senders -= 1
+                        return None
+                return self._waiting.popleft()
+            finally:
+                self._idle -= 1
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+
+def _send(work: _Work) -> None:
+    """One sender."""
+    while (renewal := work.get()) is not None:
         _renew(renewal)
-        idle.append(None)
 
 
 def _renew(renewal: Renewal | None) -> None:

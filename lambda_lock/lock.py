@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from contextlib import suppress  # the Lambda runtime has it loaded
 
 from . import checks
 from .core import lease, protocol, requests
@@ -20,9 +21,10 @@ from .errors import (
     SessionMonitorNotSetError,
     TransportError,
 )
+from .late import Late
 from .log import tell_not_released
 from .record import row_attributes, row_data
-from .signalsafe import Flag, Turn
+from .signalsafe import Flag, Ticket, Turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -201,7 +203,7 @@ class Lock:
         (the lock is then still held until its validity ends), and LockArgumentError or TypeError for bad input.
         """
         steps = self._begin_heartbeat(data, delete_data, lease_duration)
-        turn = object()
+        turn = Ticket()
         try:
             self._await_turn(turn)
             self._run(steps)
@@ -380,7 +382,7 @@ class Lock:
         """
 
         def alone(look: Look) -> Steps[T]:
-            turn = object()
+            turn = Ticket()
             try:
                 if not self._last_act.take(turn):
                     raise LockAlreadyReleasedError(
@@ -532,8 +534,11 @@ class Lock:
         hold = getattr(self, "_hold", None)  # None: an interrupt came while it was made
         if hold is None or sys.is_finalizing() or hold not in self._client._open:
             return
-        if self._hold_is_live(self._elapsed()):
+        now = self._elapsed()
+        if self._hold_is_live(now):
             self._client._tell_forgotten(self)
+        elif now >= hold.valid_until:
+            self._client._open.discard(hold)  # its lease has freed it
 
     def __repr__(self) -> str:
         return f"<Lock {self.key!r} {self._state()}, token {self.fencing_token}>"
@@ -553,7 +558,7 @@ class Lock:
         """For the heartbeat: do what is due, say in how many seconds to come back (None: not before `_watch`)."""
         if self._hold.ended:
             return None
-        self._notice()
+        self._notice(apart=True)
         if self._hold.lost:
             return None
         if self._is_due() and not self._awaits_its_slot():
@@ -575,7 +580,7 @@ class Lock:
             self._watch()
 
     def _renew_if_idle(self) -> None:
-        turn = object()
+        turn = Ticket()
         try:
             if not self._renewing.take(turn):  # the application renews at this moment; it plans the next one
                 self._next_renewal = self._elapsed() + lease.MIN_PERIOD
@@ -594,18 +599,21 @@ class Lock:
         self._next_renewal = self._elapsed() + pause
         self._tell("renewal_failed", "renewal of lock %r failed, trying again: %s", renewal.error)
 
-    def _await_turn(self, turn: object) -> None:
+    def _await_turn(self, turn: Ticket) -> None:
         """Wait until no other renewal of this lock is being sent; raise where it takes longer than one may."""
         for _ in range(int(protocol.DECISION / _TURN_PAUSE)):
             if self._renewing.take(turn):
                 return
             self._over.wait(_TURN_PAUSE)
-            self._check_open()
-            if self.lost:
-                self.raise_if_lost()
+            self._check_renewable()
         raise self._not_renewed(None)
 
-    def _end_turn(self, turn: object) -> None:
+    def _check_renewable(self) -> None:
+        self._check_open()
+        if self.lost:
+            self.raise_if_lost()
+
+    def _end_turn(self, turn: Ticket) -> None:
         self._renewing.give_back(turn)
         self._reschedule()
 
@@ -669,7 +677,8 @@ class Lock:
         seconds = self._seconds_to_next_tick()
         if self._hold.is_over() or seconds is None:
             return
-        from .heartbeat import HEARTBEAT  # starts a thread: only where one is needed
+        with Late():
+            from .heartbeat import HEARTBEAT  # starts a thread: only where one is needed
 
         self._heartbeat = HEARTBEAT
         try:
@@ -696,8 +705,8 @@ class Lock:
 
     # -- signals ----------------------------------------------------------------------------------------------------
 
-    def _notice(self) -> None:
-        """Look at the clocks, and tell once what they show: danger, lost."""
+    def _notice(self, *, apart: bool = False) -> None:
+        """Look at the clocks, and tell once what they show: danger, lost. apart: as for `_lose`."""
         hold = self._hold
         now = self._elapsed()
         lost = hold.expire(now)
@@ -707,15 +716,27 @@ class Lock:
         if in_danger and self._is_first_to_tell("danger"):
             self._call(self._on_danger)
         if lost:
-            self._lose("lock %r is lost")
+            self._lose("lock %r is lost", apart=apart)
 
-    def _lose(self, message: str) -> None:
-        """Lost for good; told once, whatever shows it."""
+    def _lose(self, message: str, *, apart: bool = False) -> None:
+        """Lost for good; told once, whatever shows it.
+
+        apart: on a thread of its own, since a logging handler of the application's may take its time.
+        """
         self._hold.lost = True
         self._client._open.discard(self._hold)
-        if self._is_first_to_tell("lost"):
+        if not self._is_first_to_tell("lost"):
+            return
+        self._stop()
+        if apart:
+            self._start_thread(lambda: self._tell_lost(message))
+        else:
+            self._tell_lost(message)
+
+    def _tell_lost(self, message: str) -> None:
+        try:
             self._tell("lost", message)
-            self._stop()
+        finally:  # also where a logging handler raised SystemExit
             self._call(self._on_lost)
 
     def _is_first_to_tell(self, signal: str) -> bool:
@@ -732,10 +753,25 @@ class Lock:
             except Exception as error:  # noqa: BLE001 - the application's, on a thread of its own: logged, nobody is there to raise to
                 self._tell("callback_failed", "a callback of lock %r failed", cause=error)
 
+        error = self._start_thread(run, or_run=False)
+        if error is not None:
+            self._tell("callback_failed", "a callback of lock %r was not called: %s", error)
+
+    def _start_thread(self, function: Callable[[], None], *, or_run: bool = True) -> RuntimeError | None:
+        """Run it on a thread of its own. Where there is none to be had (too many, or the interpreter ends) run it here,
+        if ``or_run``, or return the error: that is no reason for a release to fail."""
+
+        def run() -> None:
+            with suppress(SystemExit):  # of a logging handler
+                function()
+
         try:
             threading.Thread(target=run, name="lambda_lock-callback", daemon=True).start()
-        except RuntimeError as error:  # too many threads, or the interpreter ends: no reason for a release to fail
-            self._tell("callback_failed", "a callback of lock %r was not called: %s", error)
+        except RuntimeError as error:
+            if not or_run:
+                return error
+            function()
+        return None
 
     # -- helpers ----------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,8 @@ Contention is INFO, a lost lock WARNING; ``extra`` keys begin with ``lock_``. do
 
 from __future__ import annotations
 
-import logging  # the Lambda runtime has it loaded before any handler
+import logging  # the Lambda runtime has these loaded before any handler
+import traceback
 
 from .errors import LockError, printable
 
@@ -45,7 +46,11 @@ def tell(
     **about: object,
 ) -> None:
     """Log an event, with the traceback of its ``cause``; what it is ``about`` (key=, owner=) goes into the extras."""
-    log.log(LEVELS[event], message, *map(shown, arguments), exc_info=cause, extra=extras(event, about))
+    try:
+        log.log(LEVELS[event], message, *map(shown, arguments), exc_info=cause, extra=extras(event, about))
+    except Exception:  # noqa: BLE001 - a handler of the application's that fails decides nothing about a lock
+        if logging.raiseExceptions:  # as the standard handlers do with errors of theirs
+            traceback.print_exc()
 
 
 class _Shown:

@@ -40,13 +40,13 @@ class Observer:
         **about: object,
     ) -> None:
         """As `tell`, of a lock in ``table``. Hooks get the ``subject``."""
+        if self._hooks is not None:
+            self._hooks.put(event, subject)
         tell(self._log, event, message, *arguments, cause=cause, **about)
         if LEVELS[event] >= logging.INFO:  # an uncontended lock tells less, and loads nothing for metrics
             from .metrics import count
 
             count(event, table, self._clock.wall(), extras(event, about), self._log)
-        if self._hooks is not None:
-            self._hooks.put(event, subject)
 
     def wants(self, event: str) -> bool:
         """Whether a hook is to be told such an event."""

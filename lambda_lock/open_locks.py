@@ -40,8 +40,10 @@ class OpenLocks:
         self._entries[hold] = _Entry()
 
     def attach(self, hold: Hold, lock: Lock) -> None:
-        """The handle of a hold."""
-        self._entries[hold].handle = weakref.ref(lock)
+        """The handle of a hold; nothing where close() has given it back meanwhile."""
+        entry = self._entries.get(hold)
+        if entry is not None:
+            entry.handle = weakref.ref(lock)
 
     def discard(self, hold: Hold) -> None:
         """It was given back, lost, or is another's to give back."""
@@ -55,13 +57,20 @@ class OpenLocks:
 
     def locks(self) -> Iterator[Lock]:
         """The handles there are, those of a forked child's parent included."""
-        for entry in list(self._entries.values()):
+        for _, entry in self._found():
             lock = None if entry.handle is None else entry.handle()
             if lock is not None:
                 yield lock
 
     def forgotten(self) -> Iterator[Hold]:
         """The holds of this process without a handle: it was collected, or an interrupt came before it was made."""
-        for hold, entry in list(self._entries.items()):
+        for hold, entry in self._found():
             if entry.pid == os.getpid() and (entry.handle is None or entry.handle() is None):
                 yield hold
+
+    def _found(self) -> Iterator[tuple[Hold, _Entry]]:
+        # The keys alone: a list of items makes tuples, at which the collector may run finalizers that change the dict.
+        for hold in list(self._entries):
+            entry = self._entries.get(hold)
+            if entry is not None:
+                yield hold, entry

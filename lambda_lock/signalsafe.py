@@ -8,6 +8,7 @@ never be given back. So what they may call uses these, whose every step is a sin
 from __future__ import annotations
 
 import threading  # the Lambda runtime has these loaded
+import weakref
 from contextlib import suppress
 
 TYPE_CHECKING = False
@@ -47,27 +48,34 @@ class Flag:
         return self.is_set
 
 
-class Turn:
-    """One at a time. ``take`` before a ``try`` would leak a turn that is interrupted in between: take it inside.
+class Ticket:
+    """Who may have a turn: an object of the call that takes it."""
 
-    turn_of_mine = object()
-    try:
-        if turn.take(turn_of_mine):
-            ...
-    finally:
-        turn.give_back(turn_of_mine)
+    __slots__ = ("__weakref__",)
+
+
+class Turn:
+    """One at a time: a turn lasts until its ticket is given back, or is no more.
+
+    Whoever takes a turn keeps the ticket in a local variable. So the turn ends with the call also where an interrupt
+    keeps it from giving the turn back.
     """
 
     __slots__ = ("_taken",)
 
     def __init__(self) -> None:
-        self._taken: dict[None, object] = {}
+        self._taken: dict[None, weakref.ref[Ticket]] = {}
 
-    def take(self, who: object) -> bool:
-        """Whether it is the turn of ``who`` now: nobody had it, or ``who`` has it already."""
-        return self._taken.setdefault(None, who) is who
+    def take(self, ticket: Ticket) -> bool:
+        """Whether it is the turn of ``ticket`` now: nobody had it, or this one has it already."""
+        return self._taken.setdefault(None, weakref.ref(ticket, self._end))() is ticket
 
-    def give_back(self, who: object) -> None:
-        """End the turn of ``who``; nothing where it is another's."""
-        if self._taken.get(None) is who:
-            del self._taken[None]
+    def give_back(self, ticket: Ticket) -> None:
+        """End the turn of ``ticket``; nothing where it is another's."""
+        taken = self._taken.get(None)
+        if taken is not None and taken() is ticket:
+            self._taken.pop(None, None)
+
+    def _end(self, ended: weakref.ref[Ticket]) -> None:
+        if self._taken.get(None) is ended:
+            self._taken.pop(None, None)

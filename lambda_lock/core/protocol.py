@@ -790,9 +790,9 @@ def _renewed_lease(hold: Hold, lease_ms: int, look: Look) -> int:
 def _extended(hold: Hold, sent: Look, look: Look, date: int | None) -> Renewal:
     if hold.expire(look.elapsed):
         return Renewal(False)
-    hold.unavailable = False
     if date is not None:
         hold.valid_until = max(hold.valid_until, sent.elapsed + lease.validity(hold.lease_ms, hold.expiry_ms, date))
+    hold.unavailable = False  # last: a look of another thread in between must not find it neither valid nor held on
     return Renewal(True)
 
 

@@ -41,7 +41,7 @@ class Memory:
         self.clock = clock
         self._schema = schema
         self._database = Database(tables)
-        self._guard = threading.Lock()
+        self._guards = (os.getpid(), threading.Lock())
         self._requests: list[str] = []
         self._losing = 0
 
@@ -134,7 +134,9 @@ class Memory:
 
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
         """Transport.send. Raises NotImplementedError for what the tables cannot evaluate, never a guess."""
-        with self._guard:
+        if not self._guard.acquire(timeout=timeout):  # the code that a signal handler interrupted has it
+            raise TransportError(False, "nothing was sent: the table in memory is in use, and stayed so")
+        try:
             self._requests.append(operation)
             lost, self._losing = self._losing > 0, max(self._losing - 1, 0)
             date = self._date()
@@ -144,11 +146,19 @@ class Memory:
                 refused.date = date
                 if not lost:
                     raise
+        finally:
+            self._guard.release()
         if lost:
             raise TransportError(True, "the reply was lost, the request was carried out: lose_reply() said so")
         return reply
 
     # -- parts ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _guard(self) -> threading.Lock:
+        if self._guards[0] != os.getpid():  # a forked child: a thread of its parent's may have the lock
+            self._guards = (os.getpid(), threading.Lock())
+        return self._guards[1]
 
     def _date(self) -> int:
         return int(self.clock.wall())

@@ -53,6 +53,7 @@ PACKAGE = {
     "lambda_lock.drive": "sends what the protocol asks for",
     "lambda_lock.errors": "the errors that are raised and caught",
     "lambda_lock.invocation": "the deadline of this invocation",
+    "lambda_lock.late": "what is loaded late, and forks",
     "lambda_lock.lock": "Lock",
     "lambda_lock.log": "the logger",
     "lambda_lock.observe": "tells the log, metrics and hooks",

@@ -1,0 +1,258 @@
+"""What attacks on the drivers showed: races of close, handlers of the log, leaks, and the ends of outages."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lambda_lock import AsyncLockClient, Lock, LockClient, late
+from lambda_lock.core import lease
+from lambda_lock.errors import ClientClosedError, LockError, TransportError
+from lambda_lock.heartbeat import Renewals
+from lambda_lock.late import Late
+from lambda_lock.open_locks import OpenLocks
+from lambda_lock.signalsafe import Ticket, Turn
+from lambda_lock.testing import ManualClock, in_memory
+from rig.wire import Wire
+
+from .conftest import Make, Rows, in_child, in_thread, wait_until
+from .test_heartbeat import Told
+from .test_heartbeat_faults import Hangs
+
+
+def test_an_acquire_whose_client_is_closed_at_the_grant_says_so_and_holds_nothing(
+    client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attach = OpenLocks.attach
+
+    def close_first(self: OpenLocks, *arguments: Any) -> None:
+        client.close()
+        attach(self, *arguments)
+
+    monkeypatch.setattr(OpenLocks, "attach", close_first)
+    with pytest.raises(ClientClosedError):
+        client.acquire("a")
+    assert not rows.is_held("a")
+
+
+def test_what_an_interrupted_close_began_to_release_is_released_by_the_next(wired: LockClient, rows: Rows) -> None:
+    with pytest.warns(ResourceWarning):
+        wired.acquire("a")
+    send, sent = wired.transport.send, list[object]()
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        if not sent:
+            sent.append(arguments)
+            raise KeyboardInterrupt
+        return send(*arguments, **options)
+
+    wired.transport.send = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        wired.close()
+    assert rows.is_held("a")
+    wired.close()
+    assert not rows.is_held("a")
+
+
+def test_a_release_that_failed_is_made_up_for_by_close_though_its_handle_is_gone(
+    wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    lock = wired.acquire("a")
+    wire.answer(400, "AccessDeniedException", "UpdateItem")
+    with pytest.raises(LockError):
+        lock.release()
+    del lock
+    gc.collect()
+    wired.close()
+    assert not rows.is_held("a")
+
+
+class Handler(logging.Handler):
+    def __init__(self, act: Any) -> None:
+        super().__init__()
+        self.act = act
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.act(record)
+
+
+@pytest.fixture
+def logger() -> Iterator[logging.Logger]:
+    logger = logging.getLogger("an-application-with-odd-handlers")
+    logger.propagate = False
+    yield logger
+    logger.handlers.clear()
+
+
+class Heard:
+    """A hook that remembers what was lost."""
+
+    def __init__(self) -> None:
+        self.lost: list[Lock] = []
+
+    def on_lost(self, lock: Lock) -> None:
+        self.lost.append(lock)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit])
+def test_a_logging_handler_that_fails_keeps_no_loss_from_being_told(
+    make: Make, rows: Rows, logger: logging.Logger, error: type[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(record: logging.LogRecord) -> None:
+        raise error("the handler's own")
+
+    logger.addHandler(Handler(fail))
+    lost, heard = Told(), Heard()
+    lock = make(logger=logger, lease_duration=1, heartbeat_period=0, hooks=[heard]).acquire("a", on_lost=lost)
+    assert lost.called.wait(10)
+    wait_until(lambda: heard.lost == [lock])
+
+
+def test_a_logging_handler_that_blocks_delays_no_other_lock(
+    wire: Wire, make: Make, rows: Rows, logger: logging.Logger
+) -> None:
+    blocked, go_on = threading.Event(), threading.Event()
+
+    def block(record: logging.LogRecord) -> None:
+        if record.__dict__.get("lock_event") == "lost":
+            blocked.set()
+            go_on.wait(60)
+
+    logger.addHandler(Handler(block))
+    losing = make(logger=logger, lease_duration=1, heartbeat_period=0).acquire("losing", safe_time=0.1)
+    with make(lease_duration=1, endpoint_url=rows.engine.url).acquire("kept") as kept:
+        assert blocked.wait(10)
+        first = rows.expiry("kept")
+        wait_until(lambda: rows.expiry("kept") > first + 2)
+        assert kept.is_held
+        go_on.set()
+    assert losing.lost
+
+
+def test_a_handle_that_is_dropped_after_its_lease_leaves_nothing_behind() -> None:
+    clock = ManualClock()
+    with in_memory(clock=clock):
+        client = LockClient(clock=clock, heartbeat_period=0, lease_duration=10)
+        for _ in range(100):
+            lock = client.acquire("a")
+            clock.advance(30)
+            del lock
+        gc.collect()
+        assert client._open.holds() == frozenset()
+
+
+def test_senders_are_as_many_in_a_second_burst_as_in_the_first() -> None:
+    """Ones that were idle in between must not be counted for more than they are."""
+
+    class Burst:
+        def __init__(self) -> None:
+            self.inside, self.most, self.done = 0, 0, 0
+            self.guard, self.gate = threading.Lock(), threading.Event()
+
+        def renew(self) -> None:
+            with self.guard:
+                self.inside += 1
+                self.most = max(self.most, self.inside)
+            self.gate.wait(30)
+            with self.guard:
+                self.inside -= 1
+                self.done += 1
+
+    renewals = Renewals()
+    for _ in range(3):
+        burst = Burst()
+        for _ in range(50):
+            renewals.put(burst.renew)
+        wait_until(lambda burst=burst: burst.inside == 8)  # type: ignore[misc]
+        burst.gate.set()
+        wait_until(lambda burst=burst: burst.done == 50)  # type: ignore[misc]
+        assert burst.most == 8
+    renewals.close()
+
+
+def test_a_turn_ends_with_its_ticket() -> None:
+    turn, mine, another = Turn(), Ticket(), Ticket()
+    assert turn.take(mine)
+    assert not turn.take(another)
+    del mine  # as where an interrupt kept it from being given back
+    assert turn.take(another)
+
+
+def test_a_look_at_the_end_of_an_outage_does_not_lose_the_lock(
+    make: Make, client: LockClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    with in_memory(clock=clock) as memory:
+        holder = LockClient(clock=clock, heartbeat_period=0, lease_duration=10, hold_on_unavailable=True)
+        lock = holder.acquire("a")
+        monkeypatch.setattr(memory, "send", _down)
+        clock.advance(6)
+        with pytest.raises(TransportError):
+            lock.heartbeat()
+        clock.advance(60)
+        monkeypatch.undo()
+        looks: list[bool] = []
+        validity = lease.validity
+
+        def look_meanwhile(*arguments: Any) -> float:
+            looks.append(in_thread(lambda: lock.lost)())
+            return validity(*arguments)
+
+        monkeypatch.setattr(lease, "validity", look_meanwhile)
+        lock.heartbeat()
+        assert looks == [False]
+        assert lock.is_held
+
+
+def _down(operation: str, request: dict[str, Any], *, timeout: float) -> Any:
+    raise TransportError(True, "nobody answers")
+
+
+def test_an_async_renewal_waits_for_the_one_under_way_but_not_for_ever(make: Make, client: LockClient) -> None:
+    hangs = Hangs(client.transport)
+
+    async def work() -> None:
+        async with AsyncLockClient(lease_duration=60, heartbeat_period=0.1, transport=hangs) as asynchronous:
+            lock = await asynchronous.acquire("a")
+            while not hangs.reached.is_set():
+                await asyncio.sleep(0.01)
+            with pytest.raises(TransportError, match="is unknown"):
+                await lock.heartbeat()
+            hangs.go_on.set()
+
+    asyncio.run(work())
+
+
+def test_a_fork_waits_for_what_another_thread_loads_for_the_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside, leave, order = threading.Event(), threading.Event(), []
+
+    def load() -> None:
+        with Late():
+            inside.set()
+            leave.wait(30)
+            order.append("loaded")
+
+    def enter() -> bool:
+        with Late():
+            return True
+
+    def fork() -> Any:
+        child = in_child(enter)
+        order.append("forked")
+        return child()
+
+    monkeypatch.setattr(late, "_PATIENCE", 60.0)
+    loading = in_thread(load)
+    assert inside.wait(10)
+    forking = in_thread(fork)
+    assert order == []
+    leave.set()
+    loading()
+    assert forking() is True
+    assert order == ["loaded", "forked"]
