@@ -20,19 +20,10 @@ from binascii import a2b_base64, b2a_base64, crc32
 
 from ..errors import LockFormatError
 from . import lease, requests
+from .acquire import Acquisition, Read, Take
+from .keep import is_mine, not_there
 from .outcome import ConditionFailed, Reply
-from .protocol import (
-    DECISION,
-    STEPS,
-    Acquisition,
-    Read,
-    Take,
-    exchange,
-    is_ambiguous,
-    is_mine,
-    not_there,
-    row_of,
-)
+from .protocol import DECISION, STEPS, exchange, is_ambiguous, row_of
 from .row import make_version, read_row
 
 TYPE_CHECKING = False
@@ -40,9 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from .acquire import Next
     from .lease import Look
     from .outcome import Item
-    from .protocol import Chance, Hold, Memory, Next, Steps, Wish
+    from .protocol import Chance, Hold, Memory, Steps, Wish
     from .row import Row
 
 _FORMAT = "LH1"
@@ -216,9 +208,9 @@ def adopt(
     *,
     keep: Callable[[Hold], None] | None = None,
 ) -> Steps[Hold]:
-    """Go on with the lock that ``wish.owner`` handed over under ``token``. ``keep`` is as for protocol.acquire.
+    """Go on with the lock that ``wish.owner`` handed over under ``token``. ``keep`` is as for acquire.acquire.
 
     Raises LockLostError where it is not there any more or was adopted already, LockFormatError where its row refuses
-    every version of ours, else as protocol.acquire does.
+    every version of ours, else as acquire.acquire does.
     """
     return (yield from Adoption(wish, token, memory, chance, look, keep).finish())

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 from ..errors import CommitRefusedError, LockError, TransportError
 from . import lease, requests
+from .keep import completion, is_mine, not_there
 from .outcome import Reply, ServiceError, TransactionCanceled
-from .protocol import DECISION, Wait, completion, exchange, is_mine, may_pass, not_there
+from .protocol import DECISION, Wait, exchange, may_pass
 from .row import Row
 
 TYPE_CHECKING = False

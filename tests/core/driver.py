@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
-from lambda_lock.core import protocol, requests
+from lambda_lock.core import acquire, keep, requests
 from lambda_lock.core.lease import Look
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
 from lambda_lock.core.protocol import Chance, Event, Hold, Memory, Send, Wait, Wish
@@ -79,13 +79,13 @@ class Driver:
         return Wish(place(schema), f"me#{self.chance.nonce()}", 20_000, Content(ttl=60), **changes)
 
     def acquire(self, **changes: Any) -> Hold:
-        return self.run(protocol.acquire(self.wish(**changes), self.memory, self.chance, self.look()))
+        return self.run(acquire.acquire(self.wish(**changes), self.memory, self.chance, self.look()))
 
-    def renew(self, hold: Hold) -> protocol.Renewal:
-        return self.run(protocol.renew(hold, self.memory, self.chance, self.look()))
+    def renew(self, hold: Hold) -> keep.Renewal:
+        return self.run(keep.renew(hold, self.memory, self.chance, self.look()))
 
     def release(self, hold: Hold) -> bool:
-        return self.run(protocol.release(hold, self.memory, self.chance, self.look()))
+        return self.run(keep.release(hold, self.memory, self.chance, self.look()))
 
 
 class OnTable(Driver):

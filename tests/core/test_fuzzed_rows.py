@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lambda_lock import GO, JAVA, PYTHON, LockClient, LockRecord, Schema
 from lambda_lock.cli import show
-from lambda_lock.core import handover, protocol
+from lambda_lock.core import acquire, handover
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.row import Row
 from lambda_lock.errors import LockError
@@ -91,7 +91,7 @@ def test_acquiring_over_any_row_grants_a_lock_or_raises_what_is_documented(
     wish.window = 60 if event else None
     before = len(driver.sent)
     try:
-        hold = driver.run(protocol.acquire(wish, driver.memory, driver.chance, driver.look()))
+        hold = driver.run(acquire.acquire(wish, driver.memory, driver.chance, driver.look()))
     except DOCUMENTED:
         within_a_handful(driver, before)
         return

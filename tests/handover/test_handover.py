@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lambda_lock import PYTHON, Lock, LockClient
-from lambda_lock.core import protocol
+from lambda_lock.core import keep
 from lambda_lock.core.handover import write_handover
 from lambda_lock.core.protocol import Hold
 from lambda_lock.errors import (
@@ -214,7 +214,7 @@ def test_a_release_of_the_first_handle_that_comes_after_the_adoption_frees_nothi
     """Two threads may end one handle at the same moment: release has passed its checks when hand_over is done."""
     lock = client.acquire("a")
     adopted = client.adopt(lock.hand_over())
-    client._run(lambda look: protocol.release(lock._hold, client._memory, client._chance, look), lock._hold.place)
+    client._run(lambda look: keep.release(lock._hold, client._memory, client._chance, look), lock._hold.place)
     assert rows.is_held("a")
     adopted.heartbeat()
     assert adopted.is_held

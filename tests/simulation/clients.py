@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TypeVar
 
-from lambda_lock.core import handover, lease, protocol, transaction
+from lambda_lock.core import acquire, handover, keep, lease, protocol, transaction
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.protocol import Event, Send, Wait, Wish
 from lambda_lock.core.requests import Content, Place
@@ -92,7 +92,7 @@ class Client:
 
     def acquire(self) -> Part[OurHolding | None]:
         wish = self.draw_wish()
-        steps = lambda look: protocol.acquire(wish, self.memory, self.world.chance, look)  # noqa: E731
+        steps = lambda look: acquire.acquire(wish, self.memory, self.world.chance, look)  # noqa: E731
         return (yield from self.take(wish, Waiter(self.world, self.process, wish), steps))
 
     def adopt(self, string: str) -> Part[OurHolding | None]:
@@ -228,7 +228,7 @@ class Client:
         before_ms, was_lost = hold.expiry_ms, hold.lost
         world.trace(process.name, f"renews {holding}" + (f" for {lease_ms} ms" if lease_ms else ""))
         try:
-            renewal = yield from protocol.renew(hold, self.memory, world.chance, process.look(), lease_ms=lease_ms)
+            renewal = yield from keep.renew(hold, self.memory, world.chance, process.look(), lease_ms=lease_ms)
         finally:
             holding.renewing = False
         elapsed = process.peek()
@@ -413,7 +413,7 @@ class Client:
         was_unclear = holding.hold.unclear
         delete = None if self.rng.random() < 0.9 or world.deletes else False
         try:
-            done = yield from protocol.release(
+            done = yield from keep.release(
                 holding.hold, self.memory, world.chance, process.look(), delete=delete, complete=complete
             )
         except (TransportError, ServiceError) as error:

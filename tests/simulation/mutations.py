@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lambda_lock.core import handover, lease, protocol, requests, row, transaction
+from lambda_lock.core import acquire, handover, keep, lease, protocol, requests, row, transaction
 from lambda_lock.core.outcome import Reply, ServiceError, TransactionCanceled, TransportError
 
 from . import clients, clocks
@@ -172,14 +172,14 @@ def _(patch: _Patch) -> None:
 
 @mutation("validity counted from the reply", "slow-replies", runs=300)
 def _(patch: _Patch) -> None:
-    own, extended = protocol.Acquisition.own, protocol._extended
+    own, extended = acquire.Acquisition.own, keep._extended
 
     def counted_from_reply(self: Any, row: Any, version: str, date: int | None) -> Any:
         self.sent[version].started = self.look.elapsed
         return own(self, row, version, date)
 
-    patch(protocol.Acquisition, "own", counted_from_reply)
-    patch(protocol, "_extended", lambda hold, sent, look, date: extended(hold, look, look, date))
+    patch(acquire.Acquisition, "own", counted_from_reply)
+    patch(keep, "_extended", lambda hold, sent, look, date: extended(hold, look, look, date))
 
 
 @mutation("no margin between two Dates", "slow-clocks", runs=400)
@@ -317,18 +317,18 @@ def _(patch: _Patch) -> None:
     "more request. A late renewal that is above has a later expiry, and then a lease at least as long",
 )
 def _(patch: _Patch) -> None:
-    original = protocol.renew
+    original = keep.renew
 
     def renew(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
         hold.expiry_ms = 0  # forgotten: the next version is reckoned from the time and the lease alone
         return (yield from original(hold, *arguments, **more))
 
-    patch(protocol, "renew", renew)
+    patch(keep, "renew", renew)
 
 
 @mutation("a shortened lease not cut before it is sent", "shortened", runs=600)
 def _(patch: _Patch) -> None:
-    original = protocol.renew
+    original = keep.renew
 
     def renew(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
         before = hold.valid_until
@@ -341,7 +341,7 @@ def _(patch: _Patch) -> None:
         except StopIteration as end:
             return end.value
 
-    patch(protocol, "renew", renew)
+    patch(keep, "renew", renew)
 
 
 @mutation("a release without owner and token", "stormy", "fast", runs=200)
@@ -351,7 +351,7 @@ def _(patch: _Patch) -> None:
 
 @mutation("a handle that counts as held while it is released", "renewals", "stormy", runs=4000)
 def _(patch: _Patch) -> None:
-    original = protocol.release
+    original = keep.release
 
     def release(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
         steps = original(hold, *arguments, **more)
@@ -364,7 +364,7 @@ def _(patch: _Patch) -> None:
             hold.ended = True
             return end.value
 
-    patch(protocol, "release", release)
+    patch(keep, "release", release)
 
 
 # -- claims, corrections, giving up -----------------------------------------------------------------------------------
@@ -377,7 +377,7 @@ def _(patch: _Patch) -> None:
 
 @mutation("released and claimed anew instead of corrected", "corrections", runs=20_000)
 def _(patch: _Patch) -> None:
-    original = protocol.Acquisition.write
+    original = acquire.Acquisition.write
 
     def write(self: Any, step: Any) -> Generator[Any, Any, Any]:
         observed = step.version
@@ -393,21 +393,21 @@ def _(patch: _Patch) -> None:
                     content=requests.Content(ttl=self.wish.content.ttl),
                 )
             )
-            step = protocol.Take()
+            step = acquire.Take()
         return (yield from original(self, step))
 
-    patch(protocol.Acquisition, "write", write)
+    patch(acquire.Acquisition, "write", write)
 
 
 @mutation("a corrected version counted when it is seen again", "corrections", runs=20_000)
 def _(patch: _Patch) -> None:
-    original = protocol.Acquisition.own
+    original = acquire.Acquisition.own
 
     def own(self: Any, row: Any, version: str, date: int | None) -> Any:
         self.sent[version].struck = False
         return original(self, row, version, date)
 
-    patch(protocol.Acquisition, "own", own)
+    patch(acquire.Acquisition, "own", own)
 
 
 @mutation("a claim given up and not released", "given-up", "stormy", runs=40, shows=("left behind",))
@@ -415,12 +415,12 @@ def _(patch: _Patch) -> None:
     def abandon(self: Any) -> Generator[Any, Any, None]:
         yield from ()
 
-    patch(protocol.Acquisition, "abandon", abandon)
+    patch(acquire.Acquisition, "abandon", abandon)
 
 
 @mutation("a claim given up and released by a single send", "given-up", "stormy", runs=400, shows=("left behind",))
 def _(patch: _Patch) -> None:
-    original = protocol.Acquisition.abandon
+    original = acquire.Acquisition.abandon
 
     def abandon(self: Any) -> Generator[Any, Any, None]:
         steps = original(self)
@@ -428,7 +428,7 @@ def _(patch: _Patch) -> None:
         if action is not None:
             yield action
 
-    patch(protocol.Acquisition, "abandon", abandon)
+    patch(acquire.Acquisition, "abandon", abandon)
 
 
 @mutation("an owner that is not unique for each acquisition", "stormy", "freezes", runs=600)
@@ -438,7 +438,7 @@ def _(patch: _Patch) -> None:
 
 @mutation("a late copy of the claim that release leaves", "stormy", "fast", runs=4000, shows=("copy left",))
 def _(patch: _Patch) -> None:
-    original = protocol.release
+    original = keep.release
 
     def release(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
         steps = original(hold, *arguments, **more)
@@ -456,12 +456,12 @@ def _(patch: _Patch) -> None:
         except StopIteration as end:
             return end.value
 
-    patch(protocol, "release", release)
+    patch(keep, "release", release)
 
 
 @mutation("a lost row counted as released", "stormy", "renewals", runs=1000, shows=("release",))
 def _(patch: _Patch) -> None:
-    original = protocol.release
+    original = keep.release
 
     def release(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
         try:
@@ -469,7 +469,7 @@ def _(patch: _Patch) -> None:
         except TransportError:
             return True
 
-    patch(protocol, "release", release)
+    patch(keep, "release", release)
 
 
 # -- handing over, commits, replacing ----------------------------------------------------------------------------------
@@ -706,35 +706,35 @@ def _(patch: _Patch) -> None:
     "an event's end judged by the client's clock", *_EVENTS, runs=100, shows=(*_NOT_ONCE, "false done", "starved")
 )
 def _(patch: _Patch) -> None:
-    original = protocol.Acquisition.refuse_done
-    patch(protocol.Acquisition, "refuse_done", lambda self, row, date: original(self, row, int(self.look.wall)))
+    original = acquire.Acquisition.refuse_done
+    patch(acquire.Acquisition, "refuse_done", lambda self, row, date: original(self, row, int(self.look.wall)))
 
 
 @mutation("an event that another holds not looked at", *_EVENTS, runs=100, shows=_NOT_ONCE)
 def _(patch: _Patch) -> None:
-    original = protocol.Acquisition.refuse_done
+    original = acquire.Acquisition.refuse_done
 
     def refuse_done(self: Any, row: Any, date: int | None) -> None:
         if row.is_free:
             original(self, row, date)
 
-    patch(protocol.Acquisition, "refuse_done", refuse_done)
+    patch(acquire.Acquisition, "refuse_done", refuse_done)
 
 
 @mutation("a completion by a second request after the release", *_EVENTS, runs=200, shows=("false success", *_NOT_ONCE))
 def _(patch: _Patch) -> None:
-    original = protocol.release
+    original = keep.release
 
     def release(
         hold: Any, memory: Any, chance: Any, look: Any, *, complete: bool = False, **more: Any
     ) -> Generator[Any, Any, bool]:
         done = yield from original(hold, memory, chance, look, **more)
         if done and complete:
-            request = _completing(hold, protocol.completion(hold, memory, look, None))
+            request = _completing(hold, keep.completion(hold, memory, look, None))
             yield from protocol.exchange(request, memory, chance, look, look.elapsed + protocol.DECISION)
         return done
 
-    patch(protocol, "release", release)
+    patch(keep, "release", release)
 
 
 def _completing(hold: Any, completion: Any) -> Any:
@@ -761,12 +761,12 @@ def _(patch: _Patch) -> None:
 
 @mutation("a failed handler that completes its event", *_EVENTS, runs=20, shows=("false completion",))
 def _(patch: _Patch) -> None:
-    original = protocol.release
+    original = keep.release
 
     def release(hold: Any, *arguments: Any, complete: bool = False, **more: Any) -> Generator[Any, Any, Any]:
         return (yield from original(hold, *arguments, complete=hold.window is not None, **more))
 
-    patch(protocol, "release", release)
+    patch(keep, "release", release)
 
 
 @mutation("a release after a refused commit that completes", "events-commits", runs=40, shows=("no effects",))

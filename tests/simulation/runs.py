@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 
-from lambda_lock.core import protocol
+from lambda_lock.core import acquire, protocol
 from lambda_lock.core.protocol import Wish
 from lambda_lock.core.requests import Content
 from lambda_lock.core.row import JAVA, read_row
@@ -114,7 +114,7 @@ def _try_once_more(world: World, key: str) -> None:
             world.events.deliver(wish)
         waiter = task.watcher = Waiter(world, process, wish)
         try:
-            yield from protocol.acquire(wish, protocol.Memory(10), world.chance, look)
+            yield from acquire.acquire(wish, protocol.Memory(10), world.chance, look)
         except DuplicateEventError as error:
             waiter.failed(error, process.peek())
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the failure looked for

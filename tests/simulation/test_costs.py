@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from lambda_lock.core import protocol
+from lambda_lock.core import acquire, keep, protocol
 from lambda_lock.core.protocol import Memory, Send, Wait, Wish
 from lambda_lock.core.requests import Content
 from lambda_lock.errors import DuplicateEventError
@@ -49,10 +49,10 @@ class Counted:
         return Wish(place_of("a"), f"p1#{self.world.chance.nonce()}", 20_000, Content(), **changes)  # type: ignore[arg-type]
 
     def acquire(self, wish: Wish) -> protocol.Steps[protocol.Hold]:
-        return protocol.acquire(wish, self.memory, self.world.chance, self.process.look())
+        return acquire.acquire(wish, self.memory, self.world.chance, self.process.look())
 
     def release(self, hold: protocol.Hold, complete: bool = False) -> protocol.Steps[bool]:
-        return protocol.release(hold, self.memory, self.world.chance, self.process.look(), complete=complete)
+        return keep.release(hold, self.memory, self.world.chance, self.process.look(), complete=complete)
 
 
 @pytest.mark.parametrize("patient", [False, True])

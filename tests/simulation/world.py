@@ -1,7 +1,7 @@
 """A discrete-event world in virtual true time: processes with clocks of their own, a network, and one table.
 
 A `Task` is a generator that yields what the protocol's generators yield (Send, Wait), so a client's life is written
-with ``yield from protocol.acquire(...)``: the shipped code, driven as a thread or a task would drive it. All
+with ``yield from acquire.acquire(...)``: the shipped code, driven as a thread or a task would drive it. All
 randomness comes from one seed, so a run can be repeated event for event.
 """
 

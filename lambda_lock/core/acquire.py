@@ -1,0 +1,412 @@
+"""Take a lock: claim, take over, correct, wait, give up. By protocol.py's rules 1 to 5, 10 and 11."""
+
+from __future__ import annotations
+
+from ..errors import (
+    DuplicateEventError,
+    LockConfigurationError,
+    LockError,
+    LockFormatError,
+    LockNotGrantedError,
+    LockTimeoutError,
+    TransportError,
+)
+from . import lease, requests
+from .outcome import ConditionFailed, Reply, ServiceError, another_answer
+from .protocol import DECISION, SEND, STEPS, Hold, Send, Wait, exchange, may_pass, row_of
+from .row import make_version, read_row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from .lease import Look, Observation
+    from .outcome import Item, Outcome
+    from .protocol import Chance, Memory, Steps, Wish
+    from .row import Row
+
+
+def acquire(
+    wish: Wish, memory: Memory, chance: Chance, look: Look, keep: Callable[[Hold], None] | None = None
+) -> Steps[Hold]:
+    """Take the lock. Returns the Hold.
+
+    keep: called with it before it is returned, so that an interrupt on the way to the caller does not leak it.
+
+    Raises LockNotGrantedError (LockTimeoutError where it waited), LockFormatError, LockConfigurationError (an answer
+    without a Date), and the transport's TransportError or ServiceError where nothing better is known. Whatever is
+    raised, also into the generator, a claim that may have landed is released first, if DynamoDB answers (rule 5).
+    """
+    return (yield from Acquisition(wish, memory, chance, look, keep).finish())
+
+
+class Sent:
+    """A claim or take-over that was sent: what its version is worth, and whether it may (still) land."""
+
+    __slots__ = ("expiry_ms", "lease_ms", "may_land", "started", "struck")
+
+    def __init__(self, started: float, lease_ms: int, expiry_ms: int) -> None:
+        self.started = started  # elapsed, before its first send
+        self.lease_ms = lease_ms
+        self.expiry_ms = expiry_ms
+        self.may_land = True
+        self.struck = False
+
+
+class Take:
+    """Next: a claim (no version), or a take-over of the version observed. ``row`` is what was observed, if anything."""
+
+    __slots__ = ("row", "version")
+
+    def __init__(self, version: str | None = None, row: Row | None = None) -> None:
+        self.version = version
+        self.row = row
+
+
+class Read:
+    """Next: read the row, without waiting."""
+
+
+class Held:
+    """Next: wait. ``row`` is None where nothing is known of the holder, ``error`` why (no answer).
+
+    ``missing``: there is no row, and only an existing one is wanted.
+    """
+
+    __slots__ = ("error", "missing", "row", "seen")
+
+    def __init__(
+        self,
+        row: Row | None = None,
+        seen: Observation | None = None,
+        error: Exception | None = None,
+        missing: bool = False,
+    ) -> None:
+        self.row = row
+        self.seen = seen
+        self.error = error
+        self.missing = missing
+
+
+if TYPE_CHECKING:
+    Next: TypeAlias = Hold | Take | Held | Read
+
+
+class Acquisition:
+    """One acquire: claim, take over, correct, poll, give up. core/handover.py adopts by the same steps."""
+
+    def __init__(
+        self, wish: Wish, memory: Memory, chance: Chance, look: Look, keep: Callable[[Hold], None] | None = None
+    ) -> None:
+        self.wish = wish
+        self.memory = memory
+        self.chance = chance
+        self.look = look
+        self.keep = keep
+        self.started = look.elapsed
+        self.wait_until = wish.wait_until if wish.patient else look.elapsed
+        self.sent: dict[str, Sent] = {}
+        self.last = Held()  # what is known of the holder, for an error that names it
+        self.polls = 0
+
+    def finish(self) -> Steps[Hold]:
+        """Run; whatever is raised, also into the generator, what may have landed is released first (rule 5).
+
+        That takes DECISION seconds at most. What is thrown in meanwhile makes it begin anew the first time, so that who
+        is interrupted twice, or closed, still gives back; the second time it ends there.
+        """
+        try:
+            return (yield from self.run())
+        except GeneratorExit:
+            raise
+        except BaseException:
+            try:
+                yield from self.abandon()
+            except GeneratorExit:
+                raise
+            except BaseException as again:
+                yield from self.abandon()
+                if not isinstance(again, Exception):  # an interrupt; a closed client is no news
+                    raise
+            raise
+
+    def run(self) -> Steps[Hold]:
+        """Bounded by STEPS writes between two pauses, and by `pause`, which raises where the wait is over."""
+        step, unpaused = self.first(), 0
+        while not isinstance(step, Hold):
+            if isinstance(step, Take) and unpaused < STEPS:
+                unpaused += 1
+                step = self.judge((yield from self.write(step)))
+                continue
+            if isinstance(step, Take):
+                step = Held(error=self.contradicted())
+            if isinstance(step, Held):
+                yield from self.pause(step)
+                unpaused = 0
+            step = self.judge((yield from self.exchange(requests.read(self.wish.place)))[0])
+        self.memory.observations.forget(self.wish.place.where)
+        if self.keep is not None:
+            self.keep(step)
+        return step
+
+    def first(self) -> Next:
+        """A claim, which uncontended is the only request; a replacement reads first what it replaces."""
+        return Read() if self.wish.replace else Take()
+
+    # -- requests ---------------------------------------------------------------------------------------------------
+
+    def write(self, step: Take) -> Steps[Outcome]:
+        """A claim, take-over or replacement, under a version of its own."""
+        if self.look.elapsed >= self.wait_until + DECISION:
+            raise self.not_granted()
+        lease_ms = self.lease_now()
+        now = self.memory.server.now(self.look)
+        expiry_ms = self.expiry(now, lease_ms)
+        version = make_version(expiry_ms, self.chance.nonce())
+        self.sent[version] = sent = Sent(self.look.elapsed, lease_ms, expiry_ms)
+        request = self.request(step, requests.Grant(self.wish.owner, version, lease_ms, expiry_ms, int(now * 1000)))
+        outcome, unclear = yield from self.exchange(request)
+        # Whoever sends sees to it that rows are of the key that was asked for; a PutItem alone does not say its key.
+        if isinstance(outcome, ConditionFailed) and not self.wish.place.is_of(outcome.item):
+            outcome, unclear = another_answer(request[0]), True
+        sent.may_land = unclear or isinstance(outcome, Reply)
+        if isinstance(outcome, ServiceError) and outcome.code == "ValidationException":
+            yield from self.blame_the_token(outcome)
+        if isinstance(outcome, Reply) and request[0] == "PutItem":  # which returns nothing: what stands there was sent
+            return Reply(request[1]["Item"], outcome.date)
+        return outcome
+
+    def blame_the_token(self, refusal: ServiceError) -> Steps[None]:
+        """A write counts on from the row's token, and DynamoDB calls it invalid where that is none: say so."""
+        place = self.wish.place
+        shown, _ = yield from self.exchange(requests.read(place))
+        row = read_row(shown.item, place.schema, place.key) if isinstance(shown, Reply) else None
+        try:
+            self.check_token(row)
+        except LockFormatError as error:
+            raise error from refusal
+
+    def check_token(self, row: Row | None) -> None:
+        """Raise LockFormatError for a row whose token no grant could count on from; without one it begins anew."""
+        place = self.wish.place
+        if row is not None and place.schema.token in row.item:
+            row.require_token(place.schema, place.key)
+
+    def expiry(self, now: float, lease_ms: int) -> int:
+        return lease.expiry_ms(now, lease_ms)
+
+    def request(self, step: Take, grant: requests.Grant) -> requests.Request:
+        wish = self.wish
+        if wish.replace:
+            return requests.replace(
+                wish.place, grant, wish.content, observed=step.row, only_if_exists=wish.only_if_exists
+            )
+        return requests.claim(
+            wish.place,
+            grant,
+            wish.content,
+            observed=step.version,
+            only_if_exists=wish.only_if_exists,
+            event=wish.window is not None,
+            completed_until=step.row.completed_until if step.row else None,
+        )
+
+    def exchange(self, request: requests.Request, until: float | None = None) -> Steps[tuple[Outcome, bool]]:
+        until = self.decision_end() if until is None else until
+        outcome, unclear, self.look = yield from exchange(request, self.memory, self.chance, self.look, until)
+        return outcome, unclear
+
+    def decision_end(self) -> float:
+        now = self.look.elapsed
+        if not self.wish.patient:
+            return self.started + DECISION
+        return max(now + 1.0, min(now + DECISION, self.wait_until))
+
+    def lease_now(self) -> int:
+        """The lease in ms: as wished, but never past the invocation's deadline."""
+        wish = self.wish
+        lease_ms = wish.lease_ms
+        if wish.lease_end is not None:
+            lease_ms = min(lease_ms, int((wish.lease_end - self.look.elapsed) * 1000))
+        lease_ms = wish.place.schema.round_lease(lease_ms)
+        if lease_ms < lease.MIN_LEASE * 1000:
+            raise too_late(wish.place.key, lease_ms, waited=self.look.elapsed - self.started)
+        return lease_ms
+
+    # -- judging what is seen ---------------------------------------------------------------------------------------
+
+    def judge(self, outcome: Outcome) -> Next:
+        if isinstance(outcome, (Reply, ConditionFailed)):
+            return self.see(outcome.item, outcome.date)
+        if self.wish.patient and may_pass(outcome):
+            return Held(error=outcome)
+        raise outcome
+
+    def see(self, item: Item | None, date: int | None) -> Next:
+        place, observations = self.wish.place, self.memory.observations
+        row = read_row(item, place.schema, place.key)
+        if row is None and self.wish.only_if_exists:
+            self.last = Held(missing=True)
+            return self.last
+        if row is not None and row.version in self.sent and not row.is_free:
+            return self.own(row, row.version, date)
+        if row is not None and self.wish.window is not None:
+            self.refuse_done(row, date)
+        if row is None or row.is_free:
+            self.check_token(row)
+            observations.forget(place.where)
+            return Take(row=row)
+        assert row.version is not None
+        lease_ms = row.require_lease(place.schema, place.key)
+        seen = observations.note(place.where, row, lease_ms, self.look, date)
+        self.last = Held(row, seen)
+        if not lease.may_take_over(row, seen, self.look, date):
+            return self.last
+        self.check_token(row)
+        return Take(row.version, row)
+
+    def own(self, row: Row, version: str, date: int | None) -> Hold | Take:
+        """A row under a version that this acquisition sent: a grant, or one to correct (rules 3 and 4)."""
+        sent = self.sent[version]
+        sent.may_land = True  # it has, even if every answer was a refusal: a copy of it came late
+        if date is None:
+            raise self.undated()
+        row.require_token(self.wish.place.schema, self.wish.place.key)
+        valid_until = sent.started + lease.validity(sent.lease_ms, sent.expiry_ms, date)
+        no_good = self.look.elapsed >= valid_until or lease.clock_was_fast(sent.lease_ms, sent.expiry_ms, date)
+        if no_good or sent.struck:
+            sent.struck = True
+            return Take(version, row)
+        return Hold(self.wish, row, sent.lease_ms, sent.expiry_ms, valid_until)
+
+    def refuse_done(self, row: Row, date: int | None) -> None:
+        """Raise DuplicateEventError where the event is done, by DynamoDB's time (rule 11)."""
+        place, until = self.wish.place, row.completed_until
+        stored = row.item.get(place.schema.completed_until)
+        if stored is None:
+            return
+        if until is None or stored != {"N": str(until)}:  # a claim under another number would be refused for ever
+            raise LockFormatError(
+                f"the row of event {place.key!r} has a {place.schema.completed_until} that cannot be read as epoch "
+                f"seconds: {stored!r}. It is left alone; remove that attribute, or the row",
+                key=place.key,
+            )
+        if date is None:
+            raise self.undated()
+        if until > date:
+            raise DuplicateEventError(
+                f"event {place.key!r} was done before, and counts as done for {until - date} s more",
+                key=place.key,
+                result=row.item.get(place.schema.result, {}).get("S"),
+                completed_until=until,
+            )
+
+    def contradicted(self) -> LockError:
+        """Each row shown let the next write pass, and each write was refused, or granted too late to be of use."""
+        key = self.wish.place.key
+        return TransportError(
+            False,
+            f"lock {key!r} was not granted: {STEPS} writes in a row failed, although each answer said that the next "
+            "one would pass. Check the endpoint, and what stands between: DynamoDB does not answer so",
+            key=key,
+        )
+
+    def undated(self) -> LockConfigurationError:
+        key = self.wish.place.key
+        return LockConfigurationError(
+            f"the answer for lock {key!r} has no Date header: this is not DynamoDB, and its time cannot be trusted. "
+            "Check the endpoint, and proxies in between",
+            key=key,
+        )
+
+    # -- waiting and giving up --------------------------------------------------------------------------------------
+
+    def pause(self, held: Held) -> Steps[None]:
+        """Sleep until the next poll, or the next moment that can change a thing; raises where the wait is over."""
+        now = self.look.elapsed
+        if now >= self.wait_until:
+            raise held.error or self.not_granted()
+        seconds = lease.backoff(self.polls, self.wish.refresh_period, self.chance.jitter())
+        self.polls += 1
+        moments = [self.wait_until - now]
+        if held.row is not None and held.row.expiry_ms is not None:
+            # A Date is cut to whole seconds: it reaches the expiry with the next full one.
+            moments.append(-(-held.row.expiry_ms // 1000) - self.memory.server.now(self.look))
+        if held.seen is not None:
+            moments.append(held.seen.seconds_left(self.look.monotonic))
+        event = yield Wait(min(seconds, *(moment for moment in moments if moment > 0)))
+        self.look = event.look
+
+    def not_granted(self) -> LockNotGrantedError:
+        held = self.last
+        key, holder = self.wish.place.key, held.row.owner if held.row else None
+        waited = self.look.elapsed - self.started
+        retry_after = None
+        if held.seen is not None and held.row is not None:
+            retry_after = held.seen.seconds_left(self.look.monotonic)
+            if held.row.expiry_ms is not None:
+                retry_after = min(retry_after, held.row.expiry_ms / 1000 - self.memory.server.now(self.look))
+            retry_after = max(retry_after, 0.0)
+        state = "does not exist, as only_if_exists asks" if held.missing else f"is held by {holder or 'somebody else'}"
+        if not self.wish.patient:
+            return LockNotGrantedError(
+                f"lock {key!r} {state}. {self.wish.advice or 'Try again later, or give wait=seconds'}",
+                key=key,
+                holder=holder,
+                waited=waited,
+                retry_after=retry_after,
+            )
+        return LockTimeoutError(
+            f"lock {key!r} {state}, still after {waited:.1f} s of waiting. "
+            f"{self.wish.advice or 'Wait longer, or let the caller try again'}",
+            key=key,
+            holder=holder,
+            waited=waited,
+            retry_after=retry_after,
+        )
+
+    def abandon(self) -> Steps[None]:
+        """Release whichever version of mine may be there, the newest first (rule 5).
+
+        Bounded by DECISION seconds from the first answer on (an interrupt brings no look at the clocks), and by STEPS
+        versions.
+        """
+        version = next((version for version, sent in reversed(self.sent.items()) if sent.may_land), None)
+        if version is None:
+            return
+        event = yield Send(*self.give_back(version), SEND)
+        self.look, outcome = event.look, event.outcome
+        assert outcome is not None
+        until = self.look.elapsed + DECISION
+        if may_pass(outcome):
+            self.look = (yield Wait(lease.backoff(0, 1.0, self.chance.jitter()))).look
+            outcome, _ = yield from self.exchange(self.give_back(version), until)
+        for _ in range(STEPS):
+            row = row_of(outcome, self.wish.place)
+            if row is None or row.is_free or row.version is None or row.version not in self.sent:
+                return
+            # A refusal may show another of mine: it landed before this one, or meanwhile.
+            outcome, _ = yield from self.exchange(self.give_back(row.version), until)
+
+    def give_back(self, version: str) -> requests.Request:
+        return requests.release(
+            self.wish.place,
+            owner=self.wish.owner,
+            version=version,
+            delete=self.wish.delete_on_release,
+            expiry_ms=self.sent[version].expiry_ms,
+            content=requests.Content(ttl=self.wish.content.ttl),
+        )
+
+
+def too_late(key: str, left_ms: int, waited: float = 0.0) -> LockNotGrantedError:
+    """The error for a lease that would end with the invocation in less than a second."""
+    error = LockNotGrantedError(
+        f"lock {key!r} was not taken: {max(left_ms, 0)} ms are left before the invocation's deadline, a lease takes at "
+        "least a second. Raise the function's timeout, or acquire earlier",
+        key=key,
+        waited=waited,
+    )
+    error.too_late = True
+    return error

@@ -1,0 +1,191 @@
+"""Keep a lock that was granted, and give it back: renew, release, complete. By protocol.py's rules 6 to 9 and 12."""
+
+from __future__ import annotations
+
+from ..errors import LockLostError, TransportError
+from . import lease, requests
+from .outcome import ConditionFailed, Reply
+from .protocol import DECISION, SEND, STEPS, Send, exchange, is_ambiguous, may_pass, row_of
+from .row import make_version
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .lease import Look
+    from .protocol import Chance, Hold, Memory, Steps
+    from .row import Row
+
+
+class Renewal:
+    """What came of one renewal: renewed, lost, or an error that says nothing (unknown is not lost)."""
+
+    __slots__ = ("error", "renewed")
+
+    def __init__(self, renewed: bool, error: Exception | None = None) -> None:
+        self.renewed = renewed
+        self.error = error
+
+
+def renew(
+    hold: Hold,
+    memory: Memory,
+    chance: Chance,
+    look: Look,
+    *,
+    lease_ms: int | None = None,
+    data: str | None = None,
+    delete_data: bool = False,
+) -> Steps[Renewal]:
+    """One renewal of a held lock, with another lease or other data where given. Rules 6, 7 and 8.
+
+    Sent once, and again only to go above a newer version of mine, at most STEPS times; who wants to try again calls
+    again, so that each attempt has a version of its own. Sets ``hold.lost`` where it is refused or comes too late.
+    """
+    for _ in range(STEPS):
+        if hold.expire(look.elapsed) or hold.is_over():
+            return Renewal(False)
+        sent = look
+        new_lease = _renewed_lease(hold, lease_ms or hold.lease_ms, sent)
+        if new_lease < hold.lease_ms:
+            hold.valid_until = min(hold.valid_until, sent.elapsed + new_lease / 1000 * (1 - lease.DRIFT))
+        hold.expiry_ms = max(lease.expiry_ms(memory.server.now(sent), new_lease), hold.expiry_ms + 1)
+        hold.version = version = make_version(hold.expiry_ms, chance.nonce())
+        request = requests.renew(
+            hold.place,
+            owner=hold.owner,
+            token=hold.token,
+            version=version,
+            lease_ms=new_lease,
+            expiry_ms=hold.expiry_ms,
+            completed_until=hold.completed_until,
+            content=requests.Content(data, ttl=hold.ttl),
+            delete_data=delete_data,
+        )
+        hold.lease_ms = new_lease
+        event = yield Send(*request, SEND)
+        look, outcome = event.look, event.outcome
+        assert outcome is not None
+        memory.server.note(getattr(outcome, "date", None), sent, look)
+        if hold.ended:  # released meanwhile: what came of this renewal says nothing
+            return Renewal(False)
+        if isinstance(outcome, Reply):
+            return _extended(hold, sent, look, outcome.date)
+        if not isinstance(outcome, ConditionFailed):
+            no_answer = is_ambiguous(outcome) or isinstance(outcome, TransportError)
+            hold.unavailable = no_answer or (hold.unavailable and may_pass(outcome))  # throttled: no end of an outage
+            return Renewal(False, outcome)
+        row = row_of(outcome, hold.place)
+        if row is None or not is_mine(row, hold) or row.is_free or row.expiry_ms is None:
+            hold.gone = row is None or row.is_free or not is_mine(row, hold)
+            hold.holder = row.owner if row is not None and not row.is_free and row.owner != hold.owner else None
+            break
+        if row.version == version:  # an earlier send of this very request, by a transport that sends again by itself
+            return _extended(hold, sent, look, outcome.date)
+        hold.expiry_ms = max(hold.expiry_ms, row.expiry_ms)
+    hold.lost = True
+    return Renewal(False)
+
+
+def _renewed_lease(hold: Hold, lease_ms: int, look: Look) -> int:
+    if hold.lease_end is not None:
+        lease_ms = min(lease_ms, int((hold.lease_end - look.elapsed) * 1000))
+    return hold.place.schema.round_lease(max(lease_ms, int(lease.MIN_LEASE * 1000)))
+
+
+def _extended(hold: Hold, sent: Look, look: Look, date: int | None) -> Renewal:
+    if hold.expire(look.elapsed):
+        return Renewal(False)
+    hold.unavailable = False
+    if date is not None:
+        hold.valid_until = max(hold.valid_until, sent.elapsed + lease.validity(hold.lease_ms, hold.expiry_ms, date))
+    return Renewal(True)
+
+
+def release(
+    hold: Hold,
+    memory: Memory,
+    chance: Chance,
+    look: Look,
+    *,
+    data: str | None = None,
+    delete: bool | None = None,
+    complete: bool = False,
+    result: str | None = None,
+) -> Steps[bool]:
+    """End the hold and release its row, or delete it; ``complete`` the event in the same request, with the ``result``
+    to store. Rules 9 and 12.
+
+    Returns True where it is released, False where it was lost before. Raises TransportError(ambiguous=True) where
+    nobody can know, and the transport's errors where nothing was done.
+    """
+    hold.ended = True
+    request = requests.release(
+        hold.place,
+        owner=hold.owner,
+        token=hold.token,
+        delete=hold.delete_on_release if delete is None else delete,
+        expiry_ms=hold.expiry_ms,
+        completed_until=hold.completed_until,
+        completion=completion(hold, memory, look, result) if complete else None,
+        content=requests.Content(data, ttl=hold.ttl),
+    )
+    until = look.elapsed + DECISION
+    before, hold.unclear = hold.unclear, True  # as long as no answer is here: an exception may come up from the yield
+    outcome, unclear, look = yield from exchange(request, memory, chance, look, until)
+    if isinstance(outcome, Reply):
+        return True  # still unclear to the caller, whom an interrupt may keep from hearing of it
+    hold.unclear = before or unclear
+    if not isinstance(outcome, ConditionFailed):
+        raise _unknown(hold, outcome) if hold.unclear else outcome
+    row = row_of(outcome, hold.place)
+    mine = row is not None and row.owner == hold.owner and not hold.handed_over  # else it may be who adopted it
+    if row is not None and mine and not row.is_free and row.token != hold.token:
+        # A late copy of my claim, which found the lock free: it stands for nobody.
+        copy = requests.release(
+            hold.place,
+            owner=hold.owner,
+            version=row.version,
+            delete=hold.delete_on_release if delete is None else delete,
+            expiry_ms=row.expiry_ms or hold.expiry_ms,
+            content=requests.Content(data, ttl=hold.ttl),
+        )
+        _, _, look = yield from exchange(copy, memory, chance, look, until)
+    if hold.gone or not hold.unclear:
+        return False
+    if row is not None and row.is_free and is_mine(row, hold):
+        return True
+    if look.elapsed < hold.valid_until and not hold.lost:
+        return True
+    raise _unknown(hold, outcome)
+
+
+def completion(hold: Hold, memory: Memory, look: Look, result: str | None) -> requests.Completion:
+    """The completion of an event, now; after a freeze too its window is whole."""
+    assert hold.window is not None, "a plain lock completes nothing"
+    return requests.Completion(-int(-memory.server.after_freezes(look) // 1) + hold.window, result)
+
+
+def _unknown(hold: Hold, cause: Exception) -> TransportError:
+    error = TransportError(
+        True,
+        f"whether lock {hold.place.key!r} was released is unknown: no clear answer within {DECISION:.0f} s. It ends by "
+        f"itself at the end of its lease of {hold.lease_ms / 1000:g} s",
+        key=hold.place.key,
+    )
+    error.__cause__ = cause
+    return error
+
+
+def is_mine(row: Row, hold: Hold) -> bool:
+    """Whether a row bears this hold's owner and token, released or not."""
+    return row.owner == hold.owner and row.token == hold.token
+
+
+def not_there(key: str, row: Row | None) -> LockLostError:
+    """The error for a lock that turned out to be another's, released, adopted or gone."""
+    holder = row.owner if row is not None and not row.is_free else None
+    return LockLostError(
+        f"lock {key!r} is not ours any more: {f'the row names {holder}' if holder else 'nobody holds it'}. It was "
+        "released, adopted or taken over when its lease had ended; acquire it anew",
+        key=key,
+        holder=holder,
+    )
