@@ -8,7 +8,7 @@ import threading
 from contextlib import contextmanager  # the Lambda runtime has it loaded
 
 from . import checks, invocation
-from .core import lease, protocol
+from .core import acquire, lease, protocol
 from .core.outcome import ServiceError
 from .core.requests import Content, Place, encode_data
 from .core.row import JAVA
@@ -500,7 +500,7 @@ def _check_may_run(place: Place, found: Invocation | None, left: float | None) -
             key=place.key,
         )
     if left is not None and left < lease.MIN_LEASE:
-        raise protocol.too_late(place.key, int(left * 1000))
+        raise acquire.too_late(place.key, int(left * 1000))
 
 
 def line_of_execution() -> tuple[object, object]:

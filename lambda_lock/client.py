@@ -7,7 +7,7 @@ import warnings
 
 from . import checks
 from .base_client import PREWARM_KEY, BaseClient, init_named, line_of_execution
-from .core import protocol, requests
+from .core import acquire, keep, protocol, requests
 from .drive import drive
 from .errors import DuplicateEventError, LockAlreadyReleasedError, LockError, LockNotGrantedError, TransportError
 from .lock import Lock
@@ -252,7 +252,7 @@ class LockClient(BaseClient):
     # -- helpers ----------------------------------------------------------------------------------------------------
 
     def _acquiring(self, order: Order) -> Taking:
-        return lambda look, keep: protocol.acquire(order.wish, self._memory, self._chance, look, keep)
+        return lambda look, keep: acquire.acquire(order.wish, self._memory, self._chance, look, keep)
 
     def _take(self, order: Order, steps: Taking) -> Lock:
         """Run the steps of an acquire or adopt, and make the Lock."""
@@ -326,7 +326,7 @@ class LockClient(BaseClient):
                 self._tell_not_released(hold, error)
 
     def _give_back(self, hold: protocol.Hold) -> None:
-        self._run(lambda look: protocol.release(hold, self._memory, self._chance, look), hold.place)
+        self._run(lambda look: keep.release(hold, self._memory, self._chance, look), hold.place)
         self._open.discard(hold)
 
     def _tell_forgotten(self, lock: Lock) -> None:

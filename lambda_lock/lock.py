@@ -8,7 +8,7 @@ import threading
 from contextlib import suppress  # the Lambda runtime has it loaded
 
 from . import checks
-from .core import lease, protocol, requests
+from .core import keep, lease, protocol, requests
 from .core.outcome import ServiceError
 from .errors import (
     CommitRefusedError,
@@ -298,7 +298,7 @@ class Lock:
         """Renew, again while nobody knows what came of it, at most for the time of a decision."""
         client, until, tries = self._client, look.elapsed + protocol.DECISION, 0
         while True:
-            renewal = yield from protocol.renew(self._hold, client._memory, client._chance, look, **changes)
+            renewal = yield from keep.renew(self._hold, client._memory, client._chance, look, **changes)
             if renewal.renewed:
                 return
             self._check_open()
@@ -368,7 +368,7 @@ class Lock:
 
     def _release(self, look: Look, **options: Any) -> Steps[bool]:
         client = self._client
-        done = yield from protocol.release(self._hold, client._memory, client._chance, look, **options)
+        done = yield from keep.release(self._hold, client._memory, client._chance, look, **options)
         return self._end_release(done)
 
     def _plain_release(self) -> Callable[[Look], Steps[bool]]:
@@ -628,9 +628,9 @@ class Lock:
         self._slot = None
         return False
 
-    def _renew(self) -> protocol.Renewal:
+    def _renew(self) -> keep.Renewal:
         client = self._client
-        return self._run(lambda look: protocol.renew(self._hold, client._memory, client._chance, look))
+        return self._run(lambda look: keep.renew(self._hold, client._memory, client._chance, look))
 
     def _first_renewal(self) -> float | None:
         return self._plan(lease.first_heartbeat(self._elapsed(), self._hold.valid_until, self._hold.lease_ms))
