@@ -226,8 +226,13 @@ class BaseClient:
         on_lost: Callback | None = None,
         cancel_check: Callable[[], bool] | None = None,
         context: object = None,
+        _owner: str | None = None,
+        _window: int | None = None,
     ) -> Order:
-        """Check what an acquire asks for. ``reentrant`` is the caller's affair."""
+        """Check what an acquire asks for. ``reentrant`` is the caller's affair.
+
+        _owner: of a lock that is adopted; None: a new one. _window: of an event, as in Wish.
+        """
         place = self._place(key, sort_key)
         duration, poll, safe = self._terms(lease_duration, refresh_period, safe_time)
         if on_danger is not None and safe is None:
@@ -247,7 +252,7 @@ class BaseClient:
         patience, advice = _patience(wait, reserve, left, duration)
         wish = protocol.Wish(
             place,
-            f"{self._owner_prefix or invocation.owner_prefix(found)}#{_nonce()}",
+            _owner or f"{self._owner_prefix or invocation.owner_prefix(found)}#{_nonce()}",
             place.schema.round_lease(int(duration * 1000)),
             content,
             lease_end=None if left is None else now + left,
@@ -259,6 +264,7 @@ class BaseClient:
             replace=replace,
             hold_on_unavailable=self._hold_on_unavailable,
             advice=advice,
+            window=_window,
         )
         return Order(wish, self._handle(duration, safe, on_danger, on_lost), cancel_check)
 
@@ -268,14 +274,13 @@ class BaseClient:
         self, key: str, window: int, *, wait: float | None = 0, **options: Unpack[AcquireOptions]
     ) -> Order:
         """`_order` for an event, whose row must outlive its release."""
-        order = self._order(key, wait=wait, **options)
+        order = self._order(key, wait=wait, _window=window, **options)
         if order.wish.delete_on_release:
             raise LockConfigurationError(
                 f"event {key!r} cannot be remembered: rows of the schema {self._schema.name} are deleted on release. "
                 "Give deduplicate a client with the schema JAVA or GO, and a table of its own",
                 key=key,
             )
-        order.wish.window = window
         return order
 
     def _handle(
@@ -314,8 +319,8 @@ class BaseClient:
             on_danger=on_danger,
             on_lost=on_lost,
             context=context,
+            _owner=handover.owner,
         )
-        order.wish.owner = handover.owner
         return order, handover.token
 
     _adoption.__qualname__ = "adopt"

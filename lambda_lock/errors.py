@@ -46,8 +46,6 @@ class LockNotGrantedError(LockError):
     invocation's deadline.
     """
 
-    too_late = False
-
     def __init__(
         self,
         message: str = "",
@@ -56,11 +54,13 @@ class LockNotGrantedError(LockError):
         holder: str | None = None,
         waited: float = 0.0,
         retry_after: float | None = None,
+        too_late: bool = False,
     ) -> None:
         super().__init__(message, key=key)
         self.holder = holder
         self.waited = waited
         self.retry_after = retry_after
+        self.too_late = too_late
 
 
 class LockTimeoutError(LockNotGrantedError):

@@ -402,11 +402,10 @@ class Acquisition:
 
 def too_late(key: str, left_ms: int, waited: float = 0.0) -> LockNotGrantedError:
     """The error for a lease that would end with the invocation in less than a second."""
-    error = LockNotGrantedError(
+    return LockNotGrantedError(
         f"lock {key!r} was not taken: {max(left_ms, 0)} ms are left before the invocation's deadline, a lease takes at "
         "least a second. Raise the function's timeout, or acquire earlier",
         key=key,
         waited=waited,
+        too_late=True,
     )
-    error.too_late = True
-    return error

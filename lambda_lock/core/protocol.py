@@ -179,6 +179,7 @@ class Wish:
         replace: bool = False,
         hold_on_unavailable: bool = False,
         advice: str | None = None,
+        window: int | None = None,
     ) -> None:
         self.place = place
         self.owner = owner
@@ -193,7 +194,7 @@ class Wish:
         self.replace = replace
         self.hold_on_unavailable = hold_on_unavailable
         self.advice = advice
-        self.window: int | None = None
+        self.window = window
 
 
 class Hold:

@@ -76,7 +76,8 @@ class Driver:
 
     def wish(self, **changes: Any) -> Wish:
         schema: Schema = changes.pop("schema", JAVA)
-        return Wish(place(schema), f"me#{self.chance.nonce()}", 20_000, Content(ttl=60), **changes)
+        owner: str = changes.pop("owner", None) or f"me#{self.chance.nonce()}"
+        return Wish(place(schema), owner, 20_000, Content(ttl=60), **changes)
 
     def acquire(self, **changes: Any) -> Hold:
         return self.run(acquire.acquire(self.wish(**changes), self.memory, self.chance, self.look()))

@@ -126,8 +126,7 @@ def test_an_adoption_that_the_row_can_only_refuse_ends_after_a_handful_of_reques
     hold = damaged(driver, damage)
     if not known:
         driver.memory = Memory(10)
-    wish, before = driver.wish(), len(driver.sent)
-    wish.owner = hold.owner
+    wish, before = driver.wish(owner=hold.owner), len(driver.sent)
     with pytest.raises((LockLostError, LockFormatError)):
         driver.run(handover.adopt(wish, hold.token, driver.memory, driver.chance, driver.look()))
     assert len(driver.sent) - before <= HANDFUL + 1

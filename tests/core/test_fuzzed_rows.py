@@ -87,8 +87,7 @@ def test_acquiring_over_any_row_grants_a_lock_or_raises_what_is_documented(
     else:
         driver.release(hold)
     driver.damage(**changes)
-    wish = driver.wish(replace=replace)
-    wish.window = 60 if event else None
+    wish = driver.wish(replace=replace, window=60 if event else None)
     before = len(driver.sent)
     try:
         hold = driver.run(acquire.acquire(wish, driver.memory, driver.chance, driver.look()))
@@ -121,8 +120,7 @@ def test_any_row_under_a_holder_loses_the_lock_or_does_no_harm(
         elif act == "hand over":
             driver.run(handover.hand_over(hold, driver.memory, driver.chance, look, lease_ms=20_000))
         else:
-            wish = driver.wish()
-            wish.owner = hold.owner
+            wish = driver.wish(owner=hold.owner)
             driver.run(handover.adopt(wish, hold.token, driver.memory, driver.chance, look))
     except DOCUMENTED:
         pass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lambda_lock.core import acquire, handover, keep, lease, protocol, transaction
 from lambda_lock.core.outcome import ServiceError
@@ -97,9 +97,17 @@ class Client:
 
     def adopt(self, string: str) -> Part[OurHolding | None]:
         given = handover.read_handover(string, "locks")
-        wish = self.draw_wish()
-        wish.place, wish.owner, wish.lease_ms = place_of(given.key), given.owner, given.lease_ms
-        wish.patient, wish.wait_until, wish.replace, wish.window = False, 0.0, False, None
+        drawn = self.draw_wish()
+        wish = Wish(
+            place_of(given.key),
+            given.owner,
+            given.lease_ms,
+            drawn.content,
+            lease_end=drawn.lease_end,
+            refresh_period=drawn.refresh_period,
+            delete_on_release=drawn.delete_on_release,
+            hold_on_unavailable=drawn.hold_on_unavailable,
+        )
         watcher = Adopter(self.world, self.process, wish, given.token)
         self.world.trace(self.process.name, f"adopts {given.key} of {given.owner} (token {given.token})")
         steps = lambda look: handover.adopt(wish, given.token, self.memory, self.world.chance, look)  # noqa: E731
@@ -162,26 +170,24 @@ class Client:
         seconds = draw_lease(rng, self.kind) if rng.random() < 0.3 else self.world.scale
         patient = rng.random() >= settings.fail_fast
         deadline = now + seconds * rng.uniform(0.3, 3) + 1 if rng.random() < settings.deadline else None
-        wish = Wish(
-            place_of(rng.choice(self.keys)),
-            owner_name(self.process),
-            int(seconds * 1000),
-            Content(ttl=86_400),
-            lease_end=deadline,
-            wait_until=now + self.world.scale * rng.uniform(0.2, 3) if patient else 0.0,
-            patient=patient,
-            refresh_period=1.0
+        place, owner = place_of(rng.choice(self.keys)), owner_name(self.process)
+        options: dict[str, Any] = {
+            "lease_end": deadline,
+            "wait_until": now + self.world.scale * rng.uniform(0.2, 3) if patient else 0.0,
+            "patient": patient,
+            "refresh_period": 1.0
             if self.world.scale < 15 and rng.random() < 0.5
             else max(1.0, self.world.scale / settings.polls),
-            replace=rng.random() < settings.replace,
-            delete_on_release=self.world.deletes or (not self.world.keeps and rng.random() < settings.delete),
-            hold_on_unavailable=settings.hold_on > 0 and rng.random() < settings.hold_on,
-        )
+            "replace": rng.random() < settings.replace,
+            "delete_on_release": self.world.deletes or (not self.world.keeps and rng.random() < settings.delete),
+            "hold_on_unavailable": settings.hold_on > 0 and rng.random() < settings.hold_on,
+        }
+        ttl, window = 86_400, None
         if settings.event:
-            wish.content.ttl = rng.choice((0, 60, 86_400))
+            ttl = rng.choice((0, 60, 86_400))
             if rng.random() < settings.event:
-                self.world.events.deliver(wish)
-        return wish
+                window = self.world.events.window(place.key)
+        return Wish(place, owner, int(seconds * 1000), Content(ttl=ttl), window=window, **options)
 
     # -- holding
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lambda_lock.core.protocol import Wish
-
     from .world import World
 
 
@@ -23,11 +21,8 @@ class Events:
         self.all = list(keys)
         self._windows: dict[str, int] = {}
 
-    def deliver(self, wish: Wish) -> None:
-        """Make the wish for a lock one for the event of the same key."""
-        wish.window = self.window(wish.place.key)
-
     def window(self, key: str) -> int:
+        """Of the event of that key: what makes the wish for a lock one for the event."""
         if key not in self._windows:
             rng, scale = self.world.rng, self.world.scale
             windows = {"short": (1, 2, 1 + int(scale * rng.uniform(0, 1.5))), "hour": (3600,)}

@@ -109,9 +109,8 @@ def _try_once_more(world: World, key: str) -> None:
             wait_until=look.elapsed + patience,
             patient=patience > 0,
             refresh_period=1.0,
+            window=world.events.window(key) if world.settings.event else None,
         )
-        if world.settings.event:
-            world.events.deliver(wish)
         waiter = task.watcher = Waiter(world, process, wish)
         try:
             yield from acquire.acquire(wish, protocol.Memory(10), world.chance, look)

@@ -99,9 +99,7 @@ def test_a_new_event_takes_two_requests_a_duplicate_one_and_one_whose_window_has
     counted = Counted()
 
     def event() -> Wish:
-        wish = counted.wish()
-        wish.window = 60
-        return wish
+        return counted.wish(window=60)
 
     def life() -> Life:
         hold = yield from counted.acquire(event())
@@ -120,8 +118,7 @@ def test_a_new_event_takes_two_requests_a_duplicate_one_and_one_whose_window_has
 
 def test_an_event_that_another_completes_meanwhile_takes_who_waits_no_claim_more() -> None:
     counted = Counted()
-    first, second = counted.wish(), counted.wish(patient=True, wait_until=30.0)
-    first.window = second.window = 60
+    first, second = counted.wish(window=60), counted.wish(window=60, patient=True, wait_until=30.0)
 
     def owner() -> Life:
         hold = yield from counted.acquire(first)
