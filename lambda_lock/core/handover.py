@@ -19,12 +19,12 @@ import json  # the Lambda runtime has it loaded
 from binascii import a2b_base64, b2a_base64, crc32
 
 from ..errors import LockFormatError
-from . import lease, requests
+from . import requests
 from .acquire import Acquisition, Read, Take
 from .keep import is_mine, not_there
 from .outcome import ConditionFailed, Reply
 from .protocol import DECISION, STEPS, exchange, is_ambiguous, row_of
-from .row import make_version, read_row
+from .row import read_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,36 +112,35 @@ def hand_over(hold: Hold, memory: Memory, chance: Chance, look: Look, *, lease_m
     Raises LockLostError where the renewal is refused, LockFormatError where the row refuses every version of ours, and
     the transport's errors where DynamoDB refuses it for good.
     """
-    hold.ended = hold.handed_over = True
-    hold.lease_ms = hold.place.schema.round_lease(lease_ms)
+    hold.hand_over()
+    lease_ms = hold.place.schema.round_lease(lease_ms)
     until = look.elapsed + DECISION
     for _ in range(STEPS):
-        hold.expiry_ms = max(lease.expiry_ms(memory.server.now(look), hold.lease_ms), hold.expiry_ms + 1)
-        hold.version = make_version(hold.expiry_ms, chance.nonce())
+        version = hold.rise(lease_ms, memory.server.now(look), chance.nonce())
         request = requests.renew(
             hold.place,
             owner=hold.owner,
             token=hold.token,
-            version=hold.version,
-            lease_ms=hold.lease_ms,
+            version=version,
+            lease_ms=lease_ms,
             expiry_ms=hold.expiry_ms,
             completed_until=hold.completed_until,
             content=requests.Content(ttl=hold.ttl),
         )
         outcome, unclear, look = yield from exchange(request, memory, chance, look, until)
         row = row_of(outcome, hold.place)
-        if isinstance(outcome, Reply) or (row is not None and row.version == hold.version and not row.is_free):
+        if isinstance(outcome, Reply) or (row is not None and row.version == version and not row.is_free):
             return write_handover(hold)
         if not isinstance(outcome, ConditionFailed):
             if unclear or is_ambiguous(outcome):
                 return write_handover(hold)
-            hold.handed_over = False  # no string was given
+            hold.withdraw()
             raise outcome
         if row is None or not is_mine(row, hold) or row.is_free or row.expiry_ms is None:
-            hold.handed_over = False
+            hold.withdraw()
             raise not_there(hold.place.key, row)
-        hold.expiry_ms = max(hold.expiry_ms, row.expiry_ms)
-    hold.handed_over = False
+        hold.go_above(row.expiry_ms)
+    hold.withdraw()
     raise _damaged(hold.place.key)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from ..errors import LockLostError, TransportError
 from . import lease, requests
 from .outcome import ConditionFailed, Reply
-from .protocol import DECISION, SEND, STEPS, Send, exchange, is_ambiguous, may_pass, row_of
-from .row import make_version
+from .protocol import DECISION, SEND, STEPS, Send, exchange, row_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,17 +37,15 @@ def renew(
     """One renewal of a held lock, with another lease or other data where given. Rules 6, 7 and 8.
 
     Sent once, and again only to go above a newer version of mine, at most STEPS times; who wants to try again calls
-    again, so that each attempt has a version of its own. Sets ``hold.lost`` where it is refused or comes too late.
+    again, so that each attempt has a version of its own. The lock is lost where it is refused or comes too late.
     """
     for _ in range(STEPS):
         if hold.expire(look.elapsed) or hold.is_over():
             return Renewal(False)
         sent = look
         new_lease = _renewed_lease(hold, lease_ms or hold.lease_ms, sent)
-        if new_lease < hold.lease_ms:
-            hold.valid_until = min(hold.valid_until, sent.elapsed + new_lease / 1000 * (1 - lease.DRIFT))
-        hold.expiry_ms = max(lease.expiry_ms(memory.server.now(sent), new_lease), hold.expiry_ms + 1)
-        hold.version = version = make_version(hold.expiry_ms, chance.nonce())
+        hold.shorten(new_lease, sent.elapsed)
+        version = hold.rise(new_lease, memory.server.now(sent), chance.nonce())
         request = requests.renew(
             hold.place,
             owner=hold.owner,
@@ -60,7 +57,6 @@ def renew(
             content=requests.Content(data, ttl=hold.ttl),
             delete_data=delete_data,
         )
-        hold.lease_ms = new_lease
         event = yield Send(*request, SEND)
         look, outcome = event.look, event.outcome
         assert outcome is not None
@@ -70,18 +66,17 @@ def renew(
         if isinstance(outcome, Reply):
             return _extended(hold, sent, look, outcome.date)
         if not isinstance(outcome, ConditionFailed):
-            no_answer = is_ambiguous(outcome) or isinstance(outcome, TransportError)
-            hold.unavailable = no_answer or (hold.unavailable and may_pass(outcome))  # throttled: no end of an outage
+            hold.answered(outcome)
             return Renewal(False, outcome)
         row = row_of(outcome, hold.place)
         if row is None or not is_mine(row, hold) or row.is_free or row.expiry_ms is None:
-            hold.gone = row is None or row.is_free or not is_mine(row, hold)
-            hold.holder = row.owner if row is not None and not row.is_free and row.owner != hold.owner else None
-            break
+            holder = row.owner if row is not None and not row.is_free and row.owner != hold.owner else None
+            hold.lose(gone=row is None or row.is_free or not is_mine(row, hold), holder=holder)
+            return Renewal(False)
         if row.version == version:  # an earlier send of this very request, by a transport that sends again by itself
             return _extended(hold, sent, look, outcome.date)
-        hold.expiry_ms = max(hold.expiry_ms, row.expiry_ms)
-    hold.lost = True
+        hold.go_above(row.expiry_ms)
+    hold.lose()
     return Renewal(False)
 
 
@@ -94,9 +89,7 @@ def _renewed_lease(hold: Hold, lease_ms: int, look: Look) -> int:
 def _extended(hold: Hold, sent: Look, look: Look, date: int | None) -> Renewal:
     if hold.expire(look.elapsed):
         return Renewal(False)
-    hold.unavailable = False
-    if date is not None:
-        hold.valid_until = max(hold.valid_until, sent.elapsed + lease.validity(hold.lease_ms, hold.expiry_ms, date))
+    hold.extend(sent.elapsed, date)
     return Renewal(True)
 
 
@@ -117,7 +110,7 @@ def release(
     Returns True where it is released, False where it was lost before. Raises TransportError(ambiguous=True) where
     nobody can know, and the transport's errors where nothing was done.
     """
-    hold.ended = True
+    hold.end()
     request = requests.release(
         hold.place,
         owner=hold.owner,
@@ -129,11 +122,12 @@ def release(
         content=requests.Content(data, ttl=hold.ttl),
     )
     until = look.elapsed + DECISION
-    before, hold.unclear = hold.unclear, True  # as long as no answer is here: an exception may come up from the yield
+    before = hold.unclear
+    hold.doubt()
     outcome, unclear, look = yield from exchange(request, memory, chance, look, until)
     if isinstance(outcome, Reply):
         return True  # still unclear to the caller, whom an interrupt may keep from hearing of it
-    hold.unclear = before or unclear
+    hold.settle(unclear=before or unclear)
     if not isinstance(outcome, ConditionFailed):
         raise _unknown(hold, outcome) if hold.unclear else outcome
     row = row_of(outcome, hold.place)

@@ -40,6 +40,26 @@ The rules
     completion later than the Date answers "done", whoever holds the row.
 12. **An event is completed by the release itself**, in one request, under the same condition: a late owner can neither
     complete nor release what another owns. A release that follows a failed commit completes nothing.
+
+The states of a Hold
+--------------------
+Only its own methods change them. It is held while it is neither lost nor ended and its validity lasts.
+
+| from                    | when                                               | to             | by               |
+|-------------------------|----------------------------------------------------|----------------|------------------|
+| held                    | its validity passes                                | lost           | expire           |
+| held                    | it passes in an outage through which it is held on | unavailable    | expire           |
+| unavailable             | a renewal is granted                               | held           | extend           |
+| unavailable             | DynamoDB refuses a renewal with a lasting error    | lost           | answered, expire |
+| held, unavailable       | a renewal is refused by its condition              | lost           | lose             |
+| held, unavailable, lost | a release, commit or handing over is begun         | ended          | end, hand_over   |
+| ended                   | its last act shows that it was lost before         | ended and lost | lose             |
+
+Lost and ended are final, and one does not exclude the other. Marks that come with them: ``gone`` with lost, a refused
+renewal showed the row to be another's, released or deleted, so that no release of mine can be carried out;
+``handed_over`` with ended, a string was, or may have been, given away, under which another goes on as the same owner
+(`withdraw`: none was); ``unclear`` with ended, a release or commit was sent whose outcome is unknown, so that a second
+one reads a refusal accordingly (`doubt`, `settle`); ``completed`` with ended, a commit completed the event.
 """
 
 from __future__ import annotations
@@ -47,7 +67,7 @@ from __future__ import annotations
 from ..errors import TransportError
 from . import lease, requests
 from .outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
-from .row import Row, read_row
+from .row import Row, make_version, read_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -198,13 +218,11 @@ class Wish:
 
 
 class Hold:
-    """A lock that was granted, until it is lost or ended. valid_until is elapsed seconds on the driver's timeline.
+    """A lock that was granted, until it is lost or ended: the states are at the head of this module.
 
-    version and expiry_ms are the newest *sent*. lost: final, set by `renew` or `expire`. gone: a refused renewal showed
-    the row to be another's, released or deleted, so that no release of mine can be carried out. ended: one was begun;
-    handed_over: a string was, or may have been, given away, under which another goes on as the same owner.
-    unclear: one was sent whose outcome is unknown, so that a second one reads a refusal accordingly. window: as in
-    Wish; completed: a commit completed the event.
+    valid_until is elapsed seconds on the driver's timeline. version and expiry_ms are the newest *sent*. window: as in
+    Wish. holder: who has it now, where a refused renewal named one. unavailable: DynamoDB did not answer the latest
+    renewal. Others read these attributes, and change them by the methods alone.
     """
 
     __slots__ = (
@@ -274,6 +292,66 @@ class Hold:
         if not self.ended and elapsed >= self.valid_until and not (self.hold_on_unavailable and self.unavailable):
             self.lost = True
         return self.lost
+
+    def lose(self, *, gone: bool = False, holder: str | None = None) -> None:
+        self.gone = self.gone or gone
+        self.holder = holder or self.holder
+        self.lost = True  # last: threads that see it read the others
+
+    def end(self) -> None:
+        """A last act is begun."""
+        self.ended = True
+
+    def hand_over(self) -> None:
+        self.ended = self.handed_over = True
+
+    def withdraw(self) -> None:
+        """No string was given after all; it stays ended."""
+        self.handed_over = False
+
+    def doubt(self) -> None:
+        """A release or commit is about to be sent. While no answer is here, an exception may come up from the yield."""
+        self.unclear = True
+
+    def settle(self, *, unclear: bool) -> None:
+        """The last act has its answer."""
+        self.unclear = unclear
+
+    def complete(self) -> None:
+        self.completed = True
+
+    # -- renewals
+
+    def shorten(self, lease_ms: int, elapsed: float) -> None:
+        """Cut validity, before a renewal with a shorter lease is sent (rule 7)."""
+        if lease_ms < self.lease_ms:
+            self.valid_until = min(self.valid_until, elapsed + lease_ms / 1000 * (1 - lease.DRIFT))
+
+    def rise(self, lease_ms: int, now: float, nonce: str) -> str:
+        """The version to send with this lease at ``now`` (DynamoDB's time), above all that were sent (rule 6)."""
+        self.lease_ms = lease_ms
+        self.expiry_ms = max(lease.expiry_ms(now, lease_ms), self.expiry_ms + 1)
+        self.version = make_version(self.expiry_ms, nonce)
+        return self.version
+
+    def go_above(self, expiry_ms: int) -> None:
+        """The next version is to rise above one of mine that was met (rule 8)."""
+        self.expiry_ms = max(self.expiry_ms, expiry_ms)
+
+    def extend(self, sent: float, date: int | None) -> None:
+        """A renewal of the newest version, first sent at ``sent`` (elapsed), was granted at ``date``."""
+        self.unavailable = False
+        if date is not None:
+            self.valid_until = max(self.valid_until, sent + lease.validity(self.lease_ms, self.expiry_ms, date))
+
+    def answered(self, outcome: Outcome) -> None:
+        """A renewal was neither granted nor refused by its condition. Throttling does not end an outage."""
+        no_answer = is_ambiguous(outcome) or isinstance(outcome, TransportError)
+        self.unavailable = no_answer or (self.unavailable and may_pass(outcome))
+
+    def note_data(self, data: str) -> None:
+        """The row holds this data now (base64): its size counts for what is stored next."""
+        self.item = {**self.item, self.place.schema.data: {"B": data}}
 
 
 def exchange(

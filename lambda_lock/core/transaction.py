@@ -49,14 +49,14 @@ def commit(
     result: str | None = None,
 ) -> Steps[None]:
     """Write ``items`` and release, all or none; an event is completed with them, and ``result`` stored. At most 99
-    items, in DynamoDB's JSON. Sets ``hold.completed`` where an event is.
+    items, in DynamoDB's JSON. The hold is `completed` where an event is.
 
     Raises LockLostError where the lock was not ours any more, CommitRefusedError where the application's own
     conditions did not hold (the lock is released then), TransportError(ambiguous=True) where nobody can know, and the
     service's error for items that it cannot take.
     """
-    hold.ended = True
-    hold.unclear = True  # a release that comes after it reads a refusal accordingly
+    hold.end()
+    hold.doubt()
     is_event = hold.window is not None
     last = _release(hold, data, completion(hold, memory, look, result) if is_event else None)
     request, until = requests.commit(items, last, chance.nonce()), look.elapsed + _TOKEN_KNOWN
@@ -64,7 +64,8 @@ def commit(
     if may_pass(refused) and unclear:
         refused, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
     if isinstance(refused, Reply):
-        hold.completed = is_event
+        if is_event:
+            hold.complete()
         return
     if may_pass(refused):
         raise _unknown(hold, refused) if unclear else refused
@@ -74,7 +75,8 @@ def commit(
         raise _refusal(hold, refused)
     again, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
     if isinstance(again, Reply):
-        hold.completed = is_event
+        if is_event:
+            hold.complete()
         return
     if isinstance(refused, ServiceError) and not unclear:
         raise refused
