@@ -290,7 +290,7 @@ class Lock:
             yield from self._renew_until_known(look, lease_ms=lease_ms, data=encoded, delete_data=delete_data)
             if delete_data or data is not None:
                 self._data = data
-                self._hold.item = {**self._hold.item, self._hold.place.schema.data: {"B": encoded or ""}}  # its size
+                self._hold.note_data(encoded or "")
 
         return steps
 
@@ -472,7 +472,7 @@ class Lock:
 
     def _end(self) -> None:
         """Neither held nor renewed from here on: before the first send of a last act."""
-        self._hold.ended = True
+        self._hold.end()
         self._stop()
 
     def _check_open(self) -> None:
@@ -723,7 +723,7 @@ class Lock:
 
         apart: on a thread of its own, since a logging handler of the application's may take its time.
         """
-        self._hold.lost = True
+        self._hold.lose()
         self._client._open.discard(self._hold)
         if not self._is_first_to_tell("lost"):
             return
