@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import re
 
-from .core.outcome import ServiceError
+from .core.outcome import CREDENTIALS, ServiceError
 from .errors import LockArgumentError, LockConfigurationError, LockError, TransportError
 from .permissions import ACTIONS, IN_WORDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .core.requests import Place
-
-_CREDENTIALS = frozenset(
-    {
-        "UnrecognizedClientException",
-        "InvalidSignatureException",
-        "ExpiredTokenException",
-        "InvalidClientTokenId",
-        "IncompleteSignatureException",
-        "MissingAuthenticationTokenException",
-        "MissingAuthenticationToken",
-    }
-)
 
 
 def explain(error: ServiceError, place: Place) -> LockError:
@@ -32,7 +20,7 @@ def explain(error: ServiceError, place: Place) -> LockError:
         return LockConfigurationError(_not_found(error, place) + said, key=place.key)
     if code in ("AccessDeniedException", "AccessDenied"):
         return LockConfigurationError(_denied(error, place) + said, key=place.key or None)
-    if code in _CREDENTIALS:
+    if code in CREDENTIALS:
         return LockConfigurationError(
             f"the credentials were refused: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN{said}",
             key=place.key,

@@ -20,6 +20,51 @@ if TYPE_CHECKING:
 
 __all__ = ["ConditionFailed", "Reply", "ServiceError", "TransactionCanceled", "TransportError", "unusable"]
 
+# What DynamoDB's error codes say.
+
+_NOT_NOW = frozenset(
+    {
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "ThrottledException",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+        # a transaction of someone else is on the row
+        "TransactionConflictException",
+        # the signature's time is not DynamoDB's: the next one is made with the Date of this reply
+        "RequestTimeTooSkewed",
+    }
+)
+#: Refused for now: worth sending again. Those for throttling are botocore's list (botocore/retries/standard.py).
+FOR_NOW = _NOT_NOW | {
+    "BandwidthLimitExceeded",
+    "LimitExceededException",
+    "PriorRequestNotComplete",
+    "SlowDown",
+    "TransactionInProgressException",
+    "RequestExpired",
+    "RequestInTheFuture",
+}
+#: Certainly not carried out. Any other error that is worth sending again may have been carried out.
+NOT_DONE = _NOT_NOW | {"InvalidSignatureException", "ExpiredTokenException", "UnrecognizedClientException"}
+#: The credentials have ended; others may be there by now.
+EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException"})
+#: The credentials were refused.
+CREDENTIALS = frozenset(
+    {
+        "UnrecognizedClientException",
+        "InvalidSignatureException",
+        "ExpiredTokenException",
+        "InvalidClientTokenId",
+        "IncompleteSignatureException",
+        "MissingAuthenticationTokenException",
+        "MissingAuthenticationToken",
+    }
+)
+
 
 class Reply:
     """Done. ``item`` is the item of a GetItem (None: there is none) or the attributes that a write returned."""

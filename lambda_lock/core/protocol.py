@@ -66,7 +66,7 @@ from __future__ import annotations
 
 from ..errors import TransportError
 from . import lease, requests
-from .outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
+from .outcome import NOT_DONE, ConditionFailed, Reply, ServiceError, TransactionCanceled
 from .row import Row, make_version, read_row
 
 TYPE_CHECKING = False
@@ -85,25 +85,6 @@ SEND = 3.0  # seconds one send may take where it must connect; a transport waits
 DECISION = 5.0  # seconds for all sends of one decision
 STEPS = 6  # requests that may follow each other without a pause, whatever the rows shown say: honest ones need four
 _WORTH_SENDING = 0.25  # seconds: with less left of a decision no further send is tried
-
-# Refused for the moment, and certainly not carried out. Any other error worth a retry may have been carried out.
-_REFUSED_FOR_NOW = frozenset(
-    {
-        "ThrottlingException",
-        "ThrottledException",
-        "Throttling",
-        "ProvisionedThroughputExceededException",
-        "RequestLimitExceeded",
-        "RequestThrottled",
-        "RequestThrottledException",
-        "TooManyRequestsException",
-        "TransactionConflictException",
-        "InvalidSignatureException",
-        "RequestTimeTooSkewed",
-        "ExpiredTokenException",
-        "UnrecognizedClientException",
-    }
-)
 
 
 class Send:
@@ -387,7 +368,7 @@ def is_ambiguous(outcome: Outcome) -> bool:
     if isinstance(outcome, TransactionCanceled):
         return False
     if isinstance(outcome, ServiceError):
-        return outcome.retryable and outcome.code not in _REFUSED_FOR_NOW
+        return outcome.retryable and outcome.code not in NOT_DONE
     return not isinstance(outcome, TransportError) or outcome.ambiguous
 
 

@@ -2,37 +2,13 @@
 
 from __future__ import annotations
 
-from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled, TransportError, unusable
+from ..core.outcome import FOR_NOW, ConditionFailed, ServiceError, TransactionCanceled, TransportError, unusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-#: Refused for now, nothing was done. The first lines are botocore's list for throttling (botocore/retries/standard.py).
-_FOR_NOW = frozenset(
-    {
-        "BandwidthLimitExceeded",
-        "LimitExceededException",
-        "PriorRequestNotComplete",
-        "ProvisionedThroughputExceededException",
-        "RequestLimitExceeded",
-        "RequestThrottled",
-        "RequestThrottledException",
-        "SlowDown",
-        "ThrottledException",
-        "Throttling",
-        "ThrottlingException",
-        "TooManyRequestsException",
-        "TransactionInProgressException",
-        # a transaction of someone else is on the row
-        "TransactionConflictException",
-        # the signature's time is not DynamoDB's: the next one is made with the Date of this reply
-        "RequestExpired",
-        "RequestInTheFuture",
-        "RequestTimeTooSkewed",
-    }
-)
 #: How an InvalidSignatureException says that only the time was wrong.
 _SKEW = ("signature expired", "signature not yet current")
 
@@ -50,7 +26,7 @@ def refusal(
         codes = [str(reason.get("Code") or "None") for reason in reasons]
         return TransactionCanceled(codes, [_item(reason, "Item") for reason in reasons], date)
     message = without_values(message)
-    retryable = code in _FOR_NOW or message.lower().startswith(_SKEW)
+    retryable = code in FOR_NOW or message.lower().startswith(_SKEW)
     return ServiceError(code, message, retryable, date)
 
 

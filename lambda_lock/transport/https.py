@@ -8,7 +8,7 @@ import time
 import zlib  # built in
 
 from .._version import __version__
-from ..core.outcome import Reply, ServiceError, unusable
+from ..core.outcome import EXPIRED, Reply, ServiceError, unusable
 from ..errors import LockConfigurationError
 from . import endpoint as endpoints
 from .classify import refusal, result, short
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 #: What a lock waits for. Pages of a Scan, and operations on tables, may take longer than ANSWER_TIMEOUT.
 _QUICK = ("GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems")
-_ENDED = ("ExpiredToken", "ExpiredTokenException")
 _JSON = "application/x-amz-json-1.0"  # what a request is, and every answer of DynamoDB's
 
 
@@ -86,7 +85,7 @@ class HttpsTransport:
         try:
             return _read(operation, answer)
         except ServiceError as error:
-            if error.code in _ENDED and self._credentials.expire():
+            if error.code in EXPIRED and self._credentials.expire():
                 error.retryable = True  # the next send has other credentials
             raise
 
