@@ -5,7 +5,7 @@ Source: "Supported data types and naming rules", Amazon DynamoDB Developer Guide
 
 from __future__ import annotations
 
-from binascii import a2b_base64, b2a_base64
+from .core.requests import decode_data, encode_data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def to_dynamodb(value: object, name: str) -> dict[str, Any]:
     if isinstance(value, str):
         return {"S": value}
     if isinstance(value, (bytes, bytearray)):
-        return {"B": _base64(value)}
+        return {"B": encode_data(value)}
     if _is_number(value):
         return {"N": _number(value, name)}
     if isinstance(value, (list, tuple)):
@@ -53,7 +53,7 @@ def from_dynamodb(value: dict[str, Any]) -> Any:
     if kind == "N":
         return _from_number(content)
     if kind == "B":
-        return a2b_base64(content)
+        return decode_data(content)
     if kind == "L":
         return [from_dynamodb(element) for element in content]
     if kind == "M":
@@ -63,7 +63,7 @@ def from_dynamodb(value: dict[str, Any]) -> Any:
     if kind == "NS":
         return {_from_number(element) for element in content}
     if kind == "BS":
-        return {a2b_base64(element) for element in content}
+        return {decode_data(element) for element in content}
     return content  # S, BOOL
 
 
@@ -87,10 +87,6 @@ def _size(value: dict[str, Any]) -> int:
     if kind in ("SS", "NS", "BS"):
         return sum(len(element) for element in content)
     return 1
-
-
-def _base64(value: bytes | bytearray) -> str:
-    return b2a_base64(value, newline=False).decode()
 
 
 def _is_number(value: object) -> bool:
@@ -122,7 +118,7 @@ def _set(values: set[Any] | frozenset[Any], name: str) -> dict[str, Any]:
     if values and all(isinstance(value, str) for value in values):
         return {"SS": sorted(values)}
     if values and all(isinstance(value, bytes) for value in values):
-        return {"BS": [_base64(value) for value in sorted(values)]}
+        return {"BS": [encode_data(value) for value in sorted(values)]}
     if values and all(_is_number(value) and not isinstance(value, bool) for value in values):
         return {"NS": [_number(value, name) for value in sorted(values)]}
     raise TypeError(

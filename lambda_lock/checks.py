@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from binascii import b2a_base64
 from collections.abc import Mapping, Sequence  # loaded by every Python
 
 from .attributes import ITEM_LIMIT, item_size, to_dynamodb
 from .core.lease import MIN_LEASE
+from .core.requests import encode_data
 from .core.row import Schema
 from .errors import LockArgumentError
 from .log import logger
@@ -220,7 +220,7 @@ def transact_items(items: object) -> list[dict[str, Any]]:
 def on_the_wire(value: Any) -> Any:
     """A request for boto3's low-level client as DynamoDB's JSON: bytes become base64, at any depth."""
     if isinstance(value, (bytes, bytearray)):
-        return b2a_base64(value, newline=False).decode()
+        return encode_data(value)
     if isinstance(value, Mapping):
         return {name: on_the_wire(element) for name, element in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from binascii import a2b_base64
-
 from .attributes import from_dynamodb
+from .core.requests import decode_data
 from .errors import printable
 
 TYPE_CHECKING = False
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 def row_data(item: Item, place: Place) -> bytes | None:
     """The application's bytes in a row, None where there are none."""
     value = item.get(place.schema.data, {}).get("B")
-    return a2b_base64(value) if value is not None else None
+    return decode_data(value) if value is not None else None
 
 
 def row_attributes(item: Item, place: Place) -> dict[str, Any]:

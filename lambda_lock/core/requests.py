@@ -15,7 +15,7 @@ first reply. (ReturnValuesOnConditionCheckFailure: DynamoDB API reference, Updat
 
 from __future__ import annotations
 
-from binascii import b2a_base64  # built in: costs nothing, base64 would import struct and re
+from binascii import a2b_base64, b2a_base64  # built in: costs nothing, base64 would import struct and re
 
 from .row import RELEASED
 
@@ -82,9 +82,14 @@ class Content:
         self.ttl = ttl
 
 
-def encode_data(data: bytes) -> str:
+def encode_data(data: bytes | bytearray) -> str:
     """Bytes as DynamoDB's JSON has them."""
     return b2a_base64(data, newline=False).decode()
+
+
+def decode_data(text: str) -> bytes:
+    """The bytes that stand so in DynamoDB's JSON."""
+    return a2b_base64(text)
 
 
 class _Update:

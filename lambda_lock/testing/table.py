@@ -10,9 +10,8 @@ own).
 
 from __future__ import annotations
 
-from binascii import a2b_base64
-
 from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled
+from ..core.requests import decode_data
 from .expressions import CONDITIONS, UPDATES, check_placeholders, invalid, number, parsed
 
 TYPE_CHECKING = False
@@ -183,7 +182,7 @@ def _key_value(value: Value) -> str | int | Decimal | bytes:
         return number(value)
     if "B" not in value:
         raise invalid(f"the key attribute {value} is no string, number or binary")
-    return a2b_base64(value["B"])
+    return decode_data(value["B"])
 
 
 def transact(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from binascii import a2b_base64, b2a_base64, crc32
+from binascii import crc32
 from datetime import datetime
 
 import boto3
@@ -19,6 +19,7 @@ from botocore.parsers import ResponseParserError
 
 from .._version import __version__
 from ..core.outcome import Reply, TransportError, unusable
+from ..core.requests import decode_data, encode_data
 from ..errors import LockConfigurationError, LockError
 from .classify import refusal, result, short, without_values
 from .dates import http_date
@@ -230,9 +231,9 @@ def _to_boto(value: Any) -> Any:
     if isinstance(value, dict):
         if len(value) == 1:
             if isinstance(text := value.get("B"), str):
-                return {"B": a2b_base64(text)}
+                return {"B": decode_data(text)}
             if isinstance(texts := value.get("BS"), list):
-                return {"BS": [a2b_base64(text) for text in texts]}
+                return {"BS": [decode_data(text) for text in texts]}
         return {name: _to_boto(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [_to_boto(inner) for inner in value]
@@ -246,7 +247,7 @@ def _from_boto(value: Any) -> Any:
     if isinstance(value, list):
         return [_from_boto(inner) for inner in value]
     if isinstance(value, bytes):
-        return b2a_base64(value, newline=False).decode("ascii")
+        return encode_data(value)
     if isinstance(value, datetime):
         return value.timestamp()
     return value
