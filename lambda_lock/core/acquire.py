@@ -38,7 +38,7 @@ def acquire(
     without a Date), and the transport's TransportError or ServiceError where nothing better is known. Whatever is
     raised, also into the generator, a claim that may have landed is released first, if DynamoDB answers (rule 5).
     """
-    return (yield from Acquisition(wish, memory, chance, look, keep).finish())
+    return Acquisition(wish, memory, chance, look, keep).finish()  # no frame around it that could lose an interrupt
 
 
 class Sent:

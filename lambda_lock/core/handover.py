@@ -212,4 +212,4 @@ def adopt(
     Raises LockLostError where it is not there any more or was adopted already, LockFormatError where its row refuses
     every version of ours, else as acquire.acquire does.
     """
-    return (yield from Adoption(wish, token, memory, chance, look, keep).finish())
+    return Adoption(wish, token, memory, chance, look, keep).finish()  # as acquire does
