@@ -321,9 +321,9 @@ class Hold:
 
     def extend(self, sent: float, date: int | None) -> None:
         """A renewal of the newest version, first sent at ``sent`` (elapsed), was granted at ``date``."""
-        self.unavailable = False
         if date is not None:
             self.valid_until = max(self.valid_until, sent + lease.validity(self.lease_ms, self.expiry_ms, date))
+        self.unavailable = False  # last: a look of another thread in between finds it valid, or held on
 
     def answered(self, outcome: Outcome) -> None:
         """A renewal was neither granted nor refused by its condition. Throttling does not end an outage."""
