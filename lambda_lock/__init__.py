@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from .client import LockClient
     from .core.row import GO, JAVA, PYTHON, Schema
     from .decorators.deduplicate import current_dedup, deduplicate
-    from .decorators.payload_hash import payload_hash
     from .decorators.with_lock import current_lock, default_client, set_default_client, with_lock
     from .errors import (
         ClientClosedError,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
         TransportError,
     )
     from .invocation import register_lambda_context
+    from .keys.payload_hash import payload_hash
     from .lock import Lock
     from .record import LockRecord
 
@@ -65,7 +65,7 @@ _WHERE = {
     "current_dedup": "decorators.deduplicate",
     "current_lock": "decorators.with_lock",
     "deduplicate": "decorators.deduplicate",
-    "payload_hash": "decorators.payload_hash",
+    "payload_hash": "keys.payload_hash",
     "default_client": "decorators.with_lock",
     "set_default_client": "decorators.with_lock",
     "with_lock": "decorators.with_lock",

@@ -8,10 +8,10 @@ from contextvars import copy_context
 from .. import checks, invocation
 from ..decorators.call import check_function, check_result, is_async, name_of
 from ..decorators.deduplicate import DAY, deduplicate
-from ..decorators.keys import compile_key
-from ..decorators.parameters import Parameters
 from ..decorators.with_lock import with_lock
 from ..errors import LockNotGrantedError
+from ..keys.compile import compile_key
+from ..keys.parameters import Parameters
 from ..log import logger, tell
 from ..timeline import elapsed
 from .source import Failed, Queue, Stream, records_of
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Never, TypeAlias, TypedDict, Unpack
 
     from ..client import LockClient
-    from ..decorators.keys import Key, KeyBuilder
     from ..invocation import Invocation
+    from ..keys.compile import Key, KeyBuilder
     from .source import Record
     from .visibility import RetryVisibility, Visibility
 

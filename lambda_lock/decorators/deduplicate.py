@@ -7,6 +7,7 @@ from functools import partial  # the Lambda runtime has it loaded
 
 from .. import checks
 from ..errors import DuplicateEventError, LockArgumentError
+from ..keys.compile import Separator
 from ..log import logger, tell
 from .call import (
     NOT_COMPLETED,
@@ -19,7 +20,6 @@ from .call import (
     refuse_bare,
 )
 from .guard import Guard, check_answer_of
-from .keys import Separator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ..aio import AsyncLock, AsyncLockClient
     from ..client import LockClient
     from ..errors import LockError
+    from ..keys.compile import Key
     from ..lock import Callback, Lock
-    from .keys import Key
     from .types import Answering, AnsweringAsync, EventOptions
 
     P = ParamSpec("P")

@@ -6,6 +6,8 @@ import functools  # the Lambda runtime has it loaded
 
 from .. import checks, invocation
 from ..errors import DuplicateEventError, KeyTemplateError, LockNotGrantedError
+from ..keys.compile import compile_key
+from ..keys.parameters import Parameters
 from .call import (
     check_client,
     check_function,
@@ -18,8 +20,6 @@ from .call import (
     name_of,
 )
 from .disabled import StandIn, disabled
-from .keys import compile_key
-from .parameters import Parameters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..errors import LockError
+    from ..keys.compile import Key
     from .call import Holding
-    from .keys import Key
 
 
 class Guard:

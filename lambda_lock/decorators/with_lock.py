@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from ..aio import AsyncLock, AsyncLockClient
     from ..client import LockClient
+    from ..keys.compile import Key
     from ..lock import Callback, Lock
-    from .keys import Key
     from .types import Answering, AnsweringAsync, LockOptions
 
     P = ParamSpec("P")

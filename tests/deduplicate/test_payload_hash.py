@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from lambda_lock import KeyTemplateError, deduplicate, payload_hash
-from lambda_lock.decorators.keys import compile_key
+from lambda_lock.keys.compile import compile_key
 from rig import events
 from rig.engine import ROOT
 

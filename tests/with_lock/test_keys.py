@@ -19,11 +19,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from lambda_lock.decorators.keys import MAX_KEY_BYTES, Separator, compile_key
 from lambda_lock.errors import KeyTemplateError
+from lambda_lock.keys.compile import MAX_KEY_BYTES, Separator, compile_key
 
 if TYPE_CHECKING:
-    from lambda_lock.decorators.keys import Key
+    from lambda_lock.keys.compile import Key
 
 EVENT = {
     "id": "e-1",
@@ -637,7 +637,7 @@ def test_a_package_that_is_not_installed_is_named_with_the_remedy(
 def test_a_plain_expression_does_not_load_powertools() -> None:
     program = (
         "import sys\n"
-        "from lambda_lock.decorators.keys import compile_key\n"
+        "from lambda_lock.keys.compile import compile_key\n"
         "assert compile_key(lambda event: 0, None, 'id')(({'id': 'a'},), {}) == 'a'\n"
         "assert 'aws_lambda_powertools' not in sys.modules\n"
     )
@@ -647,7 +647,7 @@ def test_a_plain_expression_does_not_load_powertools() -> None:
 def test_templates_load_nothing_that_costs() -> None:
     program = (
         "import sys\n"
-        "from lambda_lock.decorators.keys import compile_key\n"
+        "from lambda_lock.keys.compile import compile_key\n"
         "def f(self, event, context=None, *, n=1): ...\n"
         "assert compile_key(f, '{detail[id]}#{n}', None)((0, {'detail': {'id': 'a'}}), {}) == 'a#1'\n"
         "dear = {'typing', 'inspect', 'dataclasses', 'decimal', 'jmespath', 'asyncio', 'uuid'} & set(sys.modules)\n"

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from ..errors import KeyTemplateError
-from .keys import Compiled, Field, Unusable, declared_fields, found_text, raw_event, scalar_text
+from .compile import Compiled, Field, Unusable, declared_fields, found_text, raw_event, scalar_text
 from .parameters import Parameters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .keys import KeyBuilder
+    from .compile import KeyBuilder
 
 # What the text of a value that JSON has no type for, and of any other, begins with: "1" is not 1, nor b"1".
 _TEXT, _NUMBER, _BYTES, _SET = "s", "n", "b", "c"

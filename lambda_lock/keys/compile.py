@@ -63,7 +63,7 @@ def compile_key(func: Callable[..., Any], key: Key | None, key_jmespath: str | N
     if key_jmespath is not None:
         if not isinstance(key_jmespath, str):
             raise TypeError(f"key_jmespath= must be a str, got {type(key_jmespath).__name__}")
-        from .jmespath_keys import from_jmespath
+        from .jmespath import from_jmespath
 
         return from_jmespath(key_jmespath, Parameters.of(func), function)
     if isinstance(key, str):

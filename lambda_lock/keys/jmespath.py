@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..errors import KeyTemplateError, LockConfigurationError
-from .keys import Unusable, check_key, declared_fields, joined, scalar_text, separated, shown
+from .compile import Unusable, check_key, declared_fields, joined, scalar_text, separated, shown
 from .parameters import MISSING, Parameters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .keys import KeyBuilder
+    from .compile import KeyBuilder
 
 
 def from_jmespath(expression: str, parameters: Parameters, function: str) -> KeyBuilder:
