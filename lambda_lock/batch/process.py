@@ -6,12 +6,12 @@ import threading
 from contextvars import copy_context
 
 from .. import checks, invocation
-from ..decorators.call import check_function, check_result, is_async, name_of
+from ..decorators.call import check_function, check_result, is_async
 from ..decorators.deduplicate import DAY, deduplicate
 from ..decorators.with_lock import with_lock
 from ..errors import LockNotGrantedError
 from ..keys.compile import compile_key
-from ..keys.parameters import Parameters
+from ..keys.parameters import Parameters, name_of
 from ..log import logger, tell
 from ..timeline import elapsed
 from .source import Failed, Queue, Stream, records_of
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from ..client import LockClient
     from ..invocation import Invocation
-    from ..keys.compile import Key, KeyBuilder
+    from ..keys.compile import Key
+    from ..keys.parameters import KeyBuilder
     from .source import Record
     from .visibility import RetryVisibility, Visibility
 

@@ -8,6 +8,7 @@ from contextvars import ContextVar  # a few lines over a built-in module
 
 from ..client import LockClient
 from ..errors import LockAlreadyReleasedError, LockConfigurationError
+from ..keys.parameters import name_of
 from ..log import NOT_RELEASED, logger, tell_not_released
 from .disabled import StandIn
 
@@ -80,10 +81,6 @@ def _acquire_of(client: object) -> object:
     if not callable(acquire):
         raise TypeError(f"client= must be a LockClient or an AsyncLockClient, got {type(client).__name__}")
     return acquire
-
-
-def name_of(func: object) -> str:
-    return getattr(func, "__qualname__", type(func).__name__)
 
 
 def check_function(func: object, decorator: str) -> None:

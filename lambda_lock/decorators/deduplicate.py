@@ -7,7 +7,8 @@ from functools import partial  # the Lambda runtime has it loaded
 
 from .. import checks
 from ..errors import DuplicateEventError, LockArgumentError
-from ..keys.compile import Separator
+from ..keys.parameters import name_of
+from ..keys.separator import Separator
 from ..log import logger, tell
 from .call import (
     NOT_COMPLETED,
@@ -16,7 +17,6 @@ from .call import (
     end_quietly,
     end_quietly_async,
     innermost,
-    name_of,
     refuse_bare,
 )
 from .guard import Guard, check_answer_of

@@ -7,7 +7,7 @@ import functools  # the Lambda runtime has it loaded
 from .. import checks, invocation
 from ..errors import DuplicateEventError, KeyTemplateError, LockNotGrantedError
 from ..keys.compile import compile_key
-from ..keys.parameters import Parameters
+from ..keys.parameters import Parameters, name_of
 from .call import (
     check_client,
     check_function,
@@ -17,7 +17,6 @@ from .call import (
     end_quietly,
     end_quietly_async,
     is_async,
-    name_of,
 )
 from .disabled import StandIn, disabled
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..keys.parameters import name_of
 from ..log import logger, tell
 from .call import (
     Holding,
@@ -10,7 +11,6 @@ from .call import (
     end_quietly,
     end_quietly_async,
     innermost,
-    name_of,
     refuse_bare,
     set_default_client,
 )

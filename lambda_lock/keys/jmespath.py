@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..errors import KeyTemplateError, LockConfigurationError
-from .compile import Unusable, check_key, declared_fields, joined, scalar_text, separated, shown
-from .parameters import MISSING, Parameters
+from .parameters import MISSING
+from .separator import joined, separated
+from .values import Unusable, check_key, declared_fields, scalar_text, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .compile import KeyBuilder
+    from .parameters import KeyBuilder, Parameters
 
 
 def from_jmespath(expression: str, parameters: Parameters, function: str) -> KeyBuilder:

@@ -5,10 +5,17 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+    from typing import Any, TypeAlias
+
+    #: A key compiled for one function: from a call's positional and keyword arguments to the lock's key.
+    KeyBuilder: TypeAlias = Callable[[tuple[Any, ...], Mapping[str, Any]], str]
 
 _VARARGS, _VARKEYWORDS = 0x04, 0x08  # flags of a code object, as inspect names them
 MISSING = object()
+
+
+def name_of(func: object) -> str:
+    return str(getattr(func, "__qualname__", type(func).__name__))
 
 
 class Parameters:

@@ -8,14 +8,16 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from ..errors import KeyTemplateError
-from .compile import Compiled, Field, Unusable, declared_fields, found_text, raw_event, scalar_text
+from .compile import Compiled
 from .parameters import Parameters
+from .template import Field
+from .values import Unusable, declared_fields, found_text, raw_event, scalar_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .compile import KeyBuilder
+    from .parameters import KeyBuilder
 
 # What the text of a value that JSON has no type for, and of any other, begins with: "1" is not 1, nor b"1".
 _TEXT, _NUMBER, _BYTES, _SET = "s", "n", "b", "c"

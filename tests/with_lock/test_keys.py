@@ -20,7 +20,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from lambda_lock.errors import KeyTemplateError
-from lambda_lock.keys.compile import MAX_KEY_BYTES, Separator, compile_key
+from lambda_lock.keys.compile import compile_key
+from lambda_lock.keys.separator import Separator
+from lambda_lock.keys.values import MAX_KEY_BYTES
 
 if TYPE_CHECKING:
     from lambda_lock.keys.compile import Key

@@ -1,0 +1,175 @@
+"""Keys from templates. What can be wrong in a template itself is said when the function is decorated."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence  # loaded by every interpreter's start
+from string import Formatter  # loaded by logging
+
+from ..errors import KeyTemplateError
+from .parameters import MISSING
+from .separator import joined, separated
+from .values import Unusable, check_key, declared_fields, found_text, raw_event, scalar_text, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, TypeVar
+
+    from .parameters import KeyBuilder, Parameters
+
+    T = TypeVar("T")
+
+_FIELD = re.compile(r"(?P<name>[^\[\].{}]+)(?P<path>(?:\[[^\[\]{}]+\])*)")
+
+
+def from_template(template: str, parameters: Parameters, function: str) -> KeyBuilder:
+    made_by = f"the key {shown(template)} of {function}()"
+    try:
+        parts = separated(_parse(template, parameters))
+    except KeyTemplateError as error:
+        raise KeyTemplateError(f"{made_by}: {error}", field=error.field) from None
+    if all(isinstance(part, str) for part, _ in parts):
+        check_key("".join(str(part) for part, _ in parts), made_by)
+
+    def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        try:
+            key = joined(parts, lambda field: field.value(parameters, args, kwargs))
+        except KeyTemplateError as error:
+            raise KeyTemplateError(f"{made_by} cannot be built: {error}", field=error.field) from error.__cause__
+        return check_key(key, made_by)
+
+    return build
+
+
+def _parse(template: str, parameters: Parameters) -> list[str | Field]:
+    try:
+        parsed = list(Formatter().parse(template))
+    except ValueError as error:
+        raise KeyTemplateError(f"{error}; a literal brace is written {{{{ or }}}}", field=template) from error
+    parts: list[str | Field] = []
+    for literal, field, spec, conversion in parsed:
+        parts.append(literal)
+        if field is None:
+            continue
+        if not field:
+            raise KeyTemplateError("{} is positional: name the parameter or the field", field="")
+        if conversion or spec:
+            raise KeyTemplateError(
+                f"{{{field}}} has a conversion or format (after ! or :): a key has none; use a function for key=",
+                field=field,
+            )
+        parts.append(Field(field, parameters))
+    return parts
+
+
+class Field:
+    """One replacement field of a template: ``detail[customer][0]``."""
+
+    __slots__ = ("path", "source", "text")
+
+    def __init__(self, text: str, parameters: Parameters) -> None:
+        matched = _FIELD.fullmatch(text)
+        if matched is None or text != text.strip():
+            raise KeyTemplateError(
+                f"the field {{{text}}} cannot be read: write a name followed by [name] or [index], "
+                "as in {detail[customer_id]}; attributes are not reached by a template (use a function for key=)",
+                field=text,
+            )
+        name = matched["name"]
+        if name.isdecimal():
+            raise KeyTemplateError(f"the field {{{text}}} is positional: name the parameter or the field", field=text)
+        steps = matched["path"][1:-1].split("][") if matched["path"] else []
+        if any(len(step) > 1 and step[0] == step[-1] and step[0] in "'\"" for step in steps):
+            bare = "".join(f"[{step.strip(chr(39) + chr(34))}]" for step in steps)
+            raise KeyTemplateError(
+                f"the field {{{text}}} has quotes around a name: a template has none, write {{{name}{bare}}}",
+                field=text,
+            )
+        if name in parameters.names:
+            self.source, self.path = name, tuple(steps)
+        elif parameters.first is not None:
+            self.source, self.path = None, (name, *steps)
+        else:
+            raise KeyTemplateError(
+                f"the field {{{text}}} names no parameter, and the function has no first argument to look into",
+                field=text,
+            )
+        self.text = text
+
+    def value(self, parameters: Parameters, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """The field's text in a call. Raises KeyTemplateError, which says what was found, without values."""
+        return self.made_of(scalar_text, parameters, args, kwargs)
+
+    def made_of(
+        self,
+        make: Callable[[object], T],
+        parameters: Parameters,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> T:
+        """What ``make`` makes of the field's value in a call; it may raise Unusable. Raises KeyTemplateError."""
+        try:
+            if self.source is None:
+                value = parameters.first_argument(args, kwargs)
+            else:
+                value = parameters.argument(self.source, args, kwargs)
+            if value is MISSING:
+                raise Unusable("the argument is not given")
+            for done, step in enumerate(self.path):
+                value = _step(value, step, self._where(done))
+            return make(value)
+        except Unusable as error:
+            raise KeyTemplateError(f"{self.text}: {error}", field=self.text) from error.__cause__
+
+    def _where(self, done: int) -> str:
+        """The part of the field that was reached after ``done`` steps, for a message."""
+        if self.source is not None:
+            return self.source + "".join(f"[{step}]" for step in self.path[:done])
+        return self.path[0] + "".join(f"[{step}]" for step in self.path[1:done]) if done else "the first argument"
+
+
+def _step(value: object, step: str, where: str) -> object:
+    """``value[step]``. Raises Unusable."""
+    if isinstance(value, (str, bytes, bytearray)):
+        value = _parsed_json(value, where)
+    value = raw_event(value)
+    if isinstance(value, Mapping):
+        return _entry(value, step, where)
+    if isinstance(value, Sequence):
+        return _element(value, step, where)
+    fields = declared_fields(value)
+    if fields is None:
+        raise Unusable(f"{where} is {found_text(value)}, which has no fields: [{step}] cannot be looked up")
+    if step not in fields:
+        raise Unusable(f"{where} has no field [{step}]; {_has(fields)}")
+    return getattr(value, step)
+
+
+def _parsed_json(text: str | bytes | bytearray, where: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Unusable(f"{where} is {found_text(text)} that is not JSON, so nothing can be looked up in it") from error
+
+
+def _entry(mapping: Mapping[Any, object], step: str, where: str) -> object:
+    if step in mapping:  # asked first: looking up in a defaultdict would put the entry there
+        return mapping[step]
+    raise Unusable(f"{where} has no [{step}]; {_has(mapping)}")
+
+
+def _element(sequence: Sequence[object], step: str, where: str) -> object:
+    if not step.isdecimal():
+        raise Unusable(
+            f"{where} is {found_text(sequence)}: an element is reached by its index, as in [0], not by [{step}]"
+        )
+    if int(step) >= len(sequence):
+        raise Unusable(f"{where} has {len(sequence)} elements, so there is no [{step}]")
+    return sequence[int(step)]
+
+
+def _has(names: Iterable[object]) -> str:
+    first = [str(name)[:40] for name, _ in zip(names, range(10), strict=False)]
+    return f"it has {', '.join(first)}" if first else "it is empty"
