@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools  # the Lambda runtime has it loaded
+import os
 import sys
 from contextvars import ContextVar  # a few lines over a built-in module
 
@@ -10,18 +11,25 @@ from ..client import LockClient
 from ..errors import LockAlreadyReleasedError, LockConfigurationError
 from ..keys.parameters import name_of
 from ..log import NOT_RELEASED, logger, tell_not_released
-from .disabled import StandIn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable, Generator
     from contextvars import Token
     from types import FrameType
-    from typing import Any
+    from typing import Any, TypeAlias, TypeVar
 
     from ..aio import AsyncLock, AsyncLockClient
     from ..lock import Lock
 
+    T = TypeVar("T")
+    #: Yields what is to be called, and is given what came of it: one flow for plain and async functions.
+    Calls: TypeAlias = Generator[Callable[[], Any], Any, T]
+    Resume: TypeAlias = Callable[[Any], Callable[[], Any]]
+
+VARIABLE = "LAMBDA_LOCK_DISABLED"
+_YES = ("1", "true", "yes", "on")
+_NO = ("", "0", "false", "no", "off")
 _GENERATOR, _COROUTINE = 0x20, 0x80 | 0x100  # flags of a code object, as inspect names them
 _ASYNC_GENERATOR = 0x200
 _OPTIMIZED = 0x01  # a function's code, not a module's or class body's
@@ -64,6 +72,25 @@ def set_default_client(client: LockClient | AsyncLockClient | None) -> None:
     else:
         _default["client"] = client
         _default.pop("async over", None)
+
+
+def disabled() -> bool:
+    """Whether the kill switch is on, read at each call: then functions run unprotected, for when nothing else helps.
+
+    Text that is neither yes nor no is no, with a warning.
+    """
+    text = os.environ.get(VARIABLE, "")
+    word = text.strip().lower()
+    if word in _YES:
+        return True
+    if word not in _NO:
+        logger.warning(
+            "%s=%r is neither yes nor no, so locks stay on: write 1 to disable them, or remove it",
+            VARIABLE,
+            text,
+            extra={"lock_event": "switch_unreadable"},
+        )
+    return False
 
 
 def check_client(client: object, func: object) -> None:
@@ -169,17 +196,24 @@ class Holding:
         self._entries: ContextVar[tuple[tuple[object, Lock], ...]] = ContextVar(f"lambda_lock_{decorator}", default=())
 
     def enter(self, place: object, lock: Lock) -> Token[Any]:
-        """Make ``lock``, the one at ``place``, the innermost until leave() is called with what this returns."""
+        """Make ``lock``, the one at ``place``, the innermost until leave() is called with what this returns.
+
+        place: None for what stands in for a lock while locks are disabled.
+        """
         return self._entries.set((*self._entries.get(), (place, lock)))
 
     def leave(self, token: Token[Any]) -> None:
         self._entries.reset(token)
 
-    def innermost(self) -> Lock:
+    def innermost(self, kind: type[Any] | None) -> Any:
+        """The innermost lock, checked to be of ``kind``; what stands in for a lock is of any."""
         entries = self._entries.get()
         if not entries:
             raise LookupError(f"no @{self.decorator} function is running in this thread or task")
-        return entries[-1][1]
+        place, lock = entries[-1]
+        if kind is not None and place is not None and not isinstance(lock, kind):
+            raise TypeError(f"the innermost lock is a {type(lock).__name__}, not a {kind.__name__}")
+        return lock
 
     def refuse_again(self, place: object, key: str) -> None:
         """Raise LockConfigurationError where this very call holds the lock at ``place``: it would wait for itself.
@@ -195,24 +229,17 @@ class Holding:
                 )
 
 
-def innermost(holding: Holding, kind: type[Any] | None) -> Any:
-    """The innermost lock of ``holding``, checked to be of ``kind`` (a stand-in is of any)."""
-    lock = holding.innermost()
-    if kind is not None and not isinstance(lock, (kind, StandIn)):
-        raise TypeError(f"the innermost lock is a {type(lock).__name__}, not a {kind.__name__}")
-    return lock
-
-
 NOT_COMPLETED = "event %r may not be marked as done, and its next delivery may run again: %s"
 
 
-def end_quietly(lock: Lock, end: Callable[[], bool], failure: str = NOT_RELEASED) -> bool:
+def end_quietly(lock: Lock | AsyncLock, end: Callable[[], Any], failure: str = NOT_RELEASED) -> Calls[bool]:
     """Release, or complete, at the end of a call; False where the lock turns out to have been lost.
 
     What goes wrong is logged as ``failure``: it must not hide the call's result or error.
     """
     try:
-        return end()
+        kept: bool = yield end
+        return kept
     except LockAlreadyReleasedError:
         return True  # by the function itself
     except Exception as error:  # noqa: BLE001 - whatever it is, the call has to end as it did
@@ -220,12 +247,48 @@ def end_quietly(lock: Lock, end: Callable[[], bool], failure: str = NOT_RELEASED
         return True
 
 
-async def end_quietly_async(lock: AsyncLock, end: Callable[[], Awaitable[bool]], failure: str = NOT_RELEASED) -> bool:
-    """As end_quietly()."""
+def run(calls: Calls[T], resume: Resume | None = None, value: Any = None) -> T:
+    """Make the calls that ``calls`` yields, give it what they return or raise, and return what it returns.
+
+    resume, value: how it goes on, for this function itself: after an error within the handler of that, so that what is
+    called then (on_not_granted, a release) finds it as the error being handled.
+    """
+    resume = resume or calls.send
     try:
-        return await end()
-    except LockAlreadyReleasedError:
-        return True
-    except Exception as error:  # noqa: BLE001
-        tell_not_released(logger, error, message=failure, key=lock.key, owner=lock.owner)
-        return True
+        while True:  # inside the try: an interrupt may come up between any two steps of this loop
+            value = resume(value)()
+            resume = calls.send
+    except BaseException as error:
+        if calls.gi_frame is None:  # type: ignore[attr-defined]  # they have ended
+            if isinstance(error, StopIteration):
+                result: T = error.value
+                return result
+            raise
+        try:
+            return run(calls, calls.throw, error)
+        except RuntimeError as ended:
+            if not isinstance(error, StopIteration) or ended.__cause__ is not error:
+                raise
+        raise  # the application's StopIteration: no generator can let it through (PEP 479)
+    finally:
+        del value  # an error's traceback has this frame
+
+
+async def run_async(calls: Calls[T], resume: Resume | None = None, value: Any = None) -> T:
+    """As run(), awaiting what can be awaited."""
+    resume = resume or calls.send
+    try:
+        while True:
+            value = resume(value)()
+            if hasattr(value, "__await__"):
+                value = await value
+            resume = calls.send
+    except BaseException as error:
+        if calls.gi_frame is None:  # type: ignore[attr-defined]
+            if isinstance(error, StopIteration):
+                result: T = error.value
+                return result
+            raise
+        return await run_async(calls, calls.throw, error)
+    finally:
+        del value

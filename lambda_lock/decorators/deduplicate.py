@@ -15,8 +15,6 @@ from .call import (
     Holding,
     check_answer,
     end_quietly,
-    end_quietly_async,
-    innermost,
     refuse_bare,
 )
 from .guard import Guard, check_answer_of
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     from ..errors import LockError
     from ..keys.compile import Key
     from ..lock import Callback, Lock
+    from .call import Calls
     from .types import Answering, AnsweringAsync, EventOptions
 
     P = ParamSpec("P")
@@ -61,7 +60,7 @@ def current_dedup(kind: type[Any] | None = None) -> Any:
     happen exactly once. In an async def function it is an AsyncLock: ``current_dedup(AsyncLock)`` tells type checkers
     so. Raises LookupError where no such function is running, and TypeError for a lock of another kind.
     """
-    return innermost(_EVENTS, kind)
+    return _EVENTS.innermost(kind)
 
 
 if TYPE_CHECKING:  # one for each kind of on_duplicate and on_not_granted
@@ -255,24 +254,13 @@ class _EventGuard(Guard):
             raise error
         return self.on_duplicate(*args, **kwargs, error=error)
 
-    def succeed(self, lock: Any, result: object) -> None:
+    def succeed(self, lock: Any, result: object) -> Calls[None]:
         if lock._ended:
-            end_quietly(lock, lock.release)
+            yield from end_quietly(lock, lock.release)
             self.tell_open(lock)
             return
         text, unfit = self.text(lock, result)
-        if not end_quietly(lock, partial(lock._complete, text), NOT_COMPLETED):
-            self.tell_lost(lock)
-        if unfit is not None:
-            raise unfit
-
-    async def succeed_async(self, lock: Any, result: object) -> None:
-        if lock._ended:
-            await end_quietly_async(lock, lock.release)
-            self.tell_open(lock)
-            return
-        text, unfit = self.text(lock, result)
-        if not await end_quietly_async(lock, partial(lock._complete, text), NOT_COMPLETED):
+        if not (yield from end_quietly(lock, partial(lock._complete, text), NOT_COMPLETED)):
             self.tell_lost(lock)
         if unfit is not None:
             raise unfit

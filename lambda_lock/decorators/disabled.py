@@ -1,40 +1,24 @@
-"""The kill switch: with LAMBDA_LOCK_DISABLED set, decorated functions run unprotected. For when nothing else helps."""
+"""What a function finds as its lock while LAMBDA_LOCK_DISABLED is set. Loaded by then only."""
 
 from __future__ import annotations
 
-import os
+import asyncio
+import functools
 import threading
 
 from ..errors import LockAlreadyReleasedError, LockConfigurationError
 from ..log import logger
+from .call import VARIABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
     from typing import Any, Self
 
     from ..invocation import Invocation
 
-VARIABLE = "LAMBDA_LOCK_DISABLED"
-_YES = ("1", "true", "yes", "on")
-_NO = ("", "0", "false", "no", "off")
-
-
-def disabled() -> bool:
-    """Whether the switch is on, read at each call. Text that is neither yes nor no is no, with a warning."""
-    text = os.environ.get(VARIABLE, "")
-    word = text.strip().lower()
-    if word in _YES:
-        return True
-    if word not in _NO:
-        logger.warning(
-            "%s=%r is neither yes nor no, so locks stay on: write 1 to disable them, or remove it",
-            VARIABLE,
-            text,
-            extra={"lock_event": "switch_unreadable"},
-        )
-    return False
+_LOOK = 0.25  # seconds between two looks of an async function; a thread that waits may be the last that could commit
 
 
 class StandIn:
@@ -149,3 +133,39 @@ class StandIn:
     def _check_held(self) -> None:
         if self._released.is_set():
             raise LockAlreadyReleasedError(f"lock {self.key!r} was released before (a stand-in)", key=self.key)
+
+
+def _awaited(method: Callable[..., Any]) -> Any:
+    """The same method, to be awaited."""
+
+    @functools.wraps(method)
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        return method(*args, **kwargs)
+
+    return awaited
+
+
+class AsyncStandIn(StandIn):
+    """StandIn with the methods of an AsyncLock."""
+
+    heartbeat = _awaited(StandIn.heartbeat)
+    ensure = _awaited(StandIn.ensure)
+    hand_over = _awaited(StandIn.hand_over)
+    release = _awaited(StandIn.release)
+    __aenter__ = _awaited(StandIn.__enter__)
+    __aexit__ = _awaited(StandIn.__exit__)
+
+    async def wait_lost(self, timeout: float | None = None) -> bool:  # type: ignore[override]
+        loop = asyncio.get_running_loop()
+        end = None if timeout is None else loop.time() + timeout
+        while self.is_held and (end is None or loop.time() < end):
+            await asyncio.sleep(_LOOK if timeout is None else min(timeout, _LOOK))
+        return False
+
+    async def commit(  # type: ignore[override]
+        self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None
+    ) -> None:
+        self._check_held()
+        await self._client._write_unguarded(items, self.key)
+        self._completed = True
+        self._released.set()

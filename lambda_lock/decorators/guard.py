@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools  # the Lambda runtime has it loaded
+from functools import partial, wraps  # the Lambda runtime has it loaded
 
 from .. import checks, invocation
 from ..errors import DuplicateEventError, KeyTemplateError, LockNotGrantedError
@@ -14,11 +14,12 @@ from .call import (
     check_result,
     default_async_client,
     default_client,
+    disabled,
     end_quietly,
-    end_quietly_async,
     is_async,
+    run,
+    run_async,
 )
-from .disabled import StandIn, disabled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..errors import LockError
+    from ..invocation import Invocation
     from ..keys.compile import Key
-    from .call import Holding
+    from .call import Calls, Holding
 
 
 class Guard:
@@ -36,7 +38,7 @@ class Guard:
     on_not_granted: "raise", "skip", or a function of the call's own arguments and ``error=``.
     """
 
-    __slots__ = ("build_key", "client", "func", "holding", "on_not_granted", "options")
+    __slots__ = ("build_key", "client", "func", "holding", "is_async", "on_not_granted", "options")
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class Guard:
         _check_options(options)
         self.holding = holding
         self.func = func
+        self.is_async = is_async(func)
         self.build_key = compile_key(func, key, key_jmespath)
         self.client = client
         self.options = options
@@ -70,64 +73,58 @@ class Guard:
         """The lock; from an async client what is awaited for it."""
         raise NotImplementedError
 
-    def succeed(self, lock: Any, result: object) -> None:
+    def succeed(self, lock: Any, result: object) -> Calls[None]:
         """Release after the function gave ``result``."""
-        raise NotImplementedError
-
-    async def succeed_async(self, lock: Any, result: object) -> None:
-        """As `succeed`."""
         raise NotImplementedError
 
     # -- what is the same -------------------------------------------------------------------------------------------
 
     def wrapped(self) -> Callable[..., Any]:
-        if is_async(self.func):
-            return self._wrapped_async()
+        if self.is_async:
 
-        @functools.wraps(self.func)
+            @wraps(self.func)
+            async def locked_async(*args: Any, **kwargs: Any) -> Any:
+                return await run_async(self.call(args, kwargs))
+
+            return locked_async
+
+        @wraps(self.func)
         def locked(*args: Any, **kwargs: Any) -> Any:
-            found = invocation.find(args, kwargs)
-            token = invocation.enter(found)
-            try:
-                client = self.client or default_client()
-                if disabled():
-                    return self.run(
-                        args, kwargs, None, StandIn(client, self.key_if_any(args, kwargs), self.options, found)
-                    )
-                place = self.place(client, args, kwargs)
-                try:
-                    lock = self.acquire(client, place[1])
-                except (LockNotGrantedError, DuplicateEventError) as error:
-                    return self.answered(error, args, kwargs)
-                return self.run(args, kwargs, place, lock)
-            finally:
-                invocation.leave(token)
+            return run(self.call(args, kwargs))
 
         return locked
 
-    def _wrapped_async(self) -> Callable[..., Any]:
-        @functools.wraps(self.func)
-        async def locked(*args: Any, **kwargs: Any) -> Any:
-            found = invocation.find(args, kwargs)
-            token = invocation.enter(found)
-            try:
-                client = self.client or default_async_client()
-                if disabled():
-                    from .disabled_async import AsyncStandIn
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Calls[Any]:
+        """A call of the function, plain or async, from its beginning to its end. Its driver makes the calls it yields.
 
-                    stand_in = AsyncStandIn(client, self.key_if_any(args, kwargs), self.options, found)
-                    return await self.run_async(args, kwargs, None, stand_in)
-                place = self.place(client, args, kwargs)
+        The function is called here and not in a generator of its own: `yield from` would not let a GeneratorExit in.
+        """
+        found = invocation.find(args, kwargs)
+        token = invocation.enter(found)
+        try:
+            client = self.client or (default_async_client() if self.is_async else default_client())
+            if disabled():
+                place, lock = None, (yield partial(self.stand_in, client, found, args, kwargs))
+            else:
+                place = yield partial(self.place, client, args, kwargs)
                 try:
-                    lock = await self.acquire(client, place[1])
+                    lock = yield partial(self.acquire, client, place[1])
                 except (LockNotGrantedError, DuplicateEventError) as error:
-                    answer = self.answered(error, args, kwargs)
-                    return await answer if hasattr(answer, "__await__") else answer
-                return await self.run_async(args, kwargs, place, lock)
-            finally:
-                invocation.leave(token)
-
-        return locked
+                    return (yield partial(self.answered, error, args, kwargs))
+            entered = self.holding.enter(place, lock)
+            try:
+                result = yield partial(self.func, *args, **kwargs)
+                if not self.is_async:
+                    check_result(result, self.func, self.holding.decorator)
+            except BaseException:
+                self.holding.leave(entered)
+                yield from end_quietly(lock, lock.release)
+                raise
+            self.holding.leave(entered)
+            yield from self.succeed(lock, result)
+            return result
+        finally:
+            invocation.leave(token)
 
     def place(self, client: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[object, str, str | None]:
         """Which lock a call needs: client, key and sort key. Raises where this very call holds it already."""
@@ -136,45 +133,21 @@ class Guard:
             self.holding.refuse_again(place, place[1])
         return place
 
-    def key_if_any(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        """The key, or why there is none: while locks are disabled, nothing about them may keep a call from running."""
+    def stand_in(self, client: Any, found: Invocation | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the function finds as its lock while locks are disabled."""
+        from .disabled import AsyncStandIn, StandIn
+
         try:
-            return self.row_key(self.build_key(args, kwargs))
-        except KeyTemplateError as error:
-            return f"(no key: {error})"
+            key = self.row_key(self.build_key(args, kwargs))
+        except KeyTemplateError as error:  # nothing about locks may keep a call from running now
+            key = f"(no key: {error})"
+        return (AsyncStandIn if self.is_async else StandIn)(client, key, self.options, found)
 
     def answered(self, error: LockError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a call gives that does not get its lock."""
         if self.on_not_granted == "raise" or getattr(error, "too_late", False):
             raise error
         return None if self.on_not_granted == "skip" else self.on_not_granted(*args, **kwargs, error=error)
-
-    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any], place: object, lock: Any) -> Any:
-        """Call the function while ``lock`` is held, and release it."""
-        token = self.holding.enter(place, lock)
-        try:
-            result = self.func(*args, **kwargs)
-            check_result(result, self.func, self.holding.decorator)
-        except BaseException:
-            self.holding.leave(token)
-            end_quietly(lock, lock.release)
-            raise
-        self.holding.leave(token)
-        self.succeed(lock, result)
-        return result
-
-    async def run_async(self, args: tuple[Any, ...], kwargs: dict[str, Any], place: object, lock: Any) -> Any:
-        """As `run`."""
-        token = self.holding.enter(place, lock)
-        try:
-            result = await self.func(*args, **kwargs)
-        except BaseException:
-            self.holding.leave(token)
-            await end_quietly_async(lock, lock.release)
-            raise
-        self.holding.leave(token)
-        await self.succeed_async(lock, result)
-        return result
 
 
 def _check_options(options: dict[str, Any]) -> None:

@@ -9,8 +9,6 @@ from .call import (
     check_answer,
     default_client,
     end_quietly,
-    end_quietly_async,
-    innermost,
     refuse_bare,
     set_default_client,
 )
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from ..client import LockClient
     from ..keys.compile import Key
     from ..lock import Callback, Lock
+    from .call import Calls
     from .types import Answering, AnsweringAsync, LockOptions
 
     P = ParamSpec("P")
@@ -54,7 +53,7 @@ def current_lock(kind: type[Any] | None = None) -> Any:
     where no such function is running, and TypeError for a lock of another kind. With LAMBDA_LOCK_DISABLED set it is a
     stand-in that says it is held.
     """
-    return innermost(_LOCKS, kind)
+    return _LOCKS.innermost(kind)
 
 
 if TYPE_CHECKING:  # one for each kind of on_not_granted
@@ -159,14 +158,9 @@ class _LockGuard(Guard):
     def acquire(self, client: Any, key: str) -> Any:
         return client.acquire(key, **self.options)
 
-    def succeed(self, lock: Any, result: object) -> None:
+    def succeed(self, lock: Any, result: object) -> Calls[None]:
         lost = lock.lost  # asked first: its validity may be over, and the row free to release all the same
-        if not end_quietly(lock, lock.release) or lost:
-            self.tell_lost(lock)
-
-    async def succeed_async(self, lock: Any, result: object) -> None:
-        lost = lock.lost
-        if not await end_quietly_async(lock, lock.release) or lost:
+        if not (yield from end_quietly(lock, lock.release)) or lost:
             self.tell_lost(lock)
 
     def tell_lost(self, lock: Any) -> None:

@@ -68,6 +68,9 @@ class Field:
 
     __slots__ = ("path", "source", "text")
 
+    source: str | None  # the parameter's name; None: the first argument
+    path: tuple[str, ...]
+
     def __init__(self, text: str, parameters: Parameters) -> None:
         name, *steps = _read(text)
         if not name:

@@ -26,7 +26,7 @@ from lambda_lock import (
     with_lock,
 )
 from lambda_lock.decorators.call import default_async_client
-from lambda_lock.decorators.disabled_async import AsyncStandIn
+from lambda_lock.decorators.disabled import AsyncStandIn
 from rig.engine import Ministack
 from rig.wire import Wire
 from tests.client.conftest import Rows

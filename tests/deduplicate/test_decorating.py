@@ -22,8 +22,7 @@ from lambda_lock import (
     current_dedup,
     deduplicate,
 )
-from lambda_lock.decorators.disabled import StandIn
-from lambda_lock.decorators.disabled_async import AsyncStandIn
+from lambda_lock.decorators.disabled import AsyncStandIn, StandIn
 from rig import events
 from rig.wire import Wire
 from tests.client.conftest import Rows

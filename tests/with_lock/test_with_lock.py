@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import gc
 import inspect
 import logging
+import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -72,7 +75,17 @@ def test_a_call_takes_one_request_to_acquire_and_one_to_release(wire: Wire) -> N
     assert wire.operations == ["UpdateItem"] * 4
 
 
-@pytest.mark.parametrize("error", [Boom("boom"), KeyboardInterrupt(), SystemExit(3), LockNotGrantedError("mine")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        Boom("boom"),
+        KeyboardInterrupt(),
+        SystemExit(3),
+        LockNotGrantedError("mine"),
+        StopIteration("of an iterator"),
+        GeneratorExit(),
+    ],
+)
 def test_an_error_of_the_function_comes_through_unchanged_and_the_lock_is_free(
     error: BaseException, other: LockClient
 ) -> None:
@@ -215,6 +228,43 @@ def test_an_error_of_the_answer_comes_through_with_the_refusal_as_its_context(ot
     with other.acquire("k"), pytest.raises(Boom) as caught:
         handler({}, Context())
     assert isinstance(caught.value.__context__, LockNotGrantedError)
+
+
+def test_an_answer_finds_the_refusal_as_the_error_that_is_being_handled(other: LockClient) -> None:
+    @with_lock("k", wait=0, on_not_granted=lambda *, error: sys.exc_info()[1] is error)
+    def handler() -> bool:
+        return False
+
+    with other.acquire("k"):
+        assert handler() is True
+
+
+def test_an_iterator_that_is_exhausted_in_key_or_answer_raises_what_it_raises(other: LockClient) -> None:
+    def exhausted(**_: object) -> str:
+        return next(iter(()))
+
+    with pytest.raises(StopIteration) as caught:
+        with_lock(exhausted)(lambda: None)()
+    assert caught.value.__context__ is None
+    with other.acquire("k"), pytest.raises(StopIteration) as caught:
+        with_lock("k", wait=0, on_not_granted=exhausted)(lambda: None)()
+    assert isinstance(caught.value.__context__, LockNotGrantedError)
+
+
+def test_an_error_is_freed_with_its_last_reference() -> None:
+    @with_lock("k")
+    def handler() -> None:
+        raise Boom("boom")
+
+    gc.disable()
+    try:
+        try:
+            handler()
+        except Boom as error:
+            left = weakref.ref(error)
+        assert left() is None, "a cycle keeps it, and what the call was about"
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("on_not_granted", ["skip", lambda event, context, error: "answered"])
