@@ -1,8 +1,7 @@
-"""What a function finds as its lock while LAMBDA_LOCK_DISABLED is set. Loaded by then only."""
+"""What a function finds as its lock while LAMBDA_LOCK_DISABLED is set. It is loaded only then."""
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import threading
 
@@ -156,6 +155,8 @@ class AsyncStandIn(StandIn):
     __aexit__ = _awaited(StandIn.__exit__)
 
     async def wait_lost(self, timeout: float | None = None) -> bool:  # type: ignore[override]
+        import asyncio  # which a plain function does not have loaded
+
         loop = asyncio.get_running_loop()
         end = None if timeout is None else loop.time() + timeout
         while self.is_held and (end is None or loop.time() < end):
