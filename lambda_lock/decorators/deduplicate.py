@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..keys.compile import Key
     from ..lock import Callback, Lock
     from .call import Calls
-    from .types import Answering, AnsweringAsync, EventOptions
+    from .types import AcquireOptions, Answering, AnsweringAsync, EventOptions
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -202,7 +202,7 @@ def deduplicate(
     seconds = int(-(-checks.seconds("window", window, least=1.0) // 1))
     if scope is not None and scope != _SHARED:
         checks.key_text("scope", scope)
-    options: dict[str, Any] = {
+    options: AcquireOptions = {
         "wait": wait,
         "reserve": reserve,
         "lease_duration": lease_duration,

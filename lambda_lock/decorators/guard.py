@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..invocation import Invocation
     from ..keys.compile import Key
     from .call import Calls, Holding
+    from .types import AcquireOptions
 
 
 class Guard:
@@ -47,7 +48,7 @@ class Guard:
         key: Key | None,
         key_jmespath: str | None,
         client: Any,
-        options: dict[str, Any],
+        options: AcquireOptions,
         on_not_granted: Any,
     ) -> None:
         check_function(func, holding.decorator)
@@ -128,8 +129,8 @@ class Guard:
 
     def place(self, client: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[object, str, str | None]:
         """Which lock a call needs: client, key and sort key. Raises where this very call holds it already."""
-        place = (client, self.row_key(self.build_key(args, kwargs)), self.options["sort_key"])
-        if not self.options["reentrant"]:
+        place = (client, self.row_key(self.build_key(args, kwargs)), self.options.get("sort_key"))
+        if not self.options.get("reentrant"):
             self.holding.refuse_again(place, place[1])
         return place
 
@@ -150,14 +151,14 @@ class Guard:
         return None if self.on_not_granted == "skip" else self.on_not_granted(*args, **kwargs, error=error)
 
 
-def _check_options(options: dict[str, Any]) -> None:
+def _check_options(options: AcquireOptions) -> None:
     """What acquire would refuse at each call, said when decorating. Raises LockArgumentError and TypeError."""
-    checks.optional_seconds("wait", options["wait"], endless=True)
-    checks.optional_seconds("reserve", options["reserve"])
-    if options["lease_duration"] is not None:
-        checks.lease_duration(options["lease_duration"])
-    if options["refresh_period"] is not None:
-        checks.refresh_period(options["refresh_period"])
+    checks.optional_seconds("wait", options.get("wait"), endless=True)
+    checks.optional_seconds("reserve", options.get("reserve"))
+    if (lease := options.get("lease_duration")) is not None:
+        checks.lease_duration(lease)
+    if (period := options.get("refresh_period")) is not None:
+        checks.refresh_period(period)
 
 
 def check_answer_of(func: Callable[..., Any], name: str, answer: object) -> None:

@@ -44,11 +44,9 @@ class AnsweringAsync(Protocol[T_co]):
     def __call__(self, func: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[P, Coroutine[Any, Any, R | T_co]]: ...
 
 
-class LockOptions(TypedDict, total=False):
-    """What the decorators' overloads have in common; the decorators say what each means."""
+class AcquireOptions(TypedDict, total=False):
+    """What the decorators hand on to acquire; with_lock says what each means."""
 
-    key_jmespath: str | None
-    client: LockClient | AsyncLockClient | None
     wait: float | None
     reserve: float | None
     lease_duration: float | None
@@ -58,6 +56,13 @@ class LockOptions(TypedDict, total=False):
     safe_time: float | None
     on_danger: Callback | None
     on_lost: Callback | None
+
+
+class LockOptions(AcquireOptions, total=False):
+    """What the decorators' overloads have in common."""
+
+    key_jmespath: str | None
+    client: LockClient | AsyncLockClient | None
 
 
 class EventOptions(LockOptions, total=False):

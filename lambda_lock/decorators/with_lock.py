@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..keys.compile import Key
     from ..lock import Callback, Lock
     from .call import Calls
-    from .types import Answering, AnsweringAsync, LockOptions
+    from .types import AcquireOptions, Answering, AnsweringAsync, LockOptions
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -131,7 +131,7 @@ def with_lock(
     """
     refuse_bare(key, "with_lock")
     check_answer("on_not_granted", on_not_granted, ("raise", "skip"))
-    options: dict[str, Any] = {
+    options: AcquireOptions = {
         "wait": wait,
         "reserve": reserve,
         "lease_duration": lease_duration,
