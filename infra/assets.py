@@ -8,32 +8,40 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from aws_cdk import aws_lambda as lambda_
 
 ROOT = Path(__file__).resolve().parent.parent
+NOT_IN_FUNCTIONS = frozenset({"cdk", "cli", "testing"})  # parts of the library that never run in a function
 _NOT_SOURCE = shutil.ignore_patterns("__pycache__", "*.pyc")
 _PROGRAM = 0o755
 
 
 def library() -> AbstractContextManager[lambda_.Code]:
-    """This checkout's lambda_lock, where a layer has its Python packages."""
-    return _copy(ROOT / "lambda_lock", "python/lambda_lock", {})
+    """What functions use of this checkout's lambda_lock, where a layer has its Python packages."""
+    return _copy(ROOT / "lambda_lock", "python/lambda_lock", without=NOT_IN_FUNCTIONS)
 
 
 def functions(beside: Mapping[str, str]) -> AbstractContextManager[lambda_.Code]:
     """The functions as the package ``functions``; beside it programs, texts by their names."""
-    return _copy(ROOT / "infra" / "functions", "functions", beside)
+    return _copy(ROOT / "infra" / "functions", "functions", programs=beside)
 
 
 @contextmanager
-def _copy(source: Path, place: str, programs: Mapping[str, str]) -> Iterator[lambda_.Code]:
+def _copy(
+    source: Path, place: str, *, without: Collection[str] = (), programs: Mapping[str, str] | None = None
+) -> Iterator[lambda_.Code]:
+    """without: folders of ``source`` that are left out. programs: texts by their names."""
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        return _NOT_SOURCE(folder, names) | (set(without) if folder == str(source) else set())
+
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(source, Path(folder, place), ignore=_NOT_SOURCE)
-        for name, text in programs.items():
+        shutil.copytree(source, Path(folder, place), ignore=left_out)
+        for name, text in (programs or {}).items():
             program = Path(folder, name)
             program.write_text(text)
             program.chmod(_PROGRAM)

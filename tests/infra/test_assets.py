@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
-from rig.engine import ROOT
+from rig.engine import ROOT, inherited_environment
+from tests.installed import finish
 
 from .conftest import Assembly
+
+NEVER_RUN_THERE = ("python/lambda_lock/cdk/", "python/lambda_lock/cli/", "python/lambda_lock/testing/")
+IMPORTING = """
+import importlib, sys
+folder, *modules = sys.argv[1:]
+sys.path.insert(0, folder)
+for module in modules:
+    importlib.import_module(module)
+print(sys.modules["lambda_lock"].__file__)
+"""
 
 
 def asset(assembly: Assembly, code: dict[str, Any]) -> Path:
@@ -30,8 +42,25 @@ def layer(assembly: Assembly) -> dict[str, Any]:
 
 def test_the_layer_is_the_package_of_this_checkout_and_nothing_else(account: Assembly) -> None:
     found = files(asset(account, layer(account)))
-    assert found == sources(ROOT / "lambda_lock", "python/lambda_lock")
+    assert found == {
+        name: text
+        for name, text in sources(ROOT / "lambda_lock", "python/lambda_lock").items()
+        if not name.startswith(NEVER_RUN_THERE)
+    }
     assert "python/lambda_lock/py.typed" in found
+
+
+def test_the_layer_leaves_out_what_never_runs_in_a_function(account: Assembly) -> None:
+    left_out = sources(ROOT / "lambda_lock", "python/lambda_lock").keys() - files(asset(account, layer(account))).keys()
+    assert {f"{folder}__init__.py" for folder in NEVER_RUN_THERE} <= left_out
+
+
+def test_functions_can_import_every_module_of_the_layer(account: Assembly) -> None:
+    folder = asset(account, layer(account)) / "python"
+    names = [path.relative_to(folder).with_suffix("").parts for path in sorted(folder.rglob("*.py"))]
+    modules = [".".join(parts).removesuffix(".__init__") for parts in names]
+    said = finish([sys.executable, "-B", "-c", IMPORTING, folder, *modules], inherited_environment())
+    assert said.strip() == str(folder / "lambda_lock" / "__init__.py")
 
 
 def test_the_functions_share_one_package_without_anything_that_is_for_an_engine(account: Assembly) -> None:
