@@ -1,4 +1,4 @@
-"""The command as people start it: a process of its own, in a pipe or on a terminal."""
+"""The command: in this process for what it says and its exit codes, and as people start it, in a pipe or a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from lambda_lock.cli.app import app
 from rig.engine import ROOT, Item, Ministack
 
 DEADLINE = 30.0  # seconds after which a test gives up waiting for what should have happened long ago
@@ -38,7 +40,22 @@ def environment(**changes: str) -> dict[str, str]:
 
 @pytest.fixture
 def run(table: str) -> Run:
-    """Runs the command to its end, with pipes."""
+    """Runs the command to its end in this process. An error that it does not expect is the test's."""
+
+    def run_it(*arguments: str, stdin: str = "", **changes: str) -> subprocess.CompletedProcess[str]:
+        wanted = environment(**changes)
+        gone = {name: None for name in os.environ if name not in wanted}
+        result = CliRunner().invoke(
+            app, arguments, input=stdin, env=wanted | gone, prog_name="lambda-lock", catch_exceptions=False
+        )
+        return subprocess.CompletedProcess(arguments, result.exit_code, result.stdout, result.stderr)
+
+    return run_it
+
+
+@pytest.fixture
+def run_apart(table: str) -> Run:
+    """Runs the command to its end as a process, with pipes: `lambda-lock run`, whose streams are its child's."""
 
     def run_it(*arguments: str, stdin: str = "", **changes: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

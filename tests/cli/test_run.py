@@ -32,6 +32,11 @@ while True: signal.pause()
 """
 
 
+@pytest.fixture
+def run(run_apart: Run) -> Run:
+    return run_apart
+
+
 def line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
