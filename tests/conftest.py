@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from rig.engine import DynamoDBLocal, Engine, Ministack, client_environment
 from rig.wire import Wire
+from tests.support.fresh import clear_environment
 
 # No test asserts time: a slow machine must not make a property fail.
 settings.register_profile("untimed", deadline=None, print_blob=True, derandomize="CI" in os.environ)
@@ -78,9 +79,7 @@ def engine() -> Iterator[Engine]:
 @pytest.fixture
 def table(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a new, empty table; the environment of this process points at it, as a Lambda function's would."""
-    for name in [name for name in os.environ if name.startswith(("AWS_", "LAMBDA_LOCK_"))]:
-        if name != "LAMBDA_LOCK_ENGINE_BIN":
-            monkeypatch.delenv(name)
+    clear_environment(monkeypatch)
     created = engine.create_table(f"locks-{next(_numbers)}")
     for name, value in (engine.environment() | {"LAMBDA_LOCK_TABLE": created}).items():
         monkeypatch.setenv(name, value)

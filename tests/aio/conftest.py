@@ -13,10 +13,14 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import AsyncLock, AsyncLockClient, invocation
-from rig.engine import Ministack
+from lambda_lock import AsyncLock, AsyncLockClient
 from rig.wire import Wire
-from tests.client.conftest import DEADLINE, LeapingClock, Rows
+from tests.support.clocks import LeapingClock
+from tests.support.fresh import fresh_process
+from tests.support.rows import rows
+from tests.support.waiting import DEADLINE
+
+__all__ = ["fresh_process", "rows"]
 
 Make = Callable[..., AsyncLockClient]
 
@@ -29,13 +33,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = inspect.signature(pyfuncitem.obj).parameters
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
-
-
-@pytest.fixture(autouse=True)
-def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Outside Lambda, no invocation seen."""
-    monkeypatch.setattr(invocation, "_latest", None)
-    monkeypatch.setattr(invocation, "_registered", None)
 
 
 @pytest.fixture
@@ -67,11 +64,6 @@ def wired(wire: Wire, make: Make) -> AsyncLockClient:
 def impatient(wire: Wire, make: Make) -> AsyncLockClient:
     """A client whose requests go over the wire, and for which pauses between them take no time."""
     return make(clock=LeapingClock(), heartbeat_period=0)
-
-
-@pytest.fixture
-def rows(engine: Ministack, table: str) -> Rows:
-    return Rows(engine, table)
 
 
 async def until(condition: Callable[[], object]) -> None:

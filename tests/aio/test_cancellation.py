@@ -14,7 +14,8 @@ import pytest
 from lambda_lock import AsyncLock, AsyncLockClient, LockAlreadyReleasedError, aio
 from rig.engine import Ministack
 from rig.wire import Fault, Wire
-from tests.client.conftest import LeapingClock, Rows
+from tests.support.clocks import LeapingClock
+from tests.support.rows import Rows
 
 from .conftest import Make, ended, look, renewed, start, ticking, until
 

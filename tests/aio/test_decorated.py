@@ -29,8 +29,9 @@ from lambda_lock.decorators.call import default_async_client
 from lambda_lock.decorators.disabled import AsyncStandIn
 from rig.engine import Ministack
 from rig.wire import Wire
-from tests.client.conftest import Rows
-from tests.decorated import Boom, Context
+from tests.support.context import Context
+from tests.support.decorated import Boom
+from tests.support.rows import Rows
 
 from .conftest import ended, occupied, start, ticking, until
 

@@ -28,7 +28,8 @@ from lambda_lock import (
 )
 from rig.engine import Ministack
 from rig.wire import Wire
-from tests.client.conftest import Rows, in_child
+from tests.support.elsewhere import in_child
+from tests.support.rows import Rows
 
 from .conftest import Make, ended, look, renewed, start, until
 

@@ -17,7 +17,9 @@ from lambda_lock import AsyncLockClient, TransportError
 from lambda_lock.threads import LIMIT, Busy, Threads
 from rig.engine import ROOT, Ministack
 from rig.wire import Wire
-from tests.client.conftest import DEADLINE, Rows, in_child
+from tests.support.elsewhere import in_child
+from tests.support.rows import Rows
+from tests.support.waiting import DEADLINE
 
 from .conftest import Make, ended, start, ticking, until
 

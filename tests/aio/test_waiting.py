@@ -12,7 +12,9 @@ import pytest
 
 from lambda_lock import AsyncLock, AsyncLockClient, LockClient, LockTimeoutError, transport
 from rig.wire import Wire
-from tests.client.conftest import DEADLINE, LeapingClock, Rows, wait_until
+from tests.support.clocks import LeapingClock
+from tests.support.rows import Rows
+from tests.support.waiting import DEADLINE, wait_until
 
 from .conftest import Make, ended, occupied, start, ticking, until
 

@@ -12,12 +12,13 @@ from lambda_lock import invocation
 from lambda_lock.batch import process
 from lambda_lock.timeline import elapsed
 from rig.events import Event
-from tests.client.conftest import Rows, make, rows
-from tests.decorated import Boom, Context, fresh_process, other
+from tests.support.clients import make
+from tests.support.decorated import Boom, fresh_process, other
+from tests.support.rows import rows
+from tests.support.waiting import DEADLINE
 
-__all__ = ["Boom", "Context", "Rows", "fresh_process", "make", "other", "rows"]
+__all__ = ["fresh_process", "make", "other", "rows"]
 
-DEADLINE = 30.0  # seconds after which a test gives up waiting for what should have happened long ago
 NOTHING: Event = {"batchItemFailures": []}
 
 

@@ -15,8 +15,9 @@ from lambda_lock.batch import process_sqs, process_stream, sqs_batch
 from rig import events
 from rig.events import Event
 from rig.wire import Wire
+from tests.support.context import Context
 
-from .conftest import NOTHING, Context, Done, returned
+from .conftest import NOTHING, Done, returned
 
 Process = Callable[..., Any]
 

@@ -8,8 +8,9 @@ from lambda_lock import LockClient
 from lambda_lock.batch import process_sqs
 from rig import events
 from rig.events import Event
+from tests.support.context import Context
 
-from .conftest import NOTHING, Context, Done, Hands, number_of, returned
+from .conftest import NOTHING, Done, Hands, number_of, returned
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -17,8 +17,10 @@ from lambda_lock import LockClient
 from lambda_lock.batch import process_sqs, process_stream
 from rig import events
 from rig.events import Event
+from tests.support.context import Context
+from tests.support.decorated import Boom
 
-from .conftest import Boom, Context, returned
+from .conftest import returned
 
 slow = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

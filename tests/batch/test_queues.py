@@ -23,8 +23,11 @@ from rig import events
 from rig.engine import Ministack
 from rig.events import Event
 from rig.wire import Answer, Wire
+from tests.support.context import Context
+from tests.support.decorated import Boom
+from tests.support.rows import Rows
 
-from .conftest import NOTHING, Boom, Context, Done, Rows, number_of, returned
+from .conftest import NOTHING, Done, number_of, returned
 
 pytestmark = pytest.mark.usefixtures("table")
 

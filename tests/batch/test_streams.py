@@ -16,9 +16,11 @@ from lambda_lock.batch.source import Stream
 from rig import events
 from rig.events import Event
 from rig.wire import Wire
-from tests.client.conftest import wait_until
+from tests.support.context import Context
+from tests.support.decorated import Boom
+from tests.support.waiting import wait_until
 
-from .conftest import NOTHING, Boom, Context, Done, Hands, Side
+from .conftest import NOTHING, Done, Hands, Side
 
 pytestmark = pytest.mark.usefixtures("table")
 

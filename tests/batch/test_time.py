@@ -12,8 +12,10 @@ from lambda_lock.batch import process_sqs
 from rig import events
 from rig.events import Event
 from rig.wire import Wire
+from tests.support.context import Context
+from tests.support.waiting import DEADLINE
 
-from .conftest import DEADLINE, NOTHING, Context, Done, Hands, number_of, returned
+from .conftest import NOTHING, Done, Hands, number_of, returned
 
 EVENT_OF = [{"n": n} for n in range(10)]
 

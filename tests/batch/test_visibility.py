@@ -17,8 +17,10 @@ from rig import events
 from rig.engine import Ministack
 from rig.events import Event
 from rig.wire import Wire
+from tests.support.context import Context
+from tests.support.decorated import Boom
 
-from .conftest import NOTHING, Boom, Context, Done, Hands, number_of, returned
+from .conftest import NOTHING, Done, Hands, number_of, returned
 
 pytestmark = pytest.mark.ministack_only("queues")
 

@@ -17,8 +17,9 @@ from lambda_lock.batch.process import _Batch
 from lambda_lock.batch.source import Queue
 from rig import events
 from rig.events import Event
+from tests.support.context import Context
 
-from .conftest import NOTHING, Context, Done, Side, number_of, returned
+from .conftest import NOTHING, Done, Side, number_of, returned
 
 pytestmark = pytest.mark.usefixtures("table")
 

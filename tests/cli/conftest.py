@@ -23,8 +23,8 @@ from click.testing import CliRunner
 
 from lambda_lock.cli.app import app
 from rig.engine import ROOT, Item, Ministack
+from tests.support.waiting import DEADLINE
 
-DEADLINE = 30.0  # seconds after which a test gives up waiting for what should have happened long ago
 PROGRAM = [sys.executable, "-m", "lambda_lock.cli"]
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

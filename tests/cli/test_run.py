@@ -16,8 +16,9 @@ import pytest
 from lambda_lock import LockClient
 from rig.engine import Ministack
 from rig.wire import Wire
+from tests.support.waiting import DEADLINE
 
-from .conftest import DEADLINE, PROGRAM, Rows, Run, Start, Terminal, environment, parsed
+from .conftest import PROGRAM, Rows, Run, Start, Terminal, environment, parsed
 
 # Says what it gets, and ends by itself with 3 on SIGTERM.
 LISTENER = """

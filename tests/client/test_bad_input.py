@@ -21,8 +21,8 @@ from lambda_lock.core.outcome import ServiceError
 from lambda_lock.errors import LockArgumentError, LockConfigurationError, LockError, LockFormatError
 from rig.engine import REGION, Ministack
 from rig.wire import Wire
-
-from .conftest import Make, Rows
+from tests.support.clients import Make
+from tests.support.rows import Rows
 
 NAN, INF = float("nan"), float("inf")
 

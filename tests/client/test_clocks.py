@@ -10,8 +10,12 @@ import pytest
 from lambda_lock import LockClient
 from lambda_lock.errors import LockFormatError, LockNotGrantedError
 from rig.wire import Answer, Wire
+from tests.support.clients import Make
+from tests.support.clocks import SkewedClock
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
 
-from .conftest import Make, Rows, SkewedClock, look, wait_until
+from .conftest import look
 
 
 @pytest.fixture

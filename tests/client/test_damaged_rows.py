@@ -10,8 +10,9 @@ import pytest
 from lambda_lock import LockClient
 from lambda_lock.errors import LockFormatError, LockLostError
 from rig.wire import Wire
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
 
-from .conftest import Rows, wait_until
 from .test_listing import held_row
 
 HANDFUL = 8  # requests

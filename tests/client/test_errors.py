@@ -27,8 +27,9 @@ from lambda_lock.errors import (
     SessionMonitorNotSetError,
     TransportError,
 )
-
-from .conftest import Make, in_child
+from tests.support.clients import Make
+from tests.support.context import Context
+from tests.support.elsewhere import in_child
 
 CONTENTION = {"key": "a", "holder": "b#1", "waited": 1.5, "retry_after": 2.5}
 STATES: list[tuple[type[LockError], dict[str, Any]]] = [
@@ -83,14 +84,7 @@ def test_an_error_comes_out_of_another_process(client: LockClient, make: Make) -
 
 
 def test_the_marker_of_an_error_that_is_no_contention_is_kept(client: LockClient) -> None:
-    class Context:
-        aws_request_id = "r"
-        function_name = "f"
-
-        def get_remaining_time_in_millis(self) -> int:
-            return 700
-
     with pytest.raises(LockNotGrantedError, match="ms are left before the invocation's deadline") as caught:
-        client.try_acquire("a", context=Context())
+        client.try_acquire("a", context=Context(0.7))
     assert caught.value.too_late
     assert pickle.loads(pickle.dumps(caught.value)).too_late

@@ -17,8 +17,13 @@ from lambda_lock.errors import (
     TransportError,
 )
 from rig.wire import Answer, Request, Wire
+from tests.support.clients import Make
+from tests.support.clocks import LeapingClock
+from tests.support.elsewhere import in_thread
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
 
-from .conftest import LeapingClock, Make, Rows, in_thread, versions, wait_until
+from .conftest import versions
 
 # Acquire
 

@@ -17,8 +17,12 @@ from lambda_lock.errors import (
     SessionMonitorNotSetError,
 )
 from rig.wire import Wire
+from tests.support.clients import Make
+from tests.support.elsewhere import in_thread
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
 
-from .conftest import Make, Rows, in_thread, look, wait_until
+from .conftest import look
 
 # Re-entrancy
 

@@ -18,8 +18,9 @@ from lambda_lock import Lock, LockClient
 from lambda_lock.errors import LockLostError
 from lambda_lock.heartbeat import HEARTBEAT
 from rig.wire import Wire
-
-from .conftest import Make, Rows, wait_until
+from tests.support.clients import Make
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
 
 
 class Told:

@@ -14,8 +14,10 @@ from lambda_lock import LockClient, heartbeat
 from lambda_lock.errors import LockError, LockLostError, TransportError
 from lambda_lock.transport import Reply, Transport
 from rig.wire import Wire
+from tests.support.clients import Make
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
 
-from .conftest import Make, Rows, wait_until
 from .test_heartbeat import Told
 
 WATCHER, SENDER = "lambda_lock-heartbeat", "lambda_lock-renewal"

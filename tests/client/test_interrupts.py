@@ -14,8 +14,10 @@ import lambda_lock
 from lambda_lock import Lock, LockClient
 from lambda_lock.testing import in_memory
 from lambda_lock.testing.memory import Memory
-
-from .conftest import LeapingClock, Make, Rows, in_thread
+from tests.support.clients import Make
+from tests.support.clocks import LeapingClock
+from tests.support.elsewhere import in_thread
+from tests.support.rows import Rows
 
 PACKAGE = str(Path(lambda_lock.__file__).parent)
 OURS_NOT = (str(Path(PACKAGE) / "testing"),)  # the table in memory stands for DynamoDB, which no interrupt reaches

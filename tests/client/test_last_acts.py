@@ -11,8 +11,9 @@ import pytest
 from lambda_lock import Lock, LockClient
 from lambda_lock.errors import LockAlreadyReleasedError
 from rig.wire import Wire
+from tests.support.elsewhere import in_thread
+from tests.support.rows import Rows
 
-from .conftest import Rows, in_thread
 from .test_heartbeat import Told
 
 ACTS: dict[str, Callable[[Lock], Any]] = {

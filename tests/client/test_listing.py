@@ -14,8 +14,9 @@ from lambda_lock import GO, PYTHON, LockClient
 from lambda_lock.errors import ClientClosedError, LockArgumentError, LockConfigurationError
 from rig.engine import Ministack
 from rig.wire import Wire
-
-from .conftest import Make, Rows, SkewedClock
+from tests.support.clients import Make
+from tests.support.clocks import SkewedClock
+from tests.support.rows import Rows
 
 LARGE = {"B": b64encode(bytes(350_000)).decode()}  # of which two fill a page of a megabyte, or three on DynamoDB Local
 

@@ -12,8 +12,11 @@ from lambda_lock import GO, PYTHON, LockClient
 from lambda_lock.errors import LockNotGrantedError, LockTimeoutError
 from rig.engine import Ministack
 from rig.wire import Wire
+from tests.support.clients import Make
+from tests.support.elsewhere import in_thread
+from tests.support.rows import Rows
 
-from .conftest import Make, Rows, in_thread, look
+from .conftest import look
 
 
 def test_an_uncontended_lock_costs_one_request_to_acquire_and_one_to_release(wire: Wire, wired: LockClient) -> None:

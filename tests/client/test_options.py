@@ -24,8 +24,14 @@ from lambda_lock.errors import (
 from lambda_lock.heartbeat import Renewals
 from rig.engine import Ministack
 from rig.wire import Wire
+from tests.support.clients import Make
+from tests.support.clocks import LeapingClock, StandingClock
+from tests.support.context import Context
+from tests.support.elsewhere import in_thread
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
 
-from .conftest import Context, LeapingClock, Make, Rows, StandingClock, in_thread, look, wait_until
+from .conftest import look
 
 # replace=True: the row is written anew
 

@@ -17,8 +17,12 @@ from lambda_lock.errors import (
 )
 from rig.engine import Ministack
 from rig.wire import Fault, Wire
+from tests.support.clients import Make
+from tests.support.clocks import LeapingClock
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
 
-from .conftest import LeapingClock, Make, Rows, look, wait_until
+from .conftest import look
 
 ALWAYS = float("inf")
 Outage = Callable[[Wire], Fault]

@@ -18,8 +18,11 @@ from lambda_lock import LockClient
 from lambda_lock.errors import LockAlreadyReleasedError, LockError, LockLostError, OwnerMismatchError
 from rig.engine import ROOT, Ministack
 from rig.wire import Wire
+from tests.support.elsewhere import in_child, in_thread
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
 
-from .conftest import Rows, in_child, in_thread, versions, wait_until
+from .conftest import versions
 
 WORKER = Path(__file__).with_name("worker.py")
 

@@ -14,8 +14,9 @@ from lambda_lock import LockClient, transport
 from lambda_lock.errors import ClientClosedError
 from lambda_lock.signalsafe import Flag, Ticket, Turn
 from lambda_lock.timeline import SystemClock
-
-from .conftest import Make, Rows, in_child, in_thread
+from tests.support.clients import Make
+from tests.support.elsewhere import in_child, in_thread
+from tests.support.rows import Rows
 
 PATIENCE = 60  # seconds: what hangs, hangs for ever
 

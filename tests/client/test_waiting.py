@@ -13,8 +13,12 @@ import pytest
 from lambda_lock import LockClient
 from lambda_lock.errors import ClientClosedError, LockAlreadyReleasedError, LockNotGrantedError, LockTimeoutError
 from rig.wire import Request, Wire
-
-from .conftest import Context, LeapingClock, Make, Rows, in_thread, wait_until
+from tests.support.clients import Make
+from tests.support.clocks import LeapingClock
+from tests.support.context import Context
+from tests.support.elsewhere import in_thread
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
 
 # The invocation's deadline
 

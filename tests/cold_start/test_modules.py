@@ -16,7 +16,7 @@ from rig.engine import ROOT, Ministack, client_environment
 from rig.events import eventbridge
 from rig.lambda_runtime import LambdaEnvironment
 from tests.cold_start.allowed import PACKAGE, STANDARD, TLS
-from tests.installed import finish, install_alone
+from tests.support.installed import finish, install_alone
 
 HANDLERS = Path(__file__).parent / "handlers"
 NEVER = {

@@ -14,10 +14,12 @@ import pytest
 from lambda_lock import LockClient, current_dedup, deduplicate, set_default_client
 from rig.engine import Item
 from rig.wire import Wire
-from tests.client.conftest import LeapingClock, Rows, make, rows
-from tests.decorated import Boom, Context, fresh_process, other
+from tests.support.clients import make
+from tests.support.clocks import LeapingClock
+from tests.support.decorated import fresh_process, other
+from tests.support.rows import Rows, rows
 
-__all__ = ["Boom", "Context", "fresh_process", "make", "other", "rows"]
+__all__ = ["fresh_process", "make", "other", "rows"]
 
 FOREVER = float("inf")
 COMMIT = "TransactWriteItems"

@@ -25,7 +25,7 @@ from lambda_lock import (
 from lambda_lock.decorators.disabled import AsyncStandIn, StandIn
 from rig import events
 from rig.wire import Wire
-from tests.client.conftest import Rows
+from tests.support.rows import Rows
 
 from .conftest import COMMIT, Calls, Once, add, commit, done, is_done, value
 

@@ -31,9 +31,15 @@ from lambda_lock import (
 )
 from rig.engine import Ministack
 from rig.wire import Answer, Wire
-from tests.client.conftest import Make, Rows, SkewedClock, in_thread, wait_until
+from tests.support.clients import Make
+from tests.support.clocks import SkewedClock
+from tests.support.context import Context
+from tests.support.decorated import Boom
+from tests.support.elsewhere import in_thread
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
 
-from .conftest import FOREVER, Boom, Calls, Context, Once, Stop, done, is_done, once_async, warnings
+from .conftest import FOREVER, Calls, Once, Stop, done, is_done, once_async, warnings
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -23,9 +23,12 @@ from lambda_lock import (
 )
 from rig.wire import Answer, Request, Wire
 from tests.aio.conftest import ended, start, until
-from tests.client.conftest import LeapingClock, Rows, in_thread
+from tests.support.clocks import LeapingClock
+from tests.support.decorated import Boom
+from tests.support.elsewhere import in_thread
+from tests.support.rows import Rows
 
-from .conftest import COMMIT, FOREVER, Boom, Calls, Once, add, commit, done, is_done, value, warnings
+from .conftest import COMMIT, FOREVER, Calls, Once, add, commit, done, is_done, value, warnings
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -12,7 +12,7 @@ import pytest
 from rig.engine import Ministack, client_environment
 from rig.lambda_runtime import FunctionError, LambdaEnvironment, TimedOut
 from rig.wire import Wire
-from tests.client.conftest import Rows
+from tests.support.rows import Rows
 
 from .conftest import add, is_done, value
 

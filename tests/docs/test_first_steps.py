@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from rig.engine import ROOT, Ministack, free_port, inherited_environment
-from tests.installed import finish, install_alone
+from tests.support.installed import finish, install_alone
 
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```\n", README, re.MULTILINE | re.DOTALL)

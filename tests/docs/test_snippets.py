@@ -15,6 +15,7 @@ import pytest
 from lambda_lock import LockClient, default_client, set_default_client
 from rig import events
 from rig.engine import ROOT, Ministack
+from tests.support.context import Context
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:<!-- then: (.*?) -->)?", re.MULTILINE | re.DOTALL)
 _PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -29,19 +30,6 @@ _SNIPPETS = [
     for page in _PAGES
     for match in _BLOCK.finditer(page.read_text())
 ]
-
-
-class _Context:
-    """A Lambda context with so many seconds left."""
-
-    function_name = "function"
-    aws_request_id = "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def get_remaining_time_in_millis(self) -> int:
-        return int(self._seconds * 1000)
 
 
 @pytest.fixture
@@ -71,7 +59,7 @@ def _table_names(engine: Ministack) -> set[str]:
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize(("page", "code", "then"), _SNIPPETS)
 def test_a_snippet_runs_as_it_stands(page: Path, code: str, then: str) -> None:
-    names: dict[str, Any] = {"events": {name: events.load(name) for name in events.names()}, "context": _Context}
+    names: dict[str, Any] = {"events": {name: events.load(name) for name in events.names()}, "context": Context}
     try:
         exec(compile(code, str(page), "exec"), names)
         exec(compile(then, f"{page} (then)", "exec"), names)

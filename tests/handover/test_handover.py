@@ -26,23 +26,15 @@ from lambda_lock.errors import (
 )
 from rig.engine import ROOT, Ministack
 from rig.wire import Wire
-from tests.client.conftest import LeapingClock, Make, Rows, SkewedClock, in_thread, wait_until
+from tests.support.clients import Make
+from tests.support.clocks import LeapingClock, SkewedClock
+from tests.support.context import Context
+from tests.support.elsewhere import in_thread
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
 
 WORKER = Path(__file__).with_name("worker.py")
 FOREVER = float("inf")
-
-
-class Context:
-    """A Lambda context with so many seconds left."""
-
-    function_name = "function"
-    aws_request_id = "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def get_remaining_time_in_millis(self) -> int:
-        return int(self._seconds * 1000)
 
 
 @pytest.fixture

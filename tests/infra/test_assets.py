@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rig.engine import ROOT, inherited_environment
-from tests.installed import finish
+from tests.support.installed import finish
 
 from .conftest import Assembly
 

@@ -13,11 +13,11 @@ import pytest
 from lambda_lock import LockClient, Schema
 from rig.engine import Item, Ministack, client_environment
 from tests.interop.peers import KINDS, Kind, Missing, Peer, ours
+from tests.support.waiting import DEADLINE
 
 LEASE = 2.0
 HEARTBEAT = 0.5
 REFRESH = 0.1
-DEADLINE = 30.0  # seconds after which a test gives up waiting for what should have happened long ago
 
 _numbers = itertools.count(1)
 
@@ -130,14 +130,6 @@ def make() -> Iterator[Make]:
 def client(kind: Kind, shared: str, make: Make) -> LockClient:
     """Our client, on the shared table."""
     return make(shared, kind.schema)
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    """Wait for something that can be seen but does not tell."""
-    end = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
 
 
 class Rows:

@@ -8,8 +8,9 @@ import pytest
 
 from lambda_lock import GO, JAVA, PYTHON, LockClient, LockConfigurationError, LockFormatError, Schema
 from rig.engine import Ministack
+from tests.support.waiting import DEADLINE
 
-from .conftest import DEADLINE, Make, Rows, Start
+from .conftest import Make, Rows, Start
 from .peers import GO_STAND_IN, JAVA_CLIENT, PYTHON_CLIENT, Kind
 from .test_sharing import TRY, WAIT, take
 

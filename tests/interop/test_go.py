@@ -7,8 +7,9 @@ import pytest
 from lambda_lock import GO, LockClient
 from rig.engine import Ministack
 from rig.wire import Wire
+from tests.support.waiting import DEADLINE, wait_until
 
-from .conftest import DEADLINE, REFRESH, Make, Rows, Start, wait_until
+from .conftest import REFRESH, Make, Rows, Start
 from .peers import GO_STAND_IN, Kind, Peer
 from .test_sharing import take
 

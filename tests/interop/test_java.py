@@ -9,8 +9,9 @@ import pytest
 
 from lambda_lock import JAVA, LockClient
 from rig.engine import Ministack
+from tests.support.waiting import DEADLINE
 
-from .conftest import DEADLINE, LEASE, REFRESH, Make, Rows, Start
+from .conftest import LEASE, REFRESH, Make, Rows, Start
 from .peers import JAVA_CLIENT, Kind, Peer
 from .test_sharing import TRY, take
 

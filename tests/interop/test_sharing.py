@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from lambda_lock import Lock, LockClient, LockNotGrantedError, LockTimeoutError
+from tests.support.waiting import DEADLINE
 
-from .conftest import DEADLINE, LEASE, REFRESH, Make, Rows
+from .conftest import LEASE, REFRESH, Make, Rows
 from .peers import KINDS, Kind, Peer
 from .talk import REFUSALS
 

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from lambda_lock import metrics
-from tests.client.conftest import client, fresh_process, impatient, make, rows, wait_until, wired
+from tests.support.clients import client, impatient, make, wired
+from tests.support.fresh import fresh_process
+from tests.support.rows import rows
+from tests.support.waiting import wait_until
 
 __all__ = ["client", "fresh_process", "impatient", "make", "rows", "wired"]
 

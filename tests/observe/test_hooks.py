@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from lambda_lock import AsyncLockClient, Lock, LockClient, LockError, LockNotGrantedError, deduplicate, hooks, with_lock
-from tests.client.conftest import Make, Rows, in_child, wait_until
+from tests.support.clients import Make
+from tests.support.elsewhere import in_child
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
 
 from .conftest import Listener
 

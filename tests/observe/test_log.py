@@ -14,7 +14,7 @@ from lambda_lock import LockClient, log, with_lock
 from lambda_lock.metrics import COUNTED
 from rig.engine import ROOT
 from rig.wire import Wire
-from tests.client.conftest import Rows
+from tests.support.rows import Rows
 
 PAGE = (ROOT / "docs" / "observing.md").read_text()
 SOURCES = [path.read_text() for path in Path(lambda_lock.__file__).parent.rglob("*.py")]

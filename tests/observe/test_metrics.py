@@ -25,7 +25,12 @@ from lambda_lock import (
     with_lock,
 )
 from lambda_lock.metrics import DUPLICATE, LOST, METRICS_VARIABLE, NOT_GRANTED
-from tests.client.conftest import Context, LeapingClock, Make, Rows, StandingClock, in_thread, wait_until
+from tests.support.clients import Make
+from tests.support.clocks import LeapingClock, StandingClock
+from tests.support.context import Context
+from tests.support.elsewhere import in_thread
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
 
 from .conftest import NAMESPACE, counted
 

@@ -11,7 +11,7 @@ import pytest
 from lambda_lock.metrics import DUPLICATE, METRICS_VARIABLE, NOT_GRANTED
 from rig.engine import Ministack
 from rig.lambda_runtime import LambdaEnvironment
-from tests.client.conftest import Rows
+from tests.support.rows import Rows
 
 from .conftest import metric
 

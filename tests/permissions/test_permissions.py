@@ -35,16 +35,10 @@ from lambda_lock.permissions import ACTIONS, IN_WORDS
 from rig import events
 from rig.cloud import ACCOUNT, Cloud
 from rig.engine import REGION, ROOT, Ministack, client_environment
+from tests.support.context import Context
 
 LOCKS, ORDERS = "permission-locks", "permission-orders"
 _ITEM = {"Put": {"TableName": ORDERS, "Item": {"key": {"S": "o-1"}}}}
-
-
-class _Context:
-    function_name, aws_request_id = "function", "request"
-
-    def get_remaining_time_in_millis(self) -> int:
-        return 30_000
 
 
 # Every operation takes a key that nobody has used
@@ -133,14 +127,14 @@ def _deduplicate_in_a_transaction(key: str) -> None:
 def _do_a_batch(key: str) -> None:
     batch = events.sqs([{"customer": key}])
     with _raising_what_is_logged():
-        process_sqs(batch, _nothing, context=_Context(), lock_key="{body[customer]}", dedup_key=None)
+        process_sqs(batch, _nothing, context=Context(30), lock_key="{body[customer]}", dedup_key=None)
     with _raising_what_is_logged():
-        process_sqs(batch, _nothing, context=_Context(), lock_key="{body[customer]}")
+        process_sqs(batch, _nothing, context=Context(30), lock_key="{body[customer]}")
 
 
 def _do_a_stream(key: str) -> None:
     with _raising_what_is_logged():
-        process_stream(events.kinesis([(key, {"id": 1})]), _nothing, context=_Context())
+        process_stream(events.kinesis([(key, {"id": 1})]), _nothing, context=Context(30))
 
 
 def _nothing(record: object) -> None:

@@ -14,19 +14,21 @@ from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics.provider.cold_start import reset_cold_start_flag
 from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer
 
-from lambda_lock import LockClient, default_client, invocation, set_default_client
+from lambda_lock import LockClient, default_client, set_default_client
 from rig.engine import Ministack
+from tests.support import context as lambda_context
+from tests.support.fresh import forget_invocations
+from tests.support.rows import rows
 
-from ..client.conftest import Rows
+__all__ = ["rows"]
 
 REMAINING = 7.0  # seconds: less than a client's lease of 20, so that a lease shows whether it was known
 _numbers = itertools.count(1)
 
 
-class Context:
-    """What Lambda hands to a handler, as far as Powertools and lambda_lock look at it."""
+class Context(lambda_context.Context):
+    """What Powertools looks at, too."""
 
-    function_name = "orders"
     function_version = "$LATEST"
     memory_limit_in_mb = 128
     invoked_function_arn = "arn:aws:lambda:us-east-1:123456789012:function:orders"
@@ -34,11 +36,8 @@ class Context:
     log_stream_name = "stream"
 
     def __init__(self, remaining: float = REMAINING) -> None:
-        self.remaining = remaining
+        super().__init__(remaining)
         self.aws_request_id = f"request-{next(_numbers)}"
-
-    def get_remaining_time_in_millis(self) -> int:
-        return int(self.remaining * 1000)
 
 
 class Written:
@@ -60,8 +59,7 @@ class Written:
 def fresh_process(table: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Outside Lambda, no invocation seen, no client made, X-Ray off."""
     monkeypatch.setenv("POWERTOOLS_TRACE_DISABLED", "true")
-    monkeypatch.setattr(invocation, "_latest", None)
-    monkeypatch.setattr(invocation, "_registered", None)
+    forget_invocations(monkeypatch)
     monkeypatch.setattr(Tracer, "_config", dict(Tracer._default_config))
     set_default_client(None)
     yield
@@ -79,11 +77,6 @@ def other(table: str) -> Iterator[LockClient]:
     """Another client of the same table, with nothing to do with the decorators'."""
     with LockClient(table, owner_prefix="other") as client:
         yield client
-
-
-@pytest.fixture
-def rows(engine: Ministack, table: str) -> Rows:
-    return Rows(engine, table)
 
 
 @pytest.fixture

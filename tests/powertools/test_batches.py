@@ -40,8 +40,8 @@ from lambda_lock import (
 )
 from rig import events
 from rig.wire import Wire
+from tests.support.rows import Rows
 
-from ..client.conftest import Rows
 from .conftest import REMAINING, Context
 
 Event = dict[str, Any]

@@ -41,8 +41,8 @@ from lambda_lock import (
 from lambda_lock.log import logger as lock_logger
 from rig import events
 from rig.wire import Wire
+from tests.support.rows import Rows
 
-from ..client.conftest import Rows
 from .conftest import REMAINING, Context, Written
 
 Event = dict[str, Any]

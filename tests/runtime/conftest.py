@@ -11,17 +11,13 @@ import pytest
 from rig.engine import Ministack, client_environment
 from rig.lambda_runtime import LambdaEnvironment
 from rig.wire import Wire
+from tests.support.rows import rows
 
-from ..client.conftest import Rows
+__all__ = ["rows"]
 
 HANDLERS = Path(__file__).parent / "handlers"
 LONG = 60.0  # a timeout that no test reaches
 Start = Callable[..., LambdaEnvironment]
-
-
-@pytest.fixture
-def rows(engine: Ministack, table: str) -> Rows:
-    return Rows(engine, table)
 
 
 @pytest.fixture

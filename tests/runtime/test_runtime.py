@@ -11,8 +11,9 @@ import pytest
 from rig.engine import Ministack
 from rig.lambda_runtime import FunctionError, TimedOut
 from rig.wire import Request, Wire
+from tests.support.elsewhere import in_thread
+from tests.support.rows import Rows
 
-from ..client.conftest import Rows, in_thread
 from .conftest import LONG, Start
 
 GRACE = 2.0  # seconds between the end of a lease and its stored expiry

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
-from lambda_lock import invocation, set_default_client
+from lambda_lock import set_default_client
+from tests.support.fresh import clear_environment, forget_invocations
 
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in [name for name in os.environ if name.startswith(("AWS_", "LAMBDA_LOCK_"))]:
-        if name != "LAMBDA_LOCK_ENGINE_BIN":
-            monkeypatch.delenv(name)
-    monkeypatch.setattr(invocation, "_latest", None)
-    monkeypatch.setattr(invocation, "_registered", None)
+    clear_environment(monkeypatch)
+    forget_invocations(monkeypatch)
     set_default_client(None)
     yield
     set_default_client(None)

@@ -20,7 +20,10 @@ from lambda_lock.errors import (
 )
 from rig.engine import Ministack
 from rig.wire import Answer, Wire
-from tests.client.conftest import LeapingClock, Make, Rows, in_child
+from tests.support.clients import Make
+from tests.support.clocks import LeapingClock
+from tests.support.elsewhere import in_child
+from tests.support.rows import Rows
 
 FOREVER = float("inf")
 COMMIT = "TransactWriteItems"

@@ -13,7 +13,8 @@ from botocore.exceptions import ClientError
 from lambda_lock import LockClient
 from lambda_lock.errors import LockAlreadyReleasedError
 from rig.engine import REGION
-from tests.client.conftest import Make, Rows
+from tests.support.clients import Make
+from tests.support.rows import Rows
 
 Transact = Callable[..., Any]
 

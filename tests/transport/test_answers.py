@@ -16,8 +16,8 @@ from lambda_lock import LockClient
 from lambda_lock.errors import TransportError
 from lambda_lock.transport import BotoTransport, Credentials, HttpsTransport
 from lambda_lock.transport.boto import own_transport
+from tests.support.clocks import LeapingClock
 
-from ..client.conftest import LeapingClock
 from .conftest import Stub, answer, say
 
 HANDFUL = 30  # requests of one call: a few sends for a decision of 5 s, and as many to give back what may have landed

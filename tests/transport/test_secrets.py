@@ -18,8 +18,8 @@ from lambda_lock.log import shown, tell
 from lambda_lock.transport import Credentials, HttpsTransport, Reply, choose
 from lambda_lock.transport.boto import own_transport
 from lambda_lock.transport.credentials import ContainerCredentials
+from tests.support.clocks import LeapingClock
 
-from ..client.conftest import LeapingClock
 from .conftest import Stub, answer, error, say
 from .test_answers import now, row
 

@@ -27,7 +27,8 @@ from lambda_lock import (
 from lambda_lock.decorators.with_lock import current_lock, default_client, set_default_client, with_lock
 from rig.engine import Ministack
 from rig.wire import Wire
-from tests.decorated import Boom, Context
+from tests.support.context import Context
+from tests.support.decorated import Boom
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -1,0 +1,54 @@
+"""Clocks for clients under test: off, leaping over every pause, or standing still."""
+
+from __future__ import annotations
+
+import time
+
+from lambda_lock.timeline import SystemClock
+
+
+class SkewedClock(SystemClock):
+    """The machine's clocks, but for a wall clock that is off by so many seconds."""
+
+    def __init__(self, off: float) -> None:
+        self.off = off
+
+    def wall(self) -> float:
+        return time.time() + self.off
+
+
+class LeapingClock(SystemClock):
+    """The machine's clocks, but sleeping takes no time: they are put forward instead."""
+
+    def __init__(self) -> None:
+        self.leapt = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.leapt
+
+    boottime = monotonic
+
+    def wall(self) -> float:
+        return time.time() + self.leapt
+
+    def sleep(self, seconds: float) -> None:  # type: ignore[override]
+        self.leapt += seconds
+
+
+class StandingClock(SystemClock):
+    """Clocks that stand still until they are put forward; sleeping puts them forward."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+        self.started = time.time()
+
+    def monotonic(self) -> float:
+        return self.now
+
+    boottime = monotonic
+
+    def wall(self) -> float:
+        return self.started + self.now - 1_000_000.0
+
+    def sleep(self, seconds: float) -> None:  # type: ignore[override]
+        self.now += seconds

@@ -1,0 +1,16 @@
+"""What Lambda hands to a handler beside the event."""
+
+from __future__ import annotations
+
+
+class Context:
+    """A Lambda context with so many seconds left."""
+
+    function_name = "orders"
+    aws_request_id = "request-1"
+
+    def __init__(self, remaining: float = 60.0) -> None:
+        self.remaining = remaining
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int(self.remaining * 1000)

@@ -1,0 +1,70 @@
+"""A look at the table behind the clients' backs."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from rig.engine import Item, Ministack
+
+
+class Rows:
+    """The table as the engine has it, past all clients and wires."""
+
+    def __init__(self, engine: Ministack, table: str) -> None:
+        self.engine = engine
+        self.table = table
+
+    def get(self, key: str) -> Item | None:
+        request = {"TableName": self.table, "Key": {"key": {"S": key}}, "ConsistentRead": True}
+        item: Item | None = self.engine.dynamodb("GetItem", request).get("Item")
+        return item
+
+    def __getitem__(self, key: str) -> Item:
+        item = self.get(key)
+        assert item is not None, f"there is no row {key!r}"
+        return item
+
+    def put(self, key: str, **attributes: dict[str, Any]) -> None:
+        self.engine.dynamodb("PutItem", {"TableName": self.table, "Item": {"key": {"S": key}, **attributes}})
+
+    def delete(self, key: str) -> None:
+        self.engine.dynamodb("DeleteItem", {"TableName": self.table, "Key": {"key": {"S": key}}})
+
+    def put_foreign(self, key: str, *, lease_seconds: float) -> None:
+        """A lock held by an older client, of which nothing but its lease is known."""
+        self.put(
+            key,
+            ownerName={"S": "an-older-client"},
+            leaseDuration={"S": str(int(lease_seconds * 1000))},
+            recordVersionNumber={"S": str(uuid.uuid4())},
+        )
+
+    def put_held(self, key: str, *, expires_at: float, owner: str = "somebody#1", lease_seconds: float = 20) -> None:
+        """A lock held by a client of ours, with the stored expiry given in epoch seconds."""
+        self.put(
+            key,
+            ownerName={"S": owner},
+            leaseDuration={"S": str(int(lease_seconds * 1000))},
+            recordVersionNumber={"S": f"L1:{int(expires_at * 1000):013d}:{uuid.uuid4().hex}"},
+            fencingToken={"N": "7"},
+        )
+
+    def is_held(self, key: str) -> bool:
+        item = self.get(key)
+        return item is not None and "recordVersionNumber" in item and "isReleased" not in item
+
+    def version(self, key: str) -> str:
+        version: str = self[key]["recordVersionNumber"]["S"]
+        return version
+
+    def expiry(self, key: str) -> float:
+        """The stored expiry, epoch seconds."""
+        return int(self.version(key).split(":")[1]) / 1000
+
+
+@pytest.fixture
+def rows(engine: Ministack, table: str) -> Rows:
+    return Rows(engine, table)
