@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 # More tests at once than cores: most of them wait for leases and processes.
 JOBS ?= 6
-PARALLEL := --numprocesses $(JOBS) --dist loadgroup
+PARALLEL := --numprocesses $(JOBS) --dist loadscope
 SOURCES := $(wildcard lambda_lock rig demo benchmarks examples infra tests)
 
 # Every virtual environment ends with a stamp, so a broken installation is repeated and a finished one costs nothing.

@@ -6,6 +6,7 @@ import itertools
 import os
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -39,22 +40,32 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"LAMBDA_LOCK_ENGINE is {_ENGINE!r}, which is not one of {', '.join(_ENGINES)}")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.hook.pytest_deselected(items=[item for item in items if not _runs_on_the_engine(item)])
     items[:] = [item for item in items if _runs_on_the_engine(item)]
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            if group := _group(item):
-                item.add_marker(pytest.mark.xdist_group(group))
 
 
-def _group(item: pytest.Item) -> str | None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests go to the workers one by one, groups as a whole and first.
+
+    By marks xdist cannot group with this pytest: it writes a group into a node's id, which is read elsewhere now.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid) or nodeid
+
+    return Scheduling(config, log)
+
+
+def _group(nodeid: str) -> str | None:
     """Tests that one process runs one after the other, because what they share is slow to start."""
-    folder = item.path.parent.name
+    folder = nodeid.split("/")[1]
     if folder in ("cdk", "infra"):
         return "cdk"  # Node
-    if folder == "interop" and "java" in item.name:
+    if folder == "interop" and "java" in nodeid:
         return "java"  # a JVM
     if folder == "event_sources":
         return folder  # an engine with functions
