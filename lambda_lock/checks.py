@@ -129,7 +129,11 @@ def table_name(value: object) -> str:
     """A table's name or ARN ("Supported data types and naming rules": 3 to 255 of a-z, A-Z, 0-9, '_', '-', '.')."""
     if not isinstance(value, str):
         raise TypeError(f"table must be a str, not {value!r} ({type(value).__name__})")
-    name = value.rpartition("/")[2] if value.startswith("arn:") else value
+    name = value
+    if value.startswith("arn:"):
+        from .core.arn import bare_name  # rarely needed
+
+        name = bare_name(value)
     if not (
         3 <= len(name) <= 255
         and name.isascii()

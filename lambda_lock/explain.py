@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from .core.arn import bare_name
 from .core.outcome import CREDENTIALS, ServiceError
 from .errors import LockArgumentError, LockConfigurationError, LockError, TransportError
 from .permissions import ACTIONS, IN_WORDS
@@ -51,7 +52,7 @@ def _command(place: Place) -> str:
         for option, name in zip(("--partition-key", "--sort-key"), place.key_names, strict=False)
         if name != "key"
     )
-    return f"lambda-lock table create {place.table.rpartition('/')[2]}{options}"
+    return f"lambda-lock table create {bare_name(place.table)}{options}"
 
 
 def _denied(error: ServiceError, place: Place) -> str:
@@ -66,7 +67,7 @@ def _denied(error: ServiceError, place: Place) -> str:
     if action not in ACTIONS and not action.startswith("kms:"):
         return f"permission {action} on {where} is missing. A lock does not need it: give it to whoever asks for this"
     resource = named[2] if named else None
-    if resource and ":table/" in resource and resource.rpartition("/")[2] != place.table.rpartition("/")[2]:
+    if resource and ":table/" in resource and bare_name(resource) != bare_name(place.table):
         return f"permission {action} on {resource} is missing, which an item of the transaction needs: grant it there"
     what = f"the key of {where}" if action.startswith("kms:") else where
     if error.operation == "TransactWriteItems" and resource is None:

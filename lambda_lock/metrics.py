@@ -10,6 +10,8 @@ import json  # the Lambda runtime has these loaded
 import os
 import sys
 
+from .core.arn import bare_name
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import logging
@@ -45,7 +47,7 @@ def count(event: str, table: str, now: float, properties: dict[str, object], log
 
 
 def _line(namespace: str, metric: str, table: str, now: float, properties: dict[str, object]) -> str:
-    dimensions = {TABLE_DIMENSION: table.rpartition("/")[2] if table.startswith("arn:") else table}
+    dimensions = {TABLE_DIMENSION: bare_name(table)}
     sets = [[TABLE_DIMENSION]]
     function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
     if function:

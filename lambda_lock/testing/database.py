@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..core.arn import bare_name
 from ..errors import LockArgumentError
 from .table import Table, transact
 
@@ -29,7 +30,7 @@ class Database:
 
     def find(self, name: str) -> Table | None:
         """The table of this name or ARN, None where there is none yet."""
-        return self._tables.get(name_of(name))
+        return self._tables.get(bare_name(name))
 
     def apply(self, operation: str, request: dict[str, Any], now: float) -> Item | None:
         """`Table.apply` on the request's table or tables, and Scan and Query for what `LockClient.list` asks.
@@ -56,24 +57,19 @@ class Database:
         """The table of one request; a new one has the keys that the request names."""
         names = tuple(request.get("Key", ()))
         if self.find(request["TableName"]) is None and 1 <= len(names) <= 2:
-            self._tables[name_of(request["TableName"])] = Table(*names)
+            self._tables[bare_name(request["TableName"])] = Table(*names)
         return self._declared(request)
 
     def _declared(self, request: dict[str, Any]) -> Table:
         """The table of a write within a transaction, where a wrong name must not make a table."""
         table = self.find(request["TableName"])
         if table is None:
-            name = name_of(request["TableName"])
+            name = bare_name(request["TableName"])
             raise LockArgumentError(
                 f"there is no table {name!r}: give in_memory(tables={{{name!r}: …}}) the name of its partition key, or "
                 "the names of its two keys"
             )
         return table
-
-
-def name_of(table: str) -> str:
-    """A table's name, of its name or ARN."""
-    return table.rpartition("/")[2] if table.startswith("arn:") else table
 
 
 def _page(table: Table, request: dict[str, Any]) -> dict[str, Any]:
