@@ -43,10 +43,9 @@ def run(table: str) -> Run:
     """Runs the command to its end in this process. An error that it does not expect is the test's."""
 
     def run_it(*arguments: str, stdin: str = "", **changes: str) -> subprocess.CompletedProcess[str]:
-        wanted = environment(**changes)
-        gone = {name: None for name in os.environ if name not in wanted}
+        variables: dict[str, str | None] = {**dict.fromkeys(os.environ), **environment(**changes)}  # None: removed
         result = CliRunner().invoke(
-            app, arguments, input=stdin, env=wanted | gone, prog_name="lambda-lock", catch_exceptions=False
+            app, arguments, input=stdin, env=variables, prog_name="lambda-lock", catch_exceptions=False
         )
         return subprocess.CompletedProcess(arguments, result.exit_code, result.stdout, result.stderr)
 
