@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import AsyncLockClient, Lock, LockClient, LockError, LockNotGrantedError, deduplicate, hooks, with_lock
+from rig.wire import Wire
 from tests.support.clients import Make
 from tests.support.elsewhere import in_child
 from tests.support.rows import Rows
@@ -103,15 +104,17 @@ def test_hooks_of_an_async_client_hear_the_same_and_get_plain_locks(table: str, 
     assert {type(subject) for _, subject in listener.heard} == {Lock, LockNotGrantedError}
 
 
-def test_a_release_after_a_cancelled_one_is_heard_of(table: str, rows: Rows) -> None:
+def test_a_release_after_a_cancelled_one_is_heard_of(wire: Wire, rows: Rows) -> None:
     listener = Listener()
 
     async def run() -> None:
         async with AsyncLockClient(hooks=[listener]) as client:
             lock = await client.acquire("a")
+            request = wire.hold("UpdateItem")
             releasing = asyncio.ensure_future(lock.release())
             await asyncio.sleep(0)  # it has begun
             releasing.cancel()
+            request.release()
             with pytest.raises(asyncio.CancelledError):
                 await releasing
 
