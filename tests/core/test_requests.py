@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lambda_lock.core import requests
@@ -458,17 +458,21 @@ def compare(engine: Ministack, table: str, item: dict[str, Any] | None, steps: l
         assert on_table(locks, *read) == on_engine(engine, table, *read), step
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rows, st.lists(many_requests, min_size=1, max_size=4))
-def test_the_five_requests_do_the_same_on_a_real_engine(
-    engine: Ministack, table: str, item: dict[str, Any] | None, steps: list[requests.Request]
-) -> None:
-    compare(engine, table, item, steps)
+@pytest.mark.parametrize("examples", [30, pytest.param(150, marks=pytest.mark.slow)])
+def test_the_five_requests_do_the_same_on_a_real_engine(engine: Ministack, table: str, examples: int) -> None:
+    @settings(max_examples=examples)
+    @given(rows, st.lists(many_requests, min_size=1, max_size=4))
+    def same(item: dict[str, Any] | None, steps: list[requests.Request]) -> None:
+        compare(engine, table, item, steps)
+
+    same()
 
 
-@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.none() | items, st.lists(any_expressions(), min_size=1, max_size=3))
-def test_expressions_mean_the_same_on_a_real_engine(
-    engine: Ministack, table: str, item: dict[str, Any] | None, steps: list[requests.Request]
-) -> None:
-    compare(engine, table, item, steps)
+@pytest.mark.parametrize("examples", [50, pytest.param(250, marks=pytest.mark.slow)])
+def test_expressions_mean_the_same_on_a_real_engine(engine: Ministack, table: str, examples: int) -> None:
+    @settings(max_examples=examples)
+    @given(st.none() | items, st.lists(any_expressions(), min_size=1, max_size=3))
+    def same(item: dict[str, Any] | None, steps: list[requests.Request]) -> None:
+        compare(engine, table, item, steps)
+
+    same()

@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lambda_lock.core import requests
@@ -313,17 +313,19 @@ def placed(request: Any, table: str, suffix: str) -> Any:
     return changed
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(many_requests, min_size=1, max_size=6))
-def test_transactions_do_the_same_on_a_real_engine(
-    engine: Ministack, table: str, steps: list[requests.Request]
-) -> None:
-    locks, suffix = Table(), f"-{table}-{next(_numbers)}"[-30:]
-    for key in "kpq":
-        engine.dynamodb("DeleteItem", {"TableName": table, "Key": {"key": {"S": key}}})
-    for operation, request in steps:
-        request = placed(request, table, suffix)
-        assert (on_table(locks, operation, request) or None) == (on_engine(engine, operation, request) or None)
+@pytest.mark.parametrize("examples", [30, pytest.param(150, marks=pytest.mark.slow)])
+def test_transactions_do_the_same_on_a_real_engine(engine: Ministack, table: str, examples: int) -> None:
+    @settings(max_examples=examples)
+    @given(st.lists(many_requests, min_size=1, max_size=6))
+    def same(steps: list[requests.Request]) -> None:
+        locks, suffix = Table(), f"-{table}-{next(_numbers)}"[-30:]
         for key in "kpq":
-            read = {"TableName": table, "Key": {"key": {"S": key}}, "ConsistentRead": True}
-            assert locks.get(key) == engine.dynamodb("GetItem", read).get("Item"), (operation, request)
+            engine.dynamodb("DeleteItem", {"TableName": table, "Key": {"key": {"S": key}}})
+        for operation, request in steps:
+            request = placed(request, table, suffix)
+            assert (on_table(locks, operation, request) or None) == (on_engine(engine, operation, request) or None)
+            for key in "kpq":
+                read = {"TableName": table, "Key": {"key": {"S": key}}, "ConsistentRead": True}
+                assert locks.get(key) == engine.dynamodb("GetItem", read).get("Item"), (operation, request)
+
+    same()
