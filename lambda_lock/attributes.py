@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .core.outcome import Item
 
 _INFINITY = float("inf")
+_LONGEST_NUMBER = 200  # characters: DynamoDB's have 38 digits, and exponents to 125
 ITEM_LIMIT = 400 * 1024  # bytes: DynamoDB's bound on an item, names and values together
 
 
@@ -46,7 +47,10 @@ def to_dynamodb(value: object, name: str) -> dict[str, Any]:
 
 
 def from_dynamodb(value: dict[str, Any]) -> Any:
-    """The Python value of DynamoDB's JSON; numbers are int where whole, else Decimal."""
+    """The Python value of DynamoDB's JSON; numbers are int where whole, else Decimal.
+
+    Raises ValueError for a number or binary value that is none, which DynamoDB does not store.
+    """
     ((kind, content),) = value.items()
     if kind == "NULL":
         return None
@@ -101,11 +105,16 @@ def _number(value: Any, name: str) -> str:
 
 
 def _from_number(text: str) -> Any:
-    if text.lstrip("-").isdigit():
+    if len(text) > _LONGEST_NUMBER:
+        raise ValueError(f"a number of {len(text)} characters")
+    if text.lstrip("-").isdecimal() and text.isascii():
         return int(text)
-    from decimal import Decimal
+    from decimal import Decimal, InvalidOperation
 
-    return Decimal(text)
+    try:
+        return Decimal(text)
+    except InvalidOperation as error:
+        raise ValueError(f"{text!r} is not a number") from error
 
 
 def _text_key(key: object, name: str) -> str:

@@ -77,6 +77,8 @@ def send(step: Send, transport: Transport) -> Outcome:
 def _answers(operation: str, request: dict[str, Any], outcome: Any) -> bool:
     """Whether an outcome can be that of the request: it shows the row that was asked for, in the form of an item."""
     if isinstance(outcome, TransactionCanceled):
+        if operation != "TransactWriteItems":
+            return False
         writes = [write for entry in request.get("TransactItems", []) for write in entry.values()]
         return len(writes) == len(outcome.reasons) == len(outcome.items) and all(map(_shows, writes, outcome.items))
     if isinstance(outcome, ConditionFailed):
@@ -100,4 +102,24 @@ def _shows(write: dict[str, Any], item: Any) -> bool:
 
 
 def _is_item(item: Any) -> bool:
-    return isinstance(item, dict) and all(isinstance(value, dict) for value in item.values())
+    return isinstance(item, dict) and all(map(_is_value, item.values()))
+
+
+_SCALARS = {"S": str, "N": str, "B": str, "BOOL": bool, "NULL": bool}
+_MOST_NESTED = 32  # DynamoDB nests no deeper (Developer Guide, "Quotas")
+
+
+def _is_value(value: Any, depth: int = 0) -> bool:
+    """Whether this is a value in DynamoDB's JSON; what a text or number says is not looked at."""
+    if not isinstance(value, dict) or len(value) != 1 or depth > _MOST_NESTED:
+        return False
+    ((kind, content),) = value.items()
+    if kind in _SCALARS:
+        return isinstance(content, _SCALARS[kind])
+    if kind == "M":
+        return isinstance(content, dict) and all(_is_value(inner, depth + 1) for inner in content.values())
+    if not isinstance(content, list):
+        return False
+    if kind == "L":
+        return all(_is_value(inner, depth + 1) for inner in content)
+    return kind in ("SS", "NS", "BS") and all(isinstance(inner, str) for inner in content)

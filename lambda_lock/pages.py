@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .core.outcome import unusable
 from .core.requests import Place
 from .core.row import Row
 from .errors import LockConfigurationError
@@ -40,8 +41,7 @@ class Pages:
 
     def take(self, reply: Reply) -> Iterator[LockRecord]:
         page: dict[str, Any] = reply.item or {}
-        last = page.get("LastEvaluatedKey")
-        self._request = {**(self._request or {}), "ExclusiveStartKey": last} if last else None
+        self._request = self._next(self._request or {}, page.get("LastEvaluatedKey"))
         for item in page.get("Items", []):
             partition_key_name, sort_key_name = self._names
             key = self._key_of(item, partition_key_name)
@@ -51,6 +51,15 @@ class Pages:
                 continue
             place = Place(self.place.table, self.place.schema, partition_key_name, key, sort_key_name, sort_key)
             yield LockRecord(row, place, reply.date)
+
+    def _next(self, request: dict[str, Any], last: Any) -> dict[str, Any] | None:
+        """The request of the next page, None after the last. An answer that leads nowhere would be asked for ever."""
+        if last is None:
+            return None
+        names = {name for name in self._names if name is not None}
+        if not isinstance(last, dict) or names - last.keys() or last == request.get("ExclusiveStartKey"):
+            raise unusable("a page of a Scan or Query that does not say where the next one begins")
+        return {**request, "ExclusiveStartKey": last}
 
     def _key_of(self, item: Item, name: str) -> str:
         key = item.get(name, {}).get("S")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress  # the Lambda runtime has it loaded
+
 from .attributes import from_dynamodb
 from .core.requests import decode_data
 from .errors import printable
@@ -18,13 +20,32 @@ if TYPE_CHECKING:
 def row_data(item: Item, place: Place) -> bytes | None:
     """The application's bytes in a row, None where there are none."""
     value = item.get(place.schema.data, {}).get("B")
-    return decode_data(value) if value is not None else None
+    if value is None:
+        return None
+    try:
+        return decode_data(value)
+    except ValueError:  # which DynamoDB does not store
+        return None
 
 
 def row_attributes(item: Item, place: Place) -> dict[str, Any]:
-    """The application's additional attributes in a row."""
+    """The application's additional attributes in a row, without those that cannot be read (see `unreadable`)."""
     own = {*place.schema.attribute_names(), *place.key_names}
-    return {name: from_dynamodb(value) for name, value in item.items() if name not in own}
+    found = {}
+    for name, value in item.items():
+        if name not in own:
+            with suppress(ValueError):
+                found[name] = from_dynamodb(value)
+    return found
+
+
+def _unreadable(row: Row, place: Place, attributes: dict[str, Any], data: bytes | None) -> tuple[str, ...]:
+    schema = place.schema
+    own = {*schema.attribute_names(), *place.key_names}
+    names = [name for name in row.item if name not in own and name not in attributes]
+    if data is None and "B" in row.item.get(schema.data, {}):
+        names.append(schema.data)
+    return (*row.unreadable(schema), *names)
 
 
 class LockRecord:
@@ -36,9 +57,9 @@ class LockRecord:
     is_expired: held, and its stored expiry has passed by DynamoDB's clock. completed_until: epoch seconds; result: the
     JSON text stored by a completed event.
 
-    unreadable: the names of the lock's attributes that cannot be read (a lease of another schema, or of zero; a token
-    that is not a whole number), () for a sound row. What they should say is None here. Where an acquire would have to
-    go by one of them, it raises LockFormatError.
+    unreadable: the names of the attributes that cannot be read (a lease of another schema, or of zero; a token that is
+    not a whole number), () for a sound row. What they should say is None here, or absent from ``attributes``. Where an
+    acquire would have to go by one of them, it raises LockFormatError.
     """
 
     __slots__ = (
@@ -77,12 +98,13 @@ class LockRecord:
 
     def __init__(self, row: Row, place: Place, read_at: int | None) -> None:
         expires_at = None if row.expiry_ms is None else row.expiry_ms / 1000
+        data, attributes = row_data(row.item, place), row_attributes(row.item, place)
         fields = {
             "key": place.key,
             "sort_key": place.sort_key,
             "owner": row.owner,
-            "data": row_data(row.item, place),
-            "attributes": row_attributes(row.item, place),
+            "data": data,
+            "attributes": attributes,
             "version": row.version,
             "lease_duration": None if row.lease_ms is None else row.lease_ms / 1000,
             "expires_at": expires_at,
@@ -92,7 +114,7 @@ class LockRecord:
             "is_expired": not row.is_free and None not in (expires_at, read_at) and read_at >= expires_at,  # type: ignore[operator]
             "completed_until": row.completed_until,
             "result": row.item.get(place.schema.result, {}).get("S"),
-            "unreadable": row.unreadable(place.schema),
+            "unreadable": _unreadable(row, place, attributes, data),
         }
         _fill(self, fields)
 

@@ -329,13 +329,15 @@ class Acquisition:
             raise held.error or self.not_granted()
         seconds = lease.backoff(self.polls, self.wish.refresh_period, self.chance.jitter())
         self.polls += 1
-        moments = [self.wait_until - now]
+        moments = []
         if held.row is not None and held.row.expiry_ms is not None:
             # A Date is cut to whole seconds: it reaches the expiry with the next full one.
             moments.append(-(-held.row.expiry_ms // 1000) - self.memory.server.now(self.look))
         if held.seen is not None:
             moments.append(held.seen.seconds_left(self.look.monotonic))
-        event = yield Wait(min(seconds, *(moment for moment in moments if moment > 0)))
+        # A row whose moments come every few ms must not make a busy loop of the wait: no sooner than a first back-off.
+        soonest = [max(moment, lease.FIRST_BACKOFF) for moment in moments if moment > 0]
+        event = yield Wait(min([seconds, *soonest, self.wait_until - now]))
         self.look = event.look
 
     def not_granted(self) -> LockNotGrantedError:

@@ -36,7 +36,7 @@ MIN_LEASE = 1.0  # seconds; a shorter one could not survive a single lost reply
 _FAST_CLOCK = 3.0  # seconds: an expiry this much too late was written by a fast clock, and others would wait in vain
 _ROUND_TRIP = 1.0  # seconds: a Date from a longer one says too little about now
 MIN_PERIOD = 0.3  # seconds between two planned renewals, at least
-_FIRST_BACKOFF = 0.05  # seconds
+FIRST_BACKOFF = 0.05  # seconds
 
 
 class Look:
@@ -199,7 +199,7 @@ def backoff(attempt: int, cap: float, jitter: float) -> float:
 
     ``jitter`` is uniform in [0, 1). Source: AWS Architecture Blog, "Exponential Backoff And Jitter".
     """
-    longest: float = min(cap, _FIRST_BACKOFF * 2 ** min(attempt, 20))
+    longest: float = min(cap, FIRST_BACKOFF * 2 ** min(attempt, 20))
     return max(0.01, jitter * longest)
 
 

@@ -22,6 +22,7 @@ _VERSION_PREFIX = "L1:"
 _HEX = frozenset("0123456789abcdef")
 _NUMERALS = frozenset("0123456789+-.eE")
 _LONGEST_MS = 2**63 - 1  # what a Java client can write; every lease above it is unreadable
+_LONGEST_DURATION = 64  # characters; Go writes at most "2562047h47m16.854775807s"
 _TOKEN_DIGITS = 37  # DynamoDB's numbers have 38, and the next grant adds one
 _SECONDS_DIGITS = 11  # epoch seconds to the year 5138
 
@@ -174,7 +175,7 @@ def _read_ms(value: dict[str, Any]) -> int | None:
 
 def _read_seconds(value: dict[str, Any]) -> int | None:
     text = value.get("N")
-    if not isinstance(text, str):
+    if not isinstance(text, str) or not _NUMERALS.issuperset(text):
         return None
     try:
         seconds = float(text)
@@ -189,7 +190,7 @@ _GO_UNITS_MS = {"ns": 1e-6, "us": 1e-3, "\u00b5s": 1e-3, "\u03bcs": 1e-3, "ms": 
 def _read_go(value: dict[str, Any]) -> int | None:
     """A Go duration such as "1m30s"."""
     text = value.get("S")
-    if not isinstance(text, str) or not text:
+    if not isinstance(text, str) or not 0 < len(text) <= _LONGEST_DURATION:
         return None
     total, start = 0.0, 0
     while start < len(text):

@@ -39,7 +39,7 @@ ANSWER_TIMEOUT = 1.0  # seconds an answer is awaited on a connection that is ope
 IDLE = 20.0  # seconds; front ends and NATs cut later than that
 MAX_IDLE = 32  # connections kept for later
 MAX_HEAD = 64 * 1024
-MAX_BODY = 32 * 1024 * 1024  # DynamoDB's largest answer is 16 MB
+MAX_BODY = 16 * 1024 * 1024  # DynamoDB answers with no more
 _RECEIVE = 64 * 1024
 UNTRUSTED = "Let AWS_CA_BUNDLE name the file of certificates to trust, where a proxy or the endpoint has its own"
 

@@ -20,8 +20,11 @@ from lambda_lock.open_locks import OpenLocks
 from lambda_lock.signalsafe import Ticket, Turn
 from lambda_lock.testing import ManualClock, in_memory
 from rig.wire import Wire
+from tests.support.clients import Make
+from tests.support.elsewhere import in_child, in_thread
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
 
-from .conftest import Make, Rows, in_child, in_thread, wait_until
 from .test_heartbeat import Told
 from .test_heartbeat_faults import Hangs
 

@@ -380,7 +380,7 @@ CONDITIONS = [
     "begins_with(d, :s) AND b <> :x", "begins_with(d, :s) OR :x = b",
 ]  # fmt: skip
 UPDATES = [
-    "SET a = :x", "SET a = b", "SET a = if_not_exists(b, :x)", "SET a = if_not_exists(a, b) REMOVE b", "REMOVE a, b",
+    "SET a = :x", "SET a = b", "SET a = if_not_exists(b, :x)", "SET a = if_not_exists(a, b) REMOVE c", "REMOVE a, b",
     "SET a = :n + :n, b = a", "SET b = if_not_exists(c, :n) - :n", "SET c = if_not_exists(c, :n) + :n REMOVE a",
     "SET a = b, b = a",
 ]  # fmt: skip

@@ -28,7 +28,7 @@ def orders(count: int, groups: str, **more: object) -> list[Order]:
 
 
 def test_each_group_keeps_its_order_whatever_fails_in_its_middle(open_shop: Open) -> None:
-    shop = open_shop(max_workers=3, lease_duration=1)
+    shop = open_shop(max_workers=3, lease_duration=3)
     sent = orders(6, groups="abc")
     for order in sent:
         group, number = order["id"].split("-")

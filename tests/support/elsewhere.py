@@ -35,6 +35,10 @@ def in_thread(function: Callable[[], Any]) -> Callable[[], Any]:
     return result
 
 
+class ChildDied(AssertionError):
+    """A forked child ended without an outcome."""
+
+
 def in_child(function: Callable[[], Any]) -> Callable[[], Any]:
     """Start ``function`` in a forked child; returns what waits for its result or raises its error."""
     reader, writer = os.pipe()
@@ -56,7 +60,8 @@ def in_child(function: Callable[[], Any]) -> Callable[[], Any]:
         with os.fdopen(reader, "rb") as pipe:
             raw = pipe.read()
         os.waitpid(pid, 0)
-        assert raw, "the child died"
+        if not raw:
+            raise ChildDied("the child died")
         value, error = pickle.loads(raw)
         if error is not None:
             raise error

@@ -1,0 +1,83 @@
+"""What passes for an answer: items in DynamoDB's form, of the operation that was asked for, and pages that end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from lambda_lock import LockClient
+from lambda_lock.errors import TransportError
+from lambda_lock.transport import Credentials, HttpsTransport
+from tests.support.clocks import LeapingClock
+
+from .conftest import Stub, say
+from .test_answers import now, refused, row
+
+MALFORMED = [
+    {},
+    {"S": "a", "N": "1"},
+    {"S": 5},
+    {"N": 5},
+    {"B": 5},
+    {"SS": [[1]]},
+    {"L": 5},
+    {"L": [{"S": 5}]},
+    {"M": {"a": {}}},
+    {"X": "a"},
+]
+
+
+@pytest.fixture
+def client(stub: Stub) -> Iterator[LockClient]:
+    """A client of the stub, for which pauses take no time. boto3 reads answers by its own model."""
+    transport = HttpsTransport("eu-west-1", stub.url, Credentials("a", "b"), time.time)
+    with LockClient("locks", transport=transport, clock=LeapingClock(), heartbeat_period=0) as client:
+        yield client
+    transport.close()
+
+
+def test_the_reasons_of_a_transaction_are_no_answer_to_anything_else(stub: Stub, client: LockClient) -> None:
+    stub.otherwise = say(now({"__type": "ns#TransactionCanceledException", "CancellationReasons": []}, 400))
+    with pytest.raises(TransportError):
+        client.get("a")
+    with pytest.raises(TransportError):
+        client.acquire("a", wait=0)
+    with pytest.raises(TransportError):
+        list(client.list())
+
+
+@pytest.mark.parametrize("value", MALFORMED, ids=str)
+def test_a_value_that_is_not_in_dynamodbs_form_is_no_answer(stub: Stub, client: LockClient, value: object) -> None:
+    stub.otherwise = say(now({"Item": row("a", odd=value)}))
+    with pytest.raises(TransportError):
+        client.get("a")
+    stub.otherwise = say(now({"Items": [row("a", odd=value)]}))
+    with pytest.raises(TransportError):
+        list(client.list())
+    stub.otherwise = say(refused(Item=row("a", odd=value)))
+    with pytest.raises(TransportError):
+        client.acquire("a", wait=0)
+
+
+@pytest.mark.parametrize(
+    "value", [{"N": "abc"}, {"NS": ["1", "x"]}, {"N": "9" * 5000}, {"B": "abc"}], ids=lambda v: str(v)[:20]
+)
+def test_a_number_or_binary_value_that_is_none_is_shown_as_unreadable(
+    stub: Stub, client: LockClient, value: object
+) -> None:
+    stub.otherwise = say(now({"Items": [row("a", odd=value, data={"B": "abc"}), row("b")]}))
+    first, second = list(client.list())
+    assert set(first.unreadable) >= {"odd", "data"}
+    assert "odd" not in first.attributes
+    assert first.data is None
+    assert second.key == "b"
+
+
+@pytest.mark.parametrize("last", [{"key": {"S": "same"}}, {"other": {"S": "a"}}, 5, "x", [1], True], ids=str)
+def test_pages_that_lead_nowhere_end_a_listing(stub: Stub, client: LockClient, last: object) -> None:
+    stub.otherwise = say(now({"Items": [], "LastEvaluatedKey": last}))
+    with pytest.raises(TransportError):
+        list(client.list())
+    assert len(stub.requests) <= 2
