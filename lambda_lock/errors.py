@@ -12,9 +12,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_LONGEST = 8_000  # characters of an error or a log line: a key has 2,048 bytes, a value in a row may have 400 KB
+
+
 def printable(text: str) -> str:
     """``text`` with all escaped that could break a line or move a terminal's cursor: keys and owners are other people's
-    data, and a line break in them could forge a line of the log."""
+    data, and a line break in them could forge a line of the log. A text that is too long for a line is cut."""
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST - 40]}… ({len(text)} characters)"  # which is not cut a second time
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

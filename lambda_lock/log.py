@@ -71,7 +71,7 @@ class _Shown:
 def shown(argument: object) -> object:
     """The argument of a message, such that it cannot break the line: names of holders, and what events and errors say,
     are other people's text. In the extras they are as they came."""
-    if not isinstance(argument, (str, BaseException)) or str(argument).isprintable():
+    if not isinstance(argument, (str, BaseException)) or printable(str(argument)) == str(argument):
         return argument
     return _Shown(argument)
 

@@ -41,6 +41,12 @@ def without_password(text: str) -> str:
     return re.sub("//.*@", "//…@", text, flags=re.DOTALL)
 
 
+def _shown(url: str) -> str:
+    """A text that was given for a URL, and may be none: where ``//`` is missing, all before the host goes."""
+    shown = without_password(url)
+    return shown if "//" in shown else shown.rpartition("@")[2]
+
+
 class Endpoint:
     """An URL taken apart. ``host`` is bare, ``authority`` as in the Host header, ``path`` "/" unless one was given."""
 
@@ -54,7 +60,7 @@ class Endpoint:
         port = int(match[4]) if match and match[4] else None
         if not match or (port is not None and not 0 < port < 65536):
             raise LockConfigurationError(
-                f"the endpoint URL {without_password(url)!r} cannot be used: it must read http(s)://host or "
+                f"the endpoint URL {_shown(url)!r} cannot be used: it must read http(s)://host or "
                 "http(s)://host:port, without user name; correct endpoint_url, AWS_ENDPOINT_URL_DYNAMODB or "
                 "AWS_ENDPOINT_URL"
             )

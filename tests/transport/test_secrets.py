@@ -13,11 +13,12 @@ import boto3
 import pytest
 
 from lambda_lock import LockClient
-from lambda_lock.errors import LockError, LockNotGrantedError, TransportError
+from lambda_lock.errors import LockConfigurationError, LockError, LockFormatError, LockNotGrantedError, TransportError
 from lambda_lock.log import shown, tell
 from lambda_lock.transport import Credentials, HttpsTransport, Reply, choose
 from lambda_lock.transport.boto import own_transport
 from lambda_lock.transport.credentials import ContainerCredentials
+from lambda_lock.transport.endpoint import Endpoint
 from tests.support.clocks import LeapingClock
 
 from .conftest import Stub, answer, error, say
@@ -187,3 +188,17 @@ def test_arguments_of_a_message_are_on_one_line_and_others_as_they_are(caplog: p
     assert shown(plain) is plain
     assert shown("plain") == "plain"
     assert shown(5) == 5
+
+
+@pytest.mark.parametrize("url", ["user:hunter2@host:80", "http:/user:hunter2@host", "http:\\\\user:hunter2@host"])
+def test_the_password_of_a_malformed_endpoint_is_not_shown(url: str) -> None:
+    with pytest.raises(LockConfigurationError, match="host") as caught:
+        Endpoint(url)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_an_error_is_no_longer_than_a_line_can_be() -> None:
+    error = LockFormatError("x" * 400_000)
+    assert len(str(error)) < 10_000
+    assert str(error).endswith("… (400000 characters)")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
