@@ -18,7 +18,7 @@ from .base_client import init_named
 from .client import LockClient
 from .core import protocol
 from .core.protocol import Event, Send
-from .drive import result_of, send
+from .drive import send
 from .errors import DuplicateEventError, LockAlreadyReleasedError, LockError, LockNotGrantedError, TransportError
 from .lock import Lock
 from .signalsafe import Ticket
@@ -72,10 +72,12 @@ async def drive(
             else:
                 await sleep(step.seconds)
             event = Event(timeline.look(), outcome)
-    except BaseException as error:  # noqa: BLE001 - thrown on into the steps, which raise it when they have cleaned up
+    except BaseException as error:
         if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
-            result: T = result_of(error)
-            return result
+            if isinstance(error, StopIteration):  # else one of the application's, as of its cancel_check
+                result: T = error.value
+                return result
+            raise
         step = steps.throw(error)
         try:
             return await giving_back.settle(_finish, steps, step, transport, timeline, patience=_GIVING_BACK)

@@ -28,31 +28,26 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
     """
     resume: Callable[[Any], Send | Wait] = steps.send
     value: Event | BaseException | None = None
-    while True:
-        try:
-            while True:  # inside the try: an interrupt may come up between any two steps of this loop
-                step = resume(value)
-                outcome = None
-                if isinstance(step, Send):
-                    outcome = send(step, transport)
-                else:
-                    sleep(step.seconds)
-                resume, value = steps.send, Event(timeline.look(), outcome)
-        except BaseException as error:  # noqa: BLE001 - as above: thrown on into the steps
-            if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
-                result: T = result_of(error)
-                return result
-            resume, value, sleep = steps.throw, error, timeline.clock.sleep
-
-
-def result_of(end: BaseException) -> Any:
-    """What steps returned that ended with ``end``; raises it where that is no return.
-
-    A StopIteration of the application's, as of its cancel_check, reaches steps that have not ended: see who calls this.
-    """
-    if isinstance(end, StopIteration):
-        return end.value
-    raise end
+    try:
+        while True:
+            try:
+                while True:  # inside the try: an interrupt may come up between any two steps of this loop
+                    step = resume(value)
+                    outcome = None
+                    if isinstance(step, Send):
+                        outcome = send(step, transport)
+                    else:
+                        sleep(step.seconds)
+                    resume, value = steps.send, Event(timeline.look(), outcome)
+            except BaseException as error:
+                if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
+                    if isinstance(error, StopIteration):  # else one of the application's, as of its cancel_check
+                        result: T = error.value
+                        return result
+                    raise
+                resume, value, sleep = steps.throw, error, timeline.clock.sleep
+    finally:
+        del value  # an error, and this frame by its traceback: they would keep each other, and what the frames hold
 
 
 def send(step: Send, transport: Transport) -> Outcome:

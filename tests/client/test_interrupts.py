@@ -24,11 +24,14 @@ OURS_NOT = (str(Path(PACKAGE) / "testing"),)  # the table in memory stands for D
 
 
 class Interrupter:
-    """Raises KeyboardInterrupt at the n-th line or instruction that the package runs on this thread."""
+    """Raises KeyboardInterrupt at the n-th event of the package on this thread: a call, a line or an opcode.
 
-    def __init__(self, at: int, *, opcodes: bool) -> None:
+    Calls are where Python itself looks for signals. In the middle of an expression CPython 3.11 may lose its stack.
+    """
+
+    def __init__(self, at: int, *, event: str) -> None:
         self.left = at
-        self.opcodes = opcodes
+        self.event = event
 
     def __enter__(self) -> Interrupter:
         sys.settrace(self.trace)
@@ -45,19 +48,19 @@ class Interrupter:
         name = frame.f_code.co_filename
         if not name.startswith(PACKAGE) or name.startswith(OURS_NOT):
             return None
-        frame.f_trace_opcodes = self.opcodes
-        if event == ("opcode" if self.opcodes else "line"):
+        frame.f_trace_opcodes = self.event == "opcode"
+        if event == self.event:
             self.left -= 1
             if self.left == -1:
                 raise KeyboardInterrupt  # which ends the tracing
         return self.trace
 
 
-def sweep(act: Callable[[], object], *, opcodes: bool = False, step: int = 1) -> Iterator[int]:
+def sweep(act: Callable[[], object], *, event: str = "call", step: int = 1) -> Iterator[int]:
     """Interrupt ``act`` at every point, one after the other, until it runs through; yields their number."""
     at = 0
     while True:
-        interrupter = Interrupter(at, opcodes=opcodes)
+        interrupter = Interrupter(at, event=event)
         try:
             with interrupter:
                 act()
@@ -75,7 +78,7 @@ def apart(test: Callable[[Memory], None]) -> None:
         try:
             return in_child(lambda: _on_memory(test))()
         except (ChildDied, TypeError) as error:  # TypeError: 'traceback' object is not callable
-            if not isinstance(error, ChildDied) and "traceback" not in str(error):
+            if not isinstance(error, ChildDied) and "is not callable" not in str(error):
                 raise
     pytest.skip("the interpreter crashed three times under its trace function")
 
@@ -105,7 +108,7 @@ def _interrupted_acquire(memory: Memory, opcodes: bool) -> None:
     def act() -> None:
         locks[:] = kept(client)
 
-    for points in sweep(act, opcodes=opcodes, step=7 if opcodes else 1):
+    for points in sweep(act, event="opcode" if opcodes else "line", step=7 if opcodes else 1):
         client.close()
         assert held(memory) == [], f"point {points}"
         locks.clear()
@@ -129,7 +132,7 @@ def _interrupted_release(memory: Memory) -> None:
             client = LockClient(heartbeat_period=0)
         assert held(memory) == [], f"point {points}"
         lock = client.acquire("a")
-    assert points > 50
+    assert points > 10
     client.close()
 
 
@@ -148,7 +151,7 @@ def _interrupted_close(memory: Memory) -> None:
         client = LockClient(heartbeat_period=0)
         locks = [client.acquire(key) for key in "abc"]
         past.append(locks)
-    assert points > 100
+    assert points > 20
     client.close()
 
 
@@ -177,7 +180,7 @@ def _interrupted_last_act(memory: Memory, act: str) -> None:
             memory.expire(key)
         client = LockClient(heartbeat_period=0)
         lock = client.acquire("a", wait=0)
-    assert points > 50
+    assert points > 10
     assert left < (20 if act == "hand_over" else 1)
     client.close()
 
