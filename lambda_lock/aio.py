@@ -2,8 +2,8 @@
 
 Requests are sent on a few threads of the client's own (threads.py): the loop goes on, and nothing that others do on its
 default executor holds up a lock. What ends or renews a lock has threads apart, so that it never waits for acquires and
-reads. Renewals in the background come from the one heartbeat thread of the process. Nothing here is bound to a loop: a
-client may serve one after the other.
+reads. Renewals in the background come from the client's own threads for them (heartbeat.py). Nothing here is bound to a
+loop: a client may serve one after the other.
 
 A task that is cancelled while a request is under way settles that request first (at most one time-out): what it may
 have taken is released before the CancelledError goes on.

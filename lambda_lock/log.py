@@ -46,6 +46,8 @@ def tell(
     **about: object,
 ) -> None:
     """Log an event, with the traceback of its ``cause``; what it is ``about`` (key=, owner=) goes into the extras."""
+    if not log.isEnabledFor(LEVELS[event]):  # as for most locks: nothing is made ready for a line that is not written
+        return
     try:
         log.log(LEVELS[event], message, *map(shown, arguments), exc_info=cause, extra=extras(event, about))
     except Exception:  # noqa: BLE001 - a handler of the application's that fails decides nothing about a lock
@@ -71,9 +73,10 @@ class _Shown:
 def shown(argument: object) -> object:
     """The argument of a message, such that it cannot break the line: names of holders, and what events and errors say,
     are other people's text. In the extras they are as they came."""
-    if not isinstance(argument, (str, BaseException)) or printable(str(argument)) == str(argument):
+    if not isinstance(argument, (str, BaseException)):
         return argument
-    return _Shown(argument)
+    text = str(argument)
+    return argument if printable(text) == text else _Shown(argument)
 
 
 def extras(event: str, about: dict[str, object]) -> dict[str, object]:

@@ -21,6 +21,7 @@ from binascii import a2b_base64, b2a_base64, crc32
 from ..errors import LockFormatError
 from . import requests
 from .acquire import Acquisition, Read, Take
+from .arn import bare_name
 from .keep import is_mine, not_there
 from .outcome import ConditionFailed, Reply
 from .protocol import DECISION, STEPS, exchange, is_ambiguous, row_of
@@ -57,7 +58,7 @@ class Handover:
 def write_handover(hold: Hold) -> str:
     """ASCII without blanks, fit for JSON, a header or a queue."""
     place = hold.place
-    fields = [_bare(place.table), place.key, place.sort_key, hold.owner, hold.token, hold.lease_ms]
+    fields = [bare_name(place.table), place.key, place.sort_key, hold.owner, hold.token, hold.lease_ms]
     return _encoded(fields)
 
 
@@ -81,9 +82,9 @@ def read_handover(string: object, table: str) -> Handover:
             f"token={string[:20]!r}{'…' if len(string) > 20 else ''} is not a string of hand_over(), or it was cut or "
             "changed on its way. Pass it on as it is"
         ) from error
-    if handover.table != _bare(table):
+    if handover.table != bare_name(table):
         raise LockFormatError(
-            f"lock {handover.key!r} was handed over in table {handover.table!r}, this client uses {_bare(table)!r}",
+            f"lock {handover.key!r} was handed over in table {handover.table!r}, this client uses {bare_name(table)!r}",
             key=handover.key,
         )
     return handover
@@ -100,10 +101,6 @@ def _checked(fields: Any) -> list[Any]:
     if not (0 <= fields[4] < 10**37 and 0 < fields[5] < 10**15):
         raise ValueError("its token or lease is out of range")
     return fields
-
-
-def _bare(table: str) -> str:
-    return table.rpartition("/")[2] if table.startswith("arn:") else table
 
 
 def hand_over(hold: Hold, memory: Memory, chance: Chance, look: Look, *, lease_ms: int) -> Steps[str]:
