@@ -9,11 +9,14 @@ from ._version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .aio import AsyncLock, AsyncLockClient
-    from .client import LockClient
+    from .client.async_client import AsyncLockClient
+    from .client.async_lock import AsyncLock
+    from .client.lock import Lock
+    from .client.lock_client import LockClient
     from .core.row import GO, JAVA, PYTHON, Schema
     from .decorators.deduplicate import current_dedup, deduplicate
-    from .decorators.with_lock import current_lock, default_client, set_default_client, with_lock
+    from .decorators.environment import default_client, set_default_client
+    from .decorators.with_lock import current_lock, with_lock
     from .errors import (
         ClientClosedError,
         CommitRefusedError,
@@ -33,13 +36,12 @@ if TYPE_CHECKING:
     )
     from .invocation import register_lambda_context
     from .keys.payload_hash import payload_hash
-    from .lock import Lock
     from .record import LockRecord
 
 _WHERE = {
-    "AsyncLock": "aio",
-    "AsyncLockClient": "aio",
-    "LockClient": "client",
+    "AsyncLock": "client.async_lock",
+    "AsyncLockClient": "client.async_client",
+    "LockClient": "client.lock_client",
     "GO": "core.row",
     "JAVA": "core.row",
     "PYTHON": "core.row",
@@ -60,14 +62,14 @@ _WHERE = {
     "SessionMonitorNotSetError": "errors",
     "TransportError": "errors",
     "register_lambda_context": "invocation",
-    "Lock": "lock",
+    "Lock": "client.lock",
     "LockRecord": "record",
     "current_dedup": "decorators.deduplicate",
     "current_lock": "decorators.with_lock",
     "deduplicate": "decorators.deduplicate",
     "payload_hash": "keys.payload_hash",
-    "default_client": "decorators.with_lock",
-    "set_default_client": "decorators.with_lock",
+    "default_client": "decorators.environment",
+    "set_default_client": "decorators.environment",
     "with_lock": "decorators.with_lock",
 }
 

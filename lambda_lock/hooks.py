@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from .errors import LockError
-    from .lock import Lock
-
 EVENTS = ("granted", "lost", "released", "not_granted", "duplicate")
 _MOST = 1000  # events that wait for a hook: a hook that hangs must not keep all locks in memory, and so renewed
 _COROUTINE = 0x80  # flag of a code object, as inspect names it
@@ -37,14 +34,14 @@ class Hooks:
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._changing = threading.RLock()  # a signal's handler may take a lock, and come here in mid-put
-        self._waiting: deque[tuple[str, Lock | LockError]] = deque()
+        self._waiting: deque[tuple[str, Any]] = deque()
         self._thread: threading.Thread | None = None
 
     def wants(self, event: str) -> bool:
         """Whether any hook is to be told such an event."""
         return bool(self._methods.get(event))
 
-    def put(self, event: str, subject: Lock | LockError) -> None:
+    def put(self, event: str, subject: Any) -> None:
         """Have the hooks told; returns at once, and raises nothing."""
         if not self.wants(event):
             return
@@ -60,7 +57,7 @@ class Hooks:
         except RuntimeError as error:  # too many threads, or the interpreter ends: the next event tries again
             tell(self._log, "hook_failed", "no thread could be started for hooks: %s", error)
 
-    def _enqueue(self, event: str, subject: Lock | LockError) -> bool:
+    def _enqueue(self, event: str, subject: Any) -> bool:
         with self._changing:
             if len(self._waiting) >= _MOST:
                 return False
@@ -84,7 +81,7 @@ class Hooks:
             for method in self._methods[event]:
                 self._call(method, event, subject)
 
-    def _call(self, method: Callable[[Any], object], event: str, subject: Lock | LockError) -> None:
+    def _call(self, method: Callable[[Any], object], event: str, subject: Any) -> None:
         try:
             method(subject)
         except BaseException as error:  # noqa: BLE001 - the application's: logged, nobody is there to raise to

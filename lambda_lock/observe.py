@@ -10,8 +10,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .errors import LockError
-    from .lock import Lock
     from .timeline import Clock
 
 
@@ -32,15 +30,15 @@ class Observer:
     def tell(
         self,
         event: str,
-        subject: Lock | LockError,
+        subject: object,
         table: str,
         message: str,
         *arguments: object,
         cause: BaseException | None = None,
         **about: object,
     ) -> None:
-        """As `tell`, of a lock in ``table``. Hooks get the ``subject``."""
-        if self._hooks is not None:
+        """As `tell`, of a lock in ``table``. Hooks get the ``subject``, a Lock or a LockError. None: it is gone."""
+        if self._hooks is not None and subject is not None:
             self._hooks.put(event, subject)
         tell(self._log, event, message, *arguments, cause=cause, **about)
         if LEVELS[event] >= logging.INFO:  # an uncontended lock tells less, and loads nothing for metrics

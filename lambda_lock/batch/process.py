@@ -6,8 +6,8 @@ import threading
 from contextvars import copy_context
 
 from .. import checks, invocation
-from ..decorators.call import check_function, check_result, is_async
 from ..decorators.deduplicate import DAY, deduplicate
+from ..decorators.functions import check_function, check_result, is_async
 from ..decorators.with_lock import with_lock
 from ..errors import LockNotGrantedError
 from ..keys.compile import compile_key
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, Literal, Never, TypeAlias, TypedDict, Unpack
 
-    from ..client import LockClient
+    from ..client.lock_client import LockClient
     from ..invocation import Invocation
     from ..keys.compile import Key
     from ..keys.parameters import KeyBuilder

@@ -16,7 +16,8 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct, Dependable, IValidation
 
 from .. import checks
-from ..base_client import PARTITION_KEY_VARIABLE, PREWARM_KEY, SORT_KEY_VARIABLE, TABLE_VARIABLE
+from ..client.reading import PREWARM_KEY
+from ..client.settings import PARTITION_KEY_VARIABLE, SORT_KEY_VARIABLE, TABLE_VARIABLE
 from ..core.row import JAVA
 from ..errors import LockArgumentError, LockConfigurationError
 from ..metrics import METRICS_VARIABLE, NAMESPACE

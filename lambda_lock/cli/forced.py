@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..client import LockClient
+from ..client.base import session_of
 from ..core import protocol
 from ..core.outcome import ConditionFailed, Reply
 from ..core.row import RELEASED, Row
@@ -12,6 +12,7 @@ from ..errors import TransportError
 from ..record import LockRecord
 
 if TYPE_CHECKING:
+    from ..client.lock_client import LockClient
     from ..core.lease import Look
     from ..core.protocol import Steps
     from ..core.requests import Request
@@ -24,7 +25,8 @@ def force_release(client: LockClient, record: LockRecord) -> Row | None:
     Its time to live stays as it is: the row may be a foreign client's. Raises what `LockClient.get` raises, and
     TransportError where the outcome is unknown.
     """
-    place = client._place(record.key, record.sort_key)
+    session = session_of(client)
+    place = session.settings.place(record.key, record.sort_key)
     schema, names = place.schema, {"#v": place.schema.version}
     request: dict[str, Any] = {
         "TableName": place.table,
@@ -45,7 +47,7 @@ def force_release(client: LockClient, record: LockRecord) -> Row | None:
     def steps(look: Look) -> Steps[Row | None]:
         sent: Request = (operation, request)
         outcome, unclear, _ = yield from protocol.exchange(
-            sent, client._memory, client._chance, look, look.elapsed + protocol.DECISION
+            sent, session.memory, session.chance, look, look.elapsed + protocol.DECISION
         )
         if isinstance(outcome, Reply):
             return None
@@ -56,4 +58,4 @@ def force_release(client: LockClient, record: LockRecord) -> Row | None:
         done = unclear and (row.version is None or (row.version == record.version and row.is_free))
         return None if done else row
 
-    return client._run(steps, place)
+    return session.run(place, steps)

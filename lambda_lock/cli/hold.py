@@ -6,9 +6,9 @@ import os
 import signal
 from typing import Any
 
-from ..client import LockClient
+from ..client.lock import Lock
+from ..client.lock_client import LockClient
 from ..errors import LockTimeoutError
-from ..lock import Lock
 from .child import Child, block_signals, pending_signal
 from .exits import LOST, NOT_EXECUTABLE, NOT_FOUND, SIGNALLED, Failure, say
 

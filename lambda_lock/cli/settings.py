@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
-from ..base_client import TABLE_VARIABLE
-from ..client import LockClient
+from ..client.lock_client import LockClient
+from ..client.settings import TABLE_VARIABLE
 from ..core.row import GO, JAVA, PYTHON, Schema
 from .exits import CONFIGURATION, Failure
 

@@ -6,31 +6,32 @@ import os
 from functools import partial  # the Lambda runtime has it loaded
 
 from .. import checks
+from ..client.base import session_of, take
+from ..client.lock import complete, held_by
+from ..client.taking import acquire_event
 from ..errors import DuplicateEventError, LockArgumentError
 from ..keys.parameters import name_of
 from ..keys.separator import Separator
 from ..log import logger, tell
-from .call import (
-    NOT_COMPLETED,
-    Holding,
-    check_answer,
-    end_quietly,
-    refuse_bare,
-)
+from .call import NOT_COMPLETED, end_quietly
+from .functions import check_answer, refuse_bare
 from .guard import Guard, check_answer_of
+from .holding import Holding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
-    from ..aio import AsyncLock, AsyncLockClient
-    from ..client import LockClient
+    from ..client.async_client import AsyncLockClient
+    from ..client.async_lock import AsyncLock
+    from ..client.lock import Callback, Lock
+    from ..client.lock_client import LockClient
+    from ..client.order import DecoratorOptions
     from ..errors import LockError
     from ..keys.compile import Key
-    from ..lock import Callback, Lock
     from .call import Calls
-    from .types import AcquireOptions, Answering, AnsweringAsync, EventOptions
+    from .types import Answering, AnsweringAsync, EventOptions
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -202,8 +203,7 @@ def deduplicate(
     seconds = int(-(-checks.seconds("window", window, least=1.0) // 1))
     if scope is not None and scope != _SHARED:
         checks.key_text("scope", scope)
-    options: AcquireOptions = {
-        "wait": wait,
+    options: DecoratorOptions = {
         "reserve": reserve,
         "lease_duration": lease_duration,
         "refresh_period": refresh_period,
@@ -215,7 +215,7 @@ def deduplicate(
     }
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
-        guard = _EventGuard(_EVENTS, func, key, key_jmespath, client, options, on_not_granted)
+        guard = _EventGuard(_EVENTS, func, key, key_jmespath, client, wait, options, on_not_granted)
         guard.of_event(seconds, scope, result is not None, on_duplicate)
         return guard.wrapped()
 
@@ -237,7 +237,8 @@ class _EventGuard(Guard):
         return key if scope == _SHARED else _AFTER_SCOPE.escaped(scope) + _AFTER_SCOPE.literal + key
 
     def acquire(self, client: Any, key: str) -> Any:
-        return client._acquire_event(key, self.window, **self.options)
+        event = acquire_event(session_of(client), key, self.window, wait=self.wait, **self.options)
+        return take(client, event)
 
     def answered(self, error: LockError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not isinstance(error, DuplicateEventError):
@@ -255,12 +256,12 @@ class _EventGuard(Guard):
         return self.on_duplicate(*args, **kwargs, error=error)
 
     def succeed(self, lock: Any, result: object) -> Calls[None]:
-        if lock._ended:
+        if held_by(lock).ended:
             yield from end_quietly(lock, lock.release)
             self.tell_open(lock)
             return
         text, unfit = self.text(lock, result)
-        if not (yield from end_quietly(lock, partial(lock._complete, text), NOT_COMPLETED)):
+        if not (yield from end_quietly(lock, partial(complete, lock, text), NOT_COMPLETED)):
             self.tell_lost(lock)
         if unfit is not None:
             raise unfit
@@ -270,13 +271,13 @@ class _EventGuard(Guard):
         if not self.stores_result:
             return None, None
         try:
-            return lock._checked_result(result), None
+            return held_by(lock).checked_result(result), None
         except LockArgumentError as unfit:
             return None, unfit
 
     def tell_open(self, lock: Any) -> None:
         """The function ended the lock itself: by a commit that completed the event, or without completing it."""
-        if lock._completed:
+        if held_by(lock).completed:
             return
         tell(
             logger,

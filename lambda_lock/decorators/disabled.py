@@ -1,13 +1,16 @@
-"""What a function finds as its lock while LAMBDA_LOCK_DISABLED is set. It is loaded only then."""
+"""The stand-in for a lock while LAMBDA_LOCK_DISABLED is set. It is loaded only then."""
 
 from __future__ import annotations
 
 import functools
 import threading
 
+from ..client.base import run, session_of
+from ..client.reading import write_unguarded
+from ..core import requests
 from ..errors import LockAlreadyReleasedError, LockConfigurationError
 from ..log import logger
-from .call import VARIABLE
+from .environment import VARIABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,16 +18,32 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
+    from ..client.session import Operation
     from ..invocation import Invocation
 
-_LOOK = 0.25  # seconds between two looks of an async function; a thread that waits may be the last that could commit
+_LOOK = 0.25  # seconds between two looks of an async function. A thread that waits may be the last that could commit
+
+
+class _State:
+    """What @deduplicate asks of a lock that is held."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+        self.completed = False
+
+    @property
+    def ended(self) -> bool:
+        return self.released.is_set()
+
+    def checked_result(self, result: object) -> None:
+        """Nothing is stored: no duplicate will be given the result."""
 
 
 class StandIn:
-    """What current_lock() gives while locks are disabled: it says that it is held, and protects nothing.
+    """What current_lock() returns while locks are disabled. It says that it is held, and protects nothing.
 
-    Its fencing token is 0. What the application guards by tokens refuses its writes then; a token above the last would
-    be accepted now, and every real one after it refused.
+    Its fencing token is 0, so what the application guards by tokens refuses its writes. A token above the last one
+    would be accepted now, but every real one after it would be refused.
     """
 
     def __init__(self, client: Any, key: str, options: Mapping[str, Any], found: Invocation | None) -> None:
@@ -38,8 +57,7 @@ class StandIn:
         self.lease_duration: float = options["lease_duration"] or 20.0
         self._client = client
         self._invocation = found
-        self._released = threading.Event()
-        self._completed = False
+        self._held = _State()
         logger.warning(
             "%s is set: the call runs without its lock %r",
             VARIABLE,
@@ -50,11 +68,11 @@ class StandIn:
     @property
     def remaining(self) -> float:
         left = None if self._invocation is None else self._invocation.remaining()
-        return 0.0 if self._released.is_set() else left or self.lease_duration
+        return 0.0 if self._held.released.is_set() else left or self.lease_duration
 
     @property
     def is_held(self) -> bool:
-        return not self._released.is_set()
+        return not self._held.released.is_set()
 
     @property
     def is_expired(self) -> bool:
@@ -72,7 +90,7 @@ class StandIn:
         return
 
     def wait_lost(self, timeout: float | None = None) -> bool:
-        self._released.wait(timeout)
+        self._held.released.wait(timeout)
         return False
 
     def heartbeat(
@@ -90,33 +108,25 @@ class StandIn:
     def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None) -> None:
         """Write the items, in a transaction that no lock guards."""
         self._check_held()
-        self._client._write_unguarded(items, self.key)
-        self._completed = True
-        self._released.set()
+        run(self._client, self._writing(items))
+        self._held.completed = True
+        self._held.released.set()
 
     def transact_item(self) -> dict[str, Any]:
         """An Update that changes nothing and refuses nothing."""
         self._check_held()
-        update: dict[str, Any] = self._client._unguarded_item(self.key, self.sort_key)
-        return update
+        return requests.unguarded_item(session_of(self._client).settings.place(self.key, self.sort_key))
 
     def hand_over(self, *, lease_duration: float | None = None) -> str:
         raise LockConfigurationError(f"{VARIABLE} is set: there is no lock {self.key!r} to hand over", key=self.key)
 
     def release(self, *, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False) -> bool:
         self._check_held()
-        self._released.set()
+        self._held.released.set()
         return True
 
     def _complete(self, result: str | None) -> bool:
         return self.release()
-
-    def _checked_result(self, result: object) -> None:
-        """No duplicate will be given it."""
-
-    @property
-    def _ended(self) -> bool:
-        return self._released.is_set()
 
     def __enter__(self) -> Self:
         return self
@@ -124,13 +134,16 @@ class StandIn:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._released.set()
+        self._held.released.set()
 
     def __repr__(self) -> str:
         return f"<StandIn for the lock {self.key!r}: {VARIABLE} is set>"
 
+    def _writing(self, items: Sequence[Mapping[str, Any]]) -> Operation[Any]:
+        return write_unguarded(session_of(self._client), items, self.key)
+
     def _check_held(self) -> None:
-        if self._released.is_set():
+        if self._held.released.is_set():
             raise LockAlreadyReleasedError(f"lock {self.key!r} was released before (a stand-in)", key=self.key)
 
 
@@ -167,6 +180,6 @@ class AsyncStandIn(StandIn):
         self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None
     ) -> None:
         self._check_held()
-        await self._client._write_unguarded(items, self.key)
-        self._completed = True
-        self._released.set()
+        await run(self._client, self._writing(items))
+        self._held.completed = True
+        self._held.released.set()

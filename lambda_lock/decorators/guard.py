@@ -8,38 +8,30 @@ from .. import checks, invocation
 from ..errors import DuplicateEventError, KeyTemplateError, LockNotGrantedError
 from ..keys.compile import compile_key
 from ..keys.parameters import Parameters, name_of
-from .call import (
-    check_client,
-    check_function,
-    check_result,
-    default_async_client,
-    default_client,
-    disabled,
-    end_quietly,
-    is_async,
-    run,
-    run_async,
-)
+from .call import end_quietly, run, run_async
+from .environment import default_async_client, default_client, disabled
+from .functions import check_client, check_function, check_result, is_async
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from ..client.order import DecoratorOptions
     from ..errors import LockError
     from ..invocation import Invocation
     from ..keys.compile import Key
-    from .call import Calls, Holding
-    from .types import AcquireOptions
+    from .call import Calls
+    from .holding import Holding
 
 
 class Guard:
-    """What with_lock and deduplicate share. They differ in how the lock is acquired and what success means for it.
+    """What with_lock and deduplicate share. They differ in how the lock is acquired, and in what success means for it.
 
     on_not_granted: "raise", "skip", or a function of the call's own arguments and ``error=``.
     """
 
-    __slots__ = ("build_key", "client", "func", "holding", "is_async", "on_not_granted", "options")
+    __slots__ = ("build_key", "client", "func", "holding", "is_async", "on_not_granted", "options", "wait")
 
     def __init__(
         self,
@@ -48,34 +40,36 @@ class Guard:
         key: Key | None,
         key_jmespath: str | None,
         client: Any,
-        options: AcquireOptions,
+        wait: float | None,
+        options: DecoratorOptions,
         on_not_granted: Any,
     ) -> None:
         check_function(func, holding.decorator)
         if client is not None:
             check_client(client, func)
         check_answer_of(func, "on_not_granted", on_not_granted)
-        _check_options(options)
+        _check_options(wait, options)
         self.holding = holding
         self.func = func
         self.is_async = is_async(func)
         self.build_key = compile_key(func, key, key_jmespath)
         self.client = client
+        self.wait = wait
         self.options = options
         self.on_not_granted = on_not_granted
 
     # -- what differs -----------------------------------------------------------------------------------------------
 
     def row_key(self, key: str) -> str:
-        """The key of the row for what build_key gave."""
+        """The key of the row, for the key of a call."""
         raise NotImplementedError
 
     def acquire(self, client: Any, key: str) -> Any:
-        """The lock; from an async client what is awaited for it."""
+        """The lock. With an async client, what is awaited for it."""
         raise NotImplementedError
 
     def succeed(self, lock: Any, result: object) -> Calls[None]:
-        """Release after the function gave ``result``."""
+        """Release after the function returned ``result``."""
         raise NotImplementedError
 
     # -- what is the same -------------------------------------------------------------------------------------------
@@ -96,9 +90,9 @@ class Guard:
         return locked
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Calls[Any]:
-        """A call of the function, plain or async, from its beginning to its end. Its driver makes the calls it yields.
+        """A call of the function, plain or async, from beginning to end. The driver makes the calls that this yields.
 
-        The function is called here and not in a generator of its own: `yield from` would not let a GeneratorExit in.
+        The function is called here, not in a generator of its own: `yield from` would not pass a GeneratorExit on.
         """
         found = invocation.find(args, kwargs)
         token = invocation.enter(found)
@@ -128,7 +122,7 @@ class Guard:
             invocation.leave(token)
 
     def place(self, client: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[object, str, str | None]:
-        """Which lock a call needs: client, key and sort key. Raises where this very call holds it already."""
+        """The lock that a call needs: client, key and sort key. Raises if this very call holds it already."""
         place = (client, self.row_key(self.build_key(args, kwargs)), self.options.get("sort_key"))
         if not self.options.get("reentrant"):
             self.holding.refuse_again(place, place[1])
@@ -140,20 +134,20 @@ class Guard:
 
         try:
             key = self.row_key(self.build_key(args, kwargs))
-        except KeyTemplateError as error:  # nothing about locks may keep a call from running now
+        except KeyTemplateError as error:  # while locks are disabled, nothing about them may keep a call from running
             key = f"(no key: {error})"
         return (AsyncStandIn if self.is_async else StandIn)(client, key, self.options, found)
 
     def answered(self, error: LockError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What a call gives that does not get its lock."""
+        """What the call returns when its lock was not granted. Raises ``error`` if it is to be raised."""
         if self.on_not_granted == "raise" or getattr(error, "too_late", False):
             raise error
         return None if self.on_not_granted == "skip" else self.on_not_granted(*args, **kwargs, error=error)
 
 
-def _check_options(options: AcquireOptions) -> None:
-    """What acquire would refuse at each call, said when decorating. Raises LockArgumentError and TypeError."""
-    checks.optional_seconds("wait", options.get("wait"), endless=True)
+def _check_options(wait: float | None, options: DecoratorOptions) -> None:
+    """Raise when decorating what acquire would raise at each call: LockArgumentError and TypeError."""
+    checks.optional_seconds("wait", wait, endless=True)
     checks.optional_seconds("reserve", options.get("reserve"))
     if (lease := options.get("lease_duration")) is not None:
         checks.lease_duration(lease)
@@ -162,14 +156,14 @@ def _check_options(options: AcquireOptions) -> None:
 
 
 def check_answer_of(func: Callable[..., Any], name: str, answer: object) -> None:
-    """Raise TypeError for an answer (``name``: on_not_granted, on_duplicate) that calls of ``func`` cannot get."""
+    """Raise TypeError if an answer (``name``: on_not_granted, on_duplicate) does not fit the calls of ``func``."""
     if not callable(answer):
         return
     if "error" in Parameters.of(func).names:
         raise TypeError(f"the function has a parameter named error, which {name}= gets as well: rename it")
     if is_async(answer) and not is_async(func):
         raise TypeError(f"{name}= must be a plain function here, got an async def function: nobody would await it")
-    # What wraps a function may pass on more than it is given: only its own parameters count.
+    # A function that wraps another may pass on more than it is given. Only its own parameters count.
     given = Parameters.of(func, follow_wrapped=False)
     if not Parameters.of(answer, follow_wrapped=False).take_calls_of(given, "error"):
         raise TypeError(

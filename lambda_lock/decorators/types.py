@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
-from ..aio import AsyncLockClient
-from ..client import LockClient
+from ..client.async_client import AsyncLockClient
+from ..client.lock_client import LockClient
 
 if TYPE_CHECKING:
-    from ..lock import Callback  # which exists for checkers only
+    from ..client.order import DecoratorOptions  # which exists for checkers only
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,23 +44,10 @@ class AnsweringAsync(Protocol[T_co]):
     def __call__(self, func: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[P, Coroutine[Any, Any, R | T_co]]: ...
 
 
-class AcquireOptions(TypedDict, total=False):
-    """What the decorators hand on to acquire; with_lock says what each means."""
-
-    wait: float | None
-    reserve: float | None
-    lease_duration: float | None
-    refresh_period: float | None
-    reentrant: bool
-    sort_key: str | None
-    safe_time: float | None
-    on_danger: Callback | None
-    on_lost: Callback | None
-
-
-class LockOptions(AcquireOptions, total=False):
+class LockOptions(DecoratorOptions, total=False):
     """What the decorators' overloads have in common."""
 
+    wait: float | None
     key_jmespath: str | None
     client: LockClient | AsyncLockClient | None
 

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from ..keys.parameters import name_of
 from ..log import logger, tell
-from .call import (
-    Holding,
-    check_answer,
-    default_client,
-    end_quietly,
-    refuse_bare,
-    set_default_client,
-)
+from .call import end_quietly
+from .functions import check_answer, refuse_bare
 from .guard import Guard
-
-__all__ = ["current_lock", "default_client", "set_default_client", "with_lock"]
+from .holding import Holding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
-    from ..aio import AsyncLock, AsyncLockClient
-    from ..client import LockClient
+    from ..client.async_client import AsyncLockClient
+    from ..client.async_lock import AsyncLock
+    from ..client.lock import Callback, Lock
+    from ..client.lock_client import LockClient
+    from ..client.order import DecoratorOptions
     from ..keys.compile import Key
-    from ..lock import Callback, Lock
     from .call import Calls
-    from .types import AcquireOptions, Answering, AnsweringAsync, LockOptions
+    from .types import Answering, AnsweringAsync, LockOptions
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -131,8 +126,7 @@ def with_lock(
     """
     refuse_bare(key, "with_lock")
     check_answer("on_not_granted", on_not_granted, ("raise", "skip"))
-    options: AcquireOptions = {
-        "wait": wait,
+    options: DecoratorOptions = {
         "reserve": reserve,
         "lease_duration": lease_duration,
         "refresh_period": refresh_period,
@@ -144,7 +138,7 @@ def with_lock(
     }
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
-        return _LockGuard(_LOCKS, func, key, key_jmespath, client, options, on_not_granted).wrapped()
+        return _LockGuard(_LOCKS, func, key, key_jmespath, client, wait, options, on_not_granted).wrapped()
 
     return decorate
 
@@ -156,7 +150,7 @@ class _LockGuard(Guard):
         return key
 
     def acquire(self, client: Any, key: str) -> Any:
-        return client.acquire(key, **self.options)
+        return client.acquire(key, wait=self.wait, **self.options)
 
     def succeed(self, lock: Any, result: object) -> Calls[None]:
         lost = lock.lost  # asked first: its validity may be over, and the row free to release all the same

@@ -16,11 +16,11 @@ from contextlib import ContextDecorator
 from typing import TYPE_CHECKING
 
 from .. import checks
-from ..base_client import TABLE_VARIABLE, BaseClient
+from ..client import session
+from ..client.settings import TABLE_VARIABLE
 from ..core.protocol import Hold
-from ..core.protocol import Memory as Knowledge
 from ..core.row import JAVA
-from ..decorators import call
+from ..decorators.environment import remember_default_clients
 from ..errors import LockArgumentError
 from ..timeline import SystemClock
 from .memory import Memory
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, TypeAlias, TypeVar
 
+    from ..client.session import Session
     from ..core.row import Schema
     from ..timeline import Clock
     from ..transport import Transport
@@ -42,7 +43,6 @@ _TABLE = "locks"  # where the environment names none
 
 _guard = threading.RLock()
 _active: list[InMemory] = []
-_chosen = BaseClient.__dict__["transport"]
 
 
 def in_memory(
@@ -82,9 +82,9 @@ class InMemory(ContextDecorator):
         self.memory = Memory(_key_names(tables or {}), _checked_clock(clock), checks.schema(schema))
         self._entered = False
         self._table: str | None = None
-        self._default: dict[str, Any] = {}
+        self._restore_defaults: Callable[[], None] = _nothing
         # Who sent to it, and the locks that they held before.
-        self._clients: weakref.WeakKeyDictionary[BaseClient, frozenset[Hold]] = weakref.WeakKeyDictionary()
+        self._sessions: weakref.WeakKeyDictionary[Session, frozenset[Hold]] = weakref.WeakKeyDictionary()
 
     def __enter__(self) -> Memory:
         with _guard:
@@ -94,22 +94,21 @@ class InMemory(ContextDecorator):
             self._table = os.environ.get(TABLE_VARIABLE)
             if not self._table:
                 os.environ[TABLE_VARIABLE] = _TABLE
-            self._default = dict(call._default)
+            self._restore_defaults = remember_default_clients()
             _active.append(self)
-            BaseClient.transport = property(_transport)  # type: ignore[method-assign,assignment]
+            session.stand_in(_transport)
         return self.memory
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with _guard:
-            for client, before in list(self._clients.items()):
-                _forget(client, before)
+            for learned, before in list(self._sessions.items()):
+                learned.forget_since(before)
             _active.remove(self)
             if not _active:
-                BaseClient.transport = _chosen  # type: ignore[method-assign]
-            call._default.clear()
-            call._default.update(self._default)
+                session.stand_in(None)
+            self._restore_defaults()
             if self._table is None:
                 os.environ.pop(TABLE_VARIABLE, None)
             else:
@@ -134,29 +133,20 @@ class InMemory(ContextDecorator):
         """For ContextDecorator: a new one for each call."""
         return InMemory(*self._arguments)
 
-    def serve(self, client: BaseClient) -> Transport:
-        """The transport for a client, which is noted as one that learns from it."""
-        self._clients.setdefault(client, client._open.holds())
+    def serve(self, session: Session) -> Transport:
+        """The transport of a session, which is noted as one that learns from it."""
+        self._sessions.setdefault(session, session.open_locks.holds())
         return self.memory
 
 
-def _transport(client: BaseClient) -> Transport:
-    """`BaseClient.transport` while any is active."""
+def _transport(session: Session) -> Transport | None:
+    """The transport of ``session`` while any is active. None: the last one has ended a moment ago."""
     with _guard:
-        if _active:
-            return _active[-1].serve(client)
-    transport: Transport = _chosen.__get__(client)  # the last one ended a moment ago
-    return transport
+        return _active[-1].serve(session) if _active else None
 
 
-def _forget(client: BaseClient, before: frozenset[Hold]) -> None:
-    client._memory = Knowledge(client._memory.observations._size)
-    for lock in client._open.locks():
-        if lock._hold not in before and lock._is_open():
-            lock._abandon()
-    for hold in client._open.forgotten():
-        if hold not in before:
-            client._open.discard(hold)
+def _nothing() -> None:
+    return
 
 
 def _key_names(tables: Mapping[str, KeyNames]) -> dict[str, tuple[str, ...]]:

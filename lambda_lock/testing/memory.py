@@ -8,13 +8,14 @@ import threading
 from typing import TYPE_CHECKING
 
 from .. import checks
-from ..base_client import TABLE_VARIABLE, BaseClient
+from ..client.order import content_of
+from ..client.pages import Pages
+from ..client.settings import TABLE_VARIABLE, Settings
 from ..core import lease
 from ..core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
 from ..core.requests import Grant, claim
 from ..core.row import make_version, read_row
 from ..errors import LockArgumentError, TransportError
-from ..pages import Pages
 from .database import Database
 
 if TYPE_CHECKING:
@@ -64,10 +65,10 @@ class Memory:
 
         Raises LockArgumentError or TypeError for bad input.
         """
-        client, place = self._found(key, sort_key, table)
+        settings, place = self._found(key, sort_key, table)
         checks.key_text("owner", owner)
         lease_ms = place.schema.round_lease(int(checks.lease_duration(lease_duration) * 1000))
-        content = client._content(place, data, True, None)
+        content = content_of(place, settings.ttl, {"data": data})
         with self._guard:
             now = self.clock.wall()
             expiry_ms = lease.expiry_ms(now, lease_ms)
@@ -95,7 +96,7 @@ class Memory:
 
     def rows(self, table: str | None = None) -> tuple[LockRecord, ...]:
         """The rows of a lock table as `LockClient.list` gives them, held or not, the oldest first."""
-        found, names = self._client(table)._names()[0], self._key_names(table)
+        found, names = self._settings(table).names()[0], self._key_names(table)
         if names is None:
             return ()
         pages = Pages(found, self._schema, names[0], names[1] if len(names) > 1 else None, None)
@@ -166,22 +167,22 @@ class Memory:
     def _apply(self, request: Request) -> Item | None:
         return self._database.apply(*request, self.clock.monotonic())
 
-    def _client(self, table: str | None) -> BaseClient:
-        """A client for this table: it knows the rules for names, keys and data, and never sends."""
+    def _settings(self, table: str | None) -> Settings:
+        """The settings of a client for this table: they know the rules for names and keys."""
         names = self._key_names(table) or (None, None)
-        return BaseClient(
+        return Settings(
             table, schema=self._schema, partition_key_name=names[0], sort_key_name=names[1] if len(names) > 1 else None
         )
 
-    def _found(self, key: str, sort_key: str | None, table: str | None) -> tuple[BaseClient, Place]:
-        client = self._client(table)
-        name, _, sort_key_name = client._names()
+    def _found(self, key: str, sort_key: str | None, table: str | None) -> tuple[Settings, Place]:
+        settings = self._settings(table)
+        name, _, sort_key_name = settings.names()
         if sort_key is not None and sort_key_name is None:
             raise LockArgumentError(
                 f"sort_key={sort_key!r}: what the sort key of table {name!r} is called is not known. Give "
                 f'in_memory(tables={{{name!r}: ("key", "sort")}}), with the names that it has'
             )
-        return client, client._place(key, sort_key)
+        return settings, settings.place(key, sort_key)
 
     def _key_names(self, table: str | None) -> tuple[str, ...] | None:
         name = os.environ.get(TABLE_VARIABLE, "") if table is None else checks.table_name(table)

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import AsyncLock, AsyncLockClient, LockAlreadyReleasedError, aio
+from lambda_lock import AsyncLock, AsyncLockClient, LockAlreadyReleasedError, drive_async
+from lambda_lock.client import async_client, async_lock, async_runner
 from rig.engine import Ministack
 from rig.wire import Fault, Wire
 from tests.support.clocks import LeapingClock
@@ -464,11 +465,10 @@ LAST_ACTS: dict[str, Callable[[AsyncLock, str], Coroutine[Any, Any, Any]]] = {
     "commit": lambda lock, table: lock.commit([{"Put": {"TableName": table, "Item": {"key": {"S": "order"}}}}]),
     "a commit that is refused": lambda lock, table: lock.commit([_refused(table, "no such row")]),
     "hand_over": lambda lock, table: lock.hand_over(),
-    "close": lambda lock, table: lock._client.close(),
 }
 
 
-@pytest.mark.parametrize("name", LAST_ACTS)
+@pytest.mark.parametrize("name", [*LAST_ACTS, "close"])
 @pytest.mark.parametrize("lost", ["the request", "the reply"])
 async def test_a_last_act_cancelled_anywhere_leaves_nothing_held(
     name: str, lost: str, wire: Wire, make: Make, engine: Ministack, table: str
@@ -479,9 +479,10 @@ async def test_a_last_act_cancelled_anywhere_leaves_nothing_held(
         if kept and name != "hand_over":  # whose last one was not cancelled
             assert held_rows(engine, table) == []
         wire.clear()
-        kept.append(await make(clock=LeapingClock(), heartbeat_period=0).acquire(str(len(kept))))
+        client = make(clock=LeapingClock(), heartbeat_period=0)
+        kept.append(await client.acquire(str(len(kept))))
         (wire.drop_request if lost == "the request" else wire.drop_reply)(times=2)
-        return LAST_ACTS[name](kept[-1], table)
+        return client.close() if name == "close" else LAST_ACTS[name](kept[-1], table)
 
     results = await everywhere(prepare)
     for result in results:
@@ -578,6 +579,9 @@ def test_an_acquire_interrupted_at_any_line_leaves_nothing_held(
     assert len(locks) == 1
 
 
+FILES = {module.__file__ for module in (async_client, async_lock, async_runner, drive_async)}
+
+
 class Lines:
     """How many lines of the async client have run."""
 
@@ -590,7 +594,7 @@ def interrupted(number: int) -> Iterator[Lines]:
     lines, before = Lines(), sys.gettrace()
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
-        if frame.f_code.co_filename != aio.__file__:
+        if frame.f_code.co_filename not in FILES:
             return None
         if event == "line":
             lines.count += 1

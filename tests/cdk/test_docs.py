@@ -8,8 +8,9 @@ import aws_cdk as cdk
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 
-from lambda_lock import base_client, metrics
+from lambda_lock import metrics
 from lambda_lock.cdk import LockTable
+from lambda_lock.client import settings
 from rig.engine import ROOT
 from tests.cdk.apps import FOUR_ACTIONS, in_an_account, new_function, resources, synthesized
 
@@ -50,9 +51,9 @@ def test_the_first_two_lines_are_all_that_a_function_needs() -> None:
 
 def test_the_page_names_every_variable_and_every_action() -> None:
     variables = (
-        base_client.TABLE_VARIABLE,
-        base_client.PARTITION_KEY_VARIABLE,
-        base_client.SORT_KEY_VARIABLE,
+        settings.TABLE_VARIABLE,
+        settings.PARTITION_KEY_VARIABLE,
+        settings.SORT_KEY_VARIABLE,
         metrics.METRICS_VARIABLE,
     )
     for name in (*variables, *FOUR_ACTIONS, metrics.LOST, metrics.NOT_GRANTED, metrics.DUPLICATE):

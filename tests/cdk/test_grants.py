@@ -14,8 +14,8 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 
 from lambda_lock import LockArgumentError, LockConfigurationError
-from lambda_lock.base_client import PREWARM_KEY
 from lambda_lock.cdk import LockTable
+from lambda_lock.client.reading import PREWARM_KEY
 from tests.cdk.apps import (
     ACCOUNT,
     FOUR_ACTIONS,

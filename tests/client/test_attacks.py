@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from lambda_lock import AsyncLockClient, Lock, LockClient, late
+from lambda_lock.client.base import session_of
+from lambda_lock.client.open_locks import OpenLocks
 from lambda_lock.core import lease
 from lambda_lock.errors import ClientClosedError, LockError, TransportError
 from lambda_lock.heartbeat import Renewals
 from lambda_lock.late import Late
-from lambda_lock.open_locks import OpenLocks
 from lambda_lock.signalsafe import Ticket, Turn
 from lambda_lock.testing import ManualClock, in_memory
 from rig.wire import Wire
@@ -147,7 +148,7 @@ def test_a_handle_that_is_dropped_after_its_lease_leaves_nothing_behind() -> Non
             clock.advance(30)
             del lock
         gc.collect()
-        assert client._open.holds() == frozenset()
+        assert session_of(client).open_locks.holds() == frozenset()
 
 
 def test_senders_are_as_many_in_a_second_burst_as_in_the_first() -> None:

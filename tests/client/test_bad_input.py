@@ -16,7 +16,7 @@ import boto3
 import pytest
 
 from lambda_lock import AsyncLockClient, LockClient
-from lambda_lock.base_client import BaseClient
+from lambda_lock.client.settings import Settings
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.errors import LockArgumentError, LockConfigurationError, LockError, LockFormatError
 from rig.engine import REGION, Ministack
@@ -268,7 +268,7 @@ def test_a_misspelled_option_is_refused_in_the_name_of_the_method(make: Make) ->
 
 
 def test_the_signature_of_a_client_names_its_settings() -> None:
-    assert inspect.signature(LockClient) == inspect.signature(BaseClient)
+    assert inspect.signature(LockClient) == inspect.signature(Settings)
     assert inspect.signature(LockClient).parameters["lease_duration"].default == 20.0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockClient
-from lambda_lock.core import acquire as acquiring
+from lambda_lock.client.taking import Fresh
 from lambda_lock.errors import (
     ClientClosedError,
     LockAlreadyReleasedError,
@@ -520,8 +520,8 @@ class Gap:
 def test_an_interrupt_between_two_steps_leaves_nothing_held(
     wire: Wire, wired: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    acquire = acquiring.acquire
-    monkeypatch.setattr(acquiring, "acquire", lambda *arguments: Gap(acquire(*arguments)))
+    steps = Fresh.steps
+    monkeypatch.setattr(Fresh, "steps", lambda *arguments: Gap(steps(*arguments)))
     wire.drop_reply("UpdateItem")  # it was carried out
     with pytest.raises(KeyboardInterrupt):
         wired.acquire("a")

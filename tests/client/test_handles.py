@@ -9,6 +9,7 @@ import time
 import pytest
 
 from lambda_lock import LockClient
+from lambda_lock.client.signals import Signals
 from lambda_lock.errors import (
     ClientClosedError,
     LockAlreadyReleasedError,
@@ -18,6 +19,7 @@ from lambda_lock.errors import (
 )
 from rig.wire import Wire
 from tests.support.clients import Make
+from tests.support.clocks import StandingClock
 from tests.support.elsewhere import in_thread
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
@@ -334,21 +336,19 @@ def test_closing_is_not_disturbed_by_a_release_at_the_same_moment(wire: Wire, wi
     assert not any(rows.is_held(key) for key in "abc")
 
 
-class Meeting(float):
-    """A safe time whose comparison waits for a second thread to make the same one."""
+def test_two_threads_that_see_the_danger_at_once_tell_it_once(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    barrier, tell = threading.Barrier(2), Signals.tell_danger
 
-    barrier = threading.Barrier(2)
-
-    def __ge__(self, other: object) -> bool:
+    def meet(signals: Signals) -> None:
         with contextlib.suppress(threading.BrokenBarrierError):
-            self.barrier.wait(1)
-        return True
+            barrier.wait(1)
+        tell(signals)
 
-
-def test_two_threads_that_see_the_danger_at_once_tell_it_once(make: Make) -> None:
     told: list[object] = []
-    lock = make(heartbeat_period=0).acquire("a", safe_time=1, on_danger=told.append)
-    lock._safe_time = Meeting(1)
+    clock = StandingClock()
+    lock = make(clock=clock, heartbeat_period=0).acquire("a", safe_time=1, on_danger=told.append)
+    monkeypatch.setattr(Signals, "tell_danger", meet)
+    clock.now += lock.remaining - 0.5
     for result in [in_thread(lambda: lock.lost) for _ in range(2)]:
         assert result() is False
     wait_until(lambda: told)

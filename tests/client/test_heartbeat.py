@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import Lock, LockClient
+from lambda_lock.client.lock import held_by
 from lambda_lock.errors import LockLostError
 from lambda_lock.heartbeat import HEARTBEAT
 from rig.wire import Wire
@@ -152,7 +153,7 @@ def test_a_lock_that_was_renewed_by_hand_is_forgotten_as_well(make: Make) -> Non
     lock = make(heartbeat_period=0.6).acquire("a")
     time.sleep(0.2)
     lock.heartbeat()  # the first entry in the plan is stale now
-    gone = weakref.ref(lock)
+    gone = weakref.ref(held_by(lock).upkeep)
     wait_until(lambda: sum(entry[2]() is gone() for entry in HEARTBEAT._due) == 1)
     del lock
     gc.collect()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockClient, heartbeat
+from lambda_lock.client.base import session_of
 from lambda_lock.errors import LockError, LockLostError, TransportError
 from lambda_lock.transport import Reply, Transport
 from rig.wire import Wire
@@ -193,7 +194,7 @@ def test_a_closed_client_ends_its_senders(make: Make) -> None:
     lock = client.acquire("a")
     version = lock.version
     wait_until(lambda: lock.version != version)
-    work = client._renewals._work
+    work = session_of(client).renewals._work
     assert work.senders
     client.close()
     wait_until(lambda: not work.senders)
@@ -205,7 +206,7 @@ def test_a_client_that_is_forgotten_ends_its_senders(table: str) -> None:
     version = lock.version
     while lock.version == version:
         threading.Event().wait(0.01)
-    work = client._renewals._work
+    work = session_of(client).renewals._work
     lock.release()
     del client, lock
     wait_until(lambda: gc.collect() >= 0 and not work.senders)  # a tick may have had the lock in hand

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import Lock, LockClient
+from lambda_lock.client.lock import held_by
 from lambda_lock.errors import LockAlreadyReleasedError
 from rig.wire import Wire
 from tests.support.elsewhere import in_thread
@@ -25,7 +26,7 @@ ACTS: dict[str, Callable[[Lock], Any]] = {
 
 
 def _item(lock: Lock) -> dict[str, Any]:
-    table: str = lock._hold.place.table
+    table: str = held_by(lock).hold.place.table
     return {"Put": {"TableName": table, "Item": {"key": {"S": f"written under {lock.key}"}}}}
 
 

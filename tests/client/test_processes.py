@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockClient
+from lambda_lock.client.base import session_of
 from lambda_lock.errors import LockAlreadyReleasedError, LockError, LockLostError, OwnerMismatchError
 from rig.engine import ROOT, Ministack
 from rig.wire import Wire
@@ -75,7 +76,7 @@ def test_a_holder_killed_at_work_is_replaced(client: LockClient, rows: Rows, sta
 
 def child_view(client: LockClient, key: str) -> dict[str, Any]:
     """What a child sees of its parent's locks, and what happens when it meddles with them."""
-    locks = list(client._open.locks())
+    locks = [held.face() for held in session_of(client).open_locks.handled()]
     (lock,) = [lock for lock in locks if lock.key == key]
     errors = []
     for act in (

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockClient
+from lambda_lock.client.lock import held_by
 from lambda_lock.errors import ClientClosedError, LockAlreadyReleasedError, LockNotGrantedError, LockTimeoutError
 from rig.wire import Request, Wire
 from tests.support.clients import Make
@@ -240,7 +241,7 @@ def test_closing_without_release_sends_nothing_and_stops_the_renewals(
     locks = [wired.acquire(key, lease_duration=1) for key in ("a", "b")]
     wired.close(release=False)
     wire.clear()
-    assert [lock.tick() for lock in locks] == [None, None]
+    assert [held_by(lock).upkeep.tick() for lock in locks] == [None, None]
     assert wire.operations == []
     assert all(rows.is_held(lock.key) for lock in locks)
     assert not any(lock.is_held or lock.lost for lock in locks)

@@ -274,7 +274,7 @@ def test_data_and_result_of_a_commit_must_fit_the_row_together(once: Once, rows:
 
 def test_a_plain_lock_stores_no_result(other: LockClient, rows: Rows) -> None:
     lock = other.acquire("k")
-    with pytest.raises(LockArgumentError, match="is no event's: use data="):
+    with pytest.raises(LockArgumentError, match="does not belong to one: use data="):
         lock.commit([put(rows, "row")], result="text")
     assert lock.is_held
     lock.commit([put(rows, "row")])

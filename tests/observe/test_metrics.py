@@ -24,6 +24,7 @@ from lambda_lock import (
     deduplicate,
     with_lock,
 )
+from lambda_lock.client.lock import held_by
 from lambda_lock.metrics import DUPLICATE, LOST, METRICS_VARIABLE, NOT_GRANTED
 from tests.support.clients import Make
 from tests.support.clocks import LeapingClock, StandingClock
@@ -171,7 +172,7 @@ def test_a_lock_for_which_it_is_too_late_is_told_but_not_counted(
 def by_a_renewal(make: Make, rows: Rows, on_lost: Any) -> Lock:
     lock = make().acquire("a", lease_duration=1.5, on_lost=on_lost)
     rows.put_held("a", expires_at=time.time() + 60)
-    wait_until(lambda: lock._hold.lost)
+    wait_until(lambda: held_by(lock).hold.lost)
     return lock
 
 
@@ -279,7 +280,7 @@ def test_a_lost_lock_is_told_and_counted_once_whatever_shows_it(
     assert lock.lost
     with pytest.raises(LockLostError):
         lock.raise_if_lost()
-    if not lock._released:
+    if not held_by(lock).released:
         lock.release()
     assert called == [lock]
     assert counted(capsys.readouterr().out) == [LOST]

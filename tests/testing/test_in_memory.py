@@ -26,11 +26,9 @@ from lambda_lock import (
     set_default_client,
     with_lock,
 )
-from lambda_lock.base_client import BaseClient
+from lambda_lock.client import session
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.testing import ManualClock, in_memory, lambda_context
-
-TRANSPORT = BaseClient.__dict__["transport"]
 
 
 class Refusing:
@@ -181,7 +179,7 @@ def test_all_is_undone_at_the_end_and_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError), in_memory():
         fail()
     assert dict(os.environ) == before
-    assert BaseClient.__dict__["transport"] is TRANSPORT
+    assert session._stand_in is None
     assert default_client() is not made
     with pytest.raises(LockConfigurationError, match="no lock table"):
         default_client().acquire("a")
@@ -229,7 +227,7 @@ def test_one_block_is_entered_once() -> None:
     block = in_memory()
     with block, pytest.raises(RuntimeError, match="entered before"), block:
         pass
-    assert BaseClient.__dict__["transport"] is TRANSPORT
+    assert session._stand_in is None
 
 
 # -- what a test does behind the clients' backs

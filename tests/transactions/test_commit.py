@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import PYTHON, Lock, LockClient
+from lambda_lock.client.base import session_of
 from lambda_lock.errors import (
     CommitRefusedError,
     LockAlreadyReleasedError,
@@ -212,7 +213,7 @@ def test_an_answer_after_a_whole_decision_without_one_is_the_truth(
     wire: Wire, impatient: LockClient, rows: Rows
 ) -> None:
     lock = impatient.acquire("a")
-    clock = impatient._timeline.clock
+    clock = session_of(impatient).timeline.clock
     assert isinstance(clock, LeapingClock)
     wire.drop_reply(COMMIT, times=FOREVER, when=lambda request: clock.leapt < 3.5)
     lock.commit([add(rows, "sum")])
@@ -456,7 +457,7 @@ def test_conflicts_are_tried_again_no_longer_than_the_lock_is_valid(
     with pytest.raises(CommitRefusedError) as caught:
         lock.commit([add(rows, "sum")])
     assert caught.value.reasons == ("TransactionConflict",)
-    assert impatient._timeline.clock.leapt < 11  # type: ignore[attr-defined]
+    assert session_of(impatient).timeline.clock.leapt < 11  # type: ignore[attr-defined]
     assert wire.count(COMMIT) > 5
     assert rows.get("sum") is None
     assert not rows.is_held("a")

@@ -13,6 +13,8 @@ import boto3
 import pytest
 
 from lambda_lock import LockClient
+from lambda_lock.client.base import session_of
+from lambda_lock.client.reading import write_unguarded
 from lambda_lock.errors import LockConfigurationError, LockError, LockFormatError, LockNotGrantedError, TransportError
 from lambda_lock.log import shown, tell
 from lambda_lock.transport import Credentials, HttpsTransport, Reply, choose
@@ -115,6 +117,11 @@ def test_no_error_shows_what_another_server_answered(
     transport.close()
 
 
+def unguarded(client: LockClient, items: Any) -> None:
+    """A commit while locks are disabled."""
+    session_of(client).run(*write_unguarded(session_of(client), items, "a"))
+
+
 @pytest.mark.parametrize("kind", ["https", "boto3"])
 def test_no_error_shows_the_items_of_a_commit(stub: Stub, https: HttpsTransport, keys: Any, kind: str) -> None:
     transport = https if kind == "https" else own_transport(boto3.Session(), "eu-west-1", stub.url, reason="a test")
@@ -122,14 +129,14 @@ def test_no_error_shows_the_items_of_a_commit(stub: Stub, https: HttpsTransport,
     stub.otherwise = say(error("ValidationException", quoted))
     items: list[dict[str, Any]] = [{"Put": {"TableName": "orders", "Item": {"id": {"S": SECRET}}}}]
     with LockClient("locks", transport=transport) as client:
-        caught = raised(lambda: client._write_unguarded(items, "a"))
+        caught = raised(lambda: unguarded(client, items))
         assert SECRET not in shows(caught)
         assert "at 'transactItems' failed: too many" in str(caught)
         items[0]["Put"]["Item"]["id"]["S"] = {SECRET: SECRET}
-        assert SECRET not in shows(raised(lambda: client._write_unguarded(items, "a")))
+        assert SECRET not in shows(raised(lambda: unguarded(client, items)))
         mistakes: list[Any] = [SECRET, {"Put": {}, "Item": SECRET}, [SECRET]]
         for wrong in mistakes:
-            assert SECRET not in shows(raised(lambda: client._write_unguarded([wrong], "a")))  # noqa: B023
+            assert SECRET not in shows(raised(lambda: unguarded(client, [wrong])))  # noqa: B023
         assert SECRET not in shows(raised(lambda: client.acquire("a", attributes=[SECRET]), TypeError))  # type: ignore[arg-type]
     transport.close()
 

@@ -14,7 +14,8 @@ from unittest.mock import Mock
 import pytest
 
 from lambda_lock import AsyncLockClient, KeyTemplateError, LockClient, checks, deduplicate
-from lambda_lock.decorators.with_lock import set_default_client, with_lock
+from lambda_lock.decorators.environment import set_default_client
+from lambda_lock.decorators.with_lock import with_lock
 
 
 def key_function(event: Any, context: Any = None) -> str:

@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn, assert_type
 
-from lambda_lock.aio import AsyncLock, AsyncLockClient
-from lambda_lock.client import LockClient
-from lambda_lock.decorators.with_lock import current_lock, default_client, set_default_client, with_lock
-from lambda_lock.lock import Lock
+from lambda_lock.client.async_client import AsyncLockClient
+from lambda_lock.client.async_lock import AsyncLock
+from lambda_lock.client.lock import Lock
+from lambda_lock.client.lock_client import LockClient
+from lambda_lock.decorators.environment import default_client, set_default_client
+from lambda_lock.decorators.with_lock import current_lock, with_lock
 
 MYPY = False  # mypy takes it for True
 

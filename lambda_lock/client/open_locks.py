@@ -1,6 +1,6 @@
-"""What a client has taken and not given back yet: all that its close() has to release.
+"""The locks that a client has taken and not given back yet. Closing the client releases them.
 
-Every step is a single operation on a dict, so that signal handlers, finalizers and other threads may come in between.
+Each step is a single operation on a dict, because signal handlers, finalizers and other threads may run in between.
 """
 
 from __future__ import annotations
@@ -11,23 +11,24 @@ import weakref
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
-    from .core.protocol import Hold
-    from .lock import Lock
+    from ..core.protocol import Hold
 
 
 class _Entry:
     __slots__ = ("handle", "pid")
 
     def __init__(self) -> None:
-        self.handle: weakref.ref[Lock] | None = None
+        self.handle: weakref.ref[Any] | None = None
         self.pid = os.getpid()
 
 
 class OpenLocks:
-    """Holds, and their handles where there are any.
+    """Holds, each with what handles it (held.py) once that exists.
 
-    Handles are held weakly: what the application forgets is not renewed for ever. Its hold stays, to be released.
+    What handles a hold is referenced weakly, so a lock that the application forgets is not renewed for ever. Its hold
+    stays here until it is released.
     """
 
     __slots__ = ("_entries",)
@@ -36,17 +37,17 @@ class OpenLocks:
         self._entries: dict[Hold, _Entry] = {}
 
     def add(self, hold: Hold) -> None:
-        """A lock that was granted: from here on it is released by close(), if by nobody else."""
+        """Note a lock that was granted. From here on close() releases it, unless it is released before."""
         self._entries[hold] = _Entry()
 
-    def attach(self, hold: Hold, lock: Lock) -> None:
-        """The handle of a hold; nothing where close() has given it back meanwhile."""
+    def attach(self, hold: Hold, handle: Any) -> None:
+        """Note what handles a hold. This does nothing if close() has released the hold meanwhile."""
         entry = self._entries.get(hold)
         if entry is not None:
-            entry.handle = weakref.ref(lock)
+            entry.handle = weakref.ref(handle)
 
     def discard(self, hold: Hold) -> None:
-        """It was given back, lost, or is another's to give back."""
+        """Drop a hold that was released or lost, or that somebody else will release."""
         self._entries.pop(hold, None)
 
     def __contains__(self, hold: Hold) -> bool:
@@ -55,12 +56,12 @@ class OpenLocks:
     def holds(self) -> frozenset[Hold]:
         return frozenset(self._entries)
 
-    def locks(self) -> Iterator[Lock]:
-        """The handles there are, those of a forked child's parent included."""
+    def handled(self) -> Iterator[Any]:
+        """What handles the holds, including those of a forked child's parent."""
         for _, entry in self._found():
-            lock = None if entry.handle is None else entry.handle()
-            if lock is not None:
-                yield lock
+            handle = None if entry.handle is None else entry.handle()
+            if handle is not None:
+                yield handle
 
     def forgotten(self) -> Iterator[Hold]:
         """The holds of this process without a handle: it was collected, or an interrupt came before it was made."""
@@ -69,7 +70,8 @@ class OpenLocks:
                 yield hold
 
     def _found(self) -> Iterator[tuple[Hold, _Entry]]:
-        # The keys alone: a list of items makes tuples, at which the collector may run finalizers that change the dict.
+        # Only the keys are copied. A list of items would make tuples, and the garbage collector may run then: its
+        # finalizers change the dict.
         for hold in list(self._entries):
             entry = self._entries.get(hold)
             if entry is not None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from .core.outcome import unusable
-from .core.requests import Place
-from .core.row import Row
-from .errors import LockConfigurationError
-from .record import LockRecord
+from ..core.outcome import unusable
+from ..core.requests import Place
+from ..core.row import Row
+from ..errors import LockConfigurationError
+from ..record import LockRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .core.outcome import Item, Reply
-    from .core.requests import Request
-    from .core.row import Schema
+    from ..core.outcome import Item, Reply
+    from ..core.requests import Request
+    from ..core.row import Schema
 
 
 class Pages:

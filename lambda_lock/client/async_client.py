@@ -1,0 +1,112 @@
+"""The client for asyncio: the same locks, awaited. async_runner.py says on which threads."""
+
+from __future__ import annotations
+
+import functools
+
+from ..errors import LockNotGrantedError
+from . import reading, taking
+from .async_lock import AsyncLock
+from .async_runner import AsyncRunner
+from .base import Client, check_options, init_of, session_of
+from .closing import close
+from .lock_client import LockClient
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from types import TracebackType
+    from typing import Self, TypeVar, Unpack
+
+    from ..record import LockRecord
+    from .order import AcquireOptions, AdoptOptions
+    from .session import Operation, Session
+    from .taking import Taking
+
+    T = TypeVar("T")
+
+
+class AsyncLockClient(Client):
+    """`LockClient` for asyncio: the same settings and methods, awaited.
+
+    Example::
+
+        async with await client.acquire("invoice#7") as lock:
+            ...
+    """
+
+    if not TYPE_CHECKING:
+        __init__ = init_of("AsyncLockClient")
+
+    def _begin(self, session: Session) -> None:
+        self._runner = AsyncRunner(session)
+        super()._begin(session)
+
+    @classmethod
+    def over(cls, client: LockClient) -> Self:
+        """Return an async client with the settings, connections and locks of ``client``."""
+        made = cls.__new__(cls)
+        made._begin(session_of(client))
+        return made
+
+    async def acquire(self, key: str, *, wait: float | None = None, **options: Unpack[AcquireOptions]) -> AsyncLock:
+        """`LockClient.acquire`. Cancelling the task ends the wait and leaves nothing held."""
+        check_options(LockClient.acquire, options)
+        return await self._take(taking.acquire(self._session, key, wait=wait, **options))
+
+    async def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> AsyncLock | None:
+        """`LockClient.try_acquire`."""
+        try:
+            return await self.acquire(key, wait=wait, **options)
+        except LockNotGrantedError as error:
+            if error.too_late:
+                raise
+            return None
+
+    async def adopt(self, token: str, *, context: object = None, **options: Unpack[AdoptOptions]) -> AsyncLock:
+        """`LockClient.adopt`."""
+        check_options(LockClient.adopt, options)
+        return await self._take(taking.adopt(self._session, token, context=context, **options))
+
+    async def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
+        """`LockClient.get`."""
+        return await self._run(reading.get(self._session, key, sort_key))
+
+    async def list(self, *, key: str | None = None) -> AsyncIterator[LockRecord]:
+        """`LockClient.list`, for ``async for``."""
+        pages = reading.pages_of(self._session, key)
+        while (request := pages.request()) is not None:
+            for record in pages.take(await self._run(reading.ask(self._session, pages.place, request))):
+                yield record
+
+    async def prewarm(self) -> None:
+        """`LockClient.prewarm`."""
+        await self._run(reading.prewarm(self._session))
+
+    def held(self) -> tuple[AsyncLock, ...]:
+        """`LockClient.held`. The handles are new ones of the same locks."""
+        open_locks = self._session.open_locks.handled()
+        return tuple(AsyncLock(held, self._runner) for held in open_locks if held.is_held())
+
+    async def close(self, *, release: bool = True) -> None:
+        """`LockClient.close`."""
+        await self._runner.settle(functools.partial(close, self._session, release=release))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _run(self, operation: Operation[T]) -> T:
+        return await self._runner.run(operation)
+
+    async def _take(self, taking: Taking) -> AsyncLock:
+        try:
+            return AsyncLock(await self._runner.run((taking.place, taking.steps), taking.after_wait), self._runner)
+        except BaseException:
+            if taking.granted:
+                await self._runner.settle(taking.give_back)
+            raise

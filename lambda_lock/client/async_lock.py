@@ -1,0 +1,82 @@
+"""The handle of a lock for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ..errors import LockAlreadyReleasedError
+from .lock import Handle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+    from typing import Any, Self
+
+    from .async_runner import AsyncRunner
+    from .held import HeldLock
+
+_LOOK = 0.25  # seconds between two looks at what other threads do: a release, a loss
+_LEAST = 0.01  # seconds
+
+
+class AsyncLock(Handle):
+    """`Lock` for asyncio: what asks DynamoDB is awaited, all else is the same. An async context manager."""
+
+    def __init__(self, held: HeldLock, runner: AsyncRunner) -> None:
+        super().__init__(held)
+        self._runner = runner
+
+    async def wait_lost(self, timeout: float | None = None) -> bool:
+        """`Lock.wait_lost`."""
+        end = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        while not self.lost:
+            left = 1.0 if end is None else end - asyncio.get_running_loop().time()
+            if left <= 0 or self._held.hold.ended:
+                return False
+            await asyncio.sleep(min(left, max(self.remaining, _LEAST), _LOOK))
+        return True
+
+    async def heartbeat(
+        self, *, data: bytes | None = None, delete_data: bool = False, lease_duration: float | None = None
+    ) -> None:
+        """`Lock.heartbeat`."""
+        await self._runner.run_first(self._held.heartbeat(data, delete_data, lease_duration))
+
+    async def ensure(self, seconds: float) -> None:
+        """`Lock.ensure`."""
+        await self._runner.run_first(self._held.ensure(seconds))
+
+    async def release(
+        self, *, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False
+    ) -> bool:
+        """`Lock.release`."""
+        operation = self._held.release(data, delete, best_effort)
+        return await self._runner.run_last(self._held, operation, again=operation[1])
+
+    async def commit(
+        self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None
+    ) -> None:
+        """`Lock.commit`."""
+        await self._runner.run_last(self._held, self._held.commit(items, data, result))
+
+    async def hand_over(self, *, lease_duration: float | None = None) -> str:
+        """`Lock.hand_over`."""
+        return await self._runner.run_last(self._held, self._held.hand_over(lease_duration))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._held.released or not self._held.is_in_this_process():
+            return
+        try:
+            await self.release(best_effort=True)
+        except LockAlreadyReleasedError:  # another task releases it at this moment
+            return
+
+    async def _complete(self, result: str | None) -> bool:
+        operation = self._held.complete(result)
+        return await self._runner.run_last(self._held, operation, again=operation[1])

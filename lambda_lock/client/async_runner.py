@@ -1,0 +1,105 @@
+"""Runs the operations of one session for coroutines.
+
+Requests are sent on a few threads of the client's own (threads.py). So the loop goes on, and nothing that the
+application runs on the loop's default executor holds up a lock. What ends or renews a lock has threads of its own, and
+never waits for acquires and reads. Renewals in the background come from the session's threads for them (heartbeat.py).
+Nothing here is bound to a loop: a client may serve one loop after another.
+
+If a task is cancelled while a request is under way, that request is settled first (at most one time-out). What it may
+have taken is released before the CancelledError goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+
+from ..core import protocol
+from ..drive_async import drive_async, unsent
+from ..threads import Busy, Threads
+from ..timeline import SYSTEM
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from .held import Begin, HeldLock
+    from .session import Operation, Session
+
+    T = TypeVar("T")
+
+_LOOK = 0.25  # seconds between two looks whether the client was closed
+_GIVING_BACK = protocol.DECISION  # seconds. If no thread is free for so long, what may be held is left to its lease
+
+
+class AsyncRunner:
+    """`Session.run` for coroutines."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._asking = Threads()  # acquires and reads
+        self._ending = Threads()  # what ends or renews a lock: others wait for the lock no longer than that takes
+
+    async def run(self, operation: Operation[T], after_wait: Callable[[], None] | None = None) -> T:
+        """`Session.run`, awaited."""
+        return await self._drive(operation, self._asking, after_wait)
+
+    async def run_first(self, operation: Operation[T]) -> T:
+        """As `run`, for what renews or ends a lock."""
+        return await self._drive(operation, self._ending)
+
+    async def run_last(self, held: HeldLock, operation: Operation[T], again: Begin[bool] | None = None) -> T:
+        """Run a last act. If the task is cancelled, the lock is released before the CancelledError goes on: whatever
+        the act did, nobody else would release it.
+
+        again: the steps to release it by. None: those of a plain release.
+        """
+        try:
+            return await self.run_first(operation)
+        except asyncio.CancelledError:
+            try:
+                await self._ending.settle(functools.partial(held.give_up, again), patience=_GIVING_BACK)
+            except Busy as error:
+                held.tell_not_released(unsent(_GIVING_BACK, error))
+            raise
+
+    async def settle(self, function: Callable[[], T]) -> T:
+        """Run a function on a thread. If the task is cancelled, the function ends before that goes on."""
+        return await self._ending.settle(function)
+
+    async def _drive(
+        self, operation: Operation[T], threads: Threads, after_wait: Callable[[], None] | None = None
+    ) -> T:
+        session, (place, steps) = self._session, operation
+        if not session.has_transport:
+            await threads.run(getattr, session, "transport")  # it may import boto3, which takes a while
+
+        async def sleep(seconds: float) -> None:
+            await self._sleep(seconds)
+            if after_wait is not None:
+                after_wait()
+
+        with session.explained(place):
+            return await drive_async(
+                steps(session.timeline.look()),
+                session.transport,
+                session.timeline,
+                sleep,
+                threads,
+                self._ending,
+                _GIVING_BACK,
+            )
+
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep. Closing the client, on any thread or loop, ends the sleep within _LOOK."""
+        session = self._session
+        if session.timeline is not SYSTEM:
+            await self._asking.run(session.timeline.clock.sleep, seconds)
+            return
+        now = asyncio.get_running_loop().time
+        end = now() + seconds
+        while (left := end - now()) > 0:
+            await asyncio.sleep(min(left, _LOOK))
+            if session.closed.is_set:
+                return

@@ -1,0 +1,87 @@
+"""What `LockClient` and `AsyncLockClient` have in common: their settings and the session that they hold."""
+
+from __future__ import annotations
+
+from .session import Session
+from .settings import Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, Unpack
+
+    from ..transport import Transport
+    from .session import Operation
+    from .settings import ClientSettings
+    from .taking import Taking
+
+
+class Client:
+    """A client's session, and what both kinds of client do without sending anything."""
+
+    _session: Session
+
+    if TYPE_CHECKING:
+
+        def __init__(self, table: str | None = None, **settings: Unpack[ClientSettings]) -> None: ...
+
+    def _begin(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def transport(self) -> Transport:
+        """How requests are sent. Its ``name`` and ``reason`` say which transport was chosen, and why.
+
+        Raises LockConfigurationError where none can be built: there is no Region, there are no credentials, or boto3 is
+        needed and not installed.
+        """
+        return self._session.transport
+
+    def _run(self, operation: Operation[Any]) -> Any:
+        """The result of an operation. An async client returns what is awaited for it."""
+        raise NotImplementedError
+
+    def _take(self, taking: Taking) -> Any:
+        """The lock of an acquire or adopt. An async client returns what is awaited for it."""
+        raise NotImplementedError
+
+
+def init_of(client: str) -> Any:
+    """The ``__init__`` of a client class. It takes the settings, and its TypeErrors name the class ``client``."""
+    listed: Any = Settings.__init__
+    init = type(listed)(listed.__code__, listed.__globals__, listed.__name__, listed.__defaults__)
+    init.__kwdefaults__, init.__annotations__ = listed.__kwdefaults__, listed.__annotations__
+    init.__qualname__ = f"{client}.__init__"
+
+    def begin(self: Client, *args: Any, **settings: Any) -> None:
+        made = Settings.__new__(Settings)
+        init(made, *args, **settings)
+        self._begin(Session(made))
+
+    begin.__wrapped__ = init  # type: ignore[attr-defined]  # inspect.signature shows the settings
+    begin.__name__, begin.__qualname__ = init.__name__, init.__qualname__
+    begin.__doc__ = Settings.__doc__
+    return begin
+
+
+def session_of(client: Client) -> Session:
+    """The session of a client, for modules of this package."""
+    return client._session
+
+
+def run(client: Client, operation: Operation[Any]) -> Any:
+    """`Client._run`, for modules of this package."""
+    return client._run(operation)
+
+
+def take(client: Client, taking: Taking) -> Any:
+    """`Client._take`, for modules of this package."""
+    return client._take(taking)
+
+
+def check_options(method: Callable[..., object], options: Mapping[str, object]) -> None:
+    """Raise TypeError for an option that ``method``, which lists them, does not have."""
+    listed: Mapping[str, object] = getattr(method, "__kwdefaults__", {})
+    for name in options:
+        if name not in listed:
+            raise TypeError(f"{method.__name__}() got an unexpected keyword argument {name!r}")

@@ -1,0 +1,76 @@
+"""The end of a client: its locks are released, or left to their lease."""
+
+from __future__ import annotations
+
+import functools  # the Lambda runtime has it loaded
+
+from ..errors import LockAlreadyReleasedError, LockError, TransportError
+from .taking import give_back, tell_hold_not_released
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..core.protocol import Hold
+    from .held import HeldLock
+    from .session import Session
+
+_OUTAGE = 2  # releases in a row without an answer after which no more are sent. One alone may be the fault of its row
+
+
+def close(session: Session, *, release: bool) -> None:
+    """`LockClient.close`, on this thread."""
+    session.closed.set()
+    if release:
+        _release_all(session)
+    else:
+        _abandon_all(session)
+    session.end()
+
+
+def _release_all(session: Session) -> None:
+    unanswered = 0  # in a row
+    for hold, release, abandon in _to_release(session):
+        if unanswered == _OUTAGE:
+            error = TransportError(False, "DynamoDB does not answer, nothing was sent")
+            tell_hold_not_released(session, hold, error)
+            abandon()
+            continue
+        try:
+            release()
+            unanswered = 0
+        except LockAlreadyReleasedError:
+            continue  # by its holder, a moment ago
+        except LockError as error:
+            tell_hold_not_released(session, hold, error)
+            unanswered = unanswered + 1 if isinstance(error, TransportError) else 0
+
+
+def _to_release(session: Session) -> Iterator[tuple[Hold, Callable[[], object], Callable[[], object]]]:
+    """For each lock that is still open: its hold, what releases it, and what leaves it to its lease."""
+    for held in _open(session):
+        held.leave_all()
+        yield held.hold, functools.partial(_release, held), held.abandon
+    for hold in session.open_locks.forgotten():
+        leave = functools.partial(session.open_locks.discard, hold)
+        if session.timeline.elapsed() < hold.valid_until:  # ended or not: its release may have been interrupted
+            yield hold, functools.partial(give_back, session, hold), leave
+        else:
+            leave()
+
+
+def _release(held: HeldLock) -> None:
+    held.session.run(*held.release())
+
+
+def _abandon_all(session: Session) -> None:
+    for held in _open(session):
+        held.abandon()
+    for hold in session.open_locks.forgotten():
+        session.open_locks.discard(hold)
+
+
+def _open(session: Session) -> Iterator[HeldLock]:
+    for held in session.open_locks.handled():
+        if held.is_open():
+            yield held

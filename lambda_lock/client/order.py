@@ -1,0 +1,206 @@
+"""An acquire, checked and put to the protocol. No I/O."""
+
+from __future__ import annotations
+
+from .. import checks, invocation
+from ..core import acquire, lease, protocol
+from ..core.requests import Content, encode_data
+from ..errors import LockArgumentError, LockConfigurationError, LockTimeoutError
+from .terms import Terms
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypedDict, Unpack
+
+    from ..core.requests import Place
+    from ..invocation import Invocation
+    from .lock import Callback
+    from .session import Session
+
+    class AdoptOptions(TypedDict, total=False):
+        """What adopt takes beside the string and ``context``. `LockClient.adopt` says what each means."""
+
+        lease_duration: float | None
+        safe_time: float | None
+        on_danger: Callback | None
+        on_lost: Callback | None
+
+    class DecoratorOptions(AdoptOptions, total=False):
+        """What the decorators hand on to acquire. `with_lock` says what each means."""
+
+        reserve: float | None
+        refresh_period: float | None
+        reentrant: bool
+        sort_key: str | None
+
+    class AcquireOptions(DecoratorOptions, total=False):
+        """What acquire takes beside the key and ``wait``. `LockClient.acquire` says what each means."""
+
+        data: bytes | None
+        replace_data: bool
+        attributes: Mapping[str, Any] | None
+        delete_on_release: bool
+        replace: bool
+        only_if_exists: bool
+        cancel_check: Callable[[], bool] | None
+        context: object
+
+
+_EXTRA_WAIT = 5.0  # seconds over the lease: enough to outlive a dead holder of the same lease
+
+
+class Order:
+    """What an acquire asks for, checked."""
+
+    __slots__ = ("cancel_check", "cancelled", "terms", "wish")
+
+    def __init__(self, wish: protocol.Wish, terms: Terms, cancel_check: Callable[[], bool] | None) -> None:
+        self.wish = wish
+        self.terms = terms
+        self.cancel_check = cancel_check
+        self.cancelled = False
+
+    def check_cancelled(self) -> None:
+        """Raise LockTimeoutError if ``cancel_check`` asks to stop waiting."""
+        if self.cancel_check is not None and self.cancel_check():
+            key = self.wish.place.key
+            self.cancelled = True
+            raise LockTimeoutError(f"waiting for lock {key!r} was cancelled by cancel_check", key=key)
+
+
+def order(
+    session: Session,
+    key: str,
+    *,
+    wait: float | None,
+    owner: str | None = None,
+    window: int | None = None,
+    **options: Unpack[AcquireOptions],
+) -> Order:
+    """Check what an acquire asks for. Raises what `LockClient.acquire` raises before it sends anything.
+
+    owner: of a lock that is adopted. None: a new one. window: of an event, as in Wish. ``reentrant`` has been dealt
+    with before.
+    """
+    settings = session.settings
+    place = settings.place(key, options.get("sort_key"))
+    terms = _terms(session, options)
+    if terms.on_danger is not None and terms.safe_time is None:
+        raise LockArgumentError(f"on_danger would never be called for lock {key!r}: give safe_time= as well", key=key)
+    content = content_of(place, settings.ttl, options)
+    checks.optional_seconds("wait", wait, endless=True)
+    checks.optional_seconds("reserve", options.get("reserve"))
+    checks.callback("on_danger", terms.on_danger)
+    checks.callback("on_lost", terms.on_lost)
+    checks.callback("cancel_check", options.get("cancel_check"))
+    session.check_open()
+    found = invocation.find((), {}, options.get("context"))
+    left = None if found is None else found.remaining()
+    _check_may_run(place, found, left)
+    now = session.timeline.elapsed()
+    patience, advice = _patience(wait, options.get("reserve"), left, terms.full_lease)
+    refresh_period = options.get("refresh_period")
+    wish = protocol.Wish(
+        place,
+        owner or f"{settings.owner_prefix or invocation.owner_prefix(found)}#{session.chance.nonce()}",
+        place.schema.round_lease(int(terms.full_lease * 1000)),
+        content,
+        lease_end=None if left is None else now + left,
+        wait_until=now + patience,
+        patient=patience > 0,
+        refresh_period=settings.refresh_period if refresh_period is None else checks.refresh_period(refresh_period),
+        delete_on_release=options.get("delete_on_release", False) or place.schema.released is None,
+        only_if_exists=options.get("only_if_exists", False),
+        replace=options.get("replace", False),
+        hold_on_unavailable=settings.hold_on_unavailable,
+        advice=advice,
+        window=window,
+    )
+    return Order(wish, terms, options.get("cancel_check"))
+
+
+def event_order(
+    session: Session, key: str, window: int, *, wait: float | None, **options: Unpack[AcquireOptions]
+) -> Order:
+    """`order` for an event, whose row must outlive its release."""
+    made = order(session, key, wait=wait, window=window, **options)
+    if made.wish.delete_on_release:
+        raise LockConfigurationError(
+            f"event {key!r} cannot be remembered: rows of the schema {session.settings.schema.name} are deleted on "
+            "release. Give deduplicate a client with the schema JAVA or GO, and a table of its own",
+            key=key,
+        )
+    return made
+
+
+def adoption(session: Session, token: str, *, context: object, **options: Unpack[AdoptOptions]) -> tuple[Order, int]:
+    """Check what an adopt asks for. Returns the order, and the fencing token that was handed over."""
+    from ..core.handover import read_handover
+
+    handover = read_handover(token, session.settings.names()[0])
+    if options.get("lease_duration") is None:
+        options["lease_duration"] = handover.lease_ms / 1000
+    made = order(
+        session,
+        handover.key,
+        wait=0,
+        sort_key=handover.sort_key,
+        context=context,
+        owner=handover.owner,
+        **options,
+    )
+    return made, handover.token
+
+
+def _terms(session: Session, options: AcquireOptions) -> Terms:
+    """Lease and signals of one lock: its own or the client's."""
+    settings, duration, safe_time = session.settings, options.get("lease_duration"), options.get("safe_time")
+    duration = settings.lease_duration if duration is None else checks.lease_duration(duration)
+    period = checks.heartbeat_period(settings.heartbeat_period, duration)
+    safe_time = checks.safe_time(settings.safe_time if safe_time is None else safe_time, duration)
+    return Terms(duration, period, safe_time, options.get("on_danger"), options.get("on_lost"))
+
+
+def content_of(place: Place, ttl: int | None, options: AcquireOptions) -> Content:
+    """What a claim writes for the application. Raises LockArgumentError or TypeError where a row cannot have it."""
+    data = checks.data(options.get("data"))
+    encoded = None if data is None else encode_data(data)
+    columns = checks.attributes(options.get("attributes"), place.schema, place.key_names)
+    if encoded is not None or columns:
+        stored = {**place.item_key, **columns, place.schema.data: {"B": encoded or ""}}
+        checks.size(stored, place.key)
+    return Content(encoded, options.get("replace_data", True), columns, ttl)
+
+
+def _patience(
+    wait: float | None, reserve: float | None, left: float | None, lease_duration: float
+) -> tuple[float, str | None]:
+    """How long to wait, in seconds. The wait never uses the time that the work needs after the grant.
+
+    If that is what ends the wait, what to advise is returned as well: waiting longer would not help.
+    """
+    if left is None:
+        return lease_duration + _EXTRA_WAIT if wait is None else wait, None
+    kept = max(1.0, left / 4) if reserve is None else reserve
+    most = max(left - kept, 0.0)
+    if wait is not None and wait <= most:
+        return wait, None
+    what = f"The wait was at most {most:.1f} s" if wait is None else f"wait={wait:g} was cut to {most:.1f} s"
+    for_work = f"reserve={reserve:g}" if reserve is not None else f"{kept:.1f} s (reserve: a quarter, at least 1 s)"
+    smaller = "Give a smaller reserve=, raise" if kept else "Raise"
+    return most, (
+        f"{what}: the invocation had {left:.1f} s left, less {for_work} for the work. "
+        f"{smaller} the function's timeout, or let the caller try again"
+    )
+
+
+def _check_may_run(place: Place, found: Invocation | None, left: float | None) -> None:
+    if found is None and invocation.snapstart_initializing():
+        raise LockConfigurationError(
+            f"lock {place.key!r} was asked for while a SnapStart function initialises: its memory will be copied, and "
+            "the lock with it. Acquire it in the handler",
+            key=place.key,
+        )
+    if left is not None and left < lease.MIN_LEASE:
+        raise acquire.too_late(place.key, int(left * 1000))

@@ -1,0 +1,199 @@
+"""What the locks of one client share: DynamoDB's time, the transport, the open locks, and who is told of events.
+
+Clients and locks hold a session. `run` drives the steps of one operation on the calling thread.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager  # the Lambda runtime has it loaded
+
+from ..core import protocol
+from ..core.outcome import ServiceError
+from ..drive import drive
+from ..errors import ClientClosedError, TransportError
+from ..late import Late
+from ..log import logger as package_logger
+from ..observe import Observer
+from ..signalsafe import Flag
+from ..timeline import SYSTEM, Timeline
+from .open_locks import OpenLocks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import TypeAlias, TypeVar
+
+    from ..core.lease import Look
+    from ..core.protocol import Hold, Steps
+    from ..core.requests import Place
+    from ..heartbeat import Renewals
+    from ..transport import BotoTransport, HttpsTransport, Transport
+    from .settings import Settings
+
+    T = TypeVar("T")
+    #: What a method asks of DynamoDB: the lock that errors name, and the steps, which begin with a look at the clocks.
+    Operation: TypeAlias = tuple[Place, Callable[[Look], Steps[T]]]
+
+
+class Session:
+    """What the locks of one client share. Safe to use from several threads."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.timeline = SYSTEM if settings.clock is None else Timeline(settings.clock)
+        self.log = settings.logger or package_logger
+        self.observer = Observer(self.log, self.timeline.clock, settings.hooks)
+        self.memory = protocol.Memory(settings.observation_cache_size)
+        self.chance = protocol.Chance(_nonce, _jitter)
+        self.open_locks = OpenLocks()
+        self.closed = Flag()
+        self._next_slot = 0.0
+        self._renewals: Renewals | None = None
+        self._chosen: HttpsTransport | BotoTransport | None = None
+
+    # -- sending ----------------------------------------------------------------------------------------------------
+
+    def run(self, place: Place, steps: Callable[[Look], Steps[T]], after_wait: Callable[[], None] | None = None) -> T:
+        """Run an operation on this thread and return its result.
+
+        after_wait: called after each pause of an operation that closing the client ends. It raises what ends the wait.
+        None: closing the client does not end the operation.
+        """
+        timeline = self.timeline
+
+        def sleep(seconds: float) -> None:
+            if after_wait is None:
+                timeline.clock.sleep(seconds)
+                return
+            self._sleep_while_open(seconds)
+            after_wait()
+
+        with self.explained(place):
+            return drive(steps(timeline.look()), self.transport, timeline, sleep)
+
+    def _sleep_while_open(self, seconds: float) -> None:
+        if self.timeline is SYSTEM:
+            self.closed.wait(seconds)
+        else:
+            self.timeline.clock.sleep(seconds)
+
+    @property
+    def transport(self) -> Transport:
+        """How requests are sent. Raises LockConfigurationError where no transport can be built."""
+        if (transport_of := _stand_in) is not None and (given := transport_of(self)) is not None:
+            return given
+        if self.settings.transport is not None:
+            return self.settings.transport
+        if self._chosen is not None:
+            return self._chosen
+        with Late():
+            return self._choose()
+
+    @property
+    def has_transport(self) -> bool:
+        """Whether `transport` returns at once. Otherwise it may load boto3, which takes a while."""
+        return _stand_in is not None or self.settings.transport is not None or self._chosen is not None
+
+    def _choose(self) -> HttpsTransport | BotoTransport:
+        if self._chosen is not None:
+            return self._chosen
+        from ..transport import choose
+
+        settings = self.settings
+        chosen = choose(
+            region_name=settings.region_name,
+            endpoint_url=settings.endpoint_url,
+            boto3_client=settings.boto3_client,
+            boto3_session=settings.boto3_session,
+            now=lambda: self.memory.server.now(self.timeline.look()),
+            logger=self.log,
+        )
+        return self._keep_first(chosen)
+
+    def _keep_first(self, chosen: HttpsTransport | BotoTransport) -> HttpsTransport | BotoTransport:
+        """A signal handler, or a thread that stopped waiting for Late, may have chosen a transport meanwhile."""
+        if self._chosen is None:
+            self._chosen = chosen
+        return self._chosen
+
+    @contextmanager
+    def explained(self, place: Place) -> Iterator[None]:
+        """Raise what DynamoDB refuses in the words of a user."""
+        try:
+            yield
+        except ServiceError as error:
+            from ..explain import explain
+
+            raise explain(error, place) from error
+        except TransportError as error:
+            error.key = place.key
+            raise
+
+    # -- renewals ---------------------------------------------------------------------------------------------------
+
+    @property
+    def renewals(self) -> Renewals:
+        """The threads that send the renewals of this client's locks."""
+        if self._renewals is None:
+            with Late():
+                from ..heartbeat import Renewals
+
+            self._renewals = Renewals()
+        return self._renewals
+
+    def heartbeat_slot(self, now: float) -> float:
+        """Take a slot under ``heartbeat_rate``, and return the time at which the renewal may be sent.
+
+        Only the heartbeat's thread calls this.
+        """
+        rate = self.settings.heartbeat_rate
+        if rate is None:
+            return now
+        slot = max(now, self._next_slot)
+        self._next_slot = slot + 1 / rate
+        return slot
+
+    # -- its end ----------------------------------------------------------------------------------------------------
+
+    def check_open(self) -> None:
+        """Raise ClientClosedError if the client was closed."""
+        if self.closed.is_set:
+            raise ClientClosedError("this LockClient was closed: build a new one")
+
+    def end(self) -> None:
+        """Close connections and end the threads for renewals, after all locks were released or abandoned."""
+        if self._renewals is not None:
+            self._renewals.close()
+        if self._chosen is not None:
+            self._chosen.close()
+
+    def forget_since(self, before: frozenset[Hold]) -> None:
+        """Forget DynamoDB's time and other holders, and leave the locks that are not among ``before`` to their lease.
+
+        For in_memory(): nothing that was learned from a stand-in may outlast it.
+        """
+        self.memory = protocol.Memory(self.settings.observation_cache_size)
+        for held in self.open_locks.handled():
+            if held.hold not in before and held.is_open():
+                held.abandon()
+        for hold in self.open_locks.forgotten():
+            if hold not in before:
+                self.open_locks.discard(hold)
+
+
+_stand_in: Callable[[Session], Transport | None] | None = None
+
+
+def stand_in(transport_of: Callable[[Session], Transport | None] | None) -> None:
+    """Use ``transport_of(session)`` as the transport of every session, from its next request on. None: end that."""
+    global _stand_in
+    _stand_in = transport_of
+
+
+def _nonce() -> str:
+    return os.urandom(16).hex()
+
+
+def _jitter() -> float:
+    return int.from_bytes(os.urandom(6), "big") / (1 << 48)

@@ -1,0 +1,168 @@
+"""An acquire or adopt, from its first request to the lock that is held."""
+
+from __future__ import annotations
+
+from ..core import acquire as core
+from ..core import keep
+from ..errors import DuplicateEventError, LockError, LockNotGrantedError
+from ..log import tell_not_released
+from .held import HeldLock
+from .lock import Lock
+from .order import adoption, event_order, order
+from .signals import about
+from .terms import line_of_execution
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol, Unpack
+
+    from ..core.lease import Look
+    from ..core.protocol import Hold, Steps
+    from ..core.requests import Place
+    from .order import AcquireOptions, AdoptOptions, Order
+    from .session import Session
+
+    class Taking(Protocol):
+        """An operation that leads to a lock. It may be cancelled, and gives back what it has taken then."""
+
+        place: Place
+        granted: list[Hold]
+
+        def steps(self, look: Look) -> Steps[HeldLock]: ...
+        def after_wait(self) -> None: ...
+        def give_back(self) -> None: ...
+
+
+class Fresh:
+    """Takes a lock that this line of execution does not hold."""
+
+    def __init__(
+        self, session: Session, order: Order, grant: Callable[[Look, Callable[[Hold], None]], Steps[Hold]]
+    ) -> None:
+        self.place = order.wish.place
+        self._session = session
+        self._order = order
+        self._grant = grant
+        self.granted: list[Hold] = []
+
+    def steps(self, look: Look) -> Steps[HeldLock]:
+        """The requests, and what follows a grant or a refusal."""
+        try:
+            hold = yield from self._grant(look, self._keep)
+            return self._register(hold)
+        except (DuplicateEventError, LockNotGrantedError) as error:
+            self._tell_refused(error)
+            raise
+
+    def after_wait(self) -> None:
+        """Raise ClientClosedError or LockTimeoutError if the wait is to end."""
+        self._session.check_open()
+        self._order.check_cancelled()
+
+    def give_back(self) -> None:
+        """Release on this thread what was granted: an interrupt or a close came before the lock was returned."""
+        for hold in self.granted:
+            try:
+                give_back(self._session, hold)
+            except LockError as error:
+                tell_hold_not_released(self._session, hold, error)
+
+    def _keep(self, hold: Hold) -> None:
+        self.granted.append(hold)
+        self._session.open_locks.add(hold)
+
+    def _register(self, hold: Hold) -> HeldLock:
+        held = HeldLock(self._session, hold, self._order.terms, Lock)
+        self._session.open_locks.attach(hold, held)
+        self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here
+        held.tell("granted", "lock %r was granted")
+        return held
+
+    def _tell_refused(self, error: DuplicateEventError | LockNotGrantedError) -> None:
+        holder, event = None, "duplicate"
+        if isinstance(error, LockNotGrantedError):
+            holder = error.holder
+            event = "too_late" if error.too_late else "cancelled" if self._order.cancelled else "not_granted"
+        key, table = self.place.key, self.place.table
+        self._session.observer.tell(event, error, table, "%s", error, key=key, holder=holder)
+
+
+class Again:
+    """Enters a lock that this line of execution holds already. Sends nothing."""
+
+    def __init__(self, held: HeldLock, *, event: bool = False) -> None:
+        self.place = held.hold.place
+        self.granted: list[Hold] = []
+        self._held = held
+        self._event = event
+
+    def steps(self, look: Look) -> Steps[HeldLock]:
+        yield from ()  # nothing is sent
+        return self._held.enter_again(event=self._event)
+
+    def after_wait(self) -> None:
+        """There is no wait."""
+
+    def give_back(self) -> None:
+        """The outer call holds it."""
+
+
+def acquire(session: Session, key: str, *, wait: float | None, **options: Unpack[AcquireOptions]) -> Taking:
+    """Check an acquire. The result runs it."""
+    if (held := _entered_before(session, key, options)) is not None:
+        return Again(held)
+    return _fresh(session, order(session, key, wait=wait, **options))
+
+
+def acquire_event(
+    session: Session, key: str, window: int, *, wait: float | None, **options: Unpack[AcquireOptions]
+) -> Taking:
+    """`acquire` for an event that counts as done for ``window`` seconds once it is completed.
+
+    It raises DuplicateEventError too, with the stored text as its result, and LockConfigurationError for a re-entrant
+    one if the lock that is held is not an event's.
+    """
+    if (held := _entered_before(session, key, options)) is not None:
+        return Again(held, event=True)
+    return _fresh(session, event_order(session, key, window, wait=wait, **options))
+
+
+def adopt(session: Session, token: str, *, context: object, **options: Unpack[AdoptOptions]) -> Taking:
+    """Check an adopt. The result runs it."""
+    made, number = adoption(session, token, context=context, **options)
+    from ..core import handover
+
+    return Fresh(
+        session,
+        made,
+        lambda look, keep: handover.adopt(made.wish, number, session.memory, session.chance, look, keep=keep),
+    )
+
+
+def give_back(session: Session, hold: Hold) -> None:
+    """Release a hold that nothing handles. Raises what a release raises."""
+    session.run(hold.place, lambda look: keep.release(hold, session.memory, session.chance, look))
+    session.open_locks.discard(hold)
+
+
+def tell_hold_not_released(session: Session, hold: Hold, error: LockError) -> None:
+    """Log a release that failed. The lease ends the lock."""
+    tell_not_released(session.log, error, **about(hold))
+    session.open_locks.discard(hold)
+
+
+def _fresh(session: Session, made: Order) -> Taking:
+    return Fresh(session, made, lambda look, keep: core.acquire(made.wish, session.memory, session.chance, look, keep))
+
+
+def _entered_before(session: Session, key: str, options: AcquireOptions) -> HeldLock | None:
+    """The lock that this thread or task holds already, for a re-entrant acquire."""
+    if not options.get("reentrant"):
+        return None
+    place, line = session.settings.place(key, options.get("sort_key")), line_of_execution()
+    for held in session.open_locks.handled():
+        if held.is_held() and held.hold.place.where == place.where and held.terms.line == line:
+            found: HeldLock = held
+            return found
+    return None

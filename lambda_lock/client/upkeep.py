@@ -1,0 +1,250 @@
+"""Keeps one lock: plans its renewals, sends them, and notices danger and loss.
+
+The heartbeat's thread calls `tick`, which sends nothing (heartbeat.py). Renewals are sent on the session's threads for
+them, and by the application's own `heartbeat()`, one after the other.
+"""
+
+from __future__ import annotations
+
+from ..core import keep, lease, protocol
+from ..core.outcome import ServiceError
+from ..errors import LockError, TransportError
+from ..late import Late
+from ..signalsafe import Flag, Ticket, Turn
+from .signals import Signals
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..core.lease import Look
+    from ..core.protocol import Hold, Steps
+    from ..heartbeat import Heartbeat
+    from .session import Session
+    from .signals import Subject
+    from .terms import Terms
+
+_TURN_PAUSE = 0.01  # seconds between two looks whether another renewal of the same lock is over
+_AFTER_FAULT = 1.0  # seconds until a renewal that could not even be sent is tried again
+
+
+class Upkeep:
+    """Renews one hold as long as it is neither lost nor ended."""
+
+    def __init__(self, session: Session, hold: Hold, terms: Terms, subject: Subject) -> None:
+        self._session = session
+        self._hold = hold
+        self._period = terms.heartbeat_period
+        self.signals = Signals(session, hold, terms, subject)
+        self.over = Flag()  # lost or ended: wakes wait_lost
+        self._turn = Turn()  # renewals of one lock are sent one after the other
+        self._dispatched = False  # a renewal waits to be sent, or is being sent
+        self._failures = 0
+        self._slot: float | None = None
+        self._heartbeat: Heartbeat | None = None
+        self._next = self._planned(lease.first_heartbeat(self._elapsed(), hold.valid_until, hold.lease_ms))
+        self._watch()
+
+    # -- for the heartbeat ------------------------------------------------------------------------------------------
+
+    def tick(self) -> float | None:
+        """Do what is due. Returns the seconds until the next tick. None: there is none until the next `_watch`."""
+        if self._hold.ended or self.notice(apart=True):
+            return None
+        if self._is_due() and not self._awaits_its_slot():
+            self._dispatched = True
+            self._session.renewals.put(self._send)
+        return self._seconds_to_next_tick(sending=self._dispatched)
+
+    def _is_due(self) -> bool:
+        return self._next is not None and not self._dispatched and self._elapsed() >= self._next
+
+    def _awaits_its_slot(self) -> bool:
+        """Whether ``heartbeat_rate`` postpones this renewal. It is due again when the slot comes that it was given."""
+        if self._slot is None:
+            now = self._elapsed()
+            self._slot = self._session.heartbeat_slot(now)
+            if self._slot > now:
+                self._next = self._slot
+                return True
+        self._slot = None
+        return False
+
+    def _send(self) -> None:
+        """Send the renewal that `tick` found due."""
+        self._next = self._elapsed() + _AFTER_FAULT  # if it fails in another way than by an answer
+        try:
+            self._renew_if_idle()
+            self.notice()
+        finally:
+            self._dispatched = False
+            self._watch()
+
+    def _renew_if_idle(self) -> None:
+        turn = Ticket()
+        try:
+            if not self._turn.take(turn):  # the application renews at this moment, and plans the next renewal
+                self._next = self._elapsed() + lease.MIN_PERIOD
+                return
+            renewal = self._session.run(self._hold.place, self._once)
+        finally:
+            self._turn.give_back(turn)
+        if renewal.renewed:
+            self._failures = 0
+            self._next = self._later()
+            return
+        if renewal.error is None:
+            return
+        pause = lease.backoff(self._failures, 1.0, self._session.chance.jitter())
+        self._failures += 1
+        self._next = self._elapsed() + pause
+        self.signals.tell("renewal_failed", "renewal of lock %r failed, trying again: %s", renewal.error)
+
+    def _once(self, look: Look, **changes: Any) -> Steps[keep.Renewal]:
+        return keep.renew(self._hold, self._session.memory, self._session.chance, look, **changes)
+
+    # -- for the application ----------------------------------------------------------------------------------------
+
+    def now(self, look: Look, check: Callable[[], None], **changes: Any) -> Steps[None]:
+        """The steps of a renewal that the application asks for. It is sent again while its outcome is unknown, at most
+        for the time of a decision.
+
+        check: raises if the lock is not to be renewed any more. changes: what the renewal changes, as in keep.renew.
+        """
+        turn = Ticket()
+        try:
+            look = yield from self._await_turn(turn, look, check)
+            yield from self._until_known(look, check, changes)
+        finally:  # also after an error: a shorter lease has cut validity before it was sent
+            self._turn.give_back(turn)
+            self._reschedule()
+
+    def _await_turn(self, turn: Ticket, look: Look, check: Callable[[], None]) -> Steps[Look]:
+        for _ in range(int(protocol.DECISION / _TURN_PAUSE)):
+            if self._turn.take(turn):
+                return look
+            look = (yield protocol.Wait(_TURN_PAUSE)).look
+            check()
+        raise self._unknown(None)
+
+    def _until_known(self, look: Look, check: Callable[[], None], changes: dict[str, Any]) -> Steps[None]:
+        until, tries = look.elapsed + protocol.DECISION, 0
+        while True:
+            renewal = yield from self._once(look, **changes)
+            if renewal.renewed:
+                return
+            check()
+            pause = lease.backoff(tries, 1.0, self._session.chance.jitter())
+            tries += 1
+            error = renewal.error
+            if error is None or not protocol.may_pass(error) or self._elapsed() + pause >= until:
+                raise self._unknown(error)
+            look = (yield protocol.Wait(pause)).look
+
+    def _unknown(self, error: Exception | None) -> Exception:
+        """What to raise where a renewal failed. A refusal of the service is explained by the session."""
+        if isinstance(error, ServiceError):
+            return error
+        key, left = self._hold.place.key, self._hold.valid_until - self._elapsed()
+        unknown = TransportError(
+            True,
+            f"whether lock {key!r} was renewed is unknown; it is held for {max(left, 0.0):.1f} s more, try again",
+            key=key,
+        )
+        unknown.__cause__ = error
+        return unknown
+
+    def _reschedule(self) -> None:
+        if self._hold.is_over():
+            return
+        self._failures = 0
+        self._slot = None
+        self._next = self._later()
+        self._watch()
+
+    # -- when ---------------------------------------------------------------------------------------------------------
+
+    def _later(self) -> float | None:
+        return self._planned(lease.next_heartbeat(self._elapsed(), self._hold.valid_until))
+
+    def _planned(self, planned: float) -> float | None:
+        """When to renew: as planned from validity, or by the period that the user set. Never past the deadline."""
+        hold = self._hold
+        if self._period is None:
+            return planned if lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms) else None
+        if not self._period:
+            return None
+        # Where a slow clock cut validity short, the period would come too late. Then the plan from validity counts.
+        by_period = self._elapsed() + self._period
+        planned = by_period if by_period < hold.valid_until else planned
+        return planned if hold.lease_end is None or planned < hold.lease_end else None
+
+    def _seconds_to_next_tick(self, *, sending: bool = False) -> float | None:
+        """sending: a renewal is under way, and will plan the next one itself."""
+        hold = self._hold
+        if self._next is None and not self.signals.are_wanted:
+            return None
+        now, moments = self._elapsed(), [hold.valid_until]
+        if (danger_at := self.signals.danger_at) is not None:
+            moments.append(danger_at)
+        if hold.hold_on_unavailable and hold.unavailable and now >= hold.valid_until:
+            moments.clear()  # held on through an outage: only a renewal can change that
+        if self._next is not None and not sending:
+            moments.append(self._next)
+        return max(min(moments) - now, 0.0) if moments else None
+
+    def _watch(self) -> None:
+        """Let the heartbeat look after the lock if there is anything to do. Raises LockError if it cannot start."""
+        seconds = self._seconds_to_next_tick()
+        if self._hold.is_over() or seconds is None:
+            return
+        with Late():
+            from ..heartbeat import HEARTBEAT  # starts a thread: only where one is needed
+
+        self._heartbeat = HEARTBEAT
+        try:
+            HEARTBEAT.watch(self, seconds)
+        except RuntimeError as error:
+            key = self._hold.place.key
+            raise LockError(
+                f"lock {key!r} cannot be kept, its heartbeat thread does not start: {error}. Let the process have "
+                "fewer threads or more memory; a lock with heartbeat_period=0, and no callbacks, needs no thread",
+                key=key,
+            ) from error
+
+    # -- its end ----------------------------------------------------------------------------------------------------
+
+    def notice(self, *, apart: bool = False) -> bool:
+        """Look at the clocks, and tell once what they show: danger, loss. Returns whether the lock is lost.
+
+        apart: as for `Signals.tell_lost`.
+        """
+        hold = self._hold
+        now = self._elapsed()
+        lost = hold.expire(now)
+        if hold.ended:
+            return lost
+        danger_at = self.signals.danger_at
+        if danger_at is not None and (lost or now >= danger_at):
+            self.signals.tell_danger()
+        if lost:
+            self.lose("lock %r is lost", apart=apart)
+        return lost
+
+    def lose(self, message: str, *, apart: bool = False) -> None:
+        """The lock is lost for good. This is told once, whatever shows it."""
+        self._hold.lose()
+        self._session.open_locks.discard(self._hold)
+        if not self.over.is_set:
+            self.stop()
+        self.signals.tell_lost(message, apart=apart)
+
+    def stop(self) -> None:
+        """No more ticks, and nothing to wait for."""
+        self.over.set()
+        if self._heartbeat is not None:
+            self._heartbeat.forget(self)
+
+    def _elapsed(self) -> float:
+        return self._session.timeline.elapsed()

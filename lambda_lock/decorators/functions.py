@@ -1,0 +1,109 @@
+"""Which functions, clients and answers a decorator takes. Everything else is a TypeError when decorating."""
+
+from __future__ import annotations
+
+import functools  # the Lambda runtime has it loaded
+import sys
+
+from ..keys.parameters import name_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+    from typing import Any
+
+_GENERATOR, _COROUTINE = 0x20, 0x80 | 0x100  # flags of a code object, as inspect names them
+_ASYNC_GENERATOR = 0x200
+_OPTIMIZED = 0x01  # a function's code, not a module's or class body's
+
+
+def check_client(client: object, func: object) -> None:
+    """Raise TypeError if ``client`` is not the kind of client that ``func`` needs."""
+    if is_async(acquire_of(client)) == is_async(func):
+        return
+    given, needed = type(client).__name__, "an AsyncLockClient" if is_async(func) else "a LockClient"
+    raise TypeError(f"client= is a {given}, but {name_of(func)}() needs {needed}")
+
+
+def acquire_of(client: object) -> object:
+    """The client's method. Raises TypeError for an object that is not a client."""
+    if isinstance(client, type):
+        raise TypeError(f"client= is the class {client.__name__}, not a client: write {client.__name__}(...)")
+    acquire = getattr(client, "acquire", None)
+    if not callable(acquire):
+        raise TypeError(f"client= must be a LockClient or an AsyncLockClient, got {type(client).__name__}")
+    return acquire
+
+
+def check_function(func: object, decorator: str) -> None:
+    """Raise TypeError for what cannot run within a lock: no function, or one whose body would run after the release."""
+    if isinstance(func, (classmethod, staticmethod)):
+        raise TypeError(f"write @{decorator}(...) below @{type(func).__name__}, so that it decorates the function")
+    if isinstance(func, type) or not callable(func):
+        raise TypeError(
+            f"@{decorator} decorates functions and methods, not {type(func).__name__}; "
+            f"is it written with its key, as in @{decorator}('order-{{id}}')?"
+        )
+    if _flags(func) & (_GENERATOR | _ASYNC_GENERATOR):
+        raise TypeError(
+            f"@{decorator} cannot decorate {name_of(func)}, a generator: its body would run after the lock's release. "
+            "Decorate the function that consumes it"
+        )
+
+
+def check_answer(name: str, answer: object, words: tuple[str, ...]) -> None:
+    """Raise TypeError if on_not_granted= or on_duplicate= (``name``) is neither one of ``words`` nor a function."""
+    if not callable(answer) and answer not in words:
+        raise TypeError(f"{name}= must be {', '.join(map(repr, words))} or a function, got {answer!r}")
+
+
+def is_async(func: object) -> bool:
+    """Whether ``func`` is known to be a coroutine function."""
+    return bool(_flags(func) & _COROUTINE)
+
+
+def check_result(result: object, func: Callable[..., Any], decorator: str) -> None:
+    """Raise TypeError if a plain function returned a coroutine: its body would run after the lock's release."""
+    if not hasattr(type(result), "__await__"):
+        return
+    close = getattr(result, "close", None)
+    if close is not None:
+        close()  # it has not begun
+    raise TypeError(
+        f"{name_of(func)} returned {type(result).__name__}, which would run after the lock's release: "
+        f"@{decorator} takes functions that do their work before they return"
+    )
+
+
+def refuse_bare(key: object, decorator: str) -> None:
+    """Raise TypeError if the decorator was written without parentheses, so that ``key`` is the decorated function.
+
+    A function that is being decorated was defined in the calling scope, but is not bound to its name there yet. A
+    function that makes keys is bound, or it is a lambda, or it comes from elsewhere. Only the decorator itself may call
+    this.
+    """
+    wrapped = isinstance(key, (classmethod, staticmethod, type))
+    if wrapped or (callable(key) and _is_being_decorated(key, sys._getframe(2))):
+        raise TypeError(
+            f"@{decorator} needs a key: write @{decorator}('order-{{id}}'), "
+            "where id is a parameter of the function or a field of its event"
+        )
+
+
+def _is_being_decorated(func: Callable[..., Any], frame: FrameType) -> bool:
+    name, module = getattr(func, "__name__", "<lambda>"), getattr(func, "__module__", None)
+    if name == "<lambda>" or module != frame.f_globals.get("__name__"):
+        return False
+    code = frame.f_code
+    scope = "" if code.co_name == "<module>" else code.co_qualname + "."
+    if code.co_flags & _OPTIMIZED:
+        scope += "<locals>."
+    return getattr(func, "__qualname__", None) == scope + name and frame.f_locals.get(name) is not func
+
+
+def _flags(func: object) -> int:
+    while isinstance(func, functools.partial):
+        func = func.func
+    code = getattr(func, "__code__", None) or getattr(type(func).__call__, "__code__", None)
+    return code.co_flags if code is not None else 0

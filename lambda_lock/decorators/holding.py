@@ -1,0 +1,60 @@
+"""The locks that the current call holds, by thread and task."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar  # a few lines over a built-in module
+
+from ..errors import LockConfigurationError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from contextvars import Token
+    from typing import Any
+
+    from ..client.lock import Lock
+
+_KINDS: list[Holding] = []  # all of them are asked: with scope="" the row of an event may be a lock's as well
+
+
+class Holding:
+    """The locks that the current call and the calls around it hold by one kind of decorator. The innermost is last."""
+
+    __slots__ = ("_entries", "decorator")
+
+    def __init__(self, decorator: str) -> None:
+        self.decorator = decorator
+        _KINDS.append(self)
+        self._entries: ContextVar[tuple[tuple[object, Lock], ...]] = ContextVar(f"lambda_lock_{decorator}", default=())
+
+    def enter(self, place: object, lock: Lock) -> Token[Any]:
+        """Make ``lock`` the innermost one, until leave() is called with what this returns.
+
+        place: where the lock is. None: ``lock`` is a stand-in, since locks are disabled.
+        """
+        return self._entries.set((*self._entries.get(), (place, lock)))
+
+    def leave(self, token: Token[Any]) -> None:
+        self._entries.reset(token)
+
+    def innermost(self, kind: type[Any] | None) -> Any:
+        """The innermost lock. Raises TypeError if it is not of ``kind``. A stand-in is of every kind."""
+        entries = self._entries.get()
+        if not entries:
+            raise LookupError(f"no @{self.decorator} function is running in this thread or task")
+        place, lock = entries[-1]
+        if kind is not None and place is not None and not isinstance(lock, kind):
+            raise TypeError(f"the innermost lock is a {type(lock).__name__}, not a {kind.__name__}")
+        return lock
+
+    def refuse_again(self, place: object, key: str) -> None:
+        """Raise LockConfigurationError if this very call holds the lock at ``place``: it would wait for itself.
+
+        This is not contention, so it is not a LockNotGrantedError: trying again would not help.
+        """
+        for kind in _KINDS:
+            if any(held == place and lock.is_held for held, lock in kind._entries.get()):
+                raise LockConfigurationError(
+                    f"this call holds the lock {key!r} already, by an outer @{kind.decorator}, and would wait for "
+                    "itself: give the inner one reentrant=True, or another key",
+                    key=key,
+                )

@@ -1,0 +1,93 @@
+"""Drives the core's generators for asyncio: requests are sent on threads, and waits are awaited."""
+
+from __future__ import annotations
+
+from .core.protocol import Event, Send
+from .drive import send
+from .errors import TransportError
+from .threads import LIMIT, Busy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import Any, TypeVar
+
+    from .core.outcome import Outcome
+    from .core.protocol import Steps, Wait
+    from .threads import Threads
+    from .timeline import Timeline
+    from .transport import Transport
+
+    T = TypeVar("T")
+
+
+async def drive_async(
+    steps: Steps[T],
+    transport: Transport,
+    timeline: Timeline,
+    sleep: Callable[[float], Awaitable[None]],
+    asking: Threads,
+    giving_back: Threads,
+    patience: float,
+) -> T:
+    """`drive` for asyncio. Requests are sent on the threads ``asking``.
+
+    What is raised meanwhile is thrown into the steps. What they still send then, to release what may have been taken,
+    is sent on a thread of ``giving_back`` to its end: cancelling again does not keep anything from being released. If
+    no thread is free for that within ``patience`` seconds, what may be held is left to its lease.
+    """
+    event: Any = None
+    try:
+        while True:  # inside the try: an interrupt may come between any two steps of this loop
+            step = steps.send(event)
+            outcome = None
+            if isinstance(step, Send):
+                outcome = await _send(step, transport, asking)
+            else:
+                await sleep(step.seconds)
+            event = Event(timeline.look(), outcome)
+    except BaseException as error:
+        if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
+            if isinstance(error, StopIteration):  # else one of the application's, as of its cancel_check
+                result: T = error.value
+                return result
+            raise
+        step = steps.throw(error)
+        try:
+            return await giving_back.settle(_finish, steps, step, transport, timeline, patience=patience)
+        except Busy:
+            steps.close()
+            raise error from None
+
+
+def unsent(seconds: float, cause: Busy) -> TransportError:
+    """The error for a request that no thread was free for."""
+    error = TransportError(
+        False,
+        f"nothing was sent: {LIMIT} requests were under way, and no thread was free for this one within {seconds:g} s. "
+        "Check the connection, or begin fewer at a time",
+    )
+    error.__cause__ = cause
+    return error
+
+
+async def _send(step: Send, transport: Transport, threads: Threads) -> Outcome:
+    try:
+        return await threads.settle(send, step, transport, patience=step.timeout, needed=False)
+    except Busy as error:
+        return unsent(step.timeout, error)
+
+
+def _finish(steps: Steps[T], step: Send | Wait, transport: Transport, timeline: Timeline) -> T:
+    """Drive the steps from ``step`` to their end, on this thread."""
+    try:
+        while True:
+            outcome = None
+            if isinstance(step, Send):
+                outcome = send(step, transport)
+            else:
+                timeline.clock.sleep(step.seconds)
+            step = steps.send(Event(timeline.look(), outcome))
+    except StopIteration as end:
+        result: T = end.value
+        return result
