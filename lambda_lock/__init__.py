@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .client.async_lock import AsyncLock
     from .client.lock import Lock
     from .client.lock_client import LockClient
+    from .client.record import LockRecord
     from .core.row import GO, JAVA, PYTHON, Schema
     from .decorators.deduplicate import current_dedup, deduplicate
     from .decorators.environment import default_client, set_default_client
@@ -34,9 +35,8 @@ if TYPE_CHECKING:
         SessionMonitorNotSetError,
         TransportError,
     )
-    from .invocation import register_lambda_context
     from .keys.payload_hash import payload_hash
-    from .record import LockRecord
+    from .runtime.invocation import register_lambda_context
 
 _WHERE = {
     "AsyncLock": "client.async_lock",
@@ -61,9 +61,9 @@ _WHERE = {
     "OwnerMismatchError": "errors",
     "SessionMonitorNotSetError": "errors",
     "TransportError": "errors",
-    "register_lambda_context": "invocation",
+    "register_lambda_context": "runtime.invocation",
     "Lock": "client.lock",
-    "LockRecord": "record",
+    "LockRecord": "client.record",
     "current_dedup": "decorators.deduplicate",
     "current_lock": "decorators.with_lock",
     "deduplicate": "decorators.deduplicate",

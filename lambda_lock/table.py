@@ -10,7 +10,7 @@ from collections.abc import Mapping  # loaded by every Python
 from contextlib import contextmanager  # the Lambda runtime has it loaded
 from itertools import count
 
-from . import checks
+from .client import checks
 from .core.outcome import ServiceError, TransportError
 from .errors import LockArgumentError, LockConfigurationError
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import threading
 from contextvars import copy_context
 
-from .. import checks, invocation
+from ..client import checks
 from ..decorators.deduplicate import DAY, deduplicate
 from ..decorators.functions import check_function, check_result, is_async
 from ..decorators.with_lock import with_lock
 from ..errors import LockNotGrantedError
 from ..keys.compile import compile_key
 from ..keys.parameters import Parameters, name_of
-from ..log import logger, tell
-from ..timeline import elapsed
+from ..observe.log import logger, tell
+from ..runtime import invocation
+from ..runtime.timeline import elapsed
 from .source import Failed, Queue, Stream, records_of
 
 TYPE_CHECKING = False
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Never, TypeAlias, TypedDict, Unpack
 
     from ..client.lock_client import LockClient
-    from ..invocation import Invocation
     from ..keys.compile import Key
     from ..keys.parameters import KeyBuilder
+    from ..runtime.invocation import Invocation
     from .source import Record
     from .visibility import RetryVisibility, Visibility
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from .. import checks
+from ..client import checks
 from ..errors import LockConfigurationError
-from ..log import logger, shown
+from ..observe.log import logger, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

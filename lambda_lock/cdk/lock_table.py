@@ -15,12 +15,12 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct, Dependable, IValidation
 
-from .. import checks
+from ..client import checks
 from ..client.reading import PREWARM_KEY
 from ..client.settings import PARTITION_KEY_VARIABLE, SORT_KEY_VARIABLE, TABLE_VARIABLE
 from ..core.row import JAVA
 from ..errors import LockArgumentError, LockConfigurationError
-from ..metrics import METRICS_VARIABLE, NAMESPACE
+from ..observe.metrics import METRICS_VARIABLE, NAMESPACE
 from ..permissions import ACTIONS, IN_WORDS
 from . import monitoring
 from .monitoring import AlarmActions

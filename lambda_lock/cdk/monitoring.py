@@ -15,7 +15,7 @@ from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from ..metrics import DUPLICATE, LOST, NAMESPACE, NOT_GRANTED, TABLE_DIMENSION
+from ..observe.metrics import DUPLICATE, LOST, NAMESPACE, NOT_GRANTED, TABLE_DIMENSION
 from ..permissions import OPERATIONS
 
 AlarmActions = Sequence[cloudwatch.IAlarmAction | sns.ITopic]

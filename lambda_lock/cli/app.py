@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.live import Live
 
 from .. import __version__
+from ..client.record import LockRecord
 from ..errors import LockError
-from ..record import LockRecord
 from . import exits, show
 from .exits import Failure, say
 from .settings import Settings, shared_options, shared_options_without_json, table_options

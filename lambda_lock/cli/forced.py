@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..client.base import session_of
+from ..client.record import LockRecord
 from ..core import protocol
 from ..core.outcome import ConditionFailed, Reply
 from ..core.row import RELEASED, Row
 from ..errors import TransportError
-from ..record import LockRecord
 
 if TYPE_CHECKING:
     from ..client.lock_client import LockClient

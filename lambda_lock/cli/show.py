@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..client.record import LockRecord
 from ..errors import printable
-from ..record import LockRecord
 
 _STYLES = {"held": "green", "expired": "yellow", "free": "dim", "completed": "cyan", "unreadable": "red"}
 _NONCE_SHOWN = 6  # digits of an owner's nonce in the table: enough to tell two apart by eye

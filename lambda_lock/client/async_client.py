@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, TypeVar, Unpack
 
-    from ..record import LockRecord
     from .order import AcquireOptions, AdoptOptions
+    from .record import LockRecord
     from .session import Operation, Session
     from .taking import Taking
 

@@ -15,9 +15,9 @@ import asyncio
 import functools
 
 from ..core import protocol
-from ..drive_async import drive_async, unsent
-from ..threads import Busy, Threads
-from ..timeline import SYSTEM
+from ..runtime.drive_async import drive_async, unsent
+from ..runtime.threads import Busy, Threads
+from ..runtime.timeline import SYSTEM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core import requests
 from ..errors import LockAlreadyReleasedError
-from ..record import row_attributes
+from .record import row_attributes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import LockNotGrantedError
-from ..late import Late
+from ..runtime.late import Late
 from . import taking
 from .base import Client, init_of
 from .lock import Lock
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self, TypeVar, Unpack
 
-    from ..record import LockRecord
     from .lock import Callback
     from .order import AcquireOptions
+    from .record import LockRecord
     from .session import Operation
     from .taking import Taking
 

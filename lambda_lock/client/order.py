@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from .. import checks, invocation
 from ..core import acquire, lease, protocol
 from ..core.requests import Content, encode_data
 from ..errors import LockArgumentError, LockConfigurationError, LockTimeoutError
+from ..runtime import invocation
+from . import checks
 from .terms import Terms
 
 TYPE_CHECKING = False
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, TypedDict, Unpack
 
     from ..core.requests import Place
-    from ..invocation import Invocation
+    from ..runtime.invocation import Invocation
     from .lock import Callback
     from .session import Session
 

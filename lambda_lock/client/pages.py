@@ -6,7 +6,7 @@ from ..core.outcome import unusable
 from ..core.requests import Place
 from ..core.row import Row
 from ..errors import LockConfigurationError
-from ..record import LockRecord
+from .record import LockRecord
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .. import checks
 from ..core import protocol
+from . import checks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ..core.outcome import Reply
     from ..core.protocol import Steps
     from ..core.requests import Place, Request
-    from ..record import LockRecord
     from .pages import Pages
+    from .record import LockRecord
     from .session import Operation, Session
 
 PREWARM_KEY = "lambda_lock#prewarm"  # of a row that is never written
@@ -23,7 +23,7 @@ PREWARM_KEY = "lambda_lock#prewarm"  # of a row that is never written
 
 def get(session: Session, key: str, sort_key: str | None) -> Operation[LockRecord | None]:
     """The operation of `LockClient.get`."""
-    from ..record import LockRecord
+    from .record import LockRecord
 
     place = session.settings.place(key, sort_key)
     session.check_open()

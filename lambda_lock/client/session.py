@@ -10,13 +10,13 @@ from contextlib import contextmanager  # the Lambda runtime has it loaded
 
 from ..core import protocol
 from ..core.outcome import ServiceError
-from ..drive import drive
 from ..errors import ClientClosedError, TransportError
-from ..late import Late
-from ..log import logger as package_logger
-from ..observe import Observer
-from ..signalsafe import Flag
-from ..timeline import SYSTEM, Timeline
+from ..observe.log import logger as package_logger
+from ..observe.observer import Observer
+from ..runtime.drive import drive
+from ..runtime.late import Late
+from ..runtime.signalsafe import Flag
+from ..runtime.timeline import SYSTEM, Timeline
 from .open_locks import OpenLocks
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..core.lease import Look
     from ..core.protocol import Hold, Steps
     from ..core.requests import Place
-    from ..heartbeat import Renewals
+    from ..runtime.heartbeat import Renewals
     from ..transport import BotoTransport, HttpsTransport, Transport
     from .settings import Settings
 
@@ -43,7 +43,7 @@ class Session:
         self.settings = settings
         self.timeline = SYSTEM if settings.clock is None else Timeline(settings.clock)
         self.log = settings.logger or package_logger
-        self.observer = Observer(self.log, self.timeline.clock, settings.hooks)
+        self.observer = Observer(self.log, self.timeline.clock.wall, settings.hooks)
         self.memory = protocol.Memory(settings.observation_cache_size)
         self.chance = protocol.Chance(_nonce, _jitter)
         self.open_locks = OpenLocks()
@@ -123,7 +123,7 @@ class Session:
         try:
             yield
         except ServiceError as error:
-            from ..explain import explain
+            from .explain import explain
 
             raise explain(error, place) from error
         except TransportError as error:
@@ -137,7 +137,7 @@ class Session:
         """The threads that send the renewals of this client's locks."""
         if self._renewals is None:
             with Late():
-                from ..heartbeat import Renewals
+                from ..runtime.heartbeat import Renewals
 
             self._renewals = Renewals()
         return self._renewals

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from .. import checks
 from ..core.requests import Place
 from ..core.row import JAVA
 from ..errors import LockArgumentError, LockConfigurationError
+from . import checks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, TypedDict
 
     from ..core.row import Schema
-    from ..timeline import Clock
+    from ..runtime.timeline import Clock
     from ..transport import Transport
 
     class ClientSettings(TypedDict, total=False):

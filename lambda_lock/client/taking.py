@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..core import acquire as core
 from ..core import keep
 from ..errors import DuplicateEventError, LockError, LockNotGrantedError
-from ..log import tell_not_released
+from ..observe.log import tell_not_released
 from .held import HeldLock
 from .lock import Lock
 from .order import adoption, event_order, order

@@ -9,8 +9,8 @@ from __future__ import annotations
 from ..core import keep, lease, protocol
 from ..core.outcome import ServiceError
 from ..errors import LockError, TransportError
-from ..late import Late
-from ..signalsafe import Flag, Ticket, Turn
+from ..runtime.late import Late
+from ..runtime.signalsafe import Flag, Ticket, Turn
 from .signals import Signals
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..core.lease import Look
     from ..core.protocol import Hold, Steps
-    from ..heartbeat import Heartbeat
+    from ..runtime.heartbeat import Heartbeat
     from .session import Session
     from .signals import Subject
     from .terms import Terms
@@ -200,7 +200,7 @@ class Upkeep:
         if self._hold.is_over() or seconds is None:
             return
         with Late():
-            from ..heartbeat import HEARTBEAT  # starts a thread: only where one is needed
+            from ..runtime.heartbeat import HEARTBEAT  # starts a thread: only where one is needed
 
         self._heartbeat = HEARTBEAT
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import LockAlreadyReleasedError
-from ..log import NOT_RELEASED, logger, tell_not_released
+from ..observe.log import NOT_RELEASED, logger, tell_not_released
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from functools import partial  # the Lambda runtime has it loaded
 
-from .. import checks
+from ..client import checks
 from ..client.base import session_of, take
 from ..client.lock import complete, held_by
 from ..client.taking import acquire_event
 from ..errors import DuplicateEventError, LockArgumentError
 from ..keys.parameters import name_of
 from ..keys.separator import Separator
-from ..log import logger, tell
+from ..observe.log import logger, tell
 from .call import NOT_COMPLETED, end_quietly
 from .functions import check_answer, refuse_bare
 from .guard import Guard, check_answer_of
@@ -244,7 +244,7 @@ class _EventGuard(Guard):
         if not isinstance(error, DuplicateEventError):
             return super().answered(error, args, kwargs)
         if self.stores_result:
-            from ..result import decode
+            from ..client.result import decode
 
             error.result = decode(error.result, error.key)
         else:

@@ -9,7 +9,7 @@ from ..client.base import run, session_of
 from ..client.reading import write_unguarded
 from ..core import requests
 from ..errors import LockAlreadyReleasedError, LockConfigurationError
-from ..log import logger
+from ..observe.log import logger
 from .environment import VARIABLE
 
 TYPE_CHECKING = False
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from ..client.session import Operation
-    from ..invocation import Invocation
+    from ..runtime.invocation import Invocation
 
 _LOOK = 0.25  # seconds between two looks of an async function. A thread that waits may be the last that could commit
 

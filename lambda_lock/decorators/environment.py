@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ..client.lock_client import LockClient
-from ..log import logger
+from ..observe.log import logger
 from .functions import acquire_of, is_async
 
 TYPE_CHECKING = False

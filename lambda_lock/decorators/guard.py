@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import partial, wraps  # the Lambda runtime has it loaded
 
-from .. import checks, invocation
+from ..client import checks
 from ..errors import DuplicateEventError, KeyTemplateError, LockNotGrantedError
 from ..keys.compile import compile_key
 from ..keys.parameters import Parameters, name_of
+from ..runtime import invocation
 from .call import end_quietly, run, run_async
 from .environment import default_async_client, default_client, disabled
 from .functions import check_client, check_function, check_result, is_async
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
     from ..client.order import DecoratorOptions
     from ..errors import LockError
-    from ..invocation import Invocation
     from ..keys.compile import Key
+    from ..runtime.invocation import Invocation
     from .call import Calls
     from .holding import Holding
 

@@ -9,7 +9,7 @@ from ..client.async_client import AsyncLockClient
 from ..client.lock_client import LockClient
 
 if TYPE_CHECKING:
-    from ..client.order import DecoratorOptions  # which exists for checkers only
+    from ..client.order import DecoratorOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,17 +44,18 @@ class AnsweringAsync(Protocol[T_co]):
     def __call__(self, func: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[P, Coroutine[Any, Any, R | T_co]]: ...
 
 
-class LockOptions(DecoratorOptions, total=False):
-    """What the decorators' overloads have in common."""
+if TYPE_CHECKING:  # DecoratorOptions exists for checkers only
 
-    wait: float | None
-    key_jmespath: str | None
-    client: LockClient | AsyncLockClient | None
+    class LockOptions(DecoratorOptions, total=False):
+        """What the decorators' overloads have in common."""
 
+        wait: float | None
+        key_jmespath: str | None
+        client: LockClient | AsyncLockClient | None
 
-class EventOptions(LockOptions, total=False):
-    """As LockOptions, for deduplicate."""
+    class EventOptions(LockOptions, total=False):
+        """As LockOptions, for deduplicate."""
 
-    window: float
-    scope: str | None
-    result: Literal["json"] | None
+        window: float
+        scope: str | None
+        result: Literal["json"] | None

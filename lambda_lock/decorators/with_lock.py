@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..keys.parameters import name_of
-from ..log import logger, tell
+from ..observe.log import logger, tell
 from .call import end_quietly
 from .functions import check_answer, refuse_bare
 from .guard import Guard

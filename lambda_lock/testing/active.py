@@ -15,14 +15,13 @@ import weakref
 from contextlib import ContextDecorator
 from typing import TYPE_CHECKING
 
-from .. import checks
-from ..client import session
+from ..client import checks, session
 from ..client.settings import TABLE_VARIABLE
 from ..core.protocol import Hold
 from ..core.row import JAVA
 from ..decorators.environment import remember_default_clients
 from ..errors import LockArgumentError
-from ..timeline import SystemClock
+from ..runtime.timeline import SystemClock
 from .memory import Memory
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from ..client.session import Session
     from ..core.row import Schema
-    from ..timeline import Clock
+    from ..runtime.timeline import Clock
     from ..transport import Transport
 
     F = TypeVar("F", bound=Callable[..., Any])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import uuid
 
-from .. import checks
+from ..client import checks
 from ..errors import LockArgumentError
-from ..timeline import elapsed
+from ..runtime.timeline import elapsed
 
 _LONGEST = 900.0  # seconds, "Lambda quotas": a function's timeout
 _LEAST = 0.001  # seconds: what a context can say in whole milliseconds

@@ -7,7 +7,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from .. import checks
+from ..client import checks
 from ..client.order import content_of
 from ..client.pages import Pages
 from ..client.settings import TABLE_VARIABLE, Settings
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from ..client.record import LockRecord
     from ..core.outcome import Item
     from ..core.requests import Place, Request
     from ..core.row import Row, Schema
-    from ..record import LockRecord
-    from ..timeline import Clock
+    from ..runtime.timeline import Clock
 
 
 class Memory:

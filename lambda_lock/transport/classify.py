@@ -51,6 +51,6 @@ def result(operation: str, body: dict[str, Any]) -> Any:
 
 
 def _item(fields: Mapping[str, Any], name: str) -> Any:
-    """None where it is missing or empty. Anything that is no item is left as it is, for lambda_lock.drive to refuse."""
+    """None where it is missing or empty. Anything that is no item is left as it is, for runtime/drive.py to refuse."""
     item = fields.get(name)
     return None if item == {} else item

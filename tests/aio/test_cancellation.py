@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import AsyncLock, AsyncLockClient, LockAlreadyReleasedError, drive_async
+from lambda_lock import AsyncLock, AsyncLockClient, LockAlreadyReleasedError
 from lambda_lock.client import async_client, async_lock, async_runner
+from lambda_lock.runtime import drive_async
 from rig.engine import Ministack
 from rig.wire import Fault, Wire
 from tests.support.clocks import LeapingClock

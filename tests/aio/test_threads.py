@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import AsyncLockClient, TransportError
-from lambda_lock.threads import LIMIT, Busy, Threads
+from lambda_lock.runtime.threads import LIMIT, Busy, Threads
 from rig.engine import ROOT, Ministack
 from rig.wire import Wire
 from tests.support.elsewhere import in_child

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import invocation
 from lambda_lock.batch import process
-from lambda_lock.timeline import elapsed
+from lambda_lock.runtime import invocation
+from lambda_lock.runtime.timeline import elapsed
 from rig.events import Event
 from tests.support.clients import make
 from tests.support.decorated import Boom, fresh_process, other

@@ -8,9 +8,9 @@ import aws_cdk as cdk
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 
-from lambda_lock import metrics
 from lambda_lock.cdk import LockTable
 from lambda_lock.client import settings
+from lambda_lock.observe import metrics
 from rig.engine import ROOT
 from tests.cdk.apps import FOUR_ACTIONS, in_an_account, new_function, resources, synthesized
 

@@ -11,8 +11,9 @@ import pytest
 from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
 from aws_cdk import aws_sns as sns
 
-from lambda_lock import LockArgumentError, metrics
+from lambda_lock import LockArgumentError
 from lambda_lock.cdk import LockTable
+from lambda_lock.observe import metrics
 from tests.cdk.apps import in_an_account, new_stack, resources, the_only
 
 ALARM = "AWS::CloudWatch::Alarm"

@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import AsyncLockClient, Lock, LockClient, late
+from lambda_lock import AsyncLockClient, Lock, LockClient
 from lambda_lock.client.base import session_of
 from lambda_lock.client.open_locks import OpenLocks
 from lambda_lock.core import lease
 from lambda_lock.errors import ClientClosedError, LockError, TransportError
-from lambda_lock.heartbeat import Renewals
-from lambda_lock.late import Late
-from lambda_lock.signalsafe import Ticket, Turn
+from lambda_lock.runtime import late
+from lambda_lock.runtime.heartbeat import Renewals
+from lambda_lock.runtime.late import Late
+from lambda_lock.runtime.signalsafe import Ticket, Turn
 from lambda_lock.testing import ManualClock, in_memory
 from rig.wire import Wire
 from tests.support.clients import Make

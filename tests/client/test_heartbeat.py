@@ -17,7 +17,7 @@ import pytest
 from lambda_lock import Lock, LockClient
 from lambda_lock.client.lock import held_by
 from lambda_lock.errors import LockLostError
-from lambda_lock.heartbeat import HEARTBEAT
+from lambda_lock.runtime.heartbeat import HEARTBEAT
 from rig.wire import Wire
 from tests.support.clients import Make
 from tests.support.rows import Rows

@@ -23,7 +23,7 @@ from lambda_lock.errors import (
     SessionMonitorNotSetError,
     TransportError,
 )
-from lambda_lock.heartbeat import Renewals
+from lambda_lock.runtime.heartbeat import Renewals
 from rig.engine import Ministack
 from rig.wire import Wire
 from tests.support.clients import Make

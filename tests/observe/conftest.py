@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import metrics
+from lambda_lock.observe import metrics
 from tests.support.clients import client, impatient, make, wired
 from tests.support.fresh import fresh_process
 from tests.support.rows import rows

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import AsyncLockClient, Lock, LockClient, LockError, LockNotGrantedError, deduplicate, hooks, with_lock
+from lambda_lock import AsyncLockClient, Lock, LockClient, LockError, LockNotGrantedError, deduplicate, with_lock
+from lambda_lock.observe import hooks
 from rig.wire import Wire
 from tests.support.clients import Make
 from tests.support.elsewhere import in_child

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import lambda_lock
-from lambda_lock import LockClient, log, with_lock
-from lambda_lock.metrics import COUNTED
+from lambda_lock import LockClient, with_lock
+from lambda_lock.observe import log
+from lambda_lock.observe.metrics import COUNTED
 from rig.engine import ROOT
 from rig.wire import Wire
 from tests.support.rows import Rows

@@ -25,7 +25,7 @@ from lambda_lock import (
     with_lock,
 )
 from lambda_lock.client.lock import held_by
-from lambda_lock.metrics import DUPLICATE, LOST, METRICS_VARIABLE, NOT_GRANTED
+from lambda_lock.observe.metrics import DUPLICATE, LOST, METRICS_VARIABLE, NOT_GRANTED
 from tests.support.clients import Make
 from tests.support.clocks import LeapingClock, StandingClock
 from tests.support.context import Context

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lambda_lock.metrics import DUPLICATE, METRICS_VARIABLE, NOT_GRANTED
+from lambda_lock.observe.metrics import DUPLICATE, METRICS_VARIABLE, NOT_GRANTED
 from rig.engine import Ministack
 from rig.lambda_runtime import LambdaEnvironment
 from tests.support.rows import Rows
@@ -54,5 +54,5 @@ def test_an_uncontended_lock_loads_nothing_for_metrics_that_are_on(
     variables = engine.environment() | {"LAMBDA_LOCK_TABLE": table, METRICS_VARIABLE: "lambda_lock"}
     with LambdaEnvironment("free.handler", tmp_path, environment=variables) as environment:
         modules = environment.invoke({"id": "1"}, timeout_seconds=30).result()
-    assert "lambda_lock.log" in modules
-    assert not {"lambda_lock.metrics", "lambda_lock.hooks"} & set(modules)
+    assert "lambda_lock.observe.log" in modules
+    assert not {"lambda_lock.observe.metrics", "lambda_lock.observe.hooks"} & set(modules)

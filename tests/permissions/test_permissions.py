@@ -27,10 +27,10 @@ from lambda_lock import (
     with_lock,
 )
 from lambda_lock.batch import process_sqs, process_stream
+from lambda_lock.client.explain import explain
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.requests import Place
 from lambda_lock.core.row import JAVA
-from lambda_lock.explain import explain
 from lambda_lock.permissions import ACTIONS, IN_WORDS
 from rig import events
 from rig.cloud import ACCOUNT, Cloud

@@ -38,7 +38,7 @@ from lambda_lock import (
     register_lambda_context,
     with_lock,
 )
-from lambda_lock.log import logger as lock_logger
+from lambda_lock.observe.log import logger as lock_logger
 from rig import events
 from rig.wire import Wire
 from tests.support.rows import Rows

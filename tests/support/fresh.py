@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from lambda_lock import invocation
+from lambda_lock.runtime import invocation
 
 
 def clear_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from lambda_lock import AsyncLockClient, KeyTemplateError, LockClient, checks, deduplicate
+from lambda_lock import AsyncLockClient, KeyTemplateError, LockClient, deduplicate
+from lambda_lock.client import checks
 from lambda_lock.decorators.environment import set_default_client
 from lambda_lock.decorators.with_lock import with_lock
 

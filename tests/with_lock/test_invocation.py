@@ -7,8 +7,14 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from lambda_lock import invocation, timeline
-from lambda_lock.invocation import Invocation, find, owner_prefix, register_lambda_context, snapstart_initializing
+from lambda_lock.runtime import invocation, timeline
+from lambda_lock.runtime.invocation import (
+    Invocation,
+    find,
+    owner_prefix,
+    register_lambda_context,
+    snapstart_initializing,
+)
 
 
 class Context:

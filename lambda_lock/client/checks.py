@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence  # loaded by every Python
 
+from ..core.lease import MIN_LEASE
+from ..core.requests import encode_data
+from ..core.row import Schema
+from ..errors import LockArgumentError
+from ..observe.log import logger
 from .attributes import ITEM_LIMIT, item_size, to_dynamodb
-from .core.lease import MIN_LEASE
-from .core.requests import encode_data
-from .core.row import Schema
-from .errors import LockArgumentError
-from .log import logger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .core.outcome import Item
-    from .transport import Transport
+    from ..core.outcome import Item
+    from ..transport import Transport
 
 MAX_LEASE = 365 * 86_400.0  # seconds: a bound that keeps expiries at 13 digits; nobody waits longer for a dead holder
 _LONG_LEASE = 3600.0  # seconds: whoever gives more may have meant milliseconds
@@ -131,7 +131,7 @@ def table_name(value: object) -> str:
         raise TypeError(f"table must be a str, not {value!r} ({type(value).__name__})")
     name = value
     if value.startswith("arn:"):
-        from .core.arn import bare_name  # rarely needed
+        from ..core.arn import bare_name  # rarely needed
 
         name = bare_name(value)
     if not (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .core.protocol import Event, Send
+from ..core.protocol import Event, Send
+from ..errors import TransportError
 from .drive import send
-from .errors import TransportError
 from .threads import LIMIT, Busy
 
 TYPE_CHECKING = False
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import Any, TypeVar
 
-    from .core.outcome import Outcome
-    from .core.protocol import Steps, Wait
+    from ..core.outcome import Outcome
+    from ..core.protocol import Steps, Wait
+    from ..transport import Transport
     from .threads import Threads
     from .timeline import Timeline
-    from .transport import Transport
 
     T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging  # the Lambda runtime has these loaded before any handler
 import traceback
 
-from .errors import LockError, printable
+from ..errors import LockError, printable
 
 logger = logging.getLogger("lambda_lock")
 logger.addHandler(logging.NullHandler())

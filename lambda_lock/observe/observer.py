@@ -8,19 +8,17 @@ from .log import LEVELS, extras, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .timeline import Clock
+    from collections.abc import Callable, Iterable
 
 
 class Observer:
     """What one client tells through."""
 
-    __slots__ = ("_clock", "_hooks", "_log")
+    __slots__ = ("_hooks", "_log", "_wall")
 
-    def __init__(self, log: logging.Logger, clock: Clock, hooks: Iterable[object]) -> None:
+    def __init__(self, log: logging.Logger, wall: Callable[[], float], hooks: Iterable[object]) -> None:
         self._log = log
-        self._clock = clock
+        self._wall = wall
         self._hooks = None
         if hooks != ():
             from .hooks import Hooks
@@ -44,7 +42,7 @@ class Observer:
         if LEVELS[event] >= logging.INFO:  # an uncontended lock tells less, and loads nothing for metrics
             from .metrics import count
 
-            count(event, table, self._clock.wall(), extras(event, about), self._log)
+            count(event, table, self._wall(), extras(event, about), self._log)
 
     def wants(self, event: str) -> bool:
         """Whether a hook is to be told such an event."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from contextlib import suppress  # the Lambda runtime has it loaded
 
+from ..core.requests import decode_data
+from ..errors import printable
 from .attributes import from_dynamodb
-from .core.requests import decode_data
-from .errors import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .core.outcome import Item
-    from .core.requests import Place
-    from .core.row import Row
+    from ..core.outcome import Item
+    from ..core.requests import Place
+    from ..core.row import Row
 
 
 def row_data(item: Item, place: Place) -> bytes | None:

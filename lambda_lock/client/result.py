@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json  # the Lambda runtime has it loaded
 
+from ..errors import LockArgumentError
 from . import checks
-from .errors import LockArgumentError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .core.protocol import Hold
+    from ..core.protocol import Hold
 
 
 def encode(result: object, hold: Hold, data: str | None = None) -> str:
@@ -36,7 +36,7 @@ def decode(text: object, key: str | None) -> object:
     try:
         return json.loads(str(text))
     except ValueError as error:
-        from .errors import LockFormatError
+        from ..errors import LockFormatError
 
         raise LockFormatError(
             f"the result stored with event {key!r} is no JSON: it was stored by something else. Give another scope=",

@@ -23,7 +23,7 @@ import weakref
 from _queue import Empty, SimpleQueue  # what `queue` gives, without the 3 ms of `queue`
 from collections import deque
 
-from .log import logger
+from ..observe.log import logger
 from .timeline import elapsed
 
 TYPE_CHECKING = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from .core.lease import Elapsed, Look
+from ..core.lease import Elapsed, Look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ Source: "Supported data types and naming rules", Amazon DynamoDB Developer Guide
 
 from __future__ import annotations
 
-from .core.requests import decode_data, encode_data
+from ..core.requests import decode_data, encode_data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .core.outcome import Item
+    from ..core.outcome import Item
 
 _INFINITY = float("inf")
 _LONGEST_NUMBER = 200  # characters: DynamoDB's have 38 digits, and exponents to 125

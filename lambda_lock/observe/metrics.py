@@ -10,7 +10,7 @@ import json  # the Lambda runtime has these loaded
 import os
 import sys
 
-from .core.arn import bare_name
+from ..core.arn import bare_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

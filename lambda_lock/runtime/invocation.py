@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from contextvars import ContextVar  # a few lines over a built-in module
 
-from .log import logger
+from ..observe.log import logger
 from .timeline import elapsed
 
 TYPE_CHECKING = False

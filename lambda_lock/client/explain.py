@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from .core.arn import bare_name
-from .core.outcome import CREDENTIALS, ServiceError
-from .errors import LockArgumentError, LockConfigurationError, LockError, TransportError
-from .permissions import ACTIONS, IN_WORDS
+from ..core.arn import bare_name
+from ..core.outcome import CREDENTIALS, ServiceError
+from ..errors import LockArgumentError, LockConfigurationError, LockError, TransportError
+from ..permissions import ACTIONS, IN_WORDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .core.requests import Place
+    from ..core.requests import Place
 
 
 def explain(error: ServiceError, place: Place) -> LockError:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from .core.outcome import ConditionFailed, ServiceError, TransactionCanceled, another_answer
-from .core.protocol import Event, Send
-from .errors import TransportError
+from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled, another_answer
+from ..core.protocol import Event, Send
+from ..errors import TransportError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from .core.outcome import Outcome
-    from .core.protocol import Steps, Wait
+    from ..core.outcome import Outcome
+    from ..core.protocol import Steps, Wait
+    from ..transport import Transport
     from .timeline import Timeline
-    from .transport import Transport
 
     T = TypeVar("T")
 
