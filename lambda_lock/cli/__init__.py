@@ -8,7 +8,7 @@ _EXTRA = frozenset({"click", "rich"})
 
 
 def main() -> None:
-    """The entry point: runs the command of ``sys.argv`` and exits with its code."""
+    """The entry point. Runs the command in ``sys.argv`` and exits with its exit code."""
     try:
         from .app import app
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""The commands. What each does is elsewhere; here are their options and help texts."""
+"""The commands with their options and help texts. The work itself is done in the other modules."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Exit codes:
   0   done                        2   wrong option or argument
   1   no such lock, or not released
   69  DynamoDB did not answer     75  the lock was not granted
-  76  the lock was lost           78  table, Region, credentials or permission
+  76  the lock was lost           78  wrong table, Region, credentials or permissions
 """
 
 
 class _Commands(click.Group):
-    """A group in which the library's errors end a command with their message and an exit code."""
+    """A group of commands. An error of the library ends a command with its message and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -47,7 +47,9 @@ class _Commands(click.Group):
 @shared_options
 @click.version_option(__version__, prog_name="lambda-lock")
 def app() -> None:
-    """Distributed locks in a DynamoDB table: run a command under one, see who holds them, free one by force.
+    """Distributed locks in a DynamoDB table.
+
+    Run a command under a lock, see who holds which lock, or release a lock by force.
 
     \b
     Examples:
@@ -56,12 +58,12 @@ def app() -> None:
       lambda-lock ls --held
       lambda-lock get nightly-report
 
-    The shared options may stand before or behind the command's name.
+    The shared options may come before or after the command's name.
     """
 
 
 class _Run(click.Command):
-    """`run`, whose command may have options of its own: behind a --."""
+    """`run`. The command that it runs may have options of its own, after a --."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given = list(args)
@@ -71,13 +73,13 @@ class _Run(click.Command):
             if "--" in given:
                 raise
             raise click.UsageError(
-                f"{error.format_message()} If it is an option of the command to run, put -- between the key and the "
+                f"{error.format_message()} If the option belongs to the command to run, put -- between the key and the "
                 "command: lambda-lock run KEY -- COMMAND...",
                 ctx,
             ) from error
 
 
-_sort_value = click.option("--sort-value", metavar="VALUE", help="Of the sort key, where the table has one.")
+_sort_value = click.option("--sort-value", metavar="VALUE", help="The value of the sort key, if the table has one.")
 
 
 @app.command(cls=_Run)
@@ -85,7 +87,7 @@ _sort_value = click.option("--sort-value", metavar="VALUE", help="Of the sort ke
     "--wait",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Wait so long for the lock; 0: one try, inf: for ever.  [default: lease + 5]",
+    help="How long to wait for the lock. 0 tries once, inf waits for ever.  [default: lease + 5]",
 )
 @click.option(
     "--lease",
@@ -93,7 +95,7 @@ _sort_value = click.option("--sort-value", metavar="VALUE", help="Of the sort ke
     metavar="SECONDS",
     default=20.0,
     show_default=True,
-    help="How long the lock outlives us if this machine dies. It is renewed while the command runs.",
+    help="How long others wait for the lock if this machine dies. The lock is renewed while the command runs.",
 )
 @click.option(
     "--kill-after",
@@ -101,9 +103,9 @@ _sort_value = click.option("--sort-value", metavar="VALUE", help="Of the sort ke
     metavar="SECONDS",
     default=2.0,
     show_default=True,
-    help="From SIGTERM to SIGKILL, once the lock is lost.",
+    help="Time from SIGTERM to SIGKILL, once the lock is lost.",
 )
-@click.option("--no-ttl", is_flag=True, help="Write no time to live: where Java or Go clients use the table too.")
+@click.option("--no-ttl", is_flag=True, help="Write no time to live. Needed if Java or Go clients share the table.")
 @_sort_value
 @shared_options_without_json
 @click.argument("key")
@@ -119,32 +121,33 @@ def run(
     key: str,
     command: tuple[str, ...],
 ) -> None:
-    """Run COMMAND while the lock KEY is held.
+    """Run COMMAND while holding the lock KEY.
 
-    The lock is renewed as long as the command runs, and released when it ends. Signals are passed on; stdin, stdout
-    and stderr are the command's. If the lock is lost, the command and what it started get SIGTERM, then SIGKILL.
+    The lock is renewed while the command runs, and released when it ends. Signals are passed on to the command, and it
+    inherits stdin, stdout and stderr. If the lock is lost, the command and the processes it started get SIGTERM, then
+    SIGKILL.
 
     \b
     Examples:
       lambda-lock run nightly-report -- ./report.sh --all
-      lambda-lock run deploy --wait 600 -- terraform apply      # queue up
-      lambda-lock run cleanup --wait 0 -- ./cleanup.sh || [ $? = 75 ]   # skip if one runs
+      lambda-lock run deploy --wait 600 -- terraform apply      # wait for up to 10 minutes
+      lambda-lock run cleanup --wait 0 -- ./cleanup.sh || [ $? = 75 ]   # skip if already running
       lambda-lock run import -- sh -c 'load --fence $LAMBDA_LOCK_FENCING_TOKEN'
 
     \b
-    The command finds in its environment:
+    The command finds these variables in its environment:
       LAMBDA_LOCK_KEY             the key
-      LAMBDA_LOCK_FENCING_TOKEN   rises with every grant: against late writers
-      LAMBDA_LOCK_OWNER           who holds the lock, as the table has it
+      LAMBDA_LOCK_FENCING_TOKEN   rises with every grant, to fence off late writers
+      LAMBDA_LOCK_OWNER           the holder of the lock, as stored in the table
 
     \b
     Exit codes: the command's own (128 + n if signal n ended it), or
       69  DynamoDB did not answer     75  the lock was not granted
-      76  the lock was lost           78  table, Region, credentials or permission
+      76  the lock was lost           78  wrong table, Region, credentials or permissions
       126 the command cannot be run   127 the command was not found
     """
     if sys.platform == "win32":
-        raise Failure("run needs a Unix system: it passes signals on", exits.NOT_EXECUTABLE)
+        raise Failure("run needs a Unix system, because it passes signals on to the command", exits.NOT_EXECUTABLE)
     from .hold import run_locked
 
     settings.start_logging()
@@ -163,7 +166,7 @@ def run(
 def get(settings: Settings, sort_value: str | None, key: str) -> None:
     """Show who holds the lock KEY, and until when.
 
-    Shows what is stored with it, too. Reads, and changes nothing. Exits with 1 where there is no such lock.
+    Also shows the data and attributes stored with the lock. Changes nothing. Exits with 1 if there is no such lock.
 
     \b
     Examples:
@@ -182,19 +185,26 @@ def get(settings: Settings, sort_value: str | None, key: str) -> None:
 
 
 @app.command("ls")
-@click.option("--held", is_flag=True, help="Only locks that somebody holds (or held until their lease expired).")
-@click.option("--key", metavar="KEY", help="Only this partition of a table with a sort key: a Query instead of a Scan.")
-@click.option("--watch", is_flag=True, help="Show them again and again, until Ctrl-C.")
+@click.option("--held", is_flag=True, help="Only locks that are held, or were held until their lease expired.")
 @click.option(
-    "--interval", type=click.FloatRange(min=0.1), metavar="SECONDS", default=2.0, show_default=True, help="For --watch."
+    "--key", metavar="KEY", help="Only this partition of a table with a sort key. Sends a Query instead of a Scan."
+)
+@click.option("--watch", is_flag=True, help="Refresh the list until Ctrl-C.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    metavar="SECONDS",
+    default=2.0,
+    show_default=True,
+    help="Time between two refreshes of --watch.",
 )
 @shared_options
 @_settings
 def list_locks(settings: Settings, held: bool, key: str | None, watch: bool, interval: float) -> None:
-    """List the locks of the table.
+    """List the locks in the table.
 
-    Scans the whole table, which costs read units and needs the permission dynamodb:Scan. In a pipe each lock is a
-    line of key, sort key, state, seconds left, token and owner, separated by tabs.
+    Scans the whole table, which costs read units and needs the permission dynamodb:Scan. In a pipe, prints one line
+    for each lock: key, sort key, state, seconds left, token and owner, separated by tabs.
 
     \b
     Examples:
@@ -226,7 +236,10 @@ def _print(records: list[LockRecord], as_json: bool, one_line: bool = False) -> 
 
 
 def _watch(read: Callable[[], list[LockRecord]], interval: float, as_json: bool) -> None:
-    """On a terminal in place; in a pipe one after the other, as JSON an array a line."""
+    """Show the list again and again: in place on a terminal, one after the other in a pipe.
+
+    As JSON, each list is one array on a line of its own.
+    """
     try:
         if as_json or not sys.stdout.isatty():
             while True:
@@ -239,24 +252,24 @@ def _watch(read: Callable[[], list[LockRecord]], interval: float, as_json: bool)
                 time.sleep(interval)
                 live.update(show.lock_table(read(), console.width))
     except KeyboardInterrupt:
-        return  # how one ends it
+        return  # Ctrl-C is the regular way to end a watch
 
 
 @app.command()
-@click.option("--force", is_flag=True, help="Yes, although somebody else holds it. Needed: there is no other release.")
-@click.option("--yes", is_flag=True, help="Do not ask: for scripts.")
+@click.option("--force", is_flag=True, help="Release the lock although somebody else holds it. Required.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation. For scripts.")
 @_sort_value
 @shared_options
 @click.argument("key")
 @_settings
 def release(settings: Settings, force: bool, yes: bool, sort_value: str | None, key: str) -> None:
-    """Release the lock KEY under its holder, by force.
+    """Release the lock KEY by force, although somebody else holds it.
 
-    A lock is released by whoever holds it, and a dead holder's lease ends by itself: this is for a lease that is too
-    long to wait for. Stop the holder first; until it notices, two may be working.
+    Normally the holder releases its lock, or the lock ends with its lease if the holder dies. This command is for a
+    lease that is too long to wait for. Stop the holder first: until it notices the release, two may be working at once.
 
-    Shows who holds it, and asks you to type the key. Releases that very version and nothing newer: a lock that was
-    renewed or taken meanwhile is left alone.
+    Shows the holder and asks you to type the key. Releases exactly the version shown and nothing newer: a lock that was
+    renewed or taken in the meantime is left alone.
 
     \b
     Examples:
@@ -266,14 +279,15 @@ def release(settings: Settings, force: bool, yes: bool, sort_value: str | None, 
     settings.start_logging()
     if not force:
         raise click.UsageError(
-            "a lock is released by its holder, and ends with its lease. To release it under its holder, give --force"
+            "a lock is released by its holder, or ends with its lease. To release it although somebody else holds it, "
+            "give --force"
         )
     with settings.client() as client:
         record = client.get(key, sort_key=sort_value)
         if record is None:
             raise _no_such_lock(key)
         if record.is_released:
-            _tell_released(settings, record, released=False, message=f"nobody holds lock {key!r}")
+            _tell_released(settings, record, released=False, message=f"lock {key!r} is not held")
             return
         if not yes:
             _confirm(record)
@@ -281,27 +295,32 @@ def release(settings: Settings, force: bool, yes: bool, sort_value: str | None, 
 
         found = force_release(client, record)
     if found is None:
-        _tell_released(settings, record, released=True, message=f"released lock {key!r}, which {record.owner} held")
+        _tell_released(
+            settings, record, released=True, message=f"released lock {key!r}, which was held by {record.owner}"
+        )
         return
     if found.is_free:
-        raise Failure(f"lock {key!r} was released by its holder meanwhile: nothing was done", exits.NO)
+        raise Failure(f"lock {key!r} was released by its holder in the meantime: nothing was done", exits.NO)
     if found.owner == record.owner and found.token == record.fencing_token:
         raise Failure(
-            f"{record.owner} renewed lock {key!r} meanwhile, so it is alive: nothing was done. Stop it; or give --yes, "
-            "which leaves no time for a renewal",
+            f"{record.owner} renewed lock {key!r} in the meantime, so it is alive: nothing was done. Stop it, or give "
+            "--yes, which leaves no time for a renewal",
             exits.NO,
         )
-    raise Failure(f"lock {key!r} is held by {found.owner} now: nothing was done. Look again", exits.NO)
+    raise Failure(
+        f"lock {key!r} is held by {found.owner} now: nothing was done. Look at the new holder before you try again",
+        exits.NO,
+    )
 
 
 def _confirm(record: LockRecord) -> None:
     show.print_record(record, err=True)
     if not record.is_expired:
-        say("its holder may be at work: until it notices, two may be working", "yellow")
+        say("the holder may still be working: until it notices the release, two may be working at once", "yellow")
     try:
         typed = click.prompt("Type the key to release it", prompt_suffix=": ", err=True)
     except click.Abort:
-        raise Failure("not released: the key was not typed (scripts give --yes)", exits.NO) from None
+        raise Failure("not released: the key was not typed. In a script, give --yes", exits.NO) from None
     if typed != record.key:
         raise Failure(f"not released: {typed!r} is not the key", exits.NO)
 
@@ -319,26 +338,36 @@ def _no_such_lock(key: str) -> Failure:
 
 @app.group(cls=_Commands)
 def table() -> None:
-    """Make a lock table, or check that one fits."""
+    """Create a lock table, or check that a table is suitable for locks."""
 
 
 _ttl = click.option("--ttl", metavar="NAME", help="The attribute for the time to live.  [default: the schema's]")
-_no_ttl = click.option("--no-ttl", is_flag=True, help="No time to live: where Java or Go clients use the table too.")
+_no_ttl = click.option("--no-ttl", is_flag=True, help="No time to live. Needed if Java or Go clients share the table.")
 
 
 @table.command()
 @_ttl
 @_no_ttl
-@click.option("--read-capacity", type=click.IntRange(min=1), metavar="UNITS", help="Provisioned, with the next.")
-@click.option("--write-capacity", type=click.IntRange(min=1), metavar="UNITS", help="Without both: billed on demand.")
-@click.option("--tag", "tags", metavar="NAME=VALUE", multiple=True, help="A tag; may be given several times.")
+@click.option(
+    "--read-capacity",
+    type=click.IntRange(min=1),
+    metavar="UNITS",
+    help="Provisioned read capacity. Give --write-capacity too.",
+)
+@click.option(
+    "--write-capacity",
+    type=click.IntRange(min=1),
+    metavar="UNITS",
+    help="Provisioned write capacity. Without both, the table is billed on demand.",
+)
+@click.option("--tag", "tags", metavar="NAME=VALUE", multiple=True, help="A tag. May be given several times.")
 @click.option(
     "--wait",
     type=click.FloatRange(min=1),
     metavar="SECONDS",
     default=60.0,
     show_default=True,
-    help="Until it is active.",
+    help="How long to wait until the table is active.",
 )
 @table_options
 @click.argument("name")
@@ -353,9 +382,9 @@ def create(
     wait: float,
     name: str,
 ) -> None:
-    """Make the lock table NAME and wait until it is active.
+    """Create the lock table NAME and wait until it is active.
 
-    In production a template makes the table; this is for trials and tests.
+    This is for trials and tests. In production, create the table with your infrastructure template.
 
     \b
     Examples:
@@ -378,7 +407,7 @@ def create(
     if settings.as_json:
         show.print_json({"table": name, "created": True})
     else:
-        say(f"table {name!r} is there. Use it: export LAMBDA_LOCK_TABLE={name}")
+        say(f"table {name!r} is ready. To use it: export LAMBDA_LOCK_TABLE={name}")
 
 
 @table.command()
@@ -388,9 +417,10 @@ def create(
 @click.argument("name")
 @_settings
 def check(settings: Settings, ttl: str | None, no_ttl: bool, name: str) -> None:
-    """Check that the table NAME fits for locks.
+    """Check that the table NAME is suitable for locks.
 
-    Looks at its keys, its time to live, and that it has no replicas. Exits with 78 and says all that does not fit.
+    Checks its keys, its time to live, and that it has no replicas. If the table is not suitable, names all the problems
+    and exits with 78.
 
     \b
     Examples:
@@ -404,17 +434,17 @@ def check(settings: Settings, ttl: str | None, no_ttl: bool, name: str) -> None:
     if settings.as_json:
         show.print_json({"table": name, "fits": True})
     else:
-        say(f"table {name!r} fits")
+        say(f"table {name!r} is suitable for locks")
 
 
 def _ttl_attribute(settings: Settings, ttl: str | None, no_ttl: bool) -> str | None:
     if ttl is not None and no_ttl:
-        raise click.UsageError("--ttl and --no-ttl exclude each other")
+        raise click.UsageError("--ttl and --no-ttl cannot be combined: give one of them")
     return None if no_ttl else ttl or settings.schema.ttl
 
 
 def _tag(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     if not separator or not name:
-        raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--tag")
+        raise click.BadParameter(f"{text!r} does not have the form NAME=VALUE", param_hint="--tag")
     return name, value

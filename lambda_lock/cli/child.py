@@ -1,10 +1,11 @@
-"""The child of `lambda-lock run`: started with stdin, stdout and stderr as they are, in our own process group.
+"""The child of `lambda-lock run`. It inherits stdin, stdout and stderr, and runs in our own process group.
 
-Signals are not handled but waited for: they are blocked in all threads before the lock is asked for (threads inherit
-that), so none can interrupt an acquire or get lost between two steps. The child starts with the mask that we had.
+We wait for signals instead of handling them. They are blocked before the lock is requested, and threads inherit that.
+So no signal can interrupt an acquire or get lost between two steps. The child starts with our original mask.
 
-A Ctrl-C in a terminal reaches the whole process group, the child included: it is not passed on a second time. A group
-of the child's own would take the terminal from it, or from the rest of a pipeline.
+Ctrl-C in a terminal reaches the whole process group, including the child. So it is not passed on a second time. We do
+not give the child a process group of its own, because that would take the terminal away from the child, or from the
+rest of a pipeline.
 """
 
 from __future__ import annotations
@@ -20,35 +21,38 @@ PASSED_ON = frozenset(
     {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2},
 )
 _WAITED_FOR = PASSED_ON | {signal.SIGCHLD, signal.SIGALRM}
-_RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)  # which Python ignores, and a child would go on ignoring
-_LOOK = 0.2  # seconds between two looks at the lock
+_RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores these, and a child would inherit that
+_LOOK = 0.2  # seconds between two checks of the lock
 
 
 def block_signals() -> set[int]:
-    """Block what `Child.wait` waits for, in this thread and those it starts; returns the mask before."""
+    """Block the signals that `Child.wait` waits for, in this thread and the threads it starts.
+
+    Returns the previous mask.
+    """
     for number in (signal.SIGCHLD, signal.SIGALRM):
-        signal.signal(number, lambda *_: None)  # a signal that is ignored is not waited for either
+        signal.signal(number, lambda *_: None)  # an ignored signal would never become pending
     return signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
 
 
 def pending_signal() -> int | None:
-    """A signal that asks us to end, come while we had no child to pass it on to."""
+    """A signal that asks us to end and arrived before there was a child to pass it on to."""
     pending = signal.sigpending() & PASSED_ON
     return int(min(pending)) if pending else None
 
 
 class Child:
-    """A running command. Raises OSError where it cannot be started."""
+    """A running command. Raises OSError if it cannot be started."""
 
     def __init__(self, command: list[str], environment: Mapping[str, str], mask: set[int]) -> None:
         self.pid = os.posix_spawnp(command[0], command, environment, setsigmask=mask, setsigdef=_RESTORED)
         self._status: int | None = None
 
     def wait(self, must_end: Callable[[], bool], kill_after: float) -> int:
-        """Wait for its end, passing signals on; returns its exit code, 128 + n if signal n ended it.
+        """Wait for the child to end and pass signals on to it. Returns its exit code, or 128 + n if signal n ended it.
 
-        must_end: asked five times a second; once it says True the child and its descendants get SIGTERM, and SIGKILL
-        ``kill_after`` seconds later.
+        must_end: called five times a second. Once it returns True, the child and its descendants get SIGTERM.
+        kill_after: seconds from that SIGTERM to SIGKILL.
         """
         signal.setitimer(signal.ITIMER_REAL, _LOOK, _LOOK)
         try:
@@ -72,7 +76,7 @@ class Child:
         return self._status is not None
 
     def _end(self, kill_after: float) -> None:
-        """End it and what it started: all of them work without the lock."""
+        """End the child and its descendants. All of them would be working without the lock."""
         family = _family(self.pid)
         for pid in family:
             _send(pid, signal.SIGTERM)
@@ -87,12 +91,12 @@ class Child:
 
 
 def _next_signal() -> tuple[int, bool]:
-    """Wait for a signal: its number, and whether the terminal sent it (to the child as well)."""
-    if sys.platform == "darwin":  # has no sigwaitinfo: in the foreground of a terminal it most likely was a key
+    """Wait for a signal. Returns its number, and whether the terminal sent it (then the child has it too)."""
+    if sys.platform == "darwin":  # no sigwaitinfo here; in the foreground of a terminal, a key is the likely source
         number = signal.sigwait(_WAITED_FOR)
         return number, number in (signal.SIGINT, signal.SIGQUIT) and _in_foreground()
     info = signal.sigwaitinfo(_WAITED_FOR)
-    return info.si_signo, info.si_code > 0  # of the kernel's making; kill() has 0 and below
+    return info.si_signo, info.si_code > 0  # above 0: the kernel sent it; kill() has 0 or below
 
 
 def _in_foreground() -> bool:
@@ -106,33 +110,33 @@ def _send(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except ProcessLookupError:
-        return  # it has ended
+        return  # the process has ended
     except PermissionError:
-        return  # it has changed its user: nothing that we could do
+        return  # the process runs as another user now: there is nothing we could do
 
 
 def _lives(pid: int) -> bool:
-    """Whether a process runs; one that waits to be reaped does not."""
+    """Whether a process is running. A zombie is not."""
     return _stat(pid)[:1] not in ([], ["Z"])
 
 
 def _family(pid: int) -> list[int]:
-    """The process and its descendants, as far as the system tells (Linux does)."""
+    """The process and its descendants. On systems without /proc, only the process itself."""
     parents: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*"):
         fields = _stat(int(path.name))
         if fields:
             parents.setdefault(int(fields[1]), []).append(int(path.name))
     family = [pid]
-    for member in family:  # grows while it is walked
+    for member in family:  # the list grows during the loop
         family += parents.get(member, [])
     return family
 
 
 def _stat(pid: int) -> list[str]:
-    """State, parent and so on; empty for a process that is not there."""
+    """The process's state, parent and so on. Empty if the process does not exist."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return []
-    return text.rpartition(")")[2].split()  # the name before it may hold anything
+    return text.rpartition(")")[2].split()  # the name in the parentheses may contain anything

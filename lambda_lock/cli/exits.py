@@ -1,4 +1,4 @@
-"""Exit codes, and how an expected error is told: one message with its remedy on stderr, no traceback."""
+"""Exit codes, and how expected errors are reported: one message with its remedy on stderr, and no traceback."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ..errors import (
 )
 
 NO = 1  # no such lock, or not released
-USAGE = 2  # what click gives for a wrong option
-# The rest as sysexits.h has them, so that they are seldom a command's own.
+USAGE = 2  # what click uses for a wrong option
+# The rest are from sysexits.h, so a command seldom uses them itself.
 UNAVAILABLE = 69
 NOT_GRANTED = 75
 LOST = 76
 CONFIGURATION = 78
-# As shells have them.
+# As in shells.
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 SIGNALLED = 128
@@ -53,7 +53,7 @@ class Failure(click.ClickException):
 
 
 def failure(error: LockError) -> Failure:
-    """The library's error as a failure of the command."""
+    """The failure that ends a command with an error of the library."""
     code = next((code for kind, code in _CODES if isinstance(error, kind)), NO)
     return Failure(_not_granted(error) if isinstance(error, LockNotGrantedError) else str(error), code)
 
@@ -61,18 +61,21 @@ def failure(error: LockError) -> Failure:
 def _not_granted(error: LockNotGrantedError) -> str:
     if error.holder is None:
         return str(error)
-    left = "" if error.retry_after is None else f", whose lease ends in {error.retry_after:.0f} s unless renewed"
+    left = "" if error.retry_after is None else f". Its lease ends in {error.retry_after:.0f} s unless it is renewed"
     waited = f" after {error.waited:.1f} s" if error.waited >= 0.1 else ""
-    return f"lock {error.key!r} was not granted{waited}: {error.holder} holds it{left}. Wait longer: --wait SECONDS"
+    return (
+        f"lock {error.key!r} was not granted{waited}: it is held by {error.holder}{left}. To wait longer, give --wait "
+        "SECONDS"
+    )
 
 
 def say(message: str, colour: str | None = None) -> None:
-    """A message of our own on stderr: stdout is the command's result, or the child's."""
+    """Print a message of our own on stderr. stdout belongs to the result of the command, or to the child."""
     from ..errors import printable
     from .show import wants_colour
 
     prefix = click.style("lambda-lock:", fg=colour, bold=True) if colour and wants_colour() else "lambda-lock:"
     text = printable(message)
-    if sys.stderr.isatty():  # broken between words; in a log a message stays one line
+    if sys.stderr.isatty():  # wrapped between words on a terminal; one line in a log
         text = textwrap.fill(f"lambda-lock: {text}", shutil.get_terminal_size().columns, break_on_hyphens=False)[13:]
     click.echo(f"{prefix} {text}", err=True, color=True)

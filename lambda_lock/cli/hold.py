@@ -1,4 +1,4 @@
-"""`lambda-lock run`: a command that runs while its lock is held."""
+"""`lambda-lock run`: runs a command while holding a lock."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .exits import LOST, NOT_EXECUTABLE, NOT_FOUND, SIGNALLED, Failure, say
 
 
 def run_locked(client: LockClient, key: str, command: list[str], kill_after: float, **options: Any) -> int:
-    """Acquire with ``options``, run the command, release; returns the exit code.
+    """Acquire the lock with ``options``, run the command, and release the lock. Returns the exit code.
 
-    Raises what acquire raises, and Failure where the command cannot be started.
+    Raises what acquire raises, and Failure if the command cannot be started.
     """
     mask = block_signals()
     try:
@@ -30,16 +30,16 @@ def run_locked(client: LockClient, key: str, command: list[str], kill_after: flo
             return _interrupted(number)
         code = _run(lock, command, mask, kill_after)
     finally:
-        released = lock.release(best_effort=True)  # which also finds out whether it was ours to the end
+        released = lock.release(best_effort=True)  # this also finds out whether the lock was ours to the end
     if lock.lost and code != LOST:
-        say(f"lock {key!r} was lost before the command had ended: somebody else may have run beside it", "yellow")
+        say(f"lock {key!r} was lost before the command ended: somebody else may have run at the same time", "yellow")
     elif not released and code != LOST:
-        say(f"lock {key!r} was not released, DynamoDB did not answer: it ends with its lease", "yellow")
+        say(f"lock {key!r} was not released, because DynamoDB did not answer. It ends with its lease", "yellow")
     return code
 
 
 def _interrupted(number: int) -> int:
-    say(f"{signal.Signals(number).name} came before the command was started: it was not run")
+    say(f"{signal.Signals(number).name} arrived before the command was started: the command was not run")
     return SIGNALLED + number
 
 
@@ -61,7 +61,7 @@ def _run(lock: Lock, command: list[str], mask: set[int], kill_after: float) -> i
         nonlocal ended_by_us
         if lock.lost:
             ended_by_us = True
-            say(f"lock {lock.key!r} is lost: the command is ended", "red")
+            say(f"lock {lock.key!r} is lost: ending the command", "red")
         return ended_by_us
 
     code = child.wait(must_end, kill_after)

@@ -1,4 +1,4 @@
-"""The options that all commands share: which table, where, and how to print."""
+"""The options that all commands share: which table, where it is, and how to print."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
 class Settings:
-    """What the shared options said, before or behind the command's name; the one behind it counts."""
+    """The values of the shared options. One given after the command's name overrides one given before it."""
 
     def __init__(self) -> None:
         self.table: str | None = None
@@ -38,9 +38,9 @@ class Settings:
         return _SCHEMAS[self.schema_name]
 
     def client(self, **options: Any) -> LockClient:
-        """A client for these options. Fails where no table is named; sends nothing."""
+        """A client with these settings. Sends no request. Raises Failure if no table is named."""
         if self.table is None and not os.environ.get(TABLE_VARIABLE):
-            raise Failure(f"no lock table: give --table NAME, or set {TABLE_VARIABLE}", CONFIGURATION)
+            raise Failure(f"no lock table is named: give --table NAME, or set {TABLE_VARIABLE}", CONFIGURATION)
         return LockClient(
             self.table,
             region_name=self.region,
@@ -52,7 +52,7 @@ class Settings:
         )
 
     def administration(self) -> dict[str, Any]:
-        """The same for the functions of lambda_lock.table."""
+        """The same settings as arguments for the functions of lambda_lock.table."""
         return {
             "partition_key_name": self.partition_key or self.schema.partition_key,
             "sort_key_name": self.sort_key or self.schema.sort_key,
@@ -61,7 +61,7 @@ class Settings:
         }
 
     def start_logging(self) -> None:
-        """-v: what the library logs, on stderr; -vv: also its debug messages."""
+        """Log on stderr what the library logs: with -v from level INFO on, with -vv debug messages too."""
         if not self.verbose:
             return
         level = _LEVELS[min(self.verbose, len(_LEVELS) - 1)]
@@ -84,17 +84,17 @@ def _decorate(function: F, options: tuple[Callable[[F], F], ...]) -> F:
     return function
 
 
-_TABLE = _option("--table", metavar="NAME", help=f"The lock table. Else {TABLE_VARIABLE}.")
+_TABLE = _option("--table", metavar="NAME", help=f"The lock table. Default: {TABLE_VARIABLE}.")
 _PLACE = (
-    _option("--region", metavar="REGION", help="The AWS Region. Else AWS_REGION."),
-    _option("--endpoint-url", metavar="URL", help="A DynamoDB elsewhere. Else AWS_ENDPOINT_URL."),
-    _option("--partition-key", metavar="NAME", help="The table's partition key, if it is not the schema's."),
-    _option("--sort-key", metavar="NAME", help="The table's sort key, if it has one."),
+    _option("--region", metavar="REGION", help="The AWS Region. Default: AWS_REGION."),
+    _option("--endpoint-url", metavar="URL", help="The endpoint of another DynamoDB. Default: AWS_ENDPOINT_URL."),
+    _option("--partition-key", metavar="NAME", help="The name of the partition key, if it is not the schema's."),
+    _option("--sort-key", metavar="NAME", help="The name of the sort key, if the table has one."),
     _option(
         "--schema",
         "schema_name",
         type=click.Choice(sorted(_SCHEMAS)),
-        help="Who else uses the table: the Java, Go or Python lock client.  [default: java]",
+        help="The format of the rows: that of the Java, Go or Python lock client.  [default: java]",
     ),
 )
 _JSON = _option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -102,15 +102,15 @@ _VERBOSE = _option("-v", "--verbose", count=True, help="Log to stderr; -vv logs 
 
 
 def shared_options(function: F) -> F:
-    """For the group, and for commands that print what they found."""
+    """For the group, and for commands that print what they find."""
     return _decorate(function, (_TABLE, *_PLACE, _JSON, _VERBOSE))
 
 
 def shared_options_without_json(function: F) -> F:
-    """For `run`, whose output is its child's."""
+    """For `run`: its output is the output of its child."""
     return _decorate(function, (_TABLE, *_PLACE, _VERBOSE))
 
 
 def table_options(function: F) -> F:
-    """For commands whose argument is the table."""
+    """For commands that take the table as their argument."""
     return _decorate(function, (*_PLACE, _JSON, _VERBOSE))

@@ -1,4 +1,4 @@
-"""Locks as people and programs want to see them: a table on a terminal, tab-separated lines in a pipe, or JSON."""
+"""Prints locks: as a table on a terminal, as tab-separated lines in a pipe, or as JSON."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from ..client.record import LockRecord
 from ..errors import printable
 
 _STYLES = {"held": "green", "expired": "yellow", "free": "dim", "completed": "cyan", "unreadable": "red"}
-_NONCE_SHOWN = 6  # digits of an owner's nonce in the table: enough to tell two apart by eye
+_NONCE_SHOWN = 6  # digits of an owner's nonce in the table: enough to tell two owners apart at a glance
 
 
 def wants_colour() -> bool:
-    """Whether messages on stderr are coloured: on a terminal, unless NO_COLOR is set (no-color.org)."""
+    """Whether to colour messages on stderr: on a terminal, unless NO_COLOR is set (no-color.org) or TERM is dumb."""
     return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def state(record: LockRecord) -> str:
-    """held, expired (held, but its stored expiry has passed), free, or completed (a deduplicated event, done).
+    """The state of a lock, in one word.
 
-    Or unreadable: some attribute of the lock is damaged, or of another schema.
+    held; expired: held, but its stored expiry has passed; free; completed: a deduplicated event that is done;
+    unreadable: an attribute of the lock is damaged or belongs to another schema.
     """
     if record.unreadable:
         return "unreadable"
@@ -45,14 +46,17 @@ def state(record: LockRecord) -> str:
 
 
 def seconds_left(record: LockRecord) -> float | None:
-    """Until the stored expiry, below zero behind it; None where nobody holds it or a foreign client wrote none."""
+    """Seconds until the stored expiry, below zero once it has passed.
+
+    None if the lock is not held, or if a foreign client holds it and stored no expiry.
+    """
     if record.is_released or record.expires_at is None or record.read_at is None:
         return None
     return round(record.expires_at - record.read_at, 3)
 
 
 def as_dict(record: LockRecord) -> dict[str, Any]:
-    """A record for JSON. data is base64."""
+    """A record as a dict for JSON. ``data`` becomes base64."""
     return {
         "key": record.key,
         "sort_key": record.sort_key,
@@ -73,12 +77,15 @@ def as_dict(record: LockRecord) -> dict[str, Any]:
 
 
 def print_json(value: object, *, one_line: bool = False) -> None:
-    """``value`` as JSON on stdout; ASCII, so that no text of a row can change a terminal."""
+    """Print ``value`` as JSON on stdout. It is ASCII, so no text in a row can control a terminal."""
     click.echo(json.dumps(value, indent=None if one_line else 2, default=_plain))
 
 
 def print_lines(records: Iterable[LockRecord]) -> None:
-    """A line a lock for other programs: key, sort key, state, seconds left, token, owner, separated by tabs."""
+    """Print one line for each lock, for other programs.
+
+    The fields are key, sort key, state, seconds left, token and owner, separated by tabs.
+    """
     for record in records:
         fields = (
             record.key,
@@ -92,7 +99,7 @@ def print_lines(records: Iterable[LockRecord]) -> None:
 
 
 def lock_table(records: Sequence[LockRecord], width: int) -> Table:
-    """All locks for a terminal of ``width`` columns, with a line that counts them."""
+    """All locks as a table for a terminal of ``width`` columns, with a line that counts them."""
     counts = Counter(map(state, records))
     said = ", ".join(f"{counts[name]} {name}" for name in _STYLES if counts[name])
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", caption_justify="left", caption_style="dim")
@@ -116,7 +123,7 @@ def lock_table(records: Sequence[LockRecord], width: int) -> Table:
 
 
 def print_record(record: LockRecord, *, err: bool = False) -> None:
-    """One lock, a line for each of its parts."""
+    """Print one lock, with one line for each of its parts."""
     console = Console(stderr=err, highlight=False, soft_wrap=True)
     parts = {name: text for name, text in _parts(record).items() if text is not None}
     width = max(map(len, parts))
@@ -153,7 +160,7 @@ def _with_time(record: LockRecord) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Roughly, in the unit that fits: 12 s, 3 min, 5 h, 2 d."""
+    """A rounded duration in a suitable unit: 12 s, 3 min, 5 h, 2 d."""
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
@@ -181,7 +188,7 @@ def _base64(data: bytes) -> str:
 
 
 def _plain(value: object) -> object:
-    """What JSON has no word for: sets become lists, bytes base64, decimals numbers."""
+    """Convert a value that JSON has no type for: a set to a list, bytes to base64, a Decimal to a number."""
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, bytes | bytearray):
