@@ -113,7 +113,8 @@ def sqs_batch(
     """Make a Lambda handler of a function of one record: `process_sqs` as a decorator, with its arguments."""
     if bare:
         raise TypeError(
-            "sqs_batch takes its settings by name: write @sqs_batch(), or @sqs_batch(lock_key='order#{body[id]}')"
+            "sqs_batch takes its settings as keyword arguments: write @sqs_batch(), or "
+            "@sqs_batch(lock_key='order#{body[id]}')"
         )
     visibility = _visibility(retry_visibility)
 
@@ -163,12 +164,16 @@ class _Batch:
             raise TypeError(f"record_handler must be a function of one record, got {record_handler!r}")
         check_function(record_handler, "sqs_batch")
         if is_async(record_handler):
-            raise TypeError("record_handler must be a plain function, got an async def function: nobody would await it")
+            raise TypeError(
+                "record_handler must be a plain function, got an async def function, which would never be awaited: "
+                "write def instead of async def"
+            )
         if not Parameters.of(record_handler, follow_wrapped=False).take(1):
             name = name_of(record_handler)
             raise TypeError(
-                f"record_handler is called with one record and nothing else, which {name}() cannot take: write it as "
-                f"{name}(record). What is called with event and context calls process_sqs, or is what sqs_batch makes"
+                f"record_handler is called with one record and nothing else, but {name}() cannot be called like that. "
+                f"Write it as {name}(record). The function that Lambda calls with event and context is another one: "
+                "it calls process_sqs, or @sqs_batch makes it"
             )
         self.source = source
         self.max_workers = checks.whole("max_workers", max_workers, least=1)

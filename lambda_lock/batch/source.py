@@ -86,7 +86,8 @@ def records_of(event: object, source: Queue | Stream) -> list[Record]:
     records = raw.get("Records") if isinstance(raw, dict) else None
     if not isinstance(records, list):
         raise LockArgumentError(
-            f"event= has no list of Records, so it is no batch of {source.name}: pass the handler's first argument on"
+            f"event= has no list of Records, so it is not a batch from {source.name}: pass on the handler's first "
+            "argument"
         )
     for record in records:
         _check(record, source)
@@ -97,11 +98,13 @@ def _check(record: Any, source: Queue | Stream) -> None:
     found = record.get("eventSource") if isinstance(record, dict) else type(record).__name__
     if not isinstance(record, dict) or (found is not None and found not in source.sources):
         raise LockArgumentError(
-            f"event= has a record of {found!r}, not of {' or '.join(source.sources)}: use process_sqs for SQS, "
+            f"event= has a record of {found!r}, not of {' or '.join(source.sources)}: use process_sqs for SQS, and "
             "process_stream for Kinesis and DynamoDB streams"
         )
     try:
         source.identifier(record)
         source.group(record)
     except (KeyError, TypeError) as error:
-        raise LockArgumentError(f"event= has a record of {source.name} without {error}: is it a real one?") from error
+        raise LockArgumentError(
+            f"event= has a record from {source.name} without {error}: pass on the event as Lambda delivers it"
+        ) from error

@@ -38,7 +38,7 @@ class Visibility:
         except ImportError as error:
             raise LockConfigurationError(
                 "retry_visibility= needs boto3: install lambda-lock[boto3] (Lambda's Python runtime has it), or leave "
-                "returned messages to the queue's visibility time-out"
+                "out retry_visibility= to keep the queue's visibility time-out"
             ) from error
         self._wanted = wanted
 
@@ -48,8 +48,8 @@ class Visibility:
             self._change(returned)
         except Exception as error:  # noqa: BLE001 - botocore raises many kinds; the batch has its outcome already
             logger.warning(
-                "the visibility of returned messages was not changed (it needs sqs:ChangeMessageVisibility): they come "
-                "back after the queue's visibility time-out: %s: %s",
+                "the visibility of returned messages was not changed (this needs sqs:ChangeMessageVisibility). They "
+                "come back after the queue's visibility time-out: %s: %s",
                 type(error).__name__,
                 shown(error),
                 extra={"lock_event": "visibility_failed"},
@@ -72,7 +72,7 @@ class Visibility:
             return None if seconds is None else int(checks.seconds("retry_visibility", seconds, least=0.0, most=_MOST))
         except Exception:  # noqa: BLE001 - the application's function; the batch has its outcome already
             logger.exception(
-                "retry_visibility= failed for message %s: it comes back after the queue's visibility time-out",
+                "retry_visibility= failed for message %s. The message comes back after the queue's visibility time-out",
                 shown(record["messageId"]),
                 extra={"lock_event": "visibility_failed"},
             )

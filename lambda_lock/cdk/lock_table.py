@@ -36,9 +36,9 @@ KEY_ACTIONS = (
     "kms:ReEncryptTo",
 )
 _NO_REPLICAS = (
-    "a lock table has no replicas. With multi-Region eventual consistency two Regions would each grant the same lock; "
-    "with strong consistency DynamoDB has neither time to live nor transactions. Keep the locks of all Regions in one, "
-    "or a table for each Region whose locks concern that Region only"
+    "a lock table must not have replicas. With multi-Region eventual consistency, two Regions would each grant the "
+    "same lock. With multi-Region strong consistency, DynamoDB has neither time to live nor transactions. Keep the "
+    "locks of all Regions in one Region's table, or use one table per Region for locks that concern only that Region"
 )
 _TABLE_ARN = re.compile(r"arn:[^:]+:dynamodb:([^:]+):([^:]+):table/[^:/]+")
 
@@ -181,19 +181,21 @@ class LockTable(Construct):
         if not isinstance(function, lambda_.Function | lambda_.SingletonFunction):
             names = ", ".join(self.environment)
             raise LockConfigurationError(
-                f"connect: the environment of {function.node.path} cannot be set here. Connect the function where it "
-                f"is defined, not a version, alias or import of it. Or call grant(), and set {names} there"
+                f"connect: the environment of {function.node.path} cannot be set here. Connect the function itself "
+                "where it is defined, not a version, alias or import of it. Or call grant() here, and set "
+                f"{names} where the function is defined"
             )
         stack, theirs = cdk.Stack.of(self), cdk.Stack.of(function)
         if _differ(stack.region, theirs.region) or _differ(stack.account, theirs.account):
             raise LockConfigurationError(
-                f"connect: {function.node.path} is in another account or Region than {self.node.path}. Use "
-                "LockTable.from_table_arn in the function's own stack"
+                f"connect: {function.node.path} is in another account or Region than {self.node.path}. Call "
+                "LockTable.from_table_arn in the function's own stack, and connect the function there"
             )
         if _connected.setdefault(function, self) is not self:
             raise LockConfigurationError(
-                f"connect: {function.node.path} is connected with {_connected[function].node.path} already, and its "
-                f"environment names one table. Call grant() for {self.node.path}, and name its table in LockClient(…)"
+                f"connect: {function.node.path} is already connected to {_connected[function].node.path}, and its "
+                f"environment can name only one table. Call grant() on {self.node.path}, and name its table in the "
+                "function's code: LockClient(…)"
             )
         grant = self.grant(function, key_prefixes=key_prefixes)
         for name, value in self.environment.items():
@@ -219,7 +221,8 @@ class _ExistingTable(LockTable):
         account = _account_of(table_arn, stack)
         if _differ(account, stack.account) and (dashboard or alarm_actions is not None):
             raise LockArgumentError(
-                f"table_arn={table_arn!r}: the table's metrics are in its own account. Make alarms and dashboard there"
+                f"table_arn={table_arn!r}: the table's metrics are in its own account. Create the alarms and the "
+                "dashboard there, and leave out alarm_actions and dashboard here"
             )
         Construct.__init__(self, scope, id)  # LockTable's own would make a table
         table = dynamodb.TableV2.from_table_attributes(
@@ -253,7 +256,7 @@ def _check_keys(partition_key_name: str, sort_key_name: str | None) -> Keys:
         if checks.key_name(parameter, name) in JAVA.attribute_names() and name is not None:
             raise LockArgumentError(f"{parameter}={name!r} is an attribute of the lock itself. Choose another name")
     if partition_key_name == sort_key_name:
-        raise LockArgumentError(f"sort_key_name={sort_key_name!r} is the partition key already: give it another")
+        raise LockArgumentError(f"sort_key_name={sort_key_name!r} is already the partition key. Choose another name")
     return partition_key_name, sort_key_name
 
 
@@ -261,7 +264,7 @@ def _check_name(name: str) -> str:
     if cdk.Token.is_unresolved(name):
         return name
     if str(name).startswith("arn:"):
-        raise LockArgumentError(f"table_name={name!r} is an ARN: use LockTable.from_table_arn")
+        raise LockArgumentError(f"table_name={name!r} is an ARN: use LockTable.from_table_arn instead")
     return checks.table_name(name)
 
 
@@ -272,14 +275,15 @@ def _account_of(table_arn: str, stack: cdk.Stack) -> str | None:
         return None
     if found is None:
         raise LockArgumentError(
-            f"table_arn={table_arn!r} is no table's: arn:aws:dynamodb:Region:account:table/name is one"
+            f"table_arn={table_arn!r} is not the ARN of a table: give one of the form "
+            "arn:aws:dynamodb:Region:account:table/name"
         )
     region, account = found.groups()
     if _differ(region, stack.region):
         raise LockArgumentError(
             f"table_arn={table_arn!r}: the stack is in {stack.region}, and a function looks for its table in its own "
-            "Region. Use a table of that Region; or give the function's role the policy yourself, and the code "
-            "LockClient(…, region_name=…)"
+            "Region. Use a table in that Region. Or add the permissions to the function's role yourself, and write "
+            "LockClient(…, region_name=…) in its code"
         )
     return account
 
@@ -297,12 +301,14 @@ def _leading_keys(prefixes: Sequence[str]) -> dict[str, dict[str, list[str]]]:
     if isinstance(prefixes, str) or not all(isinstance(prefix, str) for prefix in prefixes):
         raise TypeError(f"key_prefixes must be a list of str, not {prefixes!r}")
     if not prefixes:
-        raise LockArgumentError("key_prefixes is empty, which would allow no lock: give prefixes, or None for all keys")
+        raise LockArgumentError(
+            "key_prefixes is empty, which would not allow any lock: give prefixes, or None to allow all keys"
+        )
     for prefix in prefixes:
         if not prefix or (not cdk.Token.is_unresolved(prefix) and any(mark in prefix for mark in ("*", "?", "${"))):
             raise LockArgumentError(
-                f"key_prefixes: {prefix!r} must be the first characters of the keys, at least one, as they are: "
-                "'*', '?' and '${' mean something else in a policy"
+                f"key_prefixes: {prefix!r} must be the literal beginning of the keys, at least one character long. "
+                "Leave out '*', '?' and '${': they mean something else in a policy"
             )
     patterns = [*(f"{prefix}*" for prefix in prefixes), PREWARM_KEY]
     return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": patterns}}
@@ -318,7 +324,8 @@ def _check_received(grantee: iam.IGrantable, grant: iam.Grant) -> None:
     node = getattr(grantee, "node", None)  # a principal that is no construct has none
     name = type(grantee).__name__ if node is None else node.path
     raise LockConfigurationError(
-        f"grant: {name} cannot receive the permissions of a lock. Import a function together with its role "
-        "(Function.from_function_attributes(…, role=…)), and a role from this account and without mutable=False. "
-        f"Or give its role {IN_WORDS} on the table's ARN where it is defined, instead of calling grant()"
+        f"grant: {name} cannot receive the permissions for locks. Import a function together with its role: "
+        "Function.from_function_attributes(…, role=…). The role must be from this account and imported without "
+        f"mutable=False. Or allow its role {IN_WORDS} on the table's ARN where the role is defined, instead of "
+        "calling grant()"
     )

@@ -36,7 +36,7 @@ def compile_key(func: Callable[..., Any], key: Key | None, key_jmespath: str | N
     template or expression; LockConfigurationError where a package that key_jmespath needs is not installed.
     """
     if (key is None) == (key_jmespath is None):
-        raise TypeError("give exactly one of key= (a template or a function) and key_jmespath=")
+        raise TypeError("give exactly one of key= (a template or a function) and key_jmespath= (an expression)")
     function = name_of(func)
     if key_jmespath is not None:
         if not isinstance(key_jmespath, str):

@@ -20,19 +20,19 @@ def from_jmespath(expression: str, parameters: Parameters, function: str) -> Key
     """The builder of keys from a JMESPath expression over the first argument; compile_key says what it raises."""
     made_by = f"key_jmespath={shown(expression)} of {function}()"
     if parameters.first is None:
-        raise KeyTemplateError(f"{made_by}: the function has no first argument to search", field=expression)
+        raise KeyTemplateError(f"{made_by}: the function has no first argument to search in", field=expression)
     try:
         import jmespath  # paid for by who asks for it
         from jmespath.exceptions import JMESPathError
         from jmespath.parser import ParsedResult
     except ImportError as error:
         raise LockConfigurationError(
-            "key_jmespath= needs jmespath: pip install jmespath (boto3 and Powertools bring it), or use key="
+            "key_jmespath= needs jmespath: pip install jmespath (boto3 and Powertools include it), or use key= instead"
         ) from error
     try:
         compiled = jmespath.compile(expression)
     except JMESPathError as error:
-        raise KeyTemplateError(f"{made_by} is no JMESPath expression: {error}", field=expression) from error
+        raise KeyTemplateError(f"{made_by} is not a valid JMESPath expression: {error}", field=expression) from error
     options = _jmespath_options(expression)
     nodes = [
         part if isinstance(part, str) else ParsedResult(expression, part) for part in _joined_parts(compiled.parsed)

@@ -43,8 +43,8 @@ def payload_hash(*paths: str) -> PayloadHash:
     for path in paths:
         if not isinstance(path, str):
             raise TypeError(
-                f"payload_hash() takes the paths of fields, as in payload_hash('body[order_id]'), got {path!r}: "
-                "write @deduplicate(payload_hash(...))"
+                f"payload_hash() takes the paths of fields, as in payload_hash('body[order_id]'), but got {path!r}. To "
+                "decorate a function, write @deduplicate(payload_hash(...))"
             )
     return PayloadHash(paths)
 
@@ -82,12 +82,15 @@ class PayloadHash(Compiled):
             except Unusable as error:
                 raise KeyTemplateError(f"{made_by} cannot be built: {error}") from error.__cause__
             except RecursionError:
-                raise KeyTemplateError(f"{made_by} cannot be built: what it hashes is nested too deep") from None
+                raise KeyTemplateError(
+                    f"{made_by} cannot be built: the payload is nested too deeply. Choose the fields to hash"
+                ) from None
             except KeyTemplateError as error:
                 raise KeyTemplateError(f"{made_by} cannot be built: {error}", field=error.field) from error.__cause__
             if all(value in _EMPTY for value in values):
                 raise KeyTemplateError(
-                    f"{made_by} cannot be built: all that it hashes is empty, so all such events would be one",
+                    f"{made_by} cannot be built: everything that it hashes is empty, so all such events would be taken "
+                    "for the same one. Choose other fields",
                     field=self.paths[0] if self.paths else None,
                 )
             text = json.dumps(chosen, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -132,7 +135,7 @@ def _rare(value: object) -> object:
         return _TEXT + scalar_text(value)
     except Unusable:
         raise Unusable(
-            f"a value in it is {found_text(value)}, which has no text to hash: choose other fields, or use a function"
+            f"a value in it is {found_text(value)}, which cannot be hashed: choose other fields, or use a function"
         ) from None
 
 

@@ -46,7 +46,7 @@ def _parse(template: str, parameters: Parameters) -> list[str | Field]:
     try:
         parsed = list(Formatter().parse(template))
     except ValueError as error:
-        raise KeyTemplateError(f"{error}; a literal brace is written {{{{ or }}}}", field=template) from error
+        raise KeyTemplateError(f"{error}. Write a literal brace as {{{{ or }}}}", field=template) from error
     parts: list[str | Field] = []
     for literal, field, spec, conversion in parsed:
         parts.append(literal)
@@ -56,7 +56,8 @@ def _parse(template: str, parameters: Parameters) -> list[str | Field]:
             raise KeyTemplateError("{} is positional: name the parameter or the field", field="")
         if conversion or spec:
             raise KeyTemplateError(
-                f"{{{field}}} has a conversion or format (after ! or :): a key has none; use a function for key=",
+                f"{{{field}}} has a conversion or format (after ! or :), which a key does not support: remove it, or "
+                "use a function for key=",
                 field=field,
             )
         parts.append(Field(field, parameters))
@@ -76,7 +77,7 @@ class Field:
         if not name:
             raise KeyTemplateError(
                 f"the field {{{text}}} cannot be read: write a name followed by [name] or [index], "
-                "as in {detail[customer_id]}; attributes are not reached by a template (use a function for key=)",
+                "as in {detail[customer_id]}. A template cannot read attributes: use a function for key= instead",
                 field=text,
             )
         if name.isdecimal():
@@ -84,7 +85,7 @@ class Field:
         if any(len(step) > 1 and step[0] == step[-1] and step[0] in "'\"" for step in steps):
             bare = "".join(f"[{step.strip(chr(39) + chr(34))}]" for step in steps)
             raise KeyTemplateError(
-                f"the field {{{text}}} has quotes around a name: a template has none, write {{{name}{bare}}}",
+                f"the field {{{text}}} has quotes around a name: leave them out, write {{{name}{bare}}}",
                 field=text,
             )
         if name in parameters.names:
@@ -93,7 +94,8 @@ class Field:
             self.source, self.path = None, (name, *steps)
         else:
             raise KeyTemplateError(
-                f"the field {{{text}}} names no parameter, and the function has no first argument to look into",
+                f"the field {{{text}}} does not name a parameter, and the function has no first argument to look it up "
+                "in",
                 field=text,
             )
         self.text = text
@@ -163,7 +165,7 @@ def _parsed_json(text: str | bytes | bytearray, where: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Unusable(f"{where} is {found_text(text)} that is not JSON, so nothing can be looked up in it") from error
+        raise Unusable(f"{where} is {found_text(text)} but not JSON, so nothing can be looked up in it") from error
 
 
 def _entry(mapping: Mapping[Any, object], step: str, where: str) -> object:
@@ -175,10 +177,10 @@ def _entry(mapping: Mapping[Any, object], step: str, where: str) -> object:
 def _element(sequence: Sequence[object], step: str, where: str) -> object:
     if not step.isdecimal():
         raise Unusable(
-            f"{where} is {found_text(sequence)}: an element is reached by its index, as in [0], not by [{step}]"
+            f"{where} is {found_text(sequence)}: give the index of an element, as in [0], instead of [{step}]"
         )
     if int(step) >= len(sequence):
-        raise Unusable(f"{where} has {len(sequence)} elements, so there is no [{step}]")
+        raise Unusable(f"{where} has {len(sequence)} elements, so [{step}] does not exist")
     return sequence[int(step)]
 
 

@@ -29,16 +29,17 @@ class Unusable(Exception):
 def check_key(key: object, made_by: str) -> str:
     """``key`` itself if it can be a partition key: a str of 1 to 2048 bytes of UTF-8. Raises KeyTemplateError."""
     if not isinstance(key, str):
-        raise KeyTemplateError(f"{made_by} gave a value that is {found_text(key)}; a key must be a non-empty str")
+        raise KeyTemplateError(f"{made_by} returned a value that is {found_text(key)}: a key must be a non-empty str")
     if not key:
-        raise KeyTemplateError(f"{made_by} gave an empty key; a key must be a non-empty str")
+        raise KeyTemplateError(f"{made_by} produced an empty key: a key must be a non-empty str")
     try:
         size = len(key.encode())
     except UnicodeEncodeError as error:
-        raise KeyTemplateError(f"{made_by} gave a key that is not valid Unicode ({error.reason})") from error
+        raise KeyTemplateError(f"{made_by} produced a key that is not valid Unicode ({error.reason})") from error
     if size > MAX_KEY_BYTES:
         raise KeyTemplateError(
-            f"{made_by} gave a key of {size} bytes, at most {MAX_KEY_BYTES} are possible: use a shorter field or a hash"
+            f"{made_by} produced a key of {size} bytes, but DynamoDB allows {MAX_KEY_BYTES}: use a shorter field or a "
+            "hash"
         )
     return key
 
@@ -67,7 +68,7 @@ def _rare_text(value: object) -> str:
     if type(value).__module__ == "uuid":
         return str(value)
     raise Unusable(
-        f"the value is {found_text(value)}; a key is made of non-empty strs, numbers, UUIDs and Enum members"
+        f"the value is {found_text(value)}: a key can contain non-empty strs, numbers, UUIDs and Enum members"
     )
 
 

@@ -48,7 +48,9 @@ class ManualClock:
         """Let ``seconds`` (0 or more) pass, on all its hands."""
         passed = _number("seconds", seconds)
         if passed < 0:
-            raise LockArgumentError(f"seconds={seconds!r}: time does not go back; step_wall() sets the wall clock back")
+            raise LockArgumentError(
+                f"seconds={seconds!r}: time does not go back. To set the wall clock back, call step_wall()"
+            )
         with self._guard:
             self._monotonic += passed
             self._wall += passed
@@ -64,5 +66,5 @@ def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be a number of seconds, not {value!r} ({type(value).__name__})")
     if not math.isfinite(value):
-        raise LockArgumentError(f"{name}={value!r} is no time: give a finite number of seconds")
+        raise LockArgumentError(f"{name}={value!r} is not a valid time: give a finite number of seconds")
     return float(value)

@@ -64,5 +64,5 @@ def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {value!r} ({type(value).__name__})")
     if not value:
-        raise LockArgumentError(f"{name} is empty: every invocation has one; leave it out for one that will do")
+        raise LockArgumentError(f"{name} is empty, but every invocation has one: leave it out to get a default")
     return value

@@ -66,8 +66,8 @@ class Database:
         if table is None:
             name = bare_name(request["TableName"])
             raise LockArgumentError(
-                f"there is no table {name!r}: give in_memory(tables={{{name!r}: …}}) the name of its partition key, or "
-                "the names of its two keys"
+                f"there is no table {name!r}: declare it with in_memory(tables={{{name!r}: …}}), giving the name of "
+                "its partition key or the names of both its keys"
             )
         return table
 

@@ -73,9 +73,9 @@ def check_placeholders(condition: Expression | None, update: Expression | None, 
         one = condition or update
         used_names, used_values = (one.names, one.values) if one is not None else (set(), set())
     if names.keys() != used_names:
-        raise invalid(f"names defined and names used differ: {sorted(names.keys() ^ used_names)}")
+        raise invalid(f"the names defined and the names used differ: {sorted(names.keys() ^ used_names)}")
     if values.keys() != used_values:
-        raise invalid(f"values defined and values used differ: {sorted(values.keys() ^ used_values)}")
+        raise invalid(f"the values defined and the values used differ: {sorted(values.keys() ^ used_values)}")
 
 
 _TOKEN = re.compile(r"\s*(?:([#:]?[A-Za-z_0-9]+)|(<>|<=|>=|[=<>(),+\-]))")
@@ -124,11 +124,11 @@ class _Parser:
 
     def expect(self, token: str) -> None:
         if self.take() != token:
-            raise invalid(f"{token!r} expected at token {self.at} of {self.text!r}")
+            raise invalid(f"expected {token!r} at token {self.at} of {self.text!r}")
 
     def end(self) -> None:
         if self.at < len(self.tokens):
-            raise invalid(f"{self.peek()!r} not expected in {self.text!r}")
+            raise invalid(f"unexpected {self.peek()!r} in {self.text!r}")
 
     # -- operands
 
@@ -136,7 +136,7 @@ class _Parser:
         """A top-level attribute: ``#name`` or a bare name."""
         token = self.take()
         if not token or not (token[0] == "#" or token[0].isalpha() or token[0] == "_"):
-            raise invalid(f"an attribute expected, not {token!r}, in {self.text!r}")
+            raise invalid(f"expected an attribute, not {token!r}, in {self.text!r}")
         if token[0] == "#":
             self.names.add(token)
         return token
@@ -226,7 +226,7 @@ class _Parser:
             if not clause:
                 raise NotImplementedError(f"{self.peek()!r} in the update {self.text!r}")
             if clause in clauses:
-                raise invalid(f"{clause} stands twice in {self.text!r}")
+                raise invalid(f"{clause} occurs twice in {self.text!r}")
             clauses.add(clause)
             changes.append(self.change(clause))
             while self.accept(","):
@@ -315,7 +315,7 @@ def _ordered(left: Operand, right: Operand, compare: Callable[[Any, Any], bool])
         if "N" in one:
             return compare(number(one), number(other))
         if "S" not in one:
-            raise NotImplementedError(f"an order of {one} and {other}")
+            raise NotImplementedError(f"ordering {one} and {other}")
         return compare(one["S"].encode(), other["S"].encode())
 
     return evaluate

@@ -87,8 +87,8 @@ class Memory:
             row = self._row(place)
             if row is None or row.is_free:
                 raise LockArgumentError(
-                    f"key={key!r}: nobody holds it in table {place.table!r}. hold() it first, or give the key and the "
-                    "table of a lock that is held (rows() shows them)",
+                    f"key={key!r} is not held in table {place.table!r}. Call hold() first, or give the key and the "
+                    "table of a lock that is held (rows() lists the locks)",
                     key=key,
                 )
             version = {place.schema.version: {"S": _version(int(self.clock.wall()) * 1000)}}
@@ -136,7 +136,9 @@ class Memory:
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
         """Transport.send. Raises NotImplementedError for what the tables cannot evaluate, never a guess."""
         if not self._guard.acquire(timeout=timeout):  # the code that a signal handler interrupted has it
-            raise TransportError(False, "nothing was sent: the table in memory is in use, and stayed so")
+            raise TransportError(
+                False, "nothing was sent: the in-memory table was in use by other code until the time-out"
+            )
         try:
             self._requests.append(operation)
             lost, self._losing = self._losing > 0, max(self._losing - 1, 0)
@@ -150,7 +152,7 @@ class Memory:
         finally:
             self._guard.release()
         if lost:
-            raise TransportError(True, "the reply was lost, the request was carried out: lose_reply() said so")
+            raise TransportError(True, "the request was carried out, but its reply was lost, as lose_reply() asked for")
         return reply
 
     # -- parts ------------------------------------------------------------------------------------------------------
@@ -179,8 +181,8 @@ class Memory:
         name, _, sort_key_name = settings.names()
         if sort_key is not None and sort_key_name is None:
             raise LockArgumentError(
-                f"sort_key={sort_key!r}: what the sort key of table {name!r} is called is not known. Give "
-                f'in_memory(tables={{{name!r}: ("key", "sort")}}), with the names that it has'
+                f"sort_key={sort_key!r}: the name of the sort key of table {name!r} is not known. Declare the table "
+                f'with in_memory(tables={{{name!r}: ("key", "sort")}}), giving the names of its keys'
             )
         return settings, settings.place(key, sort_key)
 

@@ -89,7 +89,7 @@ class Table:
             return None
         fields = _FIELDS.get(operation)
         if fields is None:
-            raise NotImplementedError(f"{operation}: this table evaluates {', '.join(_FIELDS)}")
+            raise NotImplementedError(f"{operation}: the in-memory table supports only {', '.join(_FIELDS)}")
         if not request.keys() <= fields:
             raise NotImplementedError(f"{operation} with {', '.join(sorted(request.keys() - fields))}")
         key = self.key(request["Item"] if operation == "PutItem" else request["Key"], operation != "PutItem")
@@ -167,7 +167,7 @@ class Table:
         except KeyError as missing:
             raise invalid(f"the key attribute {missing} is absent") from None
         if exact and len(item) != len(key):
-            raise invalid(f"the key has other attributes than {self.key_names}")
+            raise invalid(f"the key has attributes other than {self.key_names}")
         if "" in key:
             raise invalid("a key attribute is empty")
         return key
@@ -181,7 +181,7 @@ def _key_value(value: Value) -> str | int | Decimal | bytes:
     if "N" in value:
         return number(value)
     if "B" not in value:
-        raise invalid(f"the key attribute {value} is no string, number or binary")
+        raise invalid(f"the key attribute {value} is not a string, number or binary")
     return decode_data(value["B"])
 
 
@@ -198,7 +198,7 @@ def transact(
         raise invalid("a client token has 1 to 36 characters")
     if ClientRequestToken in done:
         if done[ClientRequestToken] != TransactItems:
-            raise ServiceError("IdempotentParameterMismatchException", "this token was another transaction's")
+            raise ServiceError("IdempotentParameterMismatchException", "the token was used for another transaction")
         return
     changes: dict[tuple[Table, tuple[Any, ...]], Item | None] = {}
     reasons: list[str] = []
@@ -228,5 +228,5 @@ def _transacted(item: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     if not request.keys() <= fields:
         raise invalid(f"{name} with {', '.join(sorted(request.keys() - fields))}")
     if name == "ConditionCheck" and "ConditionExpression" not in request:
-        raise invalid("a ConditionCheck without a condition")
+        raise invalid("the ConditionCheck has no condition")
     return operation, request

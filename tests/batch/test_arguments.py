@@ -32,7 +32,7 @@ def must_not_run(record: Event) -> None:
 @pytest.mark.parametrize("process", [process_sqs, process_stream])
 @pytest.mark.parametrize("event", [{}, {"records": []}, {"Records": None}, {"Records": {}}, [], None, "Records", 7])
 def test_what_has_no_list_of_records_is_refused(process: Process, event: Any) -> None:
-    with pytest.raises(LockArgumentError, match=r"event= has no list of Records.*pass the handler's first argument on"):
+    with pytest.raises(LockArgumentError, match=r"event= has no list of Records.*pass on the handler's first argument"):
         process(event, must_not_run, context=Context())
 
 
@@ -47,7 +47,7 @@ def test_what_has_no_list_of_records_is_refused(process: Process, event: Any) ->
     ],
 )
 def test_records_of_another_service_are_refused(process: Process, name: str, found: str) -> None:
-    with pytest.raises(LockArgumentError, match=f"record of '{found}', .*use process_sqs for SQS, process_stream for"):
+    with pytest.raises(LockArgumentError, match=f"record of '{found}', .*use process_sqs for SQS, and process_stream"):
         process(events.load(name), must_not_run, context=Context())
 
 
@@ -83,7 +83,7 @@ def test_a_record_without_what_names_or_orders_it_is_refused_and_none_is_run(
     for name in path[:-1]:
         place = place[name]
     del place[path[-1]]
-    with pytest.raises(LockArgumentError, match=f"event= has a record of .* without '{path[-1]}|without 'dynamodb'"):
+    with pytest.raises(LockArgumentError, match=f"event= has a record from .* without '{path[-1]}|without 'dynamodb'"):
         process(batch, must_not_run, context=Context())
 
 
@@ -214,7 +214,7 @@ def test_a_record_whose_handler_gave_a_coroutine_was_not_done_and_comes_back(opt
     ],
 )
 def test_what_cannot_be_called_with_one_record_is_refused_before_a_record_is_done(handler: Any, wire: Wire) -> None:
-    remedy = r"called with one record and nothing else, which .*\(\) cannot take: write it as"
+    remedy = r"called with one record and nothing else, but .*\(\) cannot be called like that. Write it as"
     with pytest.raises(TypeError, match=remedy):
         sqs_batch()(handler)
     for process, event in ((process_sqs, events.load("sqs")), (process_stream, events.load("kinesis"))):

@@ -157,7 +157,7 @@ def test_a_function_is_connected_with_one_table_only() -> None:
     stack = new_stack()
     function = new_function(stack)
     LockTable(stack, "Locks").connect(function)
-    with pytest.raises(LockConfigurationError, match="Stack/Function is connected with Stack/Locks already"):
+    with pytest.raises(LockConfigurationError, match="Stack/Function is already connected to Stack/Locks"):
         LockTable(stack, "Others").connect(function)
 
 
@@ -175,7 +175,7 @@ def test_a_function_whose_environment_cannot_be_set_is_refused_with_what_to_set(
 ) -> None:
     stack = in_an_account()
     locks = LockTable(stack, "Locks", partition_key_name="pk")
-    said = "call grant.., and set LAMBDA_LOCK_TABLE, LAMBDA_LOCK_METRICS, LAMBDA_LOCK_PARTITION_KEY"
+    said = "call grant.. here, and set LAMBDA_LOCK_TABLE, LAMBDA_LOCK_METRICS, LAMBDA_LOCK_PARTITION_KEY"
     with pytest.raises(LockConfigurationError, match=said):
         locks.connect(function(stack))
 

@@ -206,7 +206,7 @@ def test_roles_that_somebody_else_makes_may_receive_it() -> None:
     ("prefixes", "error", "said"),
     [
         ([], LockArgumentError, "key_prefixes is empty"),
-        ([""], LockArgumentError, "key_prefixes: '' must be the first characters"),
+        ([""], LockArgumentError, "key_prefixes: '' must be the literal beginning"),
         (["invoice#*"], LockArgumentError, r"key_prefixes: 'invoice#\*' must be"),
         (["invoice?"], LockArgumentError, "mean something else in a policy"),
         (["${aws:username}#"], LockArgumentError, "mean something else in a policy"),

@@ -111,7 +111,7 @@ def test_an_existing_table_is_not_made_again() -> None:
 
 def test_replicas_are_refused_with_the_reason() -> None:
     replicas = [dynamodb.ReplicaTableProps(region="us-east-1")]
-    with pytest.raises(LockArgumentError, match="two Regions would each grant the same lock; with strong consistency"):
+    with pytest.raises(LockArgumentError, match=r"two Regions would each grant the same lock\. .* strong consistency"):
         LockTable(new_stack(), "Locks", replicas=replicas)
 
 
@@ -129,7 +129,7 @@ def test_replicas_that_are_added_to_the_table_itself_are_refused_when_synthesizi
         ({"partition_key_name": ""}, "partition_key_name=''"),
         ({"partition_key_name": "ttl"}, "partition_key_name='ttl' is an attribute of the lock itself"),
         ({"sort_key_name": "data"}, "sort_key_name='data' is an attribute of the lock itself"),
-        ({"sort_key_name": "key"}, "sort_key_name='key' is the partition key already"),
+        ({"sort_key_name": "key"}, "sort_key_name='key' is already the partition key"),
         ({"table_name": "no name"}, "is no table name"),
         ({"table_name": ""}, "is no table name"),
         ({"table_name": "arn:aws:dynamodb:us-east-1:111111111111:table/locks"}, "use LockTable.from_table_arn"),
@@ -149,10 +149,10 @@ def test_a_name_may_be_known_at_deployment_only() -> None:
 @pytest.mark.parametrize(
     ("arn", "said"),
     [
-        ("locks", "is no table's"),
-        ("arn:aws:sqs:eu-central-1:111111111111:locks", "is no table's"),
-        ("arn:aws:dynamodb:eu-central-1:111111111111:table/locks/index/byOwner", "is no table's"),
-        ("arn:aws:dynamodb:eu-central-1:111111111111:table/locks/stream/2026", "is no table's"),
+        ("locks", "is not the ARN of a table"),
+        ("arn:aws:sqs:eu-central-1:111111111111:locks", "is not the ARN of a table"),
+        ("arn:aws:dynamodb:eu-central-1:111111111111:table/locks/index/byOwner", "is not the ARN of a table"),
+        ("arn:aws:dynamodb:eu-central-1:111111111111:table/locks/stream/2026", "is not the ARN of a table"),
         ("arn:aws:dynamodb:us-east-1:111111111111:table/locks", "the stack is in eu-central-1"),
     ],
 )

@@ -276,13 +276,13 @@ def test_a_payload_without_end_is_refused() -> None:
 
 @pytest.mark.parametrize("event", [None, "", [], {}, ()])
 def test_an_empty_payload_would_be_one_event_for_all_and_is_refused(event: Any) -> None:
-    with pytest.raises(KeyTemplateError, match="all such events would be one"):
+    with pytest.raises(KeyTemplateError, match="all such events would be taken for the same one"):
         key_of(event=event)
 
 
 @pytest.mark.parametrize("value", [None, "", [], {}, ()])
 def test_chosen_fields_that_are_all_empty_are_refused(value: Any) -> None:
-    with pytest.raises(KeyTemplateError, match="all that it hashes is empty") as caught:
+    with pytest.raises(KeyTemplateError, match="everything that it hashes is empty") as caught:
         key_of("a", "b", event={"a": value, "b": None, "c": "not chosen"})
     assert caught.value.field == "a"
     assert key_of("a", "b", event={"a": value, "b": 0})

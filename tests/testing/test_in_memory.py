@@ -398,7 +398,7 @@ def test_a_table_with_a_sort_key_and_another_schema_is_served() -> None:
         (lambda memory: memory.hold("a", owner=""), LockArgumentError, "owner is empty"),
         (lambda memory: memory.hold("a", data="x"), TypeError, "data must be bytes"),
         (lambda memory: memory.hold("a", sort_key="b"), LockArgumentError, "tables="),
-        (lambda memory: memory.expire("a"), LockArgumentError, "nobody holds it"),
+        (lambda memory: memory.expire("a"), LockArgumentError, "key='a' is not held"),
         (lambda memory: memory.lose_reply(0), LockArgumentError, "times=0"),
         (lambda memory: memory.put("orders", {}), LockArgumentError, "tables="),
         (lambda memory: in_memory(tables={"orders": ()}), LockArgumentError, "partition key"),
