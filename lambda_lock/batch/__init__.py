@@ -1,12 +1,12 @@
-"""Batches of SQS, Kinesis and DynamoDB streams: each record once, and returned where it could not be done.
+"""Processes batches from SQS, Kinesis and DynamoDB streams. Each record is done once, or returned to its source.
 
     from lambda_lock.batch import process_sqs
 
     def handler(event, context):
         return process_sqs(event, order, context=context, lock_key="customer#{body[customer_id]}")
 
-The event source mapping needs ReportBatchItemFailures: without it Lambda takes any answer for success, and deletes the
-messages that were to come back.
+The event source mapping needs ReportBatchItemFailures. Without it, Lambda takes any answer for success and deletes the
+messages that should come back.
 """
 
 from .process import process_sqs, process_stream, sqs_batch

@@ -1,4 +1,7 @@
-"""The records of one batch: each under its dedup and its lock, as long as there is time, and what has to come back."""
+"""Runs the records of one batch, and says which of them have to come back.
+
+Each record runs under its dedup and its lock, as long as there is enough time left.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     Response: TypeAlias = dict[str, list[dict[str, str]]]
 
     class RecordOptions(TypedDict, total=False):
-        """What all batches take; process_sqs says what each means."""
+        """The options that all batches share. process_sqs describes them."""
 
         lock_key: Key | None
         max_workers: int
@@ -47,8 +50,8 @@ if TYPE_CHECKING:
         client: LockClient | None
 
 
-_LEAST_LEFT = 1.0  # seconds, for a record to be started
-_HEADROOM = 1.5  # times the longest record so far
+_LEAST_LEFT = 1.0  # seconds: with less time left, no record is started
+_HEADROOM = 1.5  # a record is started if the longest one so far would fit this many times into the time left
 
 
 def process_sqs(
@@ -60,28 +63,53 @@ def process_sqs(
     retry_visibility: RetryVisibility | None = None,
     **options: Unpack[RecordOptions],
 ) -> Response:
-    """Do the messages of a batch from SQS, each once; gives what the handler returns to Lambda.
+    """Process the messages of a batch from SQS, each of them once. Returns the answer that the handler gives Lambda.
 
-    record_handler: a plain function that is called with each record, as Lambda has it.
-    context: the handler's second argument: no record is started that cannot finish before its deadline. It is started
-        if one and a half times as long as the longest record took so far, at least 1 s, is left.
-    dedup_key: what makes two deliveries the same event (see deduplicate): a template over the record, a function of it,
-        or payload_hash(); None: no dedup. The default is right on FIFO queues too: SQS's own deduplication id is unique
-        for five minutes only. lock_key: in the same way, what must not run at once; None: no lock.
-    max_workers: how many records run side by side, in threads. Records with a lock key, an event or a FIFO message
-        group in common run one after another, in their order.
-    wait: seconds to wait for a record's lock or event; 0: one try. It is the time of the whole batch.
-    window, scope, result: as for deduplicate. reserve, lease_duration, refresh_period, client: as for with_lock.
-    retry_visibility: seconds after which returned messages are seen again, in place of what is left of the queue's
-        visibility time-out; or a function of the record and its error (None: not started) that gives them, None leaves
-        it. 0 to 43,200; needs boto3, and the permission sqs:ChangeMessageVisibility on the queue.
+        def handler(event, context):
+            return process_sqs(event, order, context=context, lock_key="customer#{body[customer_id]}")
 
-    A record comes back (by its messageId in batchItemFailures) if its handler raised, if its lock or event is somebody
-    else's, if its key cannot be built, or if too little time was left; on a FIFO queue with it what follows in its
-    message group. It is logged why. Lambda deletes all others. Each return uses up a receive of maxReceiveCount.
+    event: the event of the invocation, as Lambda or as Powertools' SQSEvent.
+    record_handler: a plain function of one record. It is called with the record as the dict that Lambda passed.
+    context: the handler's second argument; None: the one that register_lambda_context() was given, if any. A record is
+        started only if enough time is left: one and a half times the duration of the longest record so far, and at
+        least 1 s.
+    dedup_key: says which deliveries are the same event (see deduplicate). A template over the record, a function of the
+        record, or payload_hash(); None: no dedup. The default is right for FIFO queues too, because SQS's own
+        deduplication id is unique for five minutes only.
+    lock_key: says which records must not run at the same time. A template, a function or payload_hash(), as for
+        dedup_key; None: no lock.
+    max_workers: the number of records that run at the same time, in threads; 1 or more. Records that have a lock key,
+        an event or a FIFO message group in common run one after another, in their order.
+    wait: seconds to wait for a record's lock or event, 0 or more; 0: one try; None: as for with_lock. The wait uses up
+        the time of the whole batch.
+    window: seconds for which an event counts as done, 1 or more, as for deduplicate.
+    scope: the prefix of the keys under which events are stored, as for deduplicate.
+    result: "json" stores what record_handler returns for the event's duplicates, as for deduplicate; None stores
+        nothing.
+    reserve: seconds that record_handler needs after the grant, 0 or more; None: as for with_lock.
+    lease_duration: seconds that a lease lasts, 1 or more; None: the client's.
+    refresh_period: seconds between two looks at a lock that is held elsewhere, 0.01 or more; None: the client's.
+    client: the LockClient; None: default_client(), which reads LAMBDA_LOCK_TABLE.
+    retry_visibility: seconds after which returned messages become visible again, instead of the rest of the queue's
+        visibility timeout; 0 to 43,200 (SQS API reference, ChangeMessageVisibility), fractions are dropped. Or a
+        function of the record and its error that returns this number. The error is None for a record that was not
+        started. If the function returns None, or with the default None, the queue's visibility timeout stays. Needs
+        boto3, and the permission sqs:ChangeMessageVisibility on the queue.
 
-    Raises LockArgumentError for an event that is no batch of SQS, and what deduplicate and with_lock raise when
-    decorating: nothing has run then, and the whole batch comes back.
+    Returns the messageIds of the records that come back, as batchItemFailures. A record comes back
+
+    - if its handler raised an error;
+    - if its lock or its event is held elsewhere;
+    - if its key cannot be built;
+    - if too little time was left, so it was not started;
+    - on a FIFO queue, if it follows one of these in its message group.
+
+    The reason is logged. Lambda deletes all other messages. Each return uses up one receive of maxReceiveCount.
+
+    These errors are raised before any record runs, so the whole batch comes back: LockArgumentError for an event that
+    is not a batch from SQS, and for a number out of range. TypeError for an argument of the wrong type, and for a
+    record_handler that is async, a generator or a class, or that cannot be called with one record. KeyTemplateError
+    for a template that cannot be read. LockConfigurationError if retry_visibility is given and boto3 is not installed.
     """
     batch = _Batch(Queue(), record_handler, dedup_key, **options)
     return batch.run(event, context, _visibility(retry_visibility))
@@ -95,11 +123,16 @@ def process_stream(
     dedup_key: Key | None = "{eventID}",
     **options: Unpack[RecordOptions],
 ) -> Response:
-    """`process_sqs` for the records of Kinesis and DynamoDB streams.
+    """Process the records of a batch from Kinesis or a DynamoDB stream, each of them once.
 
-    Lambda goes on from the first record that comes back, and delivers all after it again: so nothing is started after a
-    failure, and only its sequence number is returned. With max_workers, records of one partition key (or one item) run
-    in their order.
+        def handler(event, context):
+            return process_stream(event, change, context=context, lock_key="order#{dynamodb[Keys][order_id][S]}")
+
+    The arguments and errors are those of `process_sqs`, without retry_visibility. The default dedup_key is the eventID.
+
+    Returns the sequence number of the first record that comes back, as batchItemFailures. Lambda continues from that
+    record and delivers everything after it again, so no record is started after a failure. With max_workers, records of
+    one partition key (or of one item) still run in their order.
     """
     return _Batch(Stream(), record_handler, dedup_key, **options).run(event, context, None)
 
@@ -110,7 +143,15 @@ def sqs_batch(
     retry_visibility: RetryVisibility | None = None,
     **options: Unpack[RecordOptions],
 ) -> Callable[[RecordHandler], Callable[[Any, Any], Response]]:
-    """Make a Lambda handler of a function of one record: `process_sqs` as a decorator, with its arguments."""
+    """Turn a function of one record into a Lambda handler. This is `process_sqs` as a decorator.
+
+        @sqs_batch(lock_key="customer#{body[customer_id]}")
+        def handler(record):
+            ...
+
+    The arguments are those of `process_sqs`, without event, record_handler and context. The handler is called with
+    event and context. It returns and raises what process_sqs does. Wrong settings are raised when decorating.
+    """
     if bare:
         raise TypeError(
             "sqs_batch takes its settings as keyword arguments: write @sqs_batch(), or "
@@ -124,7 +165,7 @@ def sqs_batch(
         def handler(event: Any, context: Any) -> Response:
             return batch.run(event, context, visibility)
 
-        # Not functools.wraps: that would say that the handler takes what record_handler takes.
+        # Not functools.wraps: it would give the handler the signature of record_handler.
         for name in ("__module__", "__name__", "__qualname__", "__doc__"):
             setattr(handler, name, getattr(record_handler, name, getattr(handler, name)))
         return handler
@@ -141,7 +182,7 @@ def _visibility(wanted: RetryVisibility | None) -> Visibility | None:
 
 
 class _Batch:
-    """How batches of one kind are done."""
+    """How to process batches of one kind: the record handler with its dedup and its lock."""
 
     def __init__(
         self,
@@ -177,7 +218,7 @@ class _Batch:
             )
         self.source = source
         self.max_workers = checks.whole("max_workers", max_workers, least=1)
-        # Records that have one of these in common run one after another.
+        # Records that share one of these keys run one after another.
         self.in_common: list[KeyBuilder] = [
             compile_key(record_handler, key, None) for key in (dedup_key, lock_key) if key is not None
         ]
@@ -191,7 +232,7 @@ class _Batch:
         handler: Callable[[Record], object] = record_handler
         if lock_key is not None:
             handler = with_lock(lock_key, **common)(handler)
-        if dedup_key is not None:  # outermost: a duplicate needs no lock
+        if dedup_key is not None:  # outermost, because a duplicate needs no lock
             handler = deduplicate(dedup_key, window=window, scope=scope, result=result, **common)(handler)
         self.handler = handler
 
@@ -214,9 +255,9 @@ class _Batch:
         return {"batchItemFailures": [{"itemIdentifier": self.source.identifier(records[index])} for index in returned]}
 
     def chains(self, records: list[Record]) -> list[list[int]]:
-        """The indices of records that must run one after another, for each such set, all in their order."""
-        before = list(range(len(records)))  # for each record an earlier one of its chain, or itself
-        first: dict[object, int] = {}  # with this name
+        """The chains of the batch: the indices of records that must run one after another, in their order."""
+        before = list(range(len(records)))  # for each record, an earlier one of its chain, or itself
+        first: dict[object, int] = {}  # the first record with a name
 
         def head(index: int) -> int:
             while before[index] != index:
@@ -233,7 +274,7 @@ class _Batch:
         return list(chains.values())
 
     def names(self, record: Record) -> list[object]:
-        """What a record may have in common with others."""
+        """The names by which a record may belong to a chain: its group and its keys."""
         names: list[object] = []
         group = self.source.group(record)
         if group is not None:
@@ -241,14 +282,16 @@ class _Batch:
         for number, build_key in enumerate(self.in_common):
             try:
                 names.append((number, build_key((record,), {})))
-            except Exception:  # noqa: BLE001, S112 - raised again, and reported, when this record's turn comes
+            except Exception:  # noqa: BLE001, S112 - it is raised again and reported when the record runs
                 continue
         return names
 
 
 class _Run:
-    """One batch under way. ``failed``: what comes back; ``errors``: why, by index, where it is an error and not the
-    time."""
+    """One batch in progress.
+
+    failed: the records that come back. errors: the reasons by index. Records that were not started have none.
+    """
 
     def __init__(self, batch: _Batch, records: list[Record], found: Invocation | None) -> None:
         self.batch = batch
@@ -263,7 +306,7 @@ class _Run:
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(self.batch.max_workers, thread_name_prefix="lambda_lock-batch") as pool:
-            # A copy of the context for each: the application's ContextVars reach its threads.
+            # Each chain gets a copy of the context, so the application's ContextVars are available in the threads.
             for running in [pool.submit(copy_context().run, self.chain, chain) for chain in chains]:
                 running.result()
 
@@ -282,14 +325,15 @@ class _Run:
                 return False
             needed = max(_LEAST_LEFT, _HEADROOM * self.longest)
         deadline = None if self.invocation is None else self.invocation.deadline
-        return deadline is None or deadline - elapsed() >= needed  # also once it has passed: remaining() is None then
+        # Not remaining(): that is None once the deadline has passed.
+        return deadline is None or deadline - elapsed() >= needed
 
     def attempt(self, index: int, group: str | None) -> None:
         started = elapsed()
         try:
             result = self.batch.handler(self.records[index])
             check_result(result, self.batch.handler, "sqs_batch")
-        except Exception as error:  # noqa: BLE001 - whatever it is, this record comes back, and the others go on
+        except Exception as error:  # noqa: BLE001 - after any error this record comes back and the others continue
             self.fail(index, group, error)
         with self._changing:
             self.longest = max(self.longest, elapsed() - started)
@@ -300,7 +344,7 @@ class _Run:
             if error is not None:
                 self.errors[index] = error
         if error is None or isinstance(error, LockNotGrantedError):
-            return  # contention: the client has said so
+            return  # contention: the client has logged it
         identifier = self.batch.source.identifier(self.records[index])
         message = "record %s failed and comes back: %s"
         tell(logger, "record_failed", message, identifier, error, cause=error, record=identifier)

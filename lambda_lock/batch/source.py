@@ -1,6 +1,6 @@
-"""Where records come from: what names one, which of them are in order, and what the service is told of failures.
+"""Where records come from: how a record is named, which records are ordered, and how failures are reported.
 
-Sources: "Using Lambda with Amazon SQS", "with Kinesis", "with DynamoDB" (AWS Lambda Developer Guide), the parts on
+Sources: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS", "with Kinesis" and "with DynamoDB", the sections on
 reporting batch item failures.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Failed:
-    """The records of a batch that come back: their indices, the first of these, and their groups."""
+    """The records of a batch that come back: their indices, the lowest index, and their groups."""
 
     __slots__ = ("first", "groups", "indices")
 
@@ -34,8 +34,11 @@ class Failed:
 
 
 class Queue:
-    """SQS. Returned messages come back, all others are deleted. A FIFO queue keeps the order within a message group:
-    what follows a failure in its group must come back with it."""
+    """SQS. The messages that are reported come back, and all others are deleted.
+
+    A FIFO queue keeps the order within a message group. So the messages that follow a failure in its group must come
+    back with it.
+    """
 
     name = "SQS"
     sources = ("aws:sqs",)
@@ -44,23 +47,25 @@ class Queue:
         return str(record["messageId"])
 
     def group(self, record: Record) -> str | None:
-        """The message group on a FIFO queue. (Standard queues have groups too, for fairness: no order.)"""
+        """The message group on a FIFO queue. None on a standard queue: its groups are for fairness, not for order."""
         if not str(record.get("eventSourceARN", "")).endswith(".fifo"):
             return None
         return str(record["attributes"]["MessageGroupId"])
 
     def is_cut_off(self, index: int, group: str | None, failed: Failed) -> bool:
-        """Whether a record may not run any more, after those that ``failed``."""
+        """Whether a record must not be started any more, because of the records that ``failed``."""
         return group is not None and group in failed.groups
 
     def returned(self, failed: Failed) -> list[int]:
-        """The records that the service is told of."""
+        """The indices of the records that are reported to the service."""
         return sorted(failed.indices)
 
 
 class Stream:
-    """Kinesis or DynamoDB streams. From the first failure on everything comes back, so nothing after it is started;
-    the order within a partition key (of a stream, or of the table) is kept."""
+    """Kinesis or DynamoDB streams. Everything from the first failure on comes back, so nothing after it is started.
+
+    The order within a partition key (of the stream) or within an item (of the table) is kept.
+    """
 
     name = "a stream"
     sources = ("aws:kinesis", "aws:dynamodb")
@@ -77,11 +82,11 @@ class Stream:
         return failed.first is not None and index > failed.first
 
     def returned(self, failed: Failed) -> list[int]:
-        return [] if failed.first is None else [failed.first]  # the checkpoint: Lambda goes on from there
+        return [] if failed.first is None else [failed.first]  # the checkpoint: Lambda continues from there
 
 
 def records_of(event: object, source: Queue | Stream) -> list[Record]:
-    """The records of an event. Raises LockArgumentError for what is no batch of ``source``."""
+    """The records of an event. Raises LockArgumentError if it is not a batch from ``source``."""
     raw = event if isinstance(event, dict) else getattr(event, "raw_event", event)
     records = raw.get("Records") if isinstance(raw, dict) else None
     if not isinstance(records, list):

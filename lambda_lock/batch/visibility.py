@@ -1,7 +1,7 @@
-"""When a returned message is seen again: sooner or later than the queue has it, where the user asks for that.
+"""Makes returned messages visible again sooner or later than the queue would, if the user asks for it.
 
-A message that is merely returned comes back when the queue's visibility time-out is over, counted from its receive.
-Changing it needs sqs:ChangeMessageVisibility on the queue.
+By default a returned message becomes visible when the queue's visibility timeout is over, counted from its receive.
+Changing that needs the permission sqs:ChangeMessageVisibility on the queue.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from .source import Record
 
-    #: Seconds from now on, or a function of the record and its error (None: it was not started) that gives them; None
-    #: leaves the message to the queue.
+    #: Seconds from now, or a function of the record and its error that returns them. The error is None for a record
+    #: that was not started. If the function returns None, the queue's visibility timeout stays.
     RetryVisibility: TypeAlias = float | Callable[[Record, Exception | None], float | None]
 
 _MOST = 43_200.0  # seconds, twelve hours: SQS API reference, ChangeMessageVisibility
@@ -28,28 +28,32 @@ _BATCH = 10
 
 
 class Visibility:
-    """Raises TypeError, LockArgumentError (a time out of range) and LockConfigurationError (boto3 is not there)."""
+    """Changes the visibility of returned messages.
+
+    Raises TypeError for a value that is neither a number nor a function, LockArgumentError for a time out of range, and
+    LockConfigurationError if boto3 is not installed.
+    """
 
     def __init__(self, wanted: RetryVisibility) -> None:
         if not callable(wanted):
             checks.seconds("retry_visibility", wanted, least=0.0, most=_MOST)
         try:
-            import boto3  # noqa: F401 - the first message that returns must not be the first to need it
+            import boto3  # noqa: F401 - a missing boto3 must not go unnoticed until the first message is returned
         except ImportError as error:
             raise LockConfigurationError(
                 "retry_visibility= needs boto3: install lambda-lock[boto3] (Lambda's Python runtime has it), or leave "
-                "out retry_visibility= to keep the queue's visibility time-out"
+                "out retry_visibility= to keep the queue's visibility timeout"
             ) from error
         self._wanted = wanted
 
     def change(self, returned: list[tuple[Record, Exception | None]]) -> None:
-        """Change it for the messages that are ``returned``. What goes wrong is logged: they come back all the same."""
+        """Change the visibility of the ``returned`` messages. Errors are logged: the messages come back anyway."""
         try:
             self._change(returned)
-        except Exception as error:  # noqa: BLE001 - botocore raises many kinds; the batch has its outcome already
+        except Exception as error:  # noqa: BLE001 - botocore raises many kinds, and the batch already has its outcome
             logger.warning(
                 "the visibility of returned messages was not changed (this needs sqs:ChangeMessageVisibility). They "
-                "come back after the queue's visibility time-out: %s: %s",
+                "come back after the queue's visibility timeout: %s: %s",
                 type(error).__name__,
                 shown(error),
                 extra={"lock_event": "visibility_failed"},
@@ -70,9 +74,9 @@ class Visibility:
         try:
             seconds = self._wanted(record, error)
             return None if seconds is None else int(checks.seconds("retry_visibility", seconds, least=0.0, most=_MOST))
-        except Exception:  # noqa: BLE001 - the application's function; the batch has its outcome already
+        except Exception:  # noqa: BLE001 - the application's function failed, but the batch already has its outcome
             logger.exception(
-                "retry_visibility= failed for message %s. The message comes back after the queue's visibility time-out",
+                "retry_visibility= failed for message %s. The message comes back after the queue's visibility timeout",
                 shown(record["messageId"]),
                 extra={"lock_event": "visibility_failed"},
             )
@@ -96,10 +100,10 @@ class Visibility:
 
 @functools.cache
 def sqs_client(region: str) -> Any:
-    """One for the process: making one takes long, and process_sqs is called anew for each batch."""
+    """The SQS client of this process. Creating one takes long, and process_sqs is called for each batch."""
     import boto3
     from botocore.config import Config
 
-    # Little time is left at the end of a batch, and without an answer the messages come back all the same.
+    # Little time may be left at the end of a batch, and without a reply the messages come back anyway.
     config = Config(connect_timeout=2, read_timeout=3, retries={"total_max_attempts": 2})
     return boto3.client("sqs", region_name=region, config=config)

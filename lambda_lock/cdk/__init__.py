@@ -1,4 +1,4 @@
-"""The lock table in a CDK app: ``LockTable(self, "Locks").connect(function)``. Needs the extra ``cdk``."""
+"""The lock table for a CDK app: ``LockTable(self, "Locks").connect(function)``. Needs the extra ``cdk``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LockTable: the table, its permissions, and what a function has to know of it."""
+"""LockTable: the table, its permissions, and the environment variables that tell a function about it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..permissions import ACTIONS, IN_WORDS
 from . import monitoring
 from .monitoring import AlarmActions
 
-# What TableV2's own grants give on a customer-managed key, each action by its name instead of a pattern.
+# The actions that TableV2's own grants allow on a customer-managed key, spelled out instead of as patterns.
 KEY_ACTIONS = (
     "kms:Decrypt",
     "kms:DescribeKey",
@@ -44,13 +44,16 @@ _TABLE_ARN = re.compile(r"arn:[^:]+:dynamodb:([^:]+):([^:]+):table/[^:/]+")
 
 Keys = tuple[str, str | None]  # names of the partition key and the sort key
 
-# What a function is connected with: its environment names one table.
+# The table that a function is connected to. There is only one, because its environment names one table.
 _connected: WeakKeyDictionary[lambda_.IFunction, LockTable] = WeakKeyDictionary()
 
 
 class ExistingTableOptions(TypedDict, total=False):
-    """What LockTable takes for a table that is there already: encryption_key is its customer-managed key, the rest is
-    as for a new one."""
+    """The options for a table that already exists.
+
+    encryption_key: the table's customer-managed key, so that `grant` includes it; None: the table has none.
+    The other options are those of LockTable.
+    """
 
     partition_key_name: str
     sort_key_name: str | None
@@ -60,21 +63,29 @@ class ExistingTableOptions(TypedDict, total=False):
 
 
 class LockTable(Construct):
-    """A DynamoDB table for locks: on demand, with time to live, retained when the stack goes.
+    """A DynamoDB table for locks. It is billed on demand and has time to live.
 
-    table_name: None: CloudFormation gives one. A name makes changes that replace the table fail.
-    partition_key_name, sort_key_name: its keys, strings. Another key is another table: locks held in the old one do
-        not count in the new one.
-    deletion_protection: whether DynamoDB refuses to delete it.
-    encryption: TableEncryptionV2; None: with a key that DynamoDB owns. `grant` includes a customer-managed key.
+        locks = LockTable(self, "Locks", alarm_actions=[topic])
+        locks.connect(function)
+
+    table_name: the table's name; None: CloudFormation chooses one. With a name, a change that replaces the table fails.
+    partition_key_name: the name of the partition key, a string.
+    sort_key_name: the name of the sort key, a string; None: no sort key. Changing the name of a key creates a new
+        table, and locks held in the old table do not count in the new one.
+    deletion_protection: whether DynamoDB refuses to delete the table.
+    encryption: a TableEncryptionV2; None: encryption with a key that DynamoDB owns. `grant` also allows the use of a
+        customer-managed key.
     tags: names and values.
-    removal_policy: what becomes of the table when it leaves the stack.
-    alarm_actions: SNS topics or alarm actions; None: no alarms, an empty list: alarms that only show. They watch
-        throttling, DynamoDB's own errors and lost locks, never contention.
-    dashboard: whether there is a CloudWatch dashboard.
-    replicas: refused.
+    removal_policy: what happens to the table when it is removed from the stack, or the stack is deleted. By default the
+        table stays.
+    alarm_actions: SNS topics or alarm actions that alarms notify; None: no alarms; an empty list: alarms that notify
+        nobody. The alarms watch for throttling, DynamoDB's own errors and lost locks, never for contention.
+    dashboard: whether to create a CloudWatch dashboard.
+    replicas: always refused, because two Regions would each grant the same lock.
 
-    Raises LockArgumentError or TypeError for bad input.
+    Raises LockArgumentError for replicas and for a name that DynamoDB does not allow or that the lock itself uses, and
+    TypeError for an argument of the wrong type. Replicas that are added to the table later are refused when
+    synthesizing.
     """
 
     table: dynamodb.ITableV2
@@ -118,7 +129,10 @@ class LockTable(Construct):
     def _serve(
         self, table: dynamodb.ITableV2, address: str, keys: Keys, alarm_actions: AlarmActions | None, dashboard: bool
     ) -> None:
-        """What a new and an existing table have in common; address: what clients call it, name or ARN."""
+        """Set up what a new and an existing table have in common.
+
+        address: the table's name or ARN, as clients name the table.
+        """
         self.table = table
         self._address = address
         self._partition_key_name, self._sort_key_name = keys
@@ -130,7 +144,15 @@ class LockTable(Construct):
     def from_table_name(
         cls, scope: Construct, id: str, table_name: str, **options: Unpack[ExistingTableOptions]
     ) -> LockTable:
-        """A table of this account and Region that is there already; ExistingTableOptions says what else it takes."""
+        """A table that already exists in this account and Region.
+
+            locks = LockTable.from_table_name(self, "Locks", "prod-locks")
+
+        table_name: the table's name.
+        options: see ExistingTableOptions.
+
+        Raises LockArgumentError or TypeError for bad input.
+        """
         name = _check_name(table_name)
         arn = cdk.Stack.of(scope).format_arn(service="dynamodb", resource="table", resource_name=name)
         return cls.from_table_arn(scope, id, arn, **options)
@@ -139,15 +161,27 @@ class LockTable(Construct):
     def from_table_arn(
         cls, scope: Construct, id: str, table_arn: str, **options: Unpack[ExistingTableOptions]
     ) -> LockTable:
-        """A table of this Region that is there already; ExistingTableOptions says what else it takes.
+        """A table that already exists in this Region, in this account or another one.
 
-        A table of another account must allow the same actions in its resource policy.
+            locks = LockTable.from_table_arn(self, "Locks", "arn:aws:dynamodb:eu-central-1:111122223333:table/locks")
+
+        table_arn: the table's ARN. A table in another account must allow the same actions in its resource policy.
+        options: see ExistingTableOptions.
+
+        Raises LockArgumentError or TypeError for bad input: an ARN that is not a table's, a table in another Region, or
+        alarms or a dashboard for a table in another account.
         """
         return _ExistingTable(scope, id, table_arn, **options)
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables that `connect` gives to a function; for functions and containers made elsewhere."""
+        """The environment variables that `connect` sets.
+
+            for name, value in locks.environment.items():
+                container.add_environment(name, value)
+
+        Use them for functions and containers that are defined elsewhere.
+        """
         variables = {TABLE_VARIABLE: self._address, METRICS_VARIABLE: NAMESPACE}
         if self._partition_key_name != JAVA.partition_key:
             variables[PARTITION_KEY_VARIABLE] = self._partition_key_name
@@ -156,10 +190,15 @@ class LockTable(Construct):
         return variables
 
     def grant(self, grantee: iam.IGrantable, *, key_prefixes: Sequence[str] | None = None) -> iam.Grant:
-        """Let ``grantee`` lock: the four actions on this table, and the use of its customer-managed key.
+        """Allow ``grantee`` to use locks: the four actions on this table, and the use of its customer-managed key.
 
-        key_prefixes: only locks whose keys begin with one of them; None: all. Raises LockConfigurationError where the
-        grantee cannot receive permissions, LockArgumentError or TypeError for bad prefixes.
+            locks.grant(function, key_prefixes=["order#"])
+
+        grantee: a function, a role or another principal that can receive permissions.
+        key_prefixes: allow only locks whose keys begin with one of these; None: all locks. Prefixes are literal.
+
+        Returns the grant. Raises LockConfigurationError if the grantee cannot receive permissions, LockArgumentError
+        for bad prefixes, and TypeError for prefixes that are not a list of str.
         """
         grant = iam.Grant.add_to_principal(
             grantee=grantee,
@@ -173,10 +212,15 @@ class LockTable(Construct):
         return grant.combine(self.table.encryption_key.grant(grantee, *KEY_ACTIONS))
 
     def connect(self, function: lambda_.IFunction, *, key_prefixes: Sequence[str] | None = None) -> iam.Grant:
-        """Grant, and set `environment`, so that the function's ``@with_lock`` and ``LockClient()`` use this table.
+        """Grant the permissions and set `environment`, so that ``@with_lock`` and ``LockClient()`` use this table.
 
-        Raises LockConfigurationError where the function's environment cannot be set or names another lock table, or
-        the function is in another account or Region, and what `grant` raises.
+            locks.connect(function)
+
+        function: the function itself, not a version, an alias or an import of it.
+        key_prefixes: as for `grant`.
+
+        Returns the grant. Raises LockConfigurationError if the function's environment cannot be set, if the function is
+        connected to another lock table, or if it is in another account or Region. Also raises what `grant` raises.
         """
         if not isinstance(function, lambda_.Function | lambda_.SingletonFunction):
             names = ", ".join(self.environment)
@@ -224,7 +268,7 @@ class _ExistingTable(LockTable):
                 f"table_arn={table_arn!r}: the table's metrics are in its own account. Create the alarms and the "
                 "dashboard there, and leave out alarm_actions and dashboard here"
             )
-        Construct.__init__(self, scope, id)  # LockTable's own would make a table
+        Construct.__init__(self, scope, id)  # LockTable.__init__ would create a table
         table = dynamodb.TableV2.from_table_attributes(
             self, "Table", table_arn=table_arn, encryption_key=encryption_key
         )
@@ -234,7 +278,7 @@ class _ExistingTable(LockTable):
 
 @jsii.implements(IValidation)
 class _SingleRegion:
-    """Refuses, when synthesizing, the replicas that somebody added to the table itself."""
+    """Refuses replicas that were added to the table itself. It does so when synthesizing."""
 
     def __init__(self, table: dynamodb.TableV2) -> None:
         self._table = table
@@ -269,7 +313,10 @@ def _check_name(name: str) -> str:
 
 
 def _account_of(table_arn: str, stack: cdk.Stack) -> str | None:
-    """The account of a table that functions of the stack can reach; None where it is known at deployment only."""
+    """The account of a table. None if it is known only at deployment.
+
+    Raises LockArgumentError for an ARN that is not a table's, or if the functions of the stack cannot reach the table.
+    """
     found = _TABLE_ARN.fullmatch(table_arn)
     if found is None and cdk.Token.is_unresolved(table_arn):
         return None
@@ -289,14 +336,14 @@ def _account_of(table_arn: str, stack: cdk.Stack) -> str | None:
 
 
 def _differ(one: str | None, other: str) -> bool:
-    """Whether two accounts or Regions are known to be different ones."""
+    """Whether two accounts or Regions are known to be different."""
     return one is not None and one != other and not (cdk.Token.is_unresolved(one) or cdk.Token.is_unresolved(other))
 
 
 def _leading_keys(prefixes: Sequence[str]) -> dict[str, dict[str, list[str]]]:
-    """The condition that narrows the actions to keys with these prefixes.
+    """The policy condition that limits the actions to keys with these prefixes.
 
-    ForAllValues holds for a request without keys as well. None of the four actions is such a request.
+    ForAllValues is also true for a request without keys, but each of the four actions has one.
     """
     if isinstance(prefixes, str) or not all(isinstance(prefix, str) for prefix in prefixes):
         raise TypeError(f"key_prefixes must be a list of str, not {prefixes!r}")
@@ -315,13 +362,14 @@ def _leading_keys(prefixes: Sequence[str]) -> dict[str, dict[str, list[str]]]:
 
 
 def _check_received(grantee: iam.IGrantable, grant: iam.Grant) -> None:
-    """Refuse a grantee that the CDK only pretends to have given the permissions: no policy carries them.
+    """Refuse a grantee for which the CDK accepts the grant but creates no policy.
 
-    A role of the app makes its policy when synthesizing; whatever else took them names the policy already.
+    A role of the app creates its policy when synthesizing. Every other grantee that took the permissions has a policy
+    among the grant's dependencies already.
     """
     if isinstance(grantee.grant_principal, iam.Role) or Dependable.of(grant).dependency_roots:
         return
-    node = getattr(grantee, "node", None)  # a principal that is no construct has none
+    node = getattr(grantee, "node", None)  # a principal that is not a construct has none
     name = type(grantee).__name__ if node is None else node.path
     raise LockConfigurationError(
         f"grant: {name} cannot receive the permissions for locks. Import a function together with its role: "

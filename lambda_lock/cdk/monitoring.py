@@ -1,7 +1,7 @@
-"""What CloudWatch shows of a lock table, and what it alarms about.
+"""The CloudWatch alarms and dashboard of a lock table.
 
-Events are summed: the number of samples says nothing about how often something happened. What did not happen has no
-data, so an alarm takes missing data for good news, and an addition takes it for zero.
+All metrics of events use the statistic Sum: the number of samples does not say how often something happened. If nothing
+happened there is no data. So alarms treat missing data as not breaching, and additions treat it as zero.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ _WIDTH = 12  # columns of the dashboard's 24
 
 
 def add_alarms(scope: Construct, table_name: str, alarm_actions: AlarmActions) -> list[cloudwatch.Alarm]:
-    """Alarms for lost locks, throttled requests and DynamoDB's own errors.
+    """Create alarms for lost locks, throttled requests and DynamoDB's own errors.
 
-    One lost lock is one too many. A throttled or failed request is sent again by the library: only what goes on is
-    worth an alarm. Contention and duplicates are what locks are for, and refused conditions are how DynamoDB tells.
+    A single lost lock raises an alarm. The library sends a throttled or failed request again, so these raise an alarm
+    only if they persist. There is no alarm for contention and duplicates, because handling them is the purpose of a
+    lock. There is none for failed conditions either, because that is how DynamoDB reports contention.
     """
     alarms = [
         _alarm(scope, "LockLost", _lock_events(table_name, LOST), "A lock was lost while its holder worked", within=1),
@@ -41,7 +42,7 @@ def add_alarms(scope: Construct, table_name: str, alarm_actions: AlarmActions) -
 
 
 def add_dashboard(scope: Construct, table_name: str, alarms: Sequence[cloudwatch.IAlarm]) -> None:
-    """A dashboard of the locks and of their table, with the state of the alarms if there are any."""
+    """Create a dashboard for the locks and their table. It shows the state of the alarms if there are any."""
     dashboard = cloudwatch.Dashboard(scope, "Dashboard")
     if alarms:
         dashboard.add_widgets(cloudwatch.AlarmStatusWidget(title="Alarms", alarms=alarms, width=2 * _WIDTH, height=2))
@@ -56,7 +57,7 @@ def add_dashboard(scope: Construct, table_name: str, alarms: Sequence[cloudwatch
 
 
 def _alarm(scope: Construct, id: str, events: cloudwatch.IMetric, says: str, *, within: int) -> cloudwatch.Alarm:
-    """An alarm for an event in one period, or in most of the last ``within``."""
+    """An alarm for events in more than half of the last ``within`` periods."""
     return cloudwatch.Alarm(
         scope,
         id,
@@ -79,7 +80,7 @@ def _graph(title: str, metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.Grap
 
 
 def _lock_events(table_name: str, name: str) -> cloudwatch.Metric:
-    """Five minutes: what functions log arrives late."""
+    """The number of these events. The period is five minutes, because metrics from functions' logs arrive late."""
     return cloudwatch.Metric(
         namespace=NAMESPACE,
         metric_name=name,
@@ -113,7 +114,7 @@ def _throttled(table_name: str) -> cloudwatch.MathExpression:
 
 
 def _system_errors(table_name: str) -> cloudwatch.MathExpression:
-    """DynamoDB counts them for each operation."""
+    """All system errors of the table. DynamoDB counts them per operation."""
     return _total(
         "System errors",
         {
