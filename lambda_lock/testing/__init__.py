@@ -1,4 +1,4 @@
-"""For tests of functions that lock: a DynamoDB in memory, a clock that is moved by hand, and a Lambda context.
+"""Tools for testing functions that lock: a DynamoDB in memory, a clock that you move by hand, and a Lambda context.
 
     from lambda_lock.testing import in_memory, lambda_context
 
@@ -6,8 +6,8 @@
         with in_memory():
             assert handler(event, lambda_context()) == "charged"
 
-No AWS, no network and no environment are needed; the locks are the real ones. Nothing here is loaded by what runs in
-Lambda.
+The locks are the real ones, but AWS, the network and environment variables are not needed. Functions that run in Lambda
+do not load anything from here.
 """
 
 from .active import in_memory

@@ -1,4 +1,4 @@
-"""A clock that is moved by hand."""
+"""ManualClock: a clock that you move by hand."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ import time
 
 from ..errors import LockArgumentError
 
-_STARTED = 1_000.0  # seconds that the machine has been up: any number will do
-_SHORTEST = 1e-6  # seconds: a shorter sleep would be lost in rounding, and whoever sleeps until a moment never reach it
+_STARTED = 1_000.0  # seconds that the machine has been up; the number does not matter
+_SHORTEST = 1e-6  # seconds: a shorter sleep would be lost in rounding, so code that sleeps until a moment would hang
 
 
 class ManualClock:
-    """Stands still until it is moved; for ``LockClient(clock=…)`` and ``in_memory(clock=…)``. Safe from any thread.
+    """A clock that stands still until you move it. Use it as ``LockClient(clock=…)`` and ``in_memory(clock=…)``.
 
-    wall: epoch seconds at which it begins; None: the machine's time now, in whole seconds.
+        clock = ManualClock()
+        with in_memory(clock=clock), LockClient(clock=clock) as client:
+            lock = client.acquire("order#42")
+            clock.advance(60)       # the lease is over
 
-    Who sleeps on it does not wait: `sleep` moves it on and returns. So two threads that sleep at the same time move it
-    on by the sum. Raises LockArgumentError or TypeError for what is no number of seconds.
+    wall: the epoch seconds at which it starts; None: the machine's current time, in whole seconds.
+
+    Sleeping on it does not take any time: `sleep` moves the clock on and returns. So two threads that sleep at the same
+    time move it on by the sum of their sleeps. It may be used from any thread.
+
+    Raises TypeError for a value that is not a number, and LockArgumentError for one that is not finite.
     """
 
     def __init__(self, wall: float | None = None) -> None:
@@ -27,11 +34,11 @@ class ManualClock:
         self._guard = threading.Lock()
 
     def monotonic(self) -> float:
-        """Seconds since some moment, never stepped."""
+        """Seconds since an arbitrary moment. `step_wall` does not change them."""
         return self._monotonic
 
     def boottime(self) -> float:
-        """As `monotonic`: this machine is never suspended."""
+        """The same as `monotonic`, because this machine is never suspended."""
         return self._monotonic
 
     def wall(self) -> float:
@@ -39,13 +46,19 @@ class ManualClock:
         return self._wall
 
     def sleep(self, seconds: float) -> None:
-        """Move on by ``seconds`` (0 or more; a microsecond at least) and return at once."""
+        """Move the clock on by ``seconds``, 0 or more, and return at once. It moves by at least a microsecond.
+
+        Raises LockArgumentError or TypeError for bad input.
+        """
         self.advance(seconds)
         if seconds < _SHORTEST:
             self.advance(_SHORTEST)
 
     def advance(self, seconds: float) -> None:
-        """Let ``seconds`` (0 or more) pass, on all its hands."""
+        """Let ``seconds``, 0 or more, pass on the wall clock and on the monotonic clocks.
+
+        Raises LockArgumentError or TypeError for bad input.
+        """
         passed = _number("seconds", seconds)
         if passed < 0:
             raise LockArgumentError(
@@ -56,7 +69,10 @@ class ManualClock:
             self._wall += passed
 
     def step_wall(self, seconds: float) -> None:
-        """Set the wall clock forth by ``seconds``, or back where they are negative; no time passes."""
+        """Set the wall clock forward by ``seconds``, or back if they are negative. No time passes.
+
+        Raises LockArgumentError or TypeError for bad input.
+        """
         step = _number("seconds", seconds)
         with self._guard:
             self._wall += step

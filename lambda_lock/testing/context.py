@@ -1,4 +1,4 @@
-"""A Lambda context, as the runtime hands it to a handler."""
+"""lambda_context: a Lambda context like the one that the runtime passes to a handler."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from ..client import checks
 from ..errors import LockArgumentError
 from ..runtime.timeline import elapsed
 
-_LONGEST = 900.0  # seconds, "Lambda quotas": a function's timeout
-_LEAST = 0.001  # seconds: what a context can say in whole milliseconds
+_LONGEST = 900.0  # seconds: the longest timeout of a function (AWS Lambda Developer Guide, "Lambda quotas")
+_LEAST = 0.001  # seconds: a context counts in whole milliseconds
 _REGION, _ACCOUNT = "us-east-1", "123456789012"
 
 
 class Identity:
-    """The caller's Cognito identity: nobody."""
+    """The caller's Cognito identity. There is none."""
 
     cognito_identity_id: str | None = None
     cognito_identity_pool_id: str | None = None
 
 
 class LambdaContext:
-    """What a handler gets as its second argument; the names and types are those of the Python runtime."""
+    """The second argument of a handler. Its names and types are those of the Python runtime."""
 
     function_version = "$LATEST"
-    memory_limit_in_mb = "128"  # a str there too
+    memory_limit_in_mb = "128"  # a str in the Python runtime too
     client_context: object = None
     tenant_id: str | None = None
 
@@ -38,7 +38,7 @@ class LambdaContext:
         self._deadline = elapsed() + remaining
 
     def get_remaining_time_in_millis(self) -> int:
-        """Whole milliseconds until the invocation's timeout, 0 once it has passed."""
+        """Whole milliseconds until the invocation's timeout. 0 once it has passed."""
         return max(int((self._deadline - elapsed()) * 1000), 0)
 
     def __repr__(self) -> str:
@@ -48,12 +48,16 @@ class LambdaContext:
 def lambda_context(
     remaining: float = 30.0, *, function_name: str = "function", request_id: str | None = None
 ) -> LambdaContext:
-    """A Lambda context of an invocation that has ``remaining`` seconds (0.001 to 900) left from now on.
+    """Create a Lambda context for calling a handler in a test.
 
-    They count down by the machine's clocks, as in Lambda; a ManualClock does not move them. request_id: None: a new
-    one for each context, as each invocation has.
+        handler(event, lambda_context(remaining=5))
 
-    Raises LockArgumentError or TypeError for bad input.
+    remaining: seconds that the invocation has left from now on, 0.001 to 900 (AWS Lambda Developer Guide, "Lambda
+        quotas"). They count down by the machine's clocks, as in Lambda. A ManualClock does not change them.
+    function_name: the name of the function, not empty.
+    request_id: the id of the request, not empty; None: a new one for each context.
+
+    Raises LockArgumentError for a number out of range or an empty name, and TypeError for a value of the wrong type.
     """
     left = checks.seconds("remaining", remaining, least=_LEAST, most=_LONGEST)
     name = _text("function_name", function_name)

@@ -1,4 +1,4 @@
-"""Tables by name: the lock tables come into being as they are used, an application's are declared."""
+"""The in-memory tables by name. Lock tables are created when they are first used, an application's are declared."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
     from ..core.outcome import Item
 
-_REMEMBERED = 600.0  # seconds for which DynamoDB knows a client token (API reference, TransactWriteItems)
+_REMEMBERED = 600.0  # seconds for which DynamoDB remembers a client token (API reference, TransactWriteItems)
 
 
 class Database:
-    """All tables there are. `apply` is one step for one thread at a time: whoever shares it guards it.
+    """All tables. `apply` is not thread-safe: threads that share a Database need a lock around it.
 
-    tables: the names of the key attributes of those that are there from the beginning.
+    tables: the tables that exist from the beginning, each with the names of its key attributes.
     """
 
     def __init__(self, tables: Mapping[str, tuple[str, ...]]) -> None:
@@ -29,14 +29,17 @@ class Database:
         self._done_at: dict[str, float] = {}
 
     def find(self, name: str) -> Table | None:
-        """The table of this name or ARN, None where there is none yet."""
+        """The table with this name or ARN. None if it does not exist yet."""
         return self._tables.get(bare_name(name))
 
     def apply(self, operation: str, request: dict[str, Any], now: float) -> Item | None:
-        """`Table.apply` on the request's table or tables, and Scan and Query for what `LockClient.list` asks.
+        """Carry out one request on its table or tables. Returns what `Table.apply` returns.
 
-        now: seconds, by which client tokens are forgotten. Raises LockArgumentError for a table that is not declared
-        and has to be.
+        Scan and Query are supported as `LockClient.list` sends them.
+
+        now: the time in seconds. Client tokens are forgotten by it.
+
+        Raises LockArgumentError for a table that has to be declared and is not, and what `Table.apply` raises.
         """
         if operation == "TransactWriteItems":
             self._transact(request, now)
@@ -54,14 +57,14 @@ class Database:
             self._done_at[token] = now
 
     def _table(self, request: dict[str, Any]) -> Table:
-        """The table of one request; a new one has the keys that the request names."""
+        """The table of one request. A new table gets the keys that the request names."""
         names = tuple(request.get("Key", ()))
         if self.find(request["TableName"]) is None and 1 <= len(names) <= 2:
             self._tables[bare_name(request["TableName"])] = Table(*names)
         return self._declared(request)
 
     def _declared(self, request: dict[str, Any]) -> Table:
-        """The table of a write within a transaction, where a wrong name must not make a table."""
+        """The table of a write within a transaction. A wrong name there must not create a table."""
         table = self.find(request["TableName"])
         if table is None:
             name = bare_name(request["TableName"])
@@ -73,7 +76,7 @@ class Database:
 
 
 def _page(table: Table, request: dict[str, Any]) -> dict[str, Any]:
-    """All items in one page, of all partitions or of one."""
+    """One page with all items, of all partitions or of one."""
     items = table.items()
     if "KeyConditionExpression" in request:
         (name,), (value,) = request["ExpressionAttributeNames"].values(), request["ExpressionAttributeValues"].values()

@@ -1,11 +1,12 @@
-"""The expressions of requests, for the in-memory table: parsed once, by their text, into closures.
+"""Evaluates the expressions in requests, for the in-memory table. Each text is parsed once, into closures.
 
-What DynamoDB refuses is a ServiceError("ValidationException"), unused placeholders included; what DynamoDB knows and
-this parser does not (nested paths, ADD, size()) is a NotImplementedError, never a guess.
+An expression that DynamoDB refuses raises ServiceError("ValidationException"). That includes unused placeholders. An
+expression that DynamoDB accepts but this parser does not support (nested paths, ADD, size()) raises
+NotImplementedError: the parser never guesses.
 
-The rules of evaluation are those of the DynamoDB developer guide ("Condition and filter expressions", "Update
-expressions"): a comparison with an absent attribute is false (``<>`` is true), one between two types is false (``<>``
-is true), and every operand of an update sees the item as it was before.
+The rules of evaluation are those of the DynamoDB Developer Guide ("Condition and filter expressions", "Update
+expressions"). A comparison with an absent attribute is false, and so is one between two types. For ``<>`` both are
+true. Every operand of an update sees the item as it was before the update.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 
     Value: TypeAlias = dict[str, Any]
     Names: TypeAlias = dict[str, str]
-    #: Operands and conditions: what they are for an item, under the request's names and values.
+    #: The values of operands and conditions, for an item and the request's names and values.
     Operand: TypeAlias = Callable[[Item, Names, Item], Value | None]
     Condition: TypeAlias = Callable[[Item, Names, Item], bool]
-    #: One change of an update: the attribute's placeholder or name, and its new value; None removes it.
+    #: One change in an update: the attribute's placeholder or name, and its new value. None removes the attribute.
     Change: TypeAlias = tuple[str, Operand | None]
 
 
@@ -37,7 +38,7 @@ def invalid(message: str) -> ServiceError:
 
 
 class Expression:
-    """A parsed expression: its closures, and the placeholders it uses."""
+    """A parsed expression: its closures and the placeholders that it uses."""
 
     __slots__ = ("evaluate", "names", "values")
 
@@ -84,7 +85,7 @@ _ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.
 
 
 class _Parser:
-    """Recursive descent over one expression's text."""
+    """A recursive-descent parser for the text of one expression."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -115,7 +116,7 @@ class _Parser:
         return token
 
     def accept(self, *words: str) -> str:
-        """Take the next token if it is one of these (keywords in any case); "" if not."""
+        """Take the next token if it is one of these words, in upper or lower case. Otherwise return ""."""
         word = self.peek().upper()
         if word not in words:
             return ""
@@ -133,7 +134,7 @@ class _Parser:
     # -- operands
 
     def path(self) -> str:
-        """A top-level attribute: ``#name`` or a bare name."""
+        """Take a top-level attribute: ``#name`` or a bare name."""
         token = self.take()
         if not token or not (token[0] == "#" or token[0].isalpha() or token[0] == "_"):
             raise invalid(f"expected an attribute, not {token!r}, in {self.text!r}")

@@ -1,4 +1,4 @@
-"""What `in_memory` hands out: the transport of all clients, and what a test does behind their backs."""
+"""Memory, which `in_memory` returns: the transport of all clients, with methods by which a test changes the tables."""
 
 from __future__ import annotations
 
@@ -30,9 +30,13 @@ if TYPE_CHECKING:
 
 
 class Memory:
-    """A DynamoDB in memory, with a clock of its own. Safe from any thread: each request is one step.
+    """A DynamoDB in memory with a clock of its own. It may be used from any thread: each request is one step.
 
-    ``table=None`` is the table in LAMBDA_LOCK_TABLE throughout, as for clients.
+        with in_memory() as memory:
+            memory.hold("report", owner="somebody else")
+            assert LockClient().try_acquire("report") is None
+
+    In all methods, ``table=None`` is the table named by LAMBDA_LOCK_TABLE, as it is for clients.
     """
 
     name = "memory"
@@ -46,7 +50,7 @@ class Memory:
         self._requests: list[str] = []
         self._losing = 0
 
-    # -- what a test does -------------------------------------------------------------------------------------------
+    # -- for tests --------------------------------------------------------------------------------------------------
 
     def hold(
         self,
@@ -58,10 +62,15 @@ class Memory:
         sort_key: str | None = None,
         table: str | None = None,
     ) -> None:
-        """Let ``owner`` hold the lock ``key`` from now on, whoever held it before: that one has lost it.
+        """Let ``owner`` hold the lock ``key`` from now on. A previous holder has lost the lock.
 
-        lease_duration: seconds, 1 or more. Nobody renews the lease: the lock is taken over after it, as from any
-        holder that died. data: bytes that it keeps in the row; None: what is there.
+        key: the lock's key. A key of @deduplicate is stored under its scope: `rows` shows the whole key.
+        owner: the name of the holder.
+        lease_duration: seconds, 1 or more. The lease is not renewed, so the lock can be taken over when it is over, as
+            from any holder that died.
+        data: bytes to store with the lock; None: keep the data that is there.
+        sort_key: the lock's sort key, if the table has one.
+        table: the table's name or ARN.
 
         Raises LockArgumentError or TypeError for bad input.
         """
@@ -77,10 +86,14 @@ class Memory:
             self._apply(claim(place, grant, content, observed=None if row is None else row.version))
 
     def expire(self, key: str, *, sort_key: str | None = None, table: str | None = None) -> None:
-        """Let the holder of ``key`` be dead, and its lease over: the next acquire takes the lock over at once.
+        """Make the holder of the lock ``key`` dead and its lease over. The next acquire takes the lock over at once.
 
-        A holder that is alive in this process hears of it as in DynamoDB: from the first request that is refused.
-        Raises LockArgumentError where nobody holds it.
+        key: the lock's key.
+        sort_key: the lock's sort key, if the table has one.
+        table: the table's name or ARN.
+
+        A holder that is alive in this process notices it as with DynamoDB: by the first request that is refused.
+        Raises LockArgumentError if the lock is not held, and LockArgumentError or TypeError for bad input.
         """
         _, place = self._found(key, sort_key, table)
         with self._guard:
@@ -95,7 +108,10 @@ class Memory:
             self._apply(("PutItem", {"TableName": place.table, "Item": {**row.item, **version}}))
 
     def rows(self, table: str | None = None) -> tuple[LockRecord, ...]:
-        """The rows of a lock table as `LockClient.list` gives them, held or not, the oldest first."""
+        """The rows of a lock table as `LockClient.list` returns them, held or not, the oldest first.
+
+        table: the table's name or ARN.
+        """
         found, names = self._settings(table).names()[0], self._key_names(table)
         if names is None:
             return ()
@@ -104,13 +120,19 @@ class Memory:
             return tuple(pages.take(Reply(self._apply(("Scan", {"TableName": found})), self._date())))
 
     def items(self, table: str) -> tuple[Item, ...]:
-        """All items of a table as DynamoDB's JSON has them (binary values are base64 text); copies."""
+        """Copies of all items of a table in DynamoDB's JSON, in which binary values are base64 text.
+
+        table: the table's name or ARN.
+        """
         with self._guard:
             found = self._database.find(table)
             return () if found is None else tuple(copy.deepcopy(found.items()))
 
     def put(self, table: str, item: Mapping[str, Any]) -> None:
-        """Write an item of the application's, as boto3's low-level client takes it: what a test begins with.
+        """Write an item of the application to a table, for example to set up a test.
+
+        table: the table's name or ARN.
+        item: the item as boto3's low-level client takes it: ``{"order_id": {"S": "1"}, "paid": {"BOOL": True}}``.
 
         Raises LockArgumentError for a table that in_memory(tables=…) does not declare.
         """
@@ -118,9 +140,11 @@ class Memory:
             self._apply(("PutItem", {"TableName": table, "Item": checks.on_the_wire(item)}))
 
     def lose_reply(self, times: int = 1) -> None:
-        """Carry out the next ``times`` requests, but lose their replies: clients get TransportError(ambiguous=True).
+        """Carry out the next requests but lose their replies. Clients get TransportError(ambiguous=True).
 
-        Raises LockArgumentError or TypeError for anything but a whole number above 0.
+        times: the number of requests, a whole number of 1 or more.
+
+        Raises LockArgumentError or TypeError for bad input.
         """
         more = checks.whole("times", times, least=1)
         with self._guard:
@@ -131,11 +155,11 @@ class Memory:
         """What clients sent so far: the names of the operations, such as "UpdateItem"."""
         return tuple(self._requests)
 
-    # -- what clients do --------------------------------------------------------------------------------------------
+    # -- for clients ------------------------------------------------------------------------------------------------
 
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
-        """Transport.send. Raises NotImplementedError for what the tables cannot evaluate, never a guess."""
-        if not self._guard.acquire(timeout=timeout):  # the code that a signal handler interrupted has it
+        """Transport.send. Raises NotImplementedError for requests that the tables cannot evaluate: it never guesses."""
+        if not self._guard.acquire(timeout=timeout):  # held by the code that a signal handler interrupted
             raise TransportError(
                 False, "nothing was sent: the in-memory table was in use by other code until the time-out"
             )
@@ -159,7 +183,7 @@ class Memory:
 
     @property
     def _guard(self) -> threading.Lock:
-        if self._guards[0] != os.getpid():  # a forked child: a thread of its parent's may have the lock
+        if self._guards[0] != os.getpid():  # a forked child: a thread of the parent may have held the lock
             self._guards = (os.getpid(), threading.Lock())
         return self._guards[1]
 
@@ -170,7 +194,7 @@ class Memory:
         return self._database.apply(*request, self.clock.monotonic())
 
     def _settings(self, table: str | None) -> Settings:
-        """The settings of a client for this table: they know the rules for names and keys."""
+        """The settings of a client for this table. They know the rules for names and keys."""
         names = self._key_names(table) or (None, None)
         return Settings(
             table, schema=self._schema, partition_key_name=names[0], sort_key_name=names[1] if len(names) > 1 else None

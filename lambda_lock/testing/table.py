@@ -1,11 +1,12 @@
-"""An in-memory DynamoDB table that evaluates the real requests: linearizable, because `Table.apply` is one step.
+"""An in-memory DynamoDB table that evaluates the real requests. It is linearizable, because `Table.apply` is one step.
 
-Items, keys and expressions are DynamoDB's JSON, as core/requests.py writes them; expressions.py evaluates the
-expressions. What DynamoDB refuses is a ServiceError("ValidationException"); what DynamoDB knows and this table does not
-(reads in transactions, other operations) is a NotImplementedError, never a guess.
+Items, keys and expressions are DynamoDB's JSON, as core/requests.py writes them. expressions.py evaluates the
+expressions. A request that DynamoDB refuses raises ServiceError("ValidationException"). A request that DynamoDB accepts
+but this table does not support (reads in transactions, other operations) raises NotImplementedError: the table never
+guesses.
 
-Transactions: API reference, TransactWriteItems (`Table.apply`: all items are of this table; `transact`: each is of its
-own).
+Transactions follow the API reference, TransactWriteItems. With `Table.apply` all items belong to this table. With
+`transact` each item belongs to the table that it names.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ..core.outcome import Item
     from .expressions import Change, Names, Value
 
-    #: What a write of a transaction would leave, its cancellation code, and the row shown with it.
+    #: The result of one write in a transaction: the item it would leave, its cancellation code, and the row shown.
     Attempt: TypeAlias = tuple[Item | None, str, Item | None]
 
 _READS = frozenset({"TableName", "Key", "ConsistentRead"})
@@ -43,7 +44,7 @@ _FIELDS = {
     "UpdateItem": _WRITES | {"Key", "UpdateExpression"},
     "DeleteItem": _WRITES | {"Key"},
 }
-_TRANSACTED = {  # what TransactWriteItems calls a write, and what it takes of it
+_TRANSACTED = {  # the name of a write in TransactWriteItems: the operation, and the fields that it may have
     "Put": ("PutItem", _FIELDS["PutItem"] - {"ReturnValues"}),
     "Update": ("UpdateItem", _FIELDS["UpdateItem"] - {"ReturnValues"}),
     "Delete": ("DeleteItem", _FIELDS["DeleteItem"] - {"ReturnValues"}),
@@ -59,30 +60,33 @@ _NOTHING: dict[str, Any] = {}
 
 
 class Table:
-    """One table. ``partition_key`` and ``sort_key`` name its key attributes (of a lock: strings)."""
+    """One table. ``partition_key`` and ``sort_key`` are the names of its key attributes. A lock's keys are strings."""
 
     def __init__(self, partition_key: str = "key", sort_key: str | None = None) -> None:
         self.key_names = (partition_key,) if sort_key is None else (partition_key, sort_key)
         self._items: dict[tuple[Any, ...], Item] = {}
-        #: Keys on which a transaction of somebody is under way: writes meet a conflict. Set by whoever wants one.
+        #: Keys of items in an unfinished transaction, on which writes meet a conflict. Tests set them.
         self.busy: set[tuple[str, ...]] = set()
-        #: Transactions carried out, by client token. DynamoDB forgets one after ten minutes: whoever has a clock does.
+        #: Transactions carried out, by client token. DynamoDB forgets one after ten minutes. A caller with a clock
+        #: removes old ones.
         self.done: dict[str, list[dict[str, Any]]] = {}
 
     def items(self) -> list[Item]:
-        """All items, in the order of their first writing."""
+        """All items, in the order in which they were first written."""
         return list(self._items.values())
 
     def get(self, *key: str) -> Item | None:
-        """The item under a partition key (and sort key) of strings, None where there is none."""
+        """The item with this partition key (and sort key), given as strings. None if there is none."""
         return self._items.get(key)
 
     def apply(self, operation: str, request: dict[str, Any]) -> Item | None:
-        """Carry out one request in one step. Returns the item of a GetItem, or the attributes that a write was asked
-        for.
+        """Carry out one request in one step.
 
-        Items that are returned are the table's own: look, do not change. Raises ConditionFailed (without a Date: a
-        table has no clock), TransactionCanceled likewise, and ServiceError for what DynamoDB would refuse.
+        Returns the item for GetItem, and for a write the attributes that it asks for. The items returned are the
+        table's own: do not change them.
+
+        Raises ConditionFailed and TransactionCanceled, both without a Date, because a table has no clock. Raises
+        ServiceError for a request that DynamoDB would refuse.
         """
         if operation == "TransactWriteItems":
             transact(lambda _: self, self.done, **request)
@@ -106,14 +110,17 @@ class Table:
         return {"ALL_NEW": new, "ALL_OLD": old}.get(returned)
 
     def store(self, key: tuple[Any, ...], item: Item | None) -> None:
-        """Put the item under its key; None: delete what is there."""
+        """Store the item under its key. None deletes the item that is there."""
         if item is None:
             self._items.pop(key, None)
         else:
             self._items[key] = item
 
     def attempt(self, operation: str, key: tuple[Any, ...], request: dict[str, Any]) -> Attempt:
-        """What one write of a transaction would leave under ``key``; its cancellation code, and the row shown."""
+        """The result of one write in a transaction, which is not stored yet.
+
+        Returns the item that it would leave under ``key``, its cancellation code, and the row shown with that.
+        """
         old = self._items.get(key)
         if key in self.busy:
             return old, "TransactionConflict", None
@@ -124,7 +131,7 @@ class Table:
         return (old if operation == "ConditionCheck" else new), "None", None
 
     def _changed(self, operation: str, request: dict[str, Any], old: Item | None) -> Item | None:
-        """The item as the write leaves it, None for none; raises ConditionFailed."""
+        """The item as the write leaves it. None if it leaves none. Raises ConditionFailed."""
         names = request.get("ExpressionAttributeNames", _NOTHING)
         values = request.get("ExpressionAttributeValues", _NOTHING)
         condition = parsed(CONDITIONS, request.get("ConditionExpression"))
@@ -161,7 +168,7 @@ class Table:
             new[attribute] = value
 
     def key(self, item: Item, exact: bool) -> tuple[Any, ...]:
-        """The key of an item, or (``exact``) of what must be nothing but a key."""
+        """The key of an item. With ``exact``, the item must consist of its key only."""
         try:
             key = tuple([_key_value(item[name]) for name in self.key_names])
         except KeyError as missing:
@@ -174,7 +181,7 @@ class Table:
 
 
 def _key_value(value: Value) -> str | int | Decimal | bytes:
-    """What stands for a key attribute: numbers that are equal are one key."""
+    """The value of a key attribute in Python. Equal numbers are the same key."""
     if "S" in value:
         text: str = value["S"]
         return text
@@ -191,7 +198,10 @@ def transact(
     TransactItems: list[dict[str, Any]],  # noqa: N803
     ClientRequestToken: str | None = None,  # noqa: N803
 ) -> None:
-    """All of the writes or none, each in its table. The same token again is the same transaction, once it was done."""
+    """Carry out all of the writes or none, each in its own table.
+
+    A request with the token of a transaction that was carried out is the same transaction again, and does nothing.
+    """
     if not 1 <= len(TransactItems) <= _MOST_TRANSACTED:
         raise invalid(f"a transaction has 1 to {_MOST_TRANSACTED} items, not {len(TransactItems)}")
     if ClientRequestToken is not None and not 1 <= len(ClientRequestToken) <= 36:
