@@ -1,8 +1,8 @@
-"""From a call's arguments to the lock's key, for decorators and batches.
+"""Builds the lock's key from a call's arguments, for decorators and batches.
 
-Private throughout: `payload_hash` is public as ``lambda_lock.payload_hash``.
+All of this is private. `payload_hash` is public as ``lambda_lock.payload_hash``.
 
-Lowest first: `parameters` (where an argument stands in a call), `values` (what it becomes in a key), `separator` (how
-several are kept apart), `template` and `jmespath` (where each comes from), `compile` (which of these a ``key=`` is) and
-`payload_hash`.
+The modules, lowest first: `parameters` finds an argument in a call. `values` turns it into text. `separator` keeps
+several texts apart. `template` and `jmespath` say where each value comes from. `compile` decides which of these a
+``key=`` is. `payload_hash` hashes what an event contains.
 """

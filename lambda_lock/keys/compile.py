@@ -1,4 +1,4 @@
-"""The builder of a function's keys: from a template, a function, a JMESPath expression or a hash."""
+"""Compiles a template, a function, a JMESPath expression or a hash into the builder of a function's keys."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ if TYPE_CHECKING:
 
     from .parameters import KeyBuilder
 
-    #: What ``key=`` may be: a template, or a function of the call's own arguments.
+    #: The values that ``key=`` accepts: a template, a function of the call's own arguments, or payload_hash().
     Key: TypeAlias = "str | Callable[..., str] | Compiled"
 
 
 class Compiled:
-    """A key function that wants to know the function's parameters first: payload_hash()."""
+    """A key function that has to know the function's parameters in advance: payload_hash()."""
 
     __slots__ = ()
 
     def compiled(self, parameters: Parameters, function: str) -> KeyBuilder:
-        """The builder of the keys of ``function``. Raises KeyTemplateError."""
+        """The builder of the keys of ``function``. Raises KeyTemplateError for a path that cannot be read."""
         raise NotImplementedError
 
 
 def compile_key(func: Callable[..., Any], key: Key | None, key_jmespath: str | None) -> KeyBuilder:
     """The builder of ``func``'s keys, from exactly one of ``key`` and ``key_jmespath``.
 
-    The builder raises KeyTemplateError where a call's arguments do not give a key.
+    The builder raises KeyTemplateError if no key can be built from a call's arguments.
 
-    Raises TypeError where not exactly one is given, or one of the wrong type; KeyTemplateError for an error in the
-    template or expression; LockConfigurationError where a package that key_jmespath needs is not installed.
+    Raises TypeError if none or both are given, or if the one given has the wrong type. Raises KeyTemplateError for an
+    error in the template or the expression, and LockConfigurationError if key_jmespath needs a package that is not
+    installed.
     """
     if (key is None) == (key_jmespath is None):
         raise TypeError("give exactly one of key= (a template or a function) and key_jmespath= (an expression)")

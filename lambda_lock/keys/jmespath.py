@@ -1,4 +1,4 @@
-"""Keys from JMESPath expressions. Loaded by who uses them; jmespath and Powertools likewise."""
+"""Keys from JMESPath expressions. This module, jmespath and Powertools are loaded only if an expression needs them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def from_jmespath(expression: str, parameters: Parameters, function: str) -> KeyBuilder:
-    """The builder of keys from a JMESPath expression over the first argument; compile_key says what it raises."""
+    """The builder of keys from a JMESPath expression over the first argument. Raises what compile_key raises."""
     made_by = f"key_jmespath={shown(expression)} of {function}()"
     if parameters.first is None:
         raise KeyTemplateError(f"{made_by}: the function has no first argument to search in", field=expression)
     try:
-        import jmespath  # paid for by who asks for it
+        import jmespath  # here, so that only functions with an expression pay for it
         from jmespath.exceptions import JMESPathError
         from jmespath.parser import ParsedResult
     except ImportError as error:
@@ -46,10 +46,10 @@ def from_jmespath(expression: str, parameters: Parameters, function: str) -> Key
         try:
             searched = _plain(first)
             value = compiled.search(searched, options)
-            if len(parts) > 1:  # a join(), which has found all its values to be strs
+            if len(parts) > 1:  # a join(): the search has checked that all its values are strs
                 value = joined(parts, lambda part: part.search(searched, options))
-        except Exception as error:  # whatever a function of the expression raises over what it was given
-            reason = type(error).__name__  # no more than that: its message would show the event
+        except Exception as error:  # a function in the expression may raise anything for the value it was given
+            reason = type(error).__name__  # only the type, because the message would show the event
             raise KeyTemplateError(f"{made_by} cannot be built: {reason}", field=expression) from error
         try:
             return check_key(scalar_text(value), made_by)
@@ -60,8 +60,10 @@ def from_jmespath(expression: str, parameters: Parameters, function: str) -> Key
 
 
 def _joined_parts(node: Any) -> list[Any]:
-    """The literals (str) and fields (nodes) of ``join('#', [a, 'b', c])``, also of one within another; else the node
-    itself. jmespath calls its nodes an implementation detail: any that looks otherwise is a field."""
+    """The literals (str) and fields (nodes) of ``join('#', [a, 'b', c])``, nested ones included. Otherwise the node.
+
+    jmespath calls its nodes an implementation detail. So a node of any other shape is taken as a field.
+    """
     if node["type"] == "literal" and isinstance(node["value"], str):
         return [node["value"]]
     if node["type"] in ("subexpression", "pipe"):  # detail.join(…), detail | join(…)
@@ -81,7 +83,7 @@ def _joined_parts(node: Any) -> list[Any]:
 
 
 def _jmespath_options(expression: str) -> Any:
-    """With Powertools' functions where the expression names one: importing Powertools is dear."""
+    """Options with Powertools' functions, if the expression names one. Importing Powertools is slow."""
     if "powertools_" not in expression:
         return None
     from jmespath import Options
@@ -96,7 +98,7 @@ def _jmespath_options(expression: str) -> Any:
 
 
 def _plain(value: object) -> object:
-    """An event class, model or dataclass as the dict that JMESPath can search; anything else as it is."""
+    """An event class, model or dataclass as a dict that JMESPath can search. Other values stay as they are."""
     if isinstance(value, dict):
         return value
     raw = getattr(value, "raw_event", None)

@@ -1,4 +1,4 @@
-"""The parameters of a function, and where a call's arguments stand among them."""
+"""The parameters of a function, and how a call's arguments match them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeAlias
 
-    #: A key compiled for one function: from a call's positional and keyword arguments to the lock's key.
+    #: A key compiled for one function. It takes a call's positional and keyword arguments, and returns the lock's key.
     KeyBuilder: TypeAlias = Callable[[tuple[Any, ...], Mapping[str, Any]], str]
 
 _VARARGS, _VARKEYWORDS = 0x04, 0x08  # flags of a code object, as inspect names them
@@ -19,10 +19,10 @@ def name_of(func: object) -> str:
 
 
 class Parameters:
-    """The parameters of a function, and where a call's arguments stand among them.
+    """The parameters of a function, and how a call's arguments match them.
 
-    Read from the code object: inspect costs milliseconds of a cold start. As inspect.signature does, it follows
-    ``__wrapped__``, so a decorator that hides the signature does not hide the names.
+    They are read from the code object, because importing inspect costs milliseconds of a cold start. Like
+    inspect.signature, this follows ``__wrapped__``, so a decorator that hides the signature does not hide the names.
     """
 
     __slots__ = ("_defaults", "_named", "_positions", "_required", "_varargs", "_varkeywords", "first", "names")
@@ -42,7 +42,7 @@ class Parameters:
         self._named = frozenset((*positional, *keyword_only))
         self._required = self._named.difference(defaults)
         self.names = frozenset(name for name in (*positional, *keyword_only, varargs, varkeywords) if name)
-        #: The first parameter after self or cls (known by these names, as there is nothing else to know them by).
+        #: The first parameter after self or cls. These two can be recognized only by their names.
         self.first = next((name for name in positional if name not in ("self", "cls")), varargs)
 
     @classmethod
@@ -71,12 +71,12 @@ class Parameters:
 
     @classmethod
     def _inspected(cls, func: Callable[..., Any], follow_wrapped: bool) -> Parameters:
-        """For what has no code object of its own: partial objects, callable objects, built-in functions."""
+        """For callables without a code object of their own: partial objects, callable objects, built-in functions."""
         from inspect import Parameter, signature
 
         try:
             parameters = signature(func, follow_wrapped=follow_wrapped).parameters.values()
-        except ValueError:  # some built-in functions have none
+        except ValueError:  # some built-in functions have no signature
             return cls((), (), {}, "args", "kwargs")
         of_kind: dict[Any, list[str]] = {}
         for parameter in parameters:
@@ -90,7 +90,7 @@ class Parameters:
         )
 
     def argument(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
-        """The value that a call gives the parameter ``name``, or its default; MISSING where there is neither."""
+        """The value of the parameter ``name`` in a call, or its default. MISSING if there is neither."""
         if name == self._varargs:
             return args[len(self._positions) :]
         if name == self._varkeywords:
@@ -101,16 +101,16 @@ class Parameters:
         return kwargs[name] if name in kwargs else self._defaults.get(name, MISSING)
 
     def take(self, count: int) -> bool:
-        """Whether a call with ``count`` positional arguments and nothing else is one for these parameters."""
+        """Whether the parameters accept a call with exactly ``count`` positional arguments and nothing else."""
         return (count <= len(self._positions) or self._varargs is not None) and self._required <= self._first(count)
 
     def take_calls_of(self, other: Parameters, added: str) -> bool:
-        """Whether any call that is one for ``other`` is one for these parameters, with the keyword ``added``."""
+        """Whether the parameters accept some call that ``other`` accepts, with the keyword ``added`` as well."""
         most = max(len(other._positions), len(self._positions) if other._varargs else 0)
         return any(self._take_a_call_of(other, count, added) for count in range(most + 1))
 
     def _take_a_call_of(self, other: Parameters, count: int, added: str) -> bool:
-        """As take_calls_of, of the calls with ``count`` positional arguments."""
+        """The same as take_calls_of, for calls with ``count`` positional arguments."""
         if count > len(self._positions) and self._varargs is None:
             return False
         filled = self._first(count)
@@ -127,8 +127,8 @@ class Parameters:
         return frozenset(name for name, position in self._positions.items() if position < count)
 
     def first_argument(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
-        """The first argument after self or cls, however it is passed; MISSING where there is none."""
-        assert self.first is not None, "asked when the key was compiled"
+        """The first argument after self or cls, positional or keyword. MISSING if there is none."""
+        assert self.first is not None, "checked when the key was compiled"
         value = self.argument(self.first, args, kwargs)
         if self.first != self._varargs:
             return value

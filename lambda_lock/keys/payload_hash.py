@@ -1,8 +1,8 @@
-"""`payload_hash`: a key for events that have no id of their own, from what they say."""
+"""`payload_hash`: a key for events without an id of their own, made from their content."""
 
 from __future__ import annotations
 
-import hashlib  # the signature has it loaded
+import hashlib  # already loaded for signing requests
 import json
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -19,26 +19,30 @@ if TYPE_CHECKING:
 
     from .parameters import KeyBuilder
 
-# What the text of a value that JSON has no type for, and of any other, begins with: "1" is not 1, nor b"1".
+# Every text in the hashed JSON begins with a letter for the type of its value: "1" is neither 1 nor b"1".
 _TEXT, _NUMBER, _BYTES, _SET = "s", "n", "b", "c"
 _EMPTY: tuple[object, ...] = (None, _TEXT, [], {})
 
 
 def payload_hash(*paths: str) -> PayloadHash:
-    """A ``key=``: the SHA-256 (64 hex digits) of the fields ``paths`` of a call, or of its whole first argument.
+    """A value for ``key=``: builds the key as a SHA-256 hash (64 hex digits) of what a call contains.
 
-    paths: fields as a template has them, without braces: ``payload_hash("detail[order_id]", "detail[amount]")``. Their
-    values may be anything that JSON can write, and also data classes, models, Decimals, UUIDs, Enum members, dates,
-    bytes and sets.
-    Mappings are hashed whatever the order of their entries; 1, 1.0 and Decimal("1.00") are the same number. A float of
-    2**53 or more is refused, as in a template: JSON's 9007199254740993.0 and 9007199254740992.0 are one float.
+        @deduplicate(payload_hash("detail[order_id]", "detail[amount]"))
+        def handler(event, context):
+            ...
 
-    Choose the fields that make two deliveries the same event: a whole SQS record has another receiptHandle with each
-    delivery, and is never the same twice.
+    paths: the fields to hash, written as in a template but without braces; none: the whole first argument. Their values
+        may be anything that JSON can represent, and also data classes, models, Decimals, UUIDs, Enum members, dates,
+        bytes and sets. The order of the entries in a mapping does not matter. 1, 1.0 and Decimal("1.00") are the same
+        number. A float of 2**53 or more is refused, as in a template, because several numbers become the same float:
+        9007199254740993.0 in JSON is read as 9007199254740992.0.
 
-    When decorating, raises KeyTemplateError for a path that cannot be read, and TypeError for one that is no str. A
-    call raises KeyTemplateError for a field that is missing or cannot be hashed, and where all that is hashed is empty:
-    such events would be one.
+    Choose the fields by which two deliveries are the same event. Do not hash a whole SQS record: it has a new
+    receiptHandle with each delivery, so it is never the same twice.
+
+    Raises TypeError for a path that is not a str. When decorating, KeyTemplateError is raised for a path that cannot be
+    read. A call raises KeyTemplateError for a field that is missing or cannot be hashed. It also does if everything to
+    hash is empty, because all such events would be taken for the same one.
     """
     for path in paths:
         if not isinstance(path, str):
@@ -50,7 +54,7 @@ def payload_hash(*paths: str) -> PayloadHash:
 
 
 class PayloadHash(Compiled):
-    """What payload_hash() gives."""
+    """The key function that payload_hash() returns."""
 
     __slots__ = ("paths",)
 
@@ -58,7 +62,7 @@ class PayloadHash(Compiled):
         self.paths = paths
 
     def __call__(self, payload: object, /) -> str:
-        """The key for a first argument ``payload``."""
+        """The key for a call with ``payload`` as its first argument."""
         parameters = Parameters(("payload",), (), {}, None, None)
         return self.compiled(parameters, "payload_hash")((payload,), {})
 
@@ -100,7 +104,7 @@ class PayloadHash(Compiled):
 
 
 def _plain(value: object) -> object:
-    """``value`` in JSON's types, equal for what is equal. Raises Unusable."""
+    """``value`` in JSON's types. Equal values have equal results. Raises Unusable."""
     if isinstance(value, Enum):
         value = value.value
     if value is None or isinstance(value, bool):
@@ -124,7 +128,7 @@ def _rare(value: object) -> object:
     from decimal import Decimal
 
     if isinstance(value, Decimal):
-        return _NUMBER + scalar_text(value)  # as it is: DynamoDB's numbers have more digits than a float
+        return _NUMBER + scalar_text(value)  # not as a float: DynamoDB's numbers have more digits
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _BYTES + value.hex()
     if isinstance(value, (set, frozenset)):
@@ -140,7 +144,7 @@ def _rare(value: object) -> object:
 
 
 def _date_text(value: Any) -> str:
-    """ISO 8601; a moment has one text, whatever the time zone that it is given in."""
+    """The date or time in ISO 8601. The same moment has the same text in all time zones."""
     if getattr(value, "tzinfo", None) is None or not hasattr(value, "astimezone"):
         return str(value.isoformat())
     from datetime import UTC

@@ -1,4 +1,4 @@
-"""Several values in one key, kept apart."""
+"""Keeps several values in one key apart."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_BETWEEN = "#"  # stands between fields that a template has side by side
+_BETWEEN = "#"  # put between fields that are adjacent in a template
 
 
 class Separator:
-    """The literal after a field. It keeps the field's values apart from what follows: other values, other keys.
+    """The literal after a field. It keeps the field's value apart from what follows: other values make other keys.
 
-    Where the literal begins within a value it gets an escape character, so the field ends at the first literal without
-    one: with ``#``, the value ``a#b`` is written ``a\\#b``. "Within" includes a literal that begins in the value and
-    ends beyond it: ``::`` after ``a:``. Escape characters right before such a place, or at the end of the value, are
-    doubled; all others stay. So there are two facts, and a value can be read back from its key:
+    Where the literal begins within a value, an escape character is put before it. So the field ends at the first
+    literal without one. With ``#``, the value ``a#b`` is written ``a\\#b``. "Within" includes a literal that begins in
+    the value and ends after it, such as ``::`` after ``a:``. Escape characters right before such a place, or at the end
+    of the value, are doubled. All others stay as they are.
 
-    - The literal has no escape character in it. A place where it begins in the written value is one where it began in
-      the value, and has an odd number of escape characters before it. The end of the value has an even number.
-    - Read backwards, what follows a place says whether the literal begins there, and thereby how many of the escape
-      characters before it belong to the value.
+    Two facts follow, and with them a value can be read back from its key:
+
+    - The literal does not contain the escape character. So each place where the literal begins in the written value is
+      a place where it began in the value, and an odd number of escape characters precedes it. An even number precedes
+      the end of the value.
+    - Read the written value backwards. What follows a place says whether the literal begins there. That says how many
+      of the escape characters before it belong to the value.
     """
 
     __slots__ = ("_escape", "literal")
@@ -41,8 +44,8 @@ class Separator:
         if text.find(self.literal) == len(value) and not value.endswith(self._escape):
             return value
         if len(value) > MAX_KEY_BYTES:
-            return value  # too long for a key as it is
-        written, escapes = [], ""  # these stand right before the place
+            return value  # too long for a key even without escapes
+        written, escapes = [], ""  # escapes: the escape characters right before the place
         for place, character in enumerate(value):
             if text.startswith(self.literal, place):
                 written.append(escapes + self._escape)
@@ -52,10 +55,10 @@ class Separator:
 
 
 def separated(parts: Iterable[str | T]) -> list[tuple[str | T, Separator | None]]:
-    """Literals and fields, each field but the last with the separator that follows it.
+    """The literals and fields, each field but the last with the separator that follows it.
 
-    The last one ends where the key ends, or where the literal after it does. Fields that nothing separates are written
-    as if a ``#`` stood between them.
+    The last field needs none: it ends at the end of the key, or before the final literal. Adjacent fields are written
+    as if there were a ``#`` between them.
     """
     found: list[str | T] = []
     for part in parts:
@@ -75,7 +78,7 @@ def separated(parts: Iterable[str | T]) -> list[tuple[str | T, Separator | None]
 
 
 def joined(parts: Iterable[tuple[str | T, Separator | None]], text_of: Callable[[T], str]) -> str:
-    """The key of what `separated` gave, with the text of each field."""
+    """The key made of the parts that `separated` returned, with the text of each field."""
     texts = []
     for part, separator in parts:
         text = part if isinstance(part, str) else text_of(part)

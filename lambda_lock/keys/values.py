@@ -1,15 +1,15 @@
-"""What a value becomes in a key, and what may be a key.
+"""Turns values into the text of a key, and checks keys.
 
-The one danger here is a key that does not tell apart what it should (one lock for everybody), or tells apart what it
-should not (two locks for one customer). Hence: a value that is missing, None, empty, a bool, a container or an object
-with no text of its own is refused, and equal numbers are written alike, whatever their type: 1, 1.0 and Decimal("1.00")
-give "1".
+Two things can go wrong here. A key may fail to distinguish what it should: then there is one lock for everybody. Or it
+may distinguish what it should not: then there are two locks for one customer. So a value is refused if it is missing,
+None, empty, a bool, a container, or an object without a text of its own. And equal numbers have the same text,
+regardless of their type: 1, 1.0 and Decimal("1.00") become "1".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # loaded by every interpreter's start
-from enum import Enum  # loaded by the Lambda runtime
+from collections.abc import Mapping  # already loaded when the interpreter starts
+from enum import Enum  # already loaded by the Lambda runtime
 
 from ..errors import KeyTemplateError
 
@@ -18,16 +18,19 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
 MAX_KEY_BYTES = 2048  # DynamoDB's limit for a partition key
-_EXACT_FLOAT = 2**53  # from here on a float stands for several whole numbers: two ids would share a key
-_MAX_DIGITS = 2048  # a number longer than a key may be is not written out
+_EXACT_FLOAT = 2**53  # from here on a float represents several whole numbers, so two ids would share a key
+_MAX_DIGITS = 2048  # a number with more digits than a key can have is refused
 
 
 class Unusable(Exception):
-    """Why a value cannot be part of a key."""
+    """A value cannot be part of a key. The message says why."""
 
 
 def check_key(key: object, made_by: str) -> str:
-    """``key`` itself if it can be a partition key: a str of 1 to 2048 bytes of UTF-8. Raises KeyTemplateError."""
+    """Return ``key`` if it can be a partition key: a str of 1 to 2048 bytes in UTF-8. Otherwise raise KeyTemplateError.
+
+    made_by: the source of the key, for the message.
+    """
     if not isinstance(key, str):
         raise KeyTemplateError(f"{made_by} returned a value that is {found_text(key)}: a key must be a non-empty str")
     if not key:
@@ -45,14 +48,14 @@ def check_key(key: object, made_by: str) -> str:
 
 
 def scalar_text(value: object) -> str:
-    """The text of a value in a key: equal text for what is equal, and never text that many values share.
+    """The text of a value in a key. Equal values have equal texts.
 
-    Raises Unusable.
+    Raises Unusable for a value whose text would be shared by many others.
     """
     if isinstance(value, Enum):
         value = value.value
     if isinstance(value, str) and value:
-        return str.__str__(value)  # of a subclass too: what it holds, not what it shows
+        return str.__str__(value)  # the content, even if a subclass displays something else
     if isinstance(value, int) and not isinstance(value, bool):
         return _int_text(value)
     if isinstance(value, float):
@@ -61,7 +64,7 @@ def scalar_text(value: object) -> str:
 
 
 def _rare_text(value: object) -> str:
-    from decimal import Decimal  # here: most keys are made of strs
+    from decimal import Decimal  # imported here, because most keys are made of strs
 
     if isinstance(value, Decimal):
         return _decimal_text(value)
@@ -96,16 +99,16 @@ def _decimal_text(value: Decimal) -> str:
 
 
 def raw_event(value: object) -> object:
-    """The mapping within a Powertools event class that is not a mapping itself."""
+    """The mapping inside a Powertools event class that is not a mapping itself. Other values stay as they are."""
     raw = None if isinstance(value, Mapping) else getattr(value, "raw_event", None)
     return raw if isinstance(raw, Mapping) else value
 
 
 def declared_fields(value: object) -> Mapping[str, object] | None:
-    """The fields of a dataclass instance or pydantic model (2 or 1), None for anything else.
+    """The fields of a dataclass instance or a pydantic model (version 2 or 1). None for anything else.
 
-    Those that a model with extra="allow" was given beyond the declared ones are among them: events that differ in
-    nothing else are not one.
+    They include the undeclared fields of a model with extra="allow". Two events that differ only in such a field are
+    different events.
     """
     for name in ("__dataclass_fields__", "model_fields", "__fields__"):
         fields = getattr(type(value), name, None)
@@ -118,7 +121,7 @@ def declared_fields(value: object) -> Mapping[str, object] | None:
 
 
 def found_text(value: object) -> str:
-    """What a value is, without showing it: events carry secrets, and messages are logged."""
+    """A description of a value that does not show it: events contain secrets, and messages are logged."""
     if value is None:
         return "None"
     return "an empty str" if isinstance(value, str) and not value else f"of type {type(value).__name__}"
