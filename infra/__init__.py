@@ -1,4 +1,4 @@
-"""A deployable app: the lock table, and functions behind queues, a rule and a schedule that lock with it.
+"""A deployable app: the lock table, and functions behind queues, a rule and a schedule that use it.
 
-It is not in the wheel. docs/infra.md says how it is deployed, into an account and onto this machine.
+It is not part of the wheel. docs/infra.md explains how to deploy it to an account or to this machine.
 """

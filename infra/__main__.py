@@ -1,4 +1,4 @@
-"""What cdk.json starts: the app, synthesized."""
+"""The program that cdk.json starts. It synthesizes the app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The app's one stack, and where it goes: into the account of the credentials, or with `-c local=…` to an engine."""
+"""The app's only stack. It is deployed to the account of the credentials, or with `-c local=…` to a local engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STACK = "LambdaLockSample"
 
 
 def build(app: cdk.App) -> SampleStack:
-    """Add the stack to the app. The context value ``local``, a JSON object, is what `local.sample_stack` takes."""
+    """Add the stack to the app. The context value ``local`` is a JSON object: the variables for local.sample_stack."""
     variables = app.node.try_get_context("local")
     if variables is None:
         return SampleStack(app, STACK)

@@ -1,7 +1,7 @@
-"""What is different on an engine: how assets are uploaded, what runs the functions, and where they find AWS.
+"""The differences on a local engine: how assets are uploaded, what runs the functions, and where they find AWS.
 
-It also lacks two things: TLS, which the queues and the topic ask for, and metric math, so that alarms that need it
-watch one plain metric.
+The engine also lacks two features. It has no TLS, so the policies of queues and topics that require TLS are removed. It
+has no metric math, so alarms with metric math watch a plain metric instead.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from constructs import IConstruct
 
 from .stack import SampleStack
 
-_RUNTIME = "provided.al2023"  # runs the program `bootstrap` of the package
+_RUNTIME = "provided.al2023"  # runs the program `bootstrap` in the package
 _NOT_TLS = {"Bool": {"aws:SecureTransport": "false"}}
 _BOOTSTRAP = '#!/bin/sh\nexec "$PYBIN" -m awslambdaric "$_HANDLER"\n'
 
 
 def sample_stack(app: cdk.App, id: str, variables: Mapping[str, str]) -> SampleStack:
-    """The stack for an engine; its functions run under the unmodified awslambdaric.
+    """The stack for a local engine. Its functions run under the unmodified awslambdaric.
 
-    variables: what they find in their environment beside what they have on AWS: AWS_ENDPOINT_URL, the engine; PYBIN, an
-    interpreter that has awslambdaric; PYTHONPATH, where the layer is, because an engine without Docker has no /opt.
+    variables: added to the environment that the functions have on AWS. AWS_ENDPOINT_URL is the engine's address. PYBIN
+        is an interpreter with awslambdaric. PYTHONPATH is the folder of the layer, because without Docker an engine has
+        no /opt.
     """
     stack = SampleStack(
         app, id, synthesizer=cdk.CliCredentialsStackSynthesizer(), beside_functions={"bootstrap": _BOOTSTRAP}

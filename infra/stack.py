@@ -3,8 +3,8 @@
     orders (SQS) -> Orders        payments (SQS FIFO) -> Payments        EventBridge rule -> Invoices
     nightly schedule -> Report
 
-All of them write to a ledger, the application's own table. What they could not do goes to a dead-letter queue, and an
-alarm tells of it.
+All of them write to a ledger, the application's own table. Messages and events that they could not process go to a
+dead-letter queue, which raises an alarm.
 """
 
 from __future__ import annotations
@@ -33,14 +33,17 @@ from lambda_lock.cdk import LockTable
 from . import assets
 
 _RUNTIME = lambda_.Runtime.PYTHON_3_13
-_TIMEOUT = Duration.seconds(15)  # below the lease of 20 s, so that a lock ends with the invocation, without heartbeats
-_VISIBILITY = Duration.seconds(6 * 15)  # six time-outs, as Lambda's guide for SQS has it
-_RECEIVES = 5  # the least that the same guide advises: a throttled function uses them up too
+_TIMEOUT = Duration.seconds(15)  # below the lease of 20 s, so a lock ends with the invocation and needs no heartbeats
+_VISIBILITY = Duration.seconds(6 * 15)  # six times the timeout, as Lambda's guide for SQS recommends
+_RECEIVES = 5  # the minimum that the same guide recommends, because a throttled function uses up receives too
 _RETRIES = 2
 
 
 class SampleStack(cdk.Stack):
-    """beside_functions: programs that go into the functions' package, texts by their names."""
+    """The sample's stack.
+
+    beside_functions: programs to add to the functions' package, their texts by their names.
+    """
 
     def __init__(
         self, scope: Construct, id: str, *, beside_functions: Mapping[str, str] | None = None, **options: Any
@@ -61,7 +64,7 @@ class SampleStack(cdk.Stack):
         self._output("AlarmTopic", self._alarm_topic.topic_arn)
 
     def _consumer(self, name: str, *, fifo: bool = False, max_concurrency: int | None = None) -> None:
-        """A queue and its function. On a FIFO queue the groups bound the concurrency."""
+        """Add a queue and its function. On a FIFO queue, the message groups limit the concurrency."""
         queue = self._queue(
             f"{name}Queue",
             fifo=fifo,
@@ -79,7 +82,7 @@ class SampleStack(cdk.Stack):
         self._output(f"{name}QueueUrl", queue.queue_url)
 
     def _invoices(self) -> None:
-        """A rule and its function. Two things can fail: the delivery to Lambda, and the function."""
+        """Add a rule and its function. Two things can fail: the delivery to Lambda, and the function itself."""
         function, dead_letters = self._function("Invoices"), self._dead_events("Invoices")
         function.configure_async_invoke(
             retry_attempts=_RETRIES,
@@ -94,7 +97,7 @@ class SampleStack(cdk.Stack):
         )
 
     def _report(self) -> None:
-        """A schedule and its function. A report that failed waits for the next night."""
+        """Add a schedule and its function. A report that failed is not retried until the next night."""
         function, dead_letters = self._function("Report"), self._dead_events("Report")
         function.configure_async_invoke(retry_attempts=0, on_failure=destinations.SqsDestination(dead_letters))
         events.Rule(
@@ -105,7 +108,7 @@ class SampleStack(cdk.Stack):
         )
 
     def _function(self, name: str) -> lambda_.Function:
-        """functions/<name>.py: it may lock, add to the ledger and log, and nothing else."""
+        """Add the function in functions/<name>.py. It may use locks, add to the ledger and write logs, nothing else."""
         log_group = logs.LogGroup(
             self, f"{name}Logs", retention=logs.RetentionDays.ONE_MONTH, removal_policy=RemovalPolicy.DESTROY
         )
@@ -140,12 +143,12 @@ class SampleStack(cdk.Stack):
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
-            removal_policy=RemovalPolicy.DESTROY,  # nobody misses the sample's data
+            removal_policy=RemovalPolicy.DESTROY,  # the sample's data is not worth keeping
         )
 
     def _make_alarm_topic(self) -> sns.Topic:
         topic = sns.Topic(self, "Alarms", enforce_ssl=True)
-        # A topic with a policy of its own (enforce_ssl makes one) has lost the default one, which let alarms publish.
+        # enforce_ssl gives the topic a policy of its own. It replaces the default policy, which let alarms publish.
         topic.grant_publish(
             iam.ServicePrincipal(
                 "cloudwatch.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": self.account}}
@@ -159,7 +162,7 @@ class SampleStack(cdk.Stack):
         )
 
     def _dead_letters(self, name: str, *, fifo: bool = False) -> sqs.Queue:
-        """Where messages and events end that could not be done, and an alarm for them."""
+        """Add a queue for messages and events that could not be processed, with an alarm."""
         queue = self._queue(f"{name}DeadLetters", fifo=fifo, retention_period=Duration.days(14))
         alarm = cloudwatch.Alarm(
             queue,
@@ -167,7 +170,7 @@ class SampleStack(cdk.Stack):
             metric=queue.metric_approximate_number_of_messages_visible(
                 period=Duration.minutes(1), statistic=cloudwatch.Stats.MAXIMUM
             ),
-            alarm_description=f"{name} could not do something: see the dead-letter queue.",
+            alarm_description=f"{name} could not process something: see the dead-letter queue.",
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
             threshold=0,
             evaluation_periods=1,
@@ -177,13 +180,13 @@ class SampleStack(cdk.Stack):
         return queue
 
     def _dead_events(self, name: str) -> sqs.Queue:
-        """The same for a function that no queue feeds."""
+        """Add the same for a function that is not fed by a queue."""
         queue = self._dead_letters(name)
-        _acknowledge(queue, "AwsSolutions-SQS3", "It is a dead-letter queue: a rule's and a function's, not a queue's.")
+        _acknowledge(queue, "AwsSolutions-SQS3", "It is a dead-letter queue itself: that of a rule and a function.")
         return queue
 
     def _queue(self, id: str, *, fifo: bool, **options: Any) -> sqs.Queue:
-        # fifo=False is not what CloudFormation calls a standard queue: leave it out.
+        # CloudFormation does not accept fifo=False for a standard queue, so leave it out.
         return sqs.Queue(self, id, fifo=fifo or None, enforce_ssl=True, removal_policy=RemovalPolicy.DESTROY, **options)
 
     def _output(self, name: str, value: str) -> None:
@@ -191,5 +194,5 @@ class SampleStack(cdk.Stack):
 
 
 def _acknowledge(construct: Construct, rule: str, reason: str) -> None:
-    """Tell cdk-nag why a finding is none."""
+    """Tell cdk-nag why a finding is acceptable."""
     cdk.Validations.of(construct).acknowledge(cdk.Acknowledgment(id=rule, reason=reason))

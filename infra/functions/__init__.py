@@ -1,1 +1,1 @@
-"""What the sample does. Each module is one function."""
+"""The functions of the sample. Each module is one function."""

@@ -1,4 +1,4 @@
-"""Invoices that an EventBridge rule asks for: once for each event, however often it is delivered."""
+"""Posts invoices that an EventBridge rule requests: once per event, no matter how often the event is delivered."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from .ledger import posting
 @deduplicate("{id}")
 def handler(event: dict[str, Any], context: object) -> None:
     detail = event["detail"]
-    # The posting and the end of this event in one transaction: both, or none.
+    # One transaction writes the posting and marks this event as done: both happen, or neither.
     current_dedup().commit([posting(detail["customer_id"], f"invoice {detail['invoice_id']}")])

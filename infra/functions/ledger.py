@@ -1,4 +1,4 @@
-"""The application's own table: one row for each customer, with a list of what happened."""
+"""The application's own table. It has one row per customer, with a list of postings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def posting(customer: str, text: str) -> dict[str, Any]:
-    """The write that adds a text to a customer's list, for a transaction."""
+    """The write that adds a text to a customer's list, as an item of a transaction."""
     return {
         "Update": {
             "TableName": os.environ["LEDGER_TABLE"],

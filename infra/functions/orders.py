@@ -1,4 +1,4 @@
-"""Orders from a standard queue: each once, also if its sender sent it twice, and one at a time for each customer."""
+"""Posts orders from a standard queue: each order once, even if it was sent twice, and one at a time per customer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .ledger import posting
 @sqs_batch(dedup_key="order#{body[order_id]}", lock_key="customer#{body[customer_id]}", wait=5, retry_visibility=10)
 def handler(record: dict[str, Any]) -> None:
     order = json.loads(record["body"])
-    # One transaction: the posting, the end of this event, and the proof that the customer's lock is still ours.
+    # One transaction writes the posting, marks this event as done, and checks that the customer's lock is still ours.
     current_dedup().commit(
         [posting(order["customer_id"], f"order {order['order_id']}"), current_lock().transact_item()]
     )

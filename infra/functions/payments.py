@@ -1,4 +1,4 @@
-"""Payments from a FIFO queue: in their order for each customer, and never beside one of the customer's orders."""
+"""Posts payments from a FIFO queue: in order per customer, and never at the same time as an order of the customer."""
 
 from __future__ import annotations
 

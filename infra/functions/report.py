@@ -1,4 +1,4 @@
-"""A nightly report: where one is still running, the next is skipped."""
+"""A nightly report. If the previous one is still running, the next one is skipped."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def add_dashboard(scope: Construct, table_name: str, alarms: Sequence[cloudwatch
         dashboard.add_widgets(cloudwatch.AlarmStatusWidget(title="Alarms", alarms=alarms, width=2 * _WIDTH, height=2))
     dashboard.add_widgets(
         _graph("Locks", [_lock_events(table_name, name) for name in (NOT_GRANTED, DUPLICATE, LOST)]),
-        _graph("Trouble of the table", [_throttled(table_name), _system_errors(table_name)]),
+        _graph("Problems of the table", [_throttled(table_name), _system_errors(table_name)]),
     )
     dashboard.add_widgets(
         _graph("Capacity units", [_table_sum(table_name, f"Consumed{way}CapacityUnits") for way in ("Read", "Write")]),
