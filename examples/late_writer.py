@@ -1,13 +1,14 @@
-"""A holder that is paused past its lease and then writes: no lock can stop it, `commit` can.
+"""A holder is paused until its lease is over, and then writes. A lock alone cannot stop it, but `commit` can.
 
     LAMBDA_LOCK_TABLE=locks AWS_ENDPOINT_URL=http://127.0.0.1:4566 python examples/late_writer.py
 
-Two processes change a balance of 100 under one lock: one adds 50, the other takes 30. The first is stopped (SIGSTOP,
-as a frozen environment or a long pause of the machine would) after it has read the balance and found its lock held.
-Its lease ends, the other takes the lock over, writes 70 and releases. Then the first goes on.
+Two processes change a balance of 100 under one lock: the first adds 50, the second subtracts 30. The first is stopped
+after it has read the balance and checked that it still holds the lock. SIGSTOP does that here. In reality it would be a
+frozen Lambda environment or a long pause of the machine. Its lease ends. The second takes the lock over, writes 70 and
+releases the lock. Then the first continues.
 
-With a plain put it writes 150, and the 30 are gone. With `commit` DynamoDB refuses the late write; the first starts
-anew, reads 70 and writes 120. Needs boto3 for the plain half; makes the table if it is not there.
+With a plain put it writes 150, and the subtraction of 30 is lost. With `commit` DynamoDB refuses the late write. The
+first starts again, reads 70 and writes 120. The plain put needs boto3. The table is created if it does not exist.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from lambda_lock import Lock, LockClient, LockLostError
 from lambda_lock.table import create_table, table_exists
 
 TABLE = os.environ.get("LAMBDA_LOCK_TABLE", "locks")
-LEASE = 3.0  # seconds; short, so that the example is
+LEASE = 3.0  # seconds; short, so that the example does not take long
 
 
 def balance_item(amount: int) -> dict[str, Any]:
@@ -46,10 +47,10 @@ def write_by_commit(lock: Lock, amount: int) -> None:
 
 
 def add_fifty(write: Any) -> None:
-    """The process that is stopped in the middle."""
+    """The first process. It is stopped in the middle."""
     lock = LockClient(TABLE, lease_duration=LEASE).acquire("account")
     amount = read_balance()
-    lock.raise_if_lost()  # a check, as careful people make it; the pause comes right behind
+    lock.raise_if_lost()  # a check before the write; the pause comes right after it
     print("ready", flush=True)
     sys.stdin.readline()
     try:
@@ -61,14 +62,14 @@ def add_fifty(write: Any) -> None:
 
 
 def play(how: str) -> int:
-    """One round; returns the balance at its end."""
+    """Play one round. Returns the final balance."""
     boto3.client("dynamodb").put_item(**balance_item(100))
     first = subprocess.Popen([sys.executable, __file__, how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert first.stdout is not None
         first.stdout.readline()
         first.send_signal(signal.SIGSTOP)
-        print("  the first has read 100, and is stopped")
+        print("  the first has read 100 and is stopped")
         with LockClient(TABLE, lease_duration=LEASE).acquire("account", wait=60) as lock:
             write_by_commit(lock, read_balance() - 30)
         print(f"  the second took over and wrote {read_balance()}")

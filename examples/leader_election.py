@@ -1,9 +1,9 @@
-"""Leader election: of several processes one leads, the others wait; when it dies, one of them takes its place.
+"""Leader election: one of several processes leads, and the others wait. When the leader dies, another takes its place.
 
-    python examples/leader_election.py candidate NAME    # start some of them; Ctrl-C one, or kill it
-    python examples/leader_election.py measure           # starts three, kills the leader again and again
+    python examples/leader_election.py candidate NAME    # start several, then stop one with Ctrl-C, or kill it
+    python examples/leader_election.py measure           # starts three, and kills the leader several times
 
-Both want LAMBDA_LOCK_TABLE and AWS's usual variables. What the leaders did stands in the row ``leader#journal``.
+Both need LAMBDA_LOCK_TABLE and AWS's usual variables. The work of the leaders is in the row ``leader#journal``.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from lambda_lock import Lock, LockClient, LockLostError
 
 KEY = "leader"
 JOURNAL = {"key": {"S": "leader#journal"}}
-STEP = 0.1  # seconds of work between two looks at the lock
+STEP = 0.1  # seconds of work between two checks of the lock
 
 
 class Deposed(Exception):
-    """Somebody leads under a newer fencing token: our write came late, and was refused."""
+    """Another candidate has led under a newer fencing token, so our late write was refused."""
 
 
 class Candidate:
-    """Leads whenever it can. ``work`` is one step: short, since the leader looks at its lock between two steps."""
+    """Leads whenever it can. ``work`` is one step. It must be short, because the lock is checked between steps."""
 
     def __init__(self, name: str, lease: float, work: Callable[[Lock], None], say: Callable[[str], None]) -> None:
         self._client = LockClient(lease_duration=lease, owner_prefix=name, refresh_period=0.5)
@@ -46,33 +46,33 @@ class Candidate:
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """Step down after the step at hand, and let the next one lead at once."""
+        """Step down after the current step, and let the next candidate lead at once."""
         self._stopping.set()
 
     def run(self) -> None:
         with self._client:
             while not self._stopping.is_set():
                 self._say("follows")
-                # Endless, until the lock is free or its holder's lease has passed by DynamoDB's clock.
+                # Wait without a limit, until the lock is free or the holder's lease is over by DynamoDB's clock.
                 lock = self._client.try_acquire(KEY, wait=math.inf, cancel_check=self._stopping.is_set)
                 if lock is None:
                     return
-                with lock:  # released on leaving, whatever happens
+                with lock:  # released at the end of the block, even after an error
                     self._lead(lock)
 
     def _lead(self, lock: Lock) -> None:
         self._say(f"leads {lock.fencing_token}")
         try:
             while not self._stopping.is_set():
-                lock.raise_if_lost()  # before each step, not once in a while: a freeze may have been in between
+                lock.raise_if_lost()  # before every step, because the process may have been frozen since the last one
                 self._work(lock)
-                lock.wait_lost(timeout=STEP)  # a pause that ends at once where the lock is lost
+                lock.wait_lost(timeout=STEP)  # a pause that ends at once if the lock is lost
         except (LockLostError, Deposed) as error:
             self._say(f"deposed {type(error).__name__}")
 
 
 def write_journal(dynamodb: Any, table: str, name: str, lock: Lock) -> None:
-    """One step of work: an entry under the fencing token. The journal refuses whoever led before its newest writer."""
+    """One step of work: add an entry with the fencing token. The journal refuses a token older than its newest."""
     entry = {"M": {"name": {"S": name}, "token": {"N": str(lock.fencing_token)}}}
     try:
         dynamodb.update_item(
@@ -93,14 +93,14 @@ def write_journal(dynamodb: Any, table: str, name: str, lock: Lock) -> None:
 
 
 def read_journal(dynamodb: Any, table: str) -> list[tuple[int, str]]:
-    """The entries as DynamoDB has put them in order: token and name."""
+    """The entries in the order of their writes: token and name."""
     item = dynamodb.get_item(TableName=table, Key=JOURNAL, ConsistentRead=True).get("Item", {})
     entries = item.get("entries", {"L": []})["L"]
     return [(int(entry["M"]["token"]["N"]), entry["M"]["name"]["S"]) for entry in entries]
 
 
 def check_journal(entries: Sequence[tuple[int, str]]) -> int:
-    """How many terms there were. ValueError where two led at once: a token of two names, or one out of order."""
+    """The number of terms. Raises ValueError if two led at once: one token with two names, or tokens out of order."""
     if any(later[0] < earlier[0] for earlier, later in itertools.pairwise(entries)):
         raise ValueError(f"a former leader wrote after its successor: {entries}")
     if len(set(entries)) != len({token for token, _ in entries}):
@@ -109,7 +109,7 @@ def check_journal(entries: Sequence[tuple[int, str]]) -> int:
 
 
 def _dynamodb() -> Any:
-    return boto3.client("dynamodb", region_name=os.environ.get("AWS_REGION"))  # which boto3 itself does not read
+    return boto3.client("dynamodb", region_name=os.environ.get("AWS_REGION"))  # boto3 itself does not read AWS_REGION
 
 
 def run_candidate(name: str, lease: float) -> None:
@@ -125,7 +125,7 @@ def run_candidate(name: str, lease: float) -> None:
 
 
 class Candidates:
-    """Candidates in processes of their own, and what they say, in the order in which it comes."""
+    """Candidates in processes of their own, and what they print, in the order in which it arrives."""
 
     def __init__(self, count: int, lease: float) -> None:
         self._said: queue.Queue[list[str]] = queue.Queue()
@@ -149,7 +149,7 @@ class Candidates:
                 self._said.put(line.split())
 
     def wait_for(self, what: str, by: str | None = None, seconds: float = 60.0) -> tuple[str, list[str]]:
-        """The name of the next candidate (or of ``by``) that says ``what``, and the rest of what it said."""
+        """Wait until a candidate, or ``by``, prints ``what``. Returns its name and the rest of what it printed."""
         end = time.monotonic() + seconds
         while True:
             name, said, *rest = self._said.get(timeout=max(0.0, end - time.monotonic()))
@@ -171,14 +171,14 @@ class Candidates:
 
 
 def measure(count: int, lease: float, rounds: int) -> list[float]:
-    """Kill the leader ``rounds`` times; the seconds from each SIGKILL to the next leader's first word."""
+    """Kill the leader ``rounds`` times. Returns the seconds from each SIGKILL until the next leader reports."""
     dynamodb, table = _dynamodb(), os.environ["LAMBDA_LOCK_TABLE"]
     seconds = []
     with Candidates(count, lease) as candidates:
         name, _ = candidates.wait_for("leads")
         for turn in range(rounds):
             _wait_for_entry(dynamodb, table, name)
-            candidates.processes[name].kill()  # SIGKILL: it can release nothing
+            candidates.processes[name].kill()  # SIGKILL, so it cannot release the lock
             killed, dead = time.monotonic(), name
             name, (token,) = candidates.wait_for("leads")
             seconds.append(time.monotonic() - killed)
@@ -194,7 +194,7 @@ def measure(count: int, lease: float, rounds: int) -> list[float]:
 
 
 def _wait_for_entry(dynamodb: Any, table: str, name: str) -> None:
-    """Until the leader has done some of its work."""
+    """Wait until the leader has done some of its work."""
     while name not in {who for _, who in read_journal(dynamodb, table)}:
         time.sleep(0.05)
 
@@ -203,7 +203,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["candidate", "measure"])
     parser.add_argument("name", nargs="?", default=f"candidate-{os.getpid()}")
-    parser.add_argument("--lease", type=float, default=5.0, help="seconds, 1 or more")
+    parser.add_argument("--lease", type=float, default=5.0, help="seconds, 1 or more (default: 5)")
     parser.add_argument("--candidates", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()

@@ -1,1 +1,1 @@
-"""What a lock costs a cold start: CPU time from a process's start to its first lock held, beside other libraries."""
+"""The cost of a lock in a cold start, compared with other libraries: CPU time from process start to the first lock."""

@@ -1,7 +1,7 @@
 """Compare cold starts: python -m benchmarks.cold_start (make bench)
 
-Every contestant runs in fresh processes of one interpreter, against one engine, in turns. CPU time is that of the whole
-process, user and system, from its start to the body of its first lock.
+The contestants take turns. Each runs in fresh processes of the same interpreter, against the same engine. The CPU time
+is that of the whole process, user and system, from its start to the body of its first lock.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ SCRIPTS = Path(__file__).parent / "contestants"
 PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 PACKAGES = ("lambda-lock", "python-dynamodb-lock", "aws-lambda-powertools", "boto3")
 LOCKS = ("locks", "dynamodb_lock", "powertools")
-# The key attributes that each expects by default.
+# The key attributes that each contestant expects by default.
 TABLES = {"locks": ("key", None), "dynamodb_lock": ("lock_key", "sort_key"), "powertools": ("id", None)}
-UNCOMPILED_ROUNDS = 3  # compiling boto3 takes a second each time
+UNCOMPILED_ROUNDS = 3  # only a few, because each compiles boto3, which takes a second
 
 
 class Bench:
-    """The engine with a table for each contestant, TLS before it, and the packages once more without .pyc files."""
+    """The engine with a table for each contestant, TLS in front of it, and the packages again without .pyc files."""
 
     def __init__(self, engine: Ministack, terminator: TlsTerminator, folder: Path) -> None:
         self._folder = folder
         self._engine = engine
         self._terminator = terminator
         installed = next((ROOT / ".venv-bench" / "lib").glob("python*/site-packages"))
-        # What boto3 trusts by default, for all, and the loopback's authority.
+        # For all contestants: the certificates that boto3 trusts by default, and the authority of the loopback server.
         self._bundle = folder / "bundle.pem"
         self._bundle.write_bytes(
             (installed / "botocore" / "cacert.pem").read_bytes() + terminator.authority.read_bytes()
@@ -56,7 +56,7 @@ class Bench:
         root = self._uncompiled if condition == "https_uncompiled" else ROOT
         environment = self._environment(name, self._engine.url, root)
         if condition.startswith("https"):
-            # Where each looks by default: lambda_lock in the system's file, boto3 in its own, as long as none is named.
+            # By default lambda_lock reads the system's file and boto3 its own. These variables name another one.
             trust = "SSL_CERT_FILE" if name == "locks" else "AWS_CA_BUNDLE"
             environment |= {"AWS_ENDPOINT_URL": self._terminator.url, trust: str(self._bundle)}
         if root is not ROOT:
@@ -64,13 +64,13 @@ class Bench:
         return sample(PYTHON, SCRIPTS / f"{name}.py", environment)
 
     def requests(self, name: str) -> list[str]:
-        """The operations of one cycle: the lock taken, and given back."""
+        """The operations of one cycle: acquire the lock and release it."""
         with Wire(self._engine.url) as wire:
             run_cycle(PYTHON, SCRIPTS / f"{name}.py", self._environment(name, wire.url, ROOT))
             return wire.operations
 
     def _environment(self, name: str, url: str, root: Path) -> dict[str, str]:
-        """All that a contestant sees: nothing of this process's own, in which proxies and profiles may be set."""
+        """A contestant's whole environment. This process's own is not inherited: it may set proxies and profiles."""
         kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
         return kept | {
             "HOME": str(self._folder),
@@ -87,13 +87,13 @@ class Bench:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cold_start", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=10, help="how often each is run (default: 10)")
-    parser.add_argument("--json", action="store_true", help="write JSON instead of the table")
+    parser.add_argument("--rounds", type=int, default=10, help="how often to run each contestant (default: 10)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     arguments = parser.parse_args()
     if arguments.rounds < 1:
-        parser.error(f"--rounds={arguments.rounds}: at least 1")
+        parser.error(f"--rounds={arguments.rounds} is out of range: give 1 or more")
     if not PYTHON.exists():
-        parser.error(f"{PYTHON} is not there: run 'make bench'")
+        parser.error(f"{PYTHON} does not exist: run 'make bench', which installs it")
     try:
         with _bench() as bench:
             results = _measure(bench, arguments.rounds)
@@ -135,7 +135,7 @@ def _measure(bench: Bench, rounds: int) -> Results:
     }
     for names in plan.values():
         for name in names:
-            bench.sample("http", name)  # writes the .pyc files, and brings the files into memory
+            bench.sample("http", name)  # writes the .pyc files, and loads the files into the page cache
     for number in range(rounds):
         _progress(f"round {number + 1} of {rounds}")
         for condition, names in plan.items():
@@ -148,10 +148,10 @@ def _measure(bench: Bench, rounds: int) -> Results:
 
 
 def _copy_sources(installed: Path, target: Path) -> None:
-    """What a deployment package without .pyc files has: lambda_lock and the installed packages."""
+    """Copy lambda_lock and the installed packages, as in a deployment package without .pyc files."""
     for source in (ROOT / "lambda_lock", ROOT / "benchmarks", *sorted(installed.iterdir())):
         if source.is_dir():
-            # botocore's descriptions of all services are 30 MB: one link serves.
+            # botocore's descriptions of all services have 30 MB, so they are linked instead.
             shutil.copytree(source, target / source.name, ignore=shutil.ignore_patterns("__pycache__", "data"))
         elif source.suffix == ".py":
             shutil.copy(source, target)

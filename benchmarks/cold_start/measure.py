@@ -1,4 +1,4 @@
-"""Runs a contestant in a fresh process and reads what it used."""
+"""Runs a contestant in a fresh process, and measures the CPU time, wall time and memory that it used."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ _keys = itertools.count(1)
 
 
 class ContestantFailed(Exception):
-    """A contestant did not get its lock; the text is what it wrote."""
+    """A contestant did not get its lock. The message is its output."""
 
 
 class Sample:
-    """One process, from its start to the first lock held: seconds of CPU (user and system), of wall time; peak KiB."""
+    """One process, from its start to the first lock.
+
+    cpu: seconds of CPU time, user and system. wall: seconds of wall time. peak: KiB of memory.
+    """
 
     __slots__ = ("cpu", "modules", "peak", "wall")
 
@@ -54,7 +57,7 @@ class Result:
 
 
 def sample(python: Path, script: Path, environment: Mapping[str, str]) -> Sample:
-    """Start a contestant, and wait for its first lock. Raises ContestantFailed where it does not get that far."""
+    """Start a contestant, and wait for its first lock. Raises ContestantFailed if it does not get that far."""
     started = time.perf_counter()
     process = subprocess.Popen(
         [python, script, f"{os.getpid()}-{next(_keys)}"],
@@ -81,7 +84,7 @@ def sample(python: Path, script: Path, environment: Mapping[str, str]) -> Sample
 
 
 def run_cycle(python: Path, script: Path, environment: Mapping[str, str]) -> None:
-    """Run a contestant to its end: it takes a lock and gives it back."""
+    """Run a contestant to its end: it acquires a lock and releases it."""
     done = subprocess.run(
         [python, script, f"{os.getpid()}-{next(_keys)}"],
         env=dict(environment) | {"BENCHMARK_CYCLE": "1"},

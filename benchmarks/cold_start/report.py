@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .measure import Result
 
-# What is measured, by the name of its script.
+# The contestants, by the names of their scripts.
 NAMES = {
     "bare": "Python alone",
     "runtime": "Python, standard modules of the runtime",
@@ -13,9 +13,9 @@ NAMES = {
     "powertools": "Powertools idempotency",
 }
 CONDITIONS = {
-    "https": "HTTPS, as from DynamoDB itself",
+    "https": "HTTPS, as with DynamoDB itself",
     "https_uncompiled": "HTTPS, installed packages without .pyc files",
-    "http": "HTTP, as local engines have it",
+    "http": "HTTP, as with local engines",
     "none": "without any request",
 }
 _OWN = "locks"
@@ -25,12 +25,16 @@ Results = dict[str, dict[str, Result]]  # by condition, then by script
 
 
 def table(results: Results, requests: dict[str, list[str]]) -> str:
-    """CPU, wall time and memory from the start of a process to its first lock held; requests of a whole cycle."""
+    """The results as a table.
+
+    CPU time, wall time and memory are those from the start of a process to its first lock. Requests are those of a
+    whole cycle.
+    """
     lines = [_row(*_HEAD)]
     for condition, rows in results.items():
         lines += ["", CONDITIONS[condition]]
         lines += [_result(name, result, rows.get(_OWN)) for name, result in rows.items()]
-    lines += ["", "Requests to take a lock and give it back, counted at the wire"]
+    lines += ["", "Requests to acquire a lock and release it, counted on the wire"]
     lines += [f"  {NAMES[name]:<43}{len(sent)}   {', '.join(sent)}" for name, sent in requests.items()]
     return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""TLS on loopback before an engine that speaks plain HTTP, as DynamoDB's endpoints have it."""
+"""TLS on loopback in front of an engine that speaks plain HTTP, so that clients connect as they do to DynamoDB."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from cryptography.x509.oid import NameOID
 
 from rig.loopback import Handler, LoopbackServer
 
-_HOST = "localhost"  # a name to look up and to verify, as real endpoints have
+_HOST = "localhost"  # a name to look up and to verify, as with real endpoints
 
 
 class TlsTerminator(LoopbackServer):
-    """Takes TLS connections on a free port and carries their bytes to ``port`` on 127.0.0.1; a context manager.
+    """Accepts TLS connections on a free port and relays their bytes to ``port`` on 127.0.0.1. It is a context manager.
 
-    ``url`` is where clients connect to, ``authority`` the file with the certificate that they must trust. The files
+    ``url`` is the address for clients. ``authority`` is the file with the certificate that they must trust. The files
     are written to ``folder``.
     """
 
@@ -31,11 +31,11 @@ class TlsTerminator(LoopbackServer):
 
         class Relay(Handler):
             def setup(self) -> None:
-                """No files are made of the socket."""
+                """The base class would make files of the socket, which are not needed here."""
                 self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
             def finish(self) -> None:
-                """There are none to close."""
+                """There are no such files to close."""
 
             def handle(self) -> None:
                 with (
@@ -54,7 +54,7 @@ class TlsTerminator(LoopbackServer):
 
 
 def _relay(client: ssl.SSLSocket, engine: socket.socket) -> None:
-    # Chunks are larger than a TLS record, so that none is left behind in the TLS layer, where select() does not see it.
+    # Chunks are larger than a TLS record. So no data stays behind in the TLS layer, where select() does not see it.
     while True:
         ready, _, _ = select.select([client, engine], [], [])
         for source, target in ((client, engine), (engine, client)):
@@ -68,7 +68,7 @@ def _relay(client: ssl.SSLSocket, engine: socket.socket) -> None:
 
 def _server_context(authority: Path, server: Path) -> ssl.SSLContext:
     key, server_key = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2))
-    issuer = _name("Amazon Root CA (on loopback)")  # named as those are that sign for DynamoDB
+    issuer = _name("Amazon Root CA (on loopback)")  # a name like those of the authorities that sign for DynamoDB
     root = _certificate(issuer, key, issuer, key, is_authority=True)
     leaf = _certificate(_name(_HOST), server_key, issuer, key, is_authority=False)
     authority.write_bytes(root.public_bytes(serialization.Encoding.PEM))

@@ -1,1 +1,1 @@
-"""Dedup side by side: lambda_lock's decorators and the idempotency utility of Powertools, case by case."""
+"""Compares deduplication in lambda_lock with the idempotency utility of Powertools, case by case."""

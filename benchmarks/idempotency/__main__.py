@@ -1,6 +1,7 @@
-"""Dedup side by side with Powertools idempotency: python -m benchmarks.idempotency (make bench)
+"""Compare deduplication with Powertools idempotency: python -m benchmarks.idempotency (make bench)
 
-One run, one engine, both libraries: what each case costs in requests and CPU time, and what comes of it.
+Both libraries run in one process against one engine. The result shows the requests, the CPU time and the outcome of
+each case.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from .report import Results, as_json, table, timeline
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.idempotency", description=__doc__)
-    parser.add_argument("--case", choices=CASES, help="play this one, and print what happened when")
-    parser.add_argument("--rounds", type=int, default=100, help="how often CPU time is measured (default: 100)")
-    parser.add_argument("--json", action="store_true", help="write JSON instead of the table")
+    parser.add_argument("--case", choices=CASES, help="play only this case, and print a timeline of it")
+    parser.add_argument("--rounds", type=int, default=100, help="how often to measure the CPU time (default: 100)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     arguments = parser.parse_args()
     if arguments.rounds < 1:
-        parser.error(f"--rounds={arguments.rounds}: at least 1")
-    logging.disable()  # of what a case provokes: it is in the outcomes
+        parser.error(f"--rounds={arguments.rounds} is out of range: give 1 or more")
+    logging.disable()  # the errors that the cases provoke are part of the outcomes
     warnings.simplefilter("ignore")
     with Ministack() as engine:
         _use(engine)
@@ -52,7 +53,7 @@ def main() -> int:
         about = {"python": sys.version.split()[0], "packages": _versions(), "rounds": arguments.rounds}
         print(json.dumps(about | as_json(results, cpu), indent=2))
         return 0
-    print("Requests at the wire, CPU time (median), effects in a real table, and what the deliveries got\n")
+    print("Requests on the wire, CPU time (median), effects in a real table, and the outcome of the deliveries\n")
     print(table(results, cpu))
     versions = ", ".join(f"{name} {version}" for name, version in _versions().items())
     print(f"\n{versions}; Python {sys.version.split()[0]}; {arguments.rounds} rounds")
@@ -60,7 +61,7 @@ def main() -> int:
 
 
 def _use(engine: Ministack) -> None:
-    """Point this process at the engine and at nothing else."""
+    """Make this process use the engine, and remove all other settings for AWS."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ.update(engine.environment())

@@ -1,4 +1,4 @@
-"""The cases: the same deliveries to either library, and what should have come of them."""
+"""The cases: the same deliveries for both libraries, and the expected outcome."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rig.lambda_runtime import LambdaEnvironment, TimedOut
 from .contestants import Event, Receipt
 from .run import Gate, Run
 
-LEASE = 2.0  # seconds that a first owner has left where a case is about its time running out
+LEASE = 2.0  # seconds that the first owner has left, in cases in which its time runs out
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What came of a case: ``got`` in words, and ``fault``, what was lost or done again; "" where nothing was."""
+    """The outcome of a case. ``got``: in words. ``fault``: what was lost or repeated, "" if nothing was."""
 
     got: str
     fault: str = ""
@@ -25,7 +25,11 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """effects: how many are right. timed: whether CPU time is measured; not where a case waits, or needs a wire."""
+    """One case.
+
+    effects: the right number of effects. timed: whether to measure the CPU time. Cases that wait or need a wire are not
+    timed.
+    """
 
     title: str
     play: Callable[[Run], Outcome]
@@ -114,12 +118,12 @@ def fails(run: Run) -> Outcome:
 
 
 def late_owner(run: Run) -> Outcome:
-    """The first has not ended when its time is over, another takes over and ends, and then the first ends."""
+    """The first is still running when its time is over. A second takes over and ends. Then the first ends."""
     return _late(run, lambda: "first")
 
 
 def late_failure(run: Run) -> Outcome:
-    """As late_owner, but the first ends with an error."""
+    """The same as late_owner, but the first ends with an error."""
 
     def fail() -> str:
         raise ValueError("late")
@@ -134,7 +138,7 @@ def _late(run: Run, end_of_first: Callable[[], str]) -> Outcome:
         run.work(event)
         run.say("first", f"works, and has {LEASE:g} s left")
         gate.wait()
-        run.say("first", "comes to its end")
+        run.say("first", "ends")
         return end_of_first()
 
     def quick(event: Event) -> str:
@@ -175,7 +179,7 @@ def late_commit(run: Run) -> Outcome:
 
 
 def time_out(run: Run) -> Outcome:
-    """A real invocation hangs until Lambda kills its process; the event comes again."""
+    """A real invocation hangs until Lambda kills its process. The event is delivered again."""
     assert run.engine is not None
     event = run.event()
     variables = run.engine.environment() | {"BENCHMARK_CONTESTANT": run.name}
@@ -199,7 +203,7 @@ def lost_reply(run: Run) -> Outcome:
     if not run.was_refused(got):
         return Outcome(f"the first {got}")
     run.redeliver("retry", handler, event)
-    return Outcome(f"{got} till its time is over", "refused by its own record")
+    return Outcome(f"{got} until its time is over", "refused by its own record")
 
 
 def nested(run: Run) -> Outcome:
@@ -257,15 +261,15 @@ CASES = {
     "cached": Case("The same in one environment, with Powertools' local cache", cached),
     "running": Case("A duplicate while the event is in progress", running),
     "customer": Case("Two events of one customer at once", customer, effects=2),
-    "fails": Case("The handler fails and is tried again", fails),
-    "late-owner": Case("The first ends after its time and after a second", late_owner, effects=2, timed=False),
+    "fails": Case("The handler fails and is retried", fails),
+    "late-owner": Case("The first ends after its time, and after a second", late_owner, effects=2, timed=False),
     "late-failure": Case("The same, but the first ends with an error", late_failure, effects=2, timed=False),
     "late-commit": Case("The same, with the effect in a transaction", late_commit, timed=False),
-    "time-out": Case("A time-out, and the event comes again", time_out, timed=False),
+    "time-out": Case("A timeout, and the event is delivered again", time_out, timed=False),
     "lost-reply": Case("The reply to the first write is lost", lost_reply, timed=False),
-    "nested": Case("A step within a handler, then a duplicate", nested),
+    "nested": Case("A step inside a handler, then a duplicate", nested),
     "async": Case("An async def function", asynchronous),
-    "other-payload": Case("A duplicate's id with another payload", other_payload),
-    "hook": Case("A function makes the duplicate's answer", hook),
+    "other-payload": Case("A known id with another payload", other_payload),
+    "hook": Case("A function creates the duplicate's answer", hook),
     "model": Case("A result that is a data class", model),
 }

@@ -1,7 +1,7 @@
-"""The two libraries, each as its documentation recommends it: what a user writes for the same purpose in either.
+"""The two libraries, each used as its documentation recommends: what a user writes in either for the same purpose.
 
-Powertools: the Lambda context registered, records kept for a day, the local cache off but where a case is about it.
-lambda_lock: events done for a day, their results stored, as Powertools always stores them.
+Powertools: the Lambda context is registered, records are kept for a day, and the local cache is off, except in the case
+about it. lambda_lock: events count as done for a day, and their results are stored, as Powertools always does.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DAY = 86_400
 
 @dataclass
 class Receipt:
-    """A result that is no JSON by itself."""
+    """A result that JSON cannot represent as it is."""
 
     number: str
 
@@ -64,7 +64,7 @@ class LambdaLock:
         return handler
 
     def exclusive(self, work: Work) -> Handler:
-        """Each event once, and one at a time for each customer."""
+        """Each event once, and one event at a time per customer."""
 
         @deduplicate("{id}", window=DAY, result="json", scope="orders", client=self._client)
         @with_lock("{detail[customer_id]}", wait=0, client=self._client)
@@ -74,7 +74,7 @@ class LambdaLock:
         return handler
 
     def committing(self, work: Work, effect: Callable[[Event], Item]) -> Handler:
-        """The effect is one item of a transaction, with the completion where the library can."""
+        """The effect is an item of a transaction. If the library can, the completion is in the same transaction."""
 
         @deduplicate("{id}", window=DAY, scope="orders", client=self._client)
         def handler(event: Event, context: Any) -> object:
@@ -103,11 +103,11 @@ class LambdaLock:
         return handler
 
     def validated(self, work: Work) -> Handler:
-        """A duplicate whose payload is another is told apart, where the library can."""
+        """If the library can, it notices a duplicate whose payload is different."""
         return self.once(work)
 
     def answered(self, work: Work, answer: Callable[[object], object]) -> Handler:
-        """A function makes the duplicate's answer of the stored result."""
+        """A function creates the duplicate's answer from the stored result."""
 
         def on_duplicate(event: Event, context: Any, error: Any) -> object:
             return answer(error.result)
@@ -119,11 +119,11 @@ class LambdaLock:
         return handler
 
     def cached(self, work: Work) -> Handler:
-        """Results are remembered in the environment, where the library can."""
+        """If the library can, it caches results in the Lambda environment."""
         return self.once(work)
 
     def modelled(self, work: Callable[[Event], Receipt]) -> Handler:
-        """The result is a Receipt, also for the duplicate, where the library can."""
+        """The result is a Receipt. If the library can, the duplicate gets a Receipt too."""
         return self.once(work)
 
 
@@ -156,7 +156,10 @@ class Powertools:
         return made
 
     def _store(self, use: str) -> DynamoDBPersistenceLayer:
-        """One for each use, as a module has it: it keeps its first configuration, and adds a hook to the client."""
+        """The store for one use, as a module would have it.
+
+        Uses do not share a store, because it keeps its first configuration and adds a hook to the client.
+        """
         if use not in self._stores:
             self._stores[use] = DynamoDBPersistenceLayer(table_name=self.table, boto3_client=self._client)
         return self._stores[use]
@@ -169,7 +172,7 @@ class Powertools:
         return handler
 
     def exclusive(self, work: Work) -> Handler:
-        """Each event once; there is nothing to keep two events of one customer apart."""
+        """Each event once. Powertools has nothing that keeps two events of one customer from running at once."""
         return self.once(work)
 
     def committing(self, work: Work, effect: Callable[[Event], Item]) -> Handler:

@@ -1,4 +1,4 @@
-"""A Lambda function that never ends, with the library that BENCHMARK_CONTESTANT names."""
+"""A Lambda function that never ends. BENCHMARK_CONTESTANT names the library that it uses."""
 
 from __future__ import annotations
 

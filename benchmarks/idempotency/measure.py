@@ -1,7 +1,7 @@
-"""Plays the cases: their outcomes and requests here, behind a wire, and their CPU time in a process of its own.
+"""Plays the cases. Outcomes and requests are taken here, behind a wire, and CPU times in a separate process.
 
-python -m benchmarks.idempotency.measure URL ROUNDS writes the CPU times as JSON: seconds by case and contestant. The
-contestants take turns, so that what slows the machine down slows both.
+python -m benchmarks.idempotency.measure URL ROUNDS prints the CPU times as JSON: seconds by case and contestant. The
+contestants take turns, so that anything that slows the machine down affects both.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from .cases import CASES, Outcome
 from .contestants import CONTESTANTS
 from .run import EFFECTS, Contestant, Effects, Run, Uncounted
 
-_WARM_UP = 5  # runs of each case that do not count
+_WARM_UP = 5  # the first runs of each case, which do not count
 
 Cpu = dict[str, dict[str, float]]  # seconds, by case and contestant
 
 
 class Played:
-    """What came of one case with one contestant."""
+    """The results of one case with one contestant."""
 
     def __init__(self, run: Run, outcome: Outcome) -> None:
         self.outcome = outcome
@@ -45,9 +45,9 @@ def create_tables(engine: Ministack) -> None:
 
 
 def play(engine: Ministack, case: str) -> dict[str, Played]:
-    """Play a case with all contestants; the environment of this process has credentials and a Region.
+    """Play a case with all contestants. The environment of this process must have credentials and a Region.
 
-    They play side by side, each over a wire of its own: most of the time of a slow case is spent waiting.
+    They play at the same time, each over a wire of its own, because a slow case mostly waits.
     """
     with ThreadPoolExecutor() as pool:
         return dict(zip(CONTESTANTS, pool.map(lambda name: _play(engine, case, name), CONTESTANTS), strict=True))
@@ -64,7 +64,7 @@ def _play(engine: Ministack, case: str, name: str) -> Played:
 
 
 def cpu_times(engine: Ministack, rounds: int) -> Cpu:
-    """Median CPU time of each case that is timed, from a process that does nothing else."""
+    """The median CPU time of each timed case, measured in a process that does nothing else."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.idempotency.measure", engine.url, str(rounds)],
         env=inherited_environment() | client_environment(engine.url) | {"PYTHONPATH": str(ROOT)},
@@ -104,6 +104,6 @@ def _medians(case: str, pairs: dict[str, tuple[Contestant, Contestant]], rounds:
 
 
 if __name__ == "__main__":
-    logging.disable()  # of what a case provokes: it is in the outcomes
+    logging.disable()  # the errors that the cases provoke are part of the outcomes
     warnings.simplefilter("ignore")
     print(json.dumps(_measure(sys.argv[1], int(sys.argv[2]))))

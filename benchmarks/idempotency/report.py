@@ -1,4 +1,4 @@
-"""The outcomes as a table for people, as JSON, and a case as a timeline."""
+"""Formats the outcomes as a table or as JSON, and one case as a timeline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _HEAD = ("", "requests", "CPU ms", "effects", "outcome")
 
 
 def table(results: Results, cpu: Cpu) -> str:
-    """Requests at the wire, CPU time and outcome of each case; where work is lost or repeated, how to see it happen."""
+    """A table with the requests on the wire, the CPU time and the outcome of each case.
+
+    If work is lost or repeated in a case, the table says how to see it happen.
+    """
     lines = [_row(*_HEAD)]
     for case, played in results.items():
         lines += ["", CASES[case].title]
@@ -39,7 +42,7 @@ def timeline(case: str, name: str, played: Played) -> str:
     lines = [f"{CONTESTANTS[name].title}: {CASES[case].title}"]
     lines += [f"  {seconds:6.2f} s  {who:<14}{what}" for seconds, who, what in played.timeline]
     lines.append(f"  requests: {', '.join(played.requests)}")
-    lines.append(f"  effects: {played.effects}, {CASES[case].effects} would be right")
+    lines.append(f"  effects: {played.effects}, expected: {CASES[case].effects}")
     lines.append(f"  outcome: {_words(played)}")
     return "\n".join(lines)
 

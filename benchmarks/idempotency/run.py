@@ -1,4 +1,4 @@
-"""One run of a case: deliveries to two environments of one library, what they cost, and what came of them."""
+"""One run of a case: deliveries to two environments of one library, with their costs and outcomes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rig.wire import Fault, Wire
 
 from .contestants import Event, Handler, Item, LambdaLock, Powertools
 
-EFFECTS = "effects"  # the table in which handlers leave what they do
-PATIENCE = 30.0  # seconds after which a run gives up waiting for what should have happened long ago
+EFFECTS = "effects"  # the table in which handlers record their effects
+PATIENCE = 30.0  # seconds after which a run gives up waiting for something that should have happened long before
 _PAUSE = 0.1  # seconds between two deliveries of an event that is refused
 _numbers = itertools.count(1)
 
@@ -25,7 +25,7 @@ Contestant = LambdaLock | Powertools
 
 
 class Context:
-    """A Lambda context with so many seconds left."""
+    """A Lambda context with the given number of seconds left."""
 
     function_name = "orders"
     aws_request_id = "request"
@@ -38,14 +38,14 @@ class Context:
 
 
 class Effects:
-    """What handlers have done: a count for each event, in a real table, past the wire."""
+    """The effects of handlers: a count per event in a real table. Its requests do not go over the wire."""
 
     def __init__(self, url: str) -> None:
         self._client = boto3.client("dynamodb", endpoint_url=url)
 
     @staticmethod
     def item(event: Event) -> Item:
-        """The effect as a write of a transaction."""
+        """The effect as an item of a transaction."""
         return {"Update": _addition(event)}
 
     def add(self, event: Event) -> None:
@@ -60,7 +60,7 @@ class Effects:
 
 
 class Uncounted(Effects):
-    """Effects that cost nothing, for measurements of CPU time."""
+    """Effects in memory, which cost almost nothing, for measurements of CPU time."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -76,7 +76,7 @@ class Uncounted(Effects):
 
 
 class Gate:
-    """Where a handler waits until it is let go on."""
+    """A gate at which a handler waits until it may continue."""
 
     def __init__(self) -> None:
         self._reached = threading.Event()
@@ -87,14 +87,14 @@ class Gate:
         self._open.wait(PATIENCE)
 
     def reached(self) -> None:
-        assert self._reached.wait(PATIENCE), "no handler came to the gate"
+        assert self._reached.wait(PATIENCE), "no handler reached the gate"
 
     def open(self) -> None:
         self._open.set()
 
 
 class Delivery:
-    """A delivery in a thread of its own; ``got`` is what came of it, once it has ended."""
+    """A delivery in a thread of its own. ``got`` is its outcome, once it has ended."""
 
     def __init__(self, deliver: Callable[[], str]) -> None:
         self.got = ""
@@ -110,9 +110,9 @@ class Delivery:
 
 
 class Run:
-    """What a case has to play with. ``first`` and ``second`` are two environments of one library.
+    """The tools for a case. ``first`` and ``second`` are two environments of one library.
 
-    wire: counts requests and injects faults; None where only CPU time is measured. engine: for cases that start
+    wire: counts requests and injects faults; None: only the CPU time is measured. engine: for cases that start
     processes of their own.
     """
 
@@ -141,7 +141,7 @@ class Run:
         self._events: list[Event] = []
         self._started = time.monotonic()
 
-    # What is delivered
+    # Deliveries
 
     def event(self, customer: str = "c-42") -> Event:
         made = events.eventbridge({"customer_id": customer, "order_id": f"o-{next(_numbers)}"})
@@ -149,11 +149,11 @@ class Run:
         return made
 
     def deliver(self, who: str, handler: Handler, event: Event, remaining: float = 60.0) -> str:
-        """What a delivery got: "returned …", or the name of an error."""
+        """Deliver an event. Returns the outcome: "returned …", or the name of an error."""
         self.say(who, "is delivered")
         try:
             got = f"returned {handler(event, Context(remaining))!r}"
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the outcome
+        except Exception as error:  # noqa: BLE001 - any error is an outcome
             got = _error_name(error)
         self.say(who, got)
         return got
@@ -162,7 +162,10 @@ class Run:
         return Delivery(lambda: self.deliver(who, handler, event, remaining))
 
     def redeliver(self, who: str, handler: Handler, event: Event, remaining: float = 60.0) -> str:
-        """What it gets once it is not refused any more; the requests of refused deliveries do not count."""
+        """Deliver an event until it is not refused any more. Returns the outcome.
+
+        The requests of refused deliveries do not count.
+        """
         patience = time.monotonic() + PATIENCE
         self.say(who, "is delivered until it is not refused")
         while time.monotonic() < patience:
@@ -184,10 +187,10 @@ class Run:
         assert self._wire is not None
         return self._wire.drop_reply(self.first.claim)
 
-    # What handlers do
+    # For handlers
 
     def work(self, event: Event) -> str:
-        """The work of a handler: leaves its effect, and notes how many were in it at once."""
+        """The work of a handler. It records its effect, and how many handlers were working at the same time."""
         with self.inside():
             self.effects.add(event)
         return "done"
@@ -203,7 +206,7 @@ class Run:
             with self._guard:
                 self._inside -= 1
 
-    # What it comes to
+    # Results
 
     def say(self, who: str, what: str) -> None:
         self.timeline.append((time.monotonic() - self._started, who, what))
@@ -213,7 +216,7 @@ class Run:
 
     @contextlib.contextmanager
     def measured(self) -> Iterator[None]:
-        """What happens here is what the case costs."""
+        """Measure the cost of the case: the requests and the CPU time of the ``with`` block."""
         before, started = self._sent(), time.process_time()
         yield
         self.cpu += time.process_time() - started

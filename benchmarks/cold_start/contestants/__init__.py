@@ -1,1 +1,1 @@
-"""What is measured: each module, run as a script in a fresh process, ends in the body of its first lock."""
+"""The contestants. Each module is run as a script in a fresh process, and ends in the body of its first lock."""

@@ -1,4 +1,4 @@
-"""Python itself: what every process pays."""
+"""Python alone: the cost that every process has."""
 
 from benchmarks.cold_start.contestants.harness import held
 

@@ -1,4 +1,4 @@
-"""python-dynamodb-lock, as its documentation uses it."""
+"""python-dynamodb-lock, used as in its documentation."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""What the contestants share. It imports nothing that a bare interpreter has not loaded."""
+"""The code that the contestants share. It imports only modules that a bare interpreter has already loaded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 class Context:
-    """What is read of a Lambda context."""
+    """The parts of a Lambda context that contestants read."""
 
     aws_request_id = "5f4a9c0e-8d4b-4f6f-9d35-0c8f1f4f3a11"
     function_name = "orders"
@@ -17,9 +17,9 @@ class Context:
 
 
 def held() -> None:
-    """Say how large the process has been and how many modules it loaded, and end it, tearing nothing down.
+    """Print the process's peak memory and its number of modules. Then end the process at once, without any teardown.
 
-    With BENCHMARK_CYCLE set the process goes on instead, and gives the lock back.
+    With BENCHMARK_CYCLE set, do nothing instead. The process continues and releases the lock.
     """
     if "BENCHMARK_CYCLE" in os.environ:
         return
@@ -28,7 +28,7 @@ def held() -> None:
 
 
 def _peak_kilobytes() -> int:
-    # Not getrusage(): after a fork its maximum may be that of the parent.
+    # Not getrusage(): after a fork, its maximum may be the parent's.
     try:
         status = os.open("/proc/self/status", os.O_RDONLY)
     except OSError:

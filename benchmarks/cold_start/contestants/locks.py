@@ -1,4 +1,4 @@
-"""lambda_lock: @with_lock on a handler; table, Region and credentials come from the environment."""
+"""lambda_lock: @with_lock on a handler. The table, Region and credentials come from the environment."""
 
 from __future__ import annotations
 

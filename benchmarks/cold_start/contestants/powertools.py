@@ -1,4 +1,4 @@
-"""Powertools idempotency on a handler, as its documentation uses it."""
+"""Powertools idempotency on a handler, used as in its documentation."""
 
 from __future__ import annotations
 

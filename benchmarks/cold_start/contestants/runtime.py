@@ -1,4 +1,4 @@
-"""Python with the standard modules that awslambdaric 4 loads before any function: what every function pays."""
+"""Python with the standard modules that awslambdaric 4 loads first: the cost that every function has."""
 
 import contextlib  # noqa: F401
 import decimal  # noqa: F401
