@@ -1,7 +1,11 @@
-# `make` prints the targets. Everything is installed into folders of this one: .venv (checks, tests, demo), .venv-engine
-# (the local DynamoDB; apart because it pins botocore), .venv-bench (what the benchmarks compare with), .venv-interop
-# (the older Python client), .venv-cdk-oldest (the oldest CDK that is declared) and node_modules (the CDK's command line);
-# what is built goes into build/.
+# `make` prints the targets. Everything is installed into subfolders of this folder:
+#   .venv             checks, tests and the demo
+#   .venv-engine      the local DynamoDB, which is separate because it pins botocore
+#   .venv-bench       the libraries that the benchmarks compare with
+#   .venv-interop     the older Python client
+#   .venv-cdk-oldest  the oldest CDK that is supported
+#   node_modules      the CDK's command line
+# Build results go into build/.
 
 PYTHON ?= python3
 SHELL := /bin/bash
@@ -10,16 +14,17 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory --no-builtin-rules
 
-# Tests start hundreds of processes, on several workers: what Python has compiled once is kept.
+# Tests start hundreds of processes on several workers, so Python keeps the files that it has compiled.
 export PYTHONDONTWRITEBYTECODE :=
 
 BIN := .venv/bin
-# More tests at once than cores: most of them wait for leases and processes.
+# More tests than cores run at once, because most of them wait for leases and processes.
 JOBS ?= 6
 PARALLEL := --numprocesses $(JOBS) --dist loadscope
 SOURCES := $(wildcard lambda_lock rig demo benchmarks examples infra tests)
 
-# Every virtual environment ends with a stamp, so a broken installation is repeated and a finished one costs nothing.
+# Installing a virtual environment ends with a stamp file. So an installation that failed is repeated, and a complete one
+# costs nothing.
 DEV := .venv/.installed
 ENGINE := .venv-engine/.installed
 BENCH := .venv-bench/.installed
@@ -34,26 +39,26 @@ help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: setup
-setup: $(DEV) $(ENGINE) ## Install what checks, tests and demo need (they do it by themselves)
+setup: $(DEV) $(ENGINE) ## Install what the checks, tests and demo need (their targets do this too)
 
 .PHONY: check
-check: $(DEV) ## Lint, format and types
+check: $(DEV) ## Check lint, format and types
 	@$(BIN)/ruff check --quiet $(SOURCES)
-	@$(BIN)/ruff format --quiet --check $(SOURCES) || { echo "Not formatted as above: run 'make format'."; exit 1; }
+	@$(BIN)/ruff format --quiet --check $(SOURCES) || { echo "The files above are not formatted: run 'make format'."; exit 1; }
 	@$(BIN)/mypy $(SOURCES)
 
 .PHONY: format
-format: $(DEV) ## Format the sources, and mend what the linter can mend
+format: $(DEV) ## Format the sources, and fix what the linter can fix
 	@$(BIN)/ruff check --quiet --fix-only $(SOURCES)
 	@$(BIN)/ruff format --quiet $(SOURCES)
 
 .PHONY: test
-test: $(DEV) $(ENGINE) ## Run the tests (ARGS='-k name' to choose, JOBS=1 for one after the other)
+test: $(DEV) $(ENGINE) ## Run the tests (ARGS='-k name' selects some, JOBS=1 runs them one after another)
 	@$(BIN)/pytest --quiet $(PARALLEL) $(ARGS)
 
 .PHONY: quick
 quick: JOBS := 3
-quick: $(DEV) $(ENGINE) ## Run the tests of core, transport, decorators, batches and lambda_lock.testing
+quick: $(DEV) $(ENGINE) ## Run the tests of the core, transport, decorators, batches and lambda_lock.testing
 	@$(BIN)/pytest --quiet $(PARALLEL) $(addprefix tests/,core transport with_lock deduplicate batch testing) $(ARGS)
 
 .PHONY: test-slow
@@ -61,48 +66,48 @@ test-slow: $(DEV) $(ENGINE) ## Run the slow proofs: hundreds of thousands of sim
 	@$(BIN)/pytest --quiet -m slow -o timeout=3600 $(ARGS)
 
 .PHONY: test-dynamodb-local
-test-dynamodb-local: $(DEV) $(DYNAMODB_LOCAL) ## Run the tests that use an engine on Amazon's DynamoDB Local (needs Java and Maven)
+test-dynamodb-local: $(DEV) $(DYNAMODB_LOCAL) ## Run the tests on Amazon's DynamoDB Local (needs Java and Maven)
 	@LAMBDA_LOCK_ENGINE=dynamodb-local $(BIN)/pytest --quiet $(PARALLEL) $(ARGS)
 
 .PHONY: peers
 peers: $(INTEROP) $(JAVA_PEER) ## Install the older clients that tests/interop runs (needs Java and Maven)
 
 .PHONY: interop
-interop: $(DEV) $(ENGINE) peers ## Share one table with the Java and Python clients (needs Java and Maven)
+interop: $(DEV) $(ENGINE) peers ## Run the tests that share a table with the Java and Python clients (needs Java and Maven)
 	@CI=true $(BIN)/pytest --quiet $(PARALLEL) -m "slow or not slow" tests/interop $(ARGS)
 
 .PHONY: test-cdk
-test-cdk: $(CDK_OLDEST) ## Run tests/cdk on the oldest CDK that is declared (needs Node)
-	@# cdk-nag needs a newer one, and what other tools do does not depend on it: `make test` has these two.
+test-cdk: $(CDK_OLDEST) ## Run tests/cdk on the oldest CDK that is supported (needs Node)
+	@# `make test` runs the other two: cdk-nag needs a newer CDK, and other tools do not depend on the CDK's version.
 	@CI=true .venv-cdk-oldest/bin/python -m pytest --quiet tests/cdk \
 	  --ignore=tests/cdk/test_nag.py --ignore=tests/cdk/test_other_tools.py $(ARGS)
 
 .PHONY: demo
-demo: $(DEV) $(ENGINE) ## Lambda environments that contend for locks, with a timeline
+demo: $(DEV) $(ENGINE) ## Show Lambda environments that contend for locks, with a timeline
 	@$(BIN)/python -m demo $(ARGS)
 
 .PHONY: deploy-local
-deploy-local: $(DEV) $(ENGINE) $(CDK) ## Deploy infra/ to a local engine with the CDK, use it, destroy it (needs Node)
+deploy-local: $(DEV) $(ENGINE) $(CDK) ## Deploy infra/ to a local engine with the CDK, use it and destroy it (needs Node)
 	@$(BIN)/python -m rig.deploy
 
 .PHONY: bench
-bench: $(DEV) $(ENGINE) $(BENCH) ## Compare cold starts and dedup with python-dynamodb-lock and Powertools
+bench: $(DEV) $(ENGINE) $(BENCH) ## Compare cold starts and deduplication with python-dynamodb-lock and Powertools
 	@$(BIN)/python -m benchmarks.cold_start $(ARGS)
 	@$(BIN)/python -m benchmarks.idempotency $(ARGS)
 
 .PHONY: build
-build: $(DEV) ## Build wheel and sdist into dist/
+build: $(DEV) ## Build the wheel and the sdist into dist/
 	@rm -rf dist
 	@said=$$($(BIN)/python -m build --no-isolation --outdir dist . 2>&1) || { echo "$$said"; exit 1; }
 	@ls dist
 
 .PHONY: clean
-clean: ## Remove everything that make has made
+clean: ## Remove everything that make has created
 	@rm -rf .venv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: requirements
-requirements: $(DEV) ## Pin requirements/*.in anew, with hashes (needs uv)
+requirements: $(DEV) ## Pin requirements/*.in again, with hashes (needs uv)
 	@command -v uv >/dev/null || { echo "uv is not installed: $(PYTHON) -m pip install uv"; exit 1; }
 	@cd requirements && for name in dev engine bench interop cdk-oldest; do \
 	  uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate \
@@ -111,8 +116,8 @@ requirements: $(DEV) ## Pin requirements/*.in anew, with hashes (needs uv)
 # install(folder, requirements file): a virtual environment with exactly the pinned packages
 define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	  echo "Python 3.11 or newer is needed, '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true)."; \
-	  echo "Name another one: make PYTHON=python3.12"; exit 1; } >&2
+	  echo "Python 3.11 or newer is needed, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true)."; \
+	  echo "Name another Python: make PYTHON=python3.12"; exit 1; } >&2
 	@echo "Installing $(2) into $(1)"
 	@$(PYTHON) -m venv --clear $(1) || { \
 	  echo "'$(PYTHON) -m venv' failed: install Python's venv module (on Debian and Ubuntu: apt install python3-venv)."; \
@@ -122,7 +127,7 @@ endef
 
 $(DEV): requirements/dev.txt
 	$(call install,.venv,requirements/dev.txt)
-	@# What an editable installation comes to, without a build: this folder is importable from wherever a process runs.
+	@# This has the effect of an editable installation without a build: a process can import this folder from anywhere.
 	@$(BIN)/python -c 'import pathlib, sysconfig; \
 	  pathlib.Path(sysconfig.get_path("purelib"), "lambda_lock.pth").write_text("$(CURDIR)\n")'
 	@touch $@
@@ -149,7 +154,7 @@ $(CDK): package.json package-lock.json
 	@npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# build_java(folder with a pom.xml): what it compiles to, and the libraries that it names
+# build_java(folder with a pom.xml): compile its sources, and copy the libraries that it names
 define build_java
 	@for program in java mvn; do command -v $$program >/dev/null || { \
 	  echo "$$program is not installed: install a JDK of Java 17 or newer, and Maven (on Debian and Ubuntu:" \
