@@ -1,4 +1,4 @@
-"""Batches on the real engine: what their handlers did, what came back, and a look at the rows behind their backs."""
+"""Batches on the real engine: what their handlers did, what came back, and what is in the rows of the table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTHING: Event = {"batchItemFailures": []}
 
 
 class Hands:
-    """The hands of the clock by which a batch counts its time: moved by what its records take."""
+    """The clock by which a batch measures its time. Tests move it on by the time that records are to take."""
 
     def __init__(self) -> None:
         self.leapt = 0.0
@@ -41,7 +41,7 @@ def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
 
 
 class Done:
-    """A record handler that notes which records it was started for, by ``n`` in their bodies, and fails for some."""
+    """A record handler that notes for which records it was started (``n`` in their bodies), and fails for some."""
 
     def __init__(self, *failing: int) -> None:
         self.started: list[int] = []
@@ -55,7 +55,10 @@ class Done:
 
 
 class Side:
-    """How many of one name are at work at the same time: at most so many, and for those that wait so many at least."""
+    """Counts how many records with one name are being worked on at the same time.
+
+    most: the highest count for each name. meet: if above 1, `work` waits until this many calls run at the same time.
+    """
 
     def __init__(self, meet: int = 1) -> None:
         self.most: dict[object, int] = {}
@@ -69,14 +72,14 @@ class Side:
                 self._now[name] = self._now.get(name, 0) + 1
                 self.most[name] = max(self.most.get(name, 0), self._now[name])
         if self._meeting is not None:
-            self._meeting.wait(DEADLINE)  # broken, and an error of the record, unless so many are at work at once
+            self._meeting.wait(DEADLINE)  # if too few calls run at the same time, this raises, and the record fails
         with self._guard:
             for name in names:
                 self._now[name] -= 1
 
 
 def number_of(record: Event) -> int:
-    """``n`` in the JSON of a record, of a queue or of a DynamoDB stream."""
+    """``n`` in the JSON of a record from a queue or a DynamoDB stream."""
     if "dynamodb" in record:
         return int(record["dynamodb"]["NewImage"]["n"]["N"])
     number: int = json.loads(record["body"])["n"]
@@ -84,7 +87,7 @@ def number_of(record: Event) -> int:
 
 
 def returned(answer: Any, event: Event) -> list[int]:
-    """Which records of ``event``, by their place, an answer gives back to the queue."""
+    """The positions in ``event`` of the records that an answer returns to the queue."""
     assert list(answer) == ["batchItemFailures"]
     places = {record["messageId"]: place for place, record in enumerate(event["Records"])}
     assert all(list(failure) == ["itemIdentifier"] for failure in answer["batchItemFailures"])

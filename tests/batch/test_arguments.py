@@ -1,4 +1,4 @@
-"""What is no batch, or cannot be done as asked, is refused before anything runs; and what sqs_batch makes."""
+"""Invalid batches and settings are refused before anything runs. Also: the handler that sqs_batch makes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_records_of_another_service_are_refused(process: Process, name: str, fou
 
 
 def test_records_of_sns_are_refused() -> None:
-    with pytest.raises(LockArgumentError):  # its records say EventSource
+    with pytest.raises(LockArgumentError):  # its records have EventSource instead of eventSource
         process_sqs(events.load("sns"), must_not_run, context=Context())
 
 
@@ -197,7 +197,7 @@ def test_the_refusal_names_the_parameter(process: Process, handler: Any) -> None
 
 @pytest.mark.parametrize("options", [{}, {"dedup_key": None}])
 def test_a_record_whose_handler_gave_a_coroutine_was_not_done_and_comes_back(options: Event, table: str) -> None:
-    """A plain function that calls an async def one: nobody would await what it returns."""
+    """A plain function that returns the coroutine of an async def function, which would never be awaited."""
     event = events.sqs([{"n": 0}])
     answer = process_sqs(event, lambda record: coroutine_function(record), context=Context(), **options)
     assert returned(answer, event) == [0]
@@ -252,7 +252,7 @@ def test_bare_sqs_batch_is_refused_with_what_to_write() -> None:
 
 
 class Counter:
-    """Handles records, and counts them."""
+    """Handles records and counts them."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""Messages of FIFO queues: a group stops at its first failure and keeps its order, the others go on."""
+"""Messages from FIFO queues: a group stops at its first failure and keeps its order, and other groups continue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ both = pytest.mark.parametrize("workers", [1, 3])
 
 
 def grouped(groups: str, **more: object) -> Event:
-    """A message for each letter, in the group of this name."""
+    """One message for each letter, in the group with this letter as its name."""
     return events.sqs_fifo([(group, {"n": number, **more}) for number, group in enumerate(groups)])
 
 
@@ -94,7 +94,7 @@ def test_messages_of_a_group_run_in_order_whatever_else_they_have_in_common() ->
 def test_message_groups_of_a_standard_queue_are_no_order(workers: int) -> None:
     done, event = Done(0), events.sqs([{"n": n} for n in range(3)])
     for record in event["Records"]:
-        record["attributes"]["MessageGroupId"] = "tenant-7"  # fair queues
+        record["attributes"]["MessageGroupId"] = "tenant-7"  # as in a fair queue
     answer = process_sqs(event, done.handler, context=Context(), max_workers=workers)
     assert returned(answer, event) == [0]
     assert sorted(done.started) == [0, 1, 2]

@@ -29,7 +29,7 @@ slow = settings(max_examples=40, suppress_health_check=[HealthCheck.function_sco
 class Message:
     group: str
     event: str
-    order: str | None  # None: it gives no key
+    order: str | None  # None: no key can be built from it
     fails: bool
 
 
@@ -47,16 +47,18 @@ messages = st.lists(
 
 @dataclass
 class World:
-    """What a batch meets, and what is known of it afterwards."""
+    """The naive model: the state that a batch finds, and the state after it."""
 
     done: set[str] = field(default_factory=set)  # events
-    in_progress: frozenset[str] = frozenset()  # elsewhere
+    in_progress: frozenset[str] = frozenset()  # events that run elsewhere
     effects: list[tuple[str, int]] = field(default_factory=list)  # event, place in the batch
     failed: set[int] = field(default_factory=set)
 
     def deliver(self, batch: list[Message], order_kept: str) -> list[int]:
-        """Record after record, as one would by hand. order_kept: in the "group", in the "batch", or "" not at all.
-        The places of what comes back."""
+        """Process record after record, as one would by hand. Returns the places of the records that come back.
+
+        order_kept: order is kept within the "group" or the "batch"; "": not at all.
+        """
         self.failed = set()
         for place, message in enumerate(batch):
             if self.cut_off(message, batch, order_kept) or not self.do(place, message):
@@ -81,7 +83,7 @@ class World:
 
 
 class Real:
-    """The same by lambda_lock: two deliveries of a batch, of the second all that came back."""
+    """The same with lambda_lock: two deliveries of a batch. The second has the records that came back."""
 
     def __init__(self, batch: list[Message], workers: int, other: LockClient, in_progress: frozenset[str]) -> None:
         self.run = uuid.uuid4().hex
@@ -162,7 +164,7 @@ def test_a_stream(workers: int, batch: list[Message], in_progress: frozenset[str
     assert [numbers.index(failure["itemIdentifier"]) for failure in answer["batchItemFailures"]] == expected
     assert len({event for event, _ in real.effects}) == len(real.effects)
     before = [effect for effect in real.effects if not expected or effect[1] < expected[0]]
-    assert sorted(before) == sorted(model.effects)  # what the service will not deliver again is done
+    assert sorted(before) == sorted(model.effects)  # everything that the service will not deliver again is done
     if workers == 1:
         assert before == real.effects
     for group in "ABC":

@@ -1,4 +1,4 @@
-"""Messages of a standard queue: each done once, and returned where it could not be done; exactly those."""
+"""Messages from a standard queue: each is done once, and exactly those that could not be done are returned."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_a_batch_that_is_contended_as_a_whole_comes_back_as_partial_failures(oth
     with other.acquire("stock"):
         wire.clear()
         answer = process_sqs(event, lambda record: pytest.fail("must not run"), context=Context(), lock_key="stock")
-        # The event's claim, one try for its lock, the event's release.
+        # The claim of the event, one try for its lock, and the release of the event.
         assert wire.operations == ["UpdateItem"] * 3 * 4
     assert returned(answer, event) == [0, 1, 2, 3]
 
@@ -200,7 +200,7 @@ def test_with_wait_a_record_waits_for_its_lock(other: LockClient, wire: Wire) ->
         held.release()
         return answer
 
-    wire.alter_reply(release, "GetItem")  # the waiter's first look
+    wire.alter_reply(release, "GetItem")  # the waiter's first poll
     assert process_sqs(numbered(1), done.handler, context=Context(), lock_key="stock", wait=30) == NOTHING
     assert done.started == [0]
 
@@ -253,7 +253,7 @@ def test_a_record_that_the_table_refuses_comes_back(monkeypatch: pytest.MonkeyPa
 def test_an_event_and_a_lock_in_one_row_are_an_error_that_says_so_and_not_contention(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """It would wait for itself with each delivery, until the message is dead."""
+    """Otherwise it would wait for itself at each delivery, until the message is in the dead-letter queue."""
     event = numbered(1)
     keys: Event = {"dedup_key": "order#{body[n]}", "lock_key": "order#{body[n]}", "scope": ""}
     answer = process_sqs(event, lambda record: pytest.fail("must not run"), context=Context(), **keys)
@@ -336,7 +336,7 @@ def test_a_records_leases_end_with_the_invocation(workers: int, rows: Rows) -> N
     keys: Event = {"lock_key": "order#{body[n]}", "lease_duration": 600.0, "max_workers": workers}
     assert process_sqs(numbered(2), handler, context=Context(30), **keys) == NOTHING
     assert len(longest) == 4
-    assert 20 < min(longest) <= max(longest) <= 30  # a client's own lease is 20 s
+    assert 20 < min(longest) <= max(longest) <= 30  # the client's default lease is 20 s
 
 
 def test_a_lock_of_ones_own_in_a_record_has_the_batchs_context() -> None:

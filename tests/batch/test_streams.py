@@ -1,4 +1,4 @@
-"""Records of Kinesis and DynamoDB streams: in order, and nothing after the first that comes back."""
+"""Records from Kinesis and DynamoDB streams: they run in order, and none runs after the first that comes back."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Batch = Callable[[str], Event]
 
 
 def of_kinesis(keys: str) -> Event:
-    """A record for each letter, with this partition key."""
+    """One record for each letter, with this partition key."""
     return events.kinesis([(key, {"n": n}) for n, key in enumerate(keys)])
 
 
 def of_dynamodb(keys: str) -> Event:
-    """A record for each letter, of the item with this key."""
+    """One record for each letter, for the item with this key."""
     return events.dynamodb_stream([{"order_id": {"S": key}, "n": {"N": str(n)}} for n, key in enumerate(keys)])
 
 
@@ -56,7 +56,7 @@ class StreamDone(Done):
 
 
 def first_returned(answer: Any, event: Event) -> int | None:
-    """Which record, by its place, the service goes on from; it is told of one at most."""
+    """The place of the record from which the service continues. At most one is reported to it."""
     numbers = [
         record["kinesis"]["sequenceNumber"] if "kinesis" in record else record["dynamodb"]["SequenceNumber"]
         for record in event["Records"]
@@ -113,7 +113,7 @@ def test_a_record_for_which_too_little_time_is_left_stops_the_stream(batch: Batc
 
 
 def is_told(caplog: pytest.LogCaptureFixture) -> bool:
-    """Whether a failure is on record: it is logged after that."""
+    """Whether a failure has been logged. It is recorded before that."""
     return any(record.__dict__.get("lock_event") == "record_failed" for record in caplog.records)
 
 
@@ -128,7 +128,7 @@ def test_side_by_side_nothing_after_the_lowest_failure_is_started_and_its_number
             wait_until(lambda: is_told(caplog))
         raise Boom
 
-    event = batch("AAB")  # 2 fails, then 0: 1 lies before the first failure, and after the lowest
+    event = batch("AAB")  # 2 fails, then 0: record 1 is before the failure that came first, and after the lowest one
     assert first_returned(process_stream(event, handler, context=Context(), max_workers=2), event) == 0
     assert sorted(started) == [0, 2]
 
@@ -142,7 +142,7 @@ def test_side_by_side_a_record_before_the_failure_is_still_done(batch: Batch, ca
         wait_until(lambda: is_told(caplog))
         done.append(number_of(record))
 
-    event = batch("AAB")  # 0 and 1 one after another; 2 fails before 1 is started
+    event = batch("AAB")  # 0 and 1 run one after another, and 2 fails before 1 is started
     assert first_returned(process_stream(event, handler, context=Context(), max_workers=2), event) == 2
     assert done == [0, 1]
 

@@ -1,4 +1,4 @@
-"""No record is started that cannot finish: the time that is left, and what records took so far."""
+"""A record is started only if it can finish: by the time left, and by how long earlier records took."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVENT_OF = [{"n": n} for n in range(10)]
 
 
 class Taking(Done):
-    """Each record takes so many seconds."""
+    """A record handler in which each record takes the given number of seconds."""
 
     def __init__(self, hands: Hands, *seconds: float, failing: tuple[int, ...] = ()) -> None:
         super().__init__(*failing)
@@ -33,7 +33,7 @@ class Taking(Done):
         super().handler(record)
 
 
-# Half a second more or less than needed: no machine is that slow between two records.
+# The time left is about half a second more or less than needed. No machine is that slow between two records.
 @pytest.mark.parametrize(
     ("left", "seconds", "started"),
     [
@@ -77,7 +77,7 @@ def test_side_by_side_nothing_is_started_without_time_either(hands: Hands) -> No
 
 
 def test_what_one_worker_took_holds_for_the_others(hands: Hands) -> None:
-    """Record 0 takes 50 of 60 s on one thread; after it neither thread starts another."""
+    """Record 0 takes 50 of 60 s on one thread. After it, neither thread starts another record."""
     over = threading.Event()
     started = []
 
@@ -122,7 +122,7 @@ def test_nothing_is_sent_for_what_is_not_started(hands: Hands, wire: Wire, caplo
 
 
 def test_waiting_for_locks_leaves_time_for_the_rest(table: str, hands: Hands, other: LockClient) -> None:
-    """A wait is cut to the time left less the reserve: the batch's answer is given before the deadline."""
+    """A wait is limited to the time left minus the reserve. So the batch returns its answer before the deadline."""
     event = events.sqs([{"n": 0}, {"n": 1}])
     with other.acquire("stock"):
         answer = process_sqs(

@@ -1,4 +1,4 @@
-"""When returned messages are seen again, on a real queue: as the queue has it, or as retry_visibility says."""
+"""When returned messages become visible again on a real queue: by the queue's setting, or by retry_visibility."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HOUR = 3600
 
 
 class RealQueue:
-    """A queue on the engine whose messages, once received, are not seen again for an hour."""
+    """A queue on the engine. Messages that were received stay invisible for an hour."""
 
     def __init__(self, sqs: Any, name: str, **attributes: str) -> None:
         self.sqs = sqs
@@ -42,7 +42,7 @@ class RealQueue:
             self.sqs.send_message(QueueUrl=self.url, MessageBody=json.dumps({"n": number}))
 
     def receive(self) -> Event:
-        """What is to be seen, as Lambda would be given it."""
+        """The visible messages, as an event for Lambda."""
         messages = self.sqs.receive_message(
             QueueUrl=self.url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
         ).get("Messages", [])
@@ -65,8 +65,8 @@ class RealQueue:
 
 
 @pytest.fixture(autouse=True)
-def _a_client_of_its_own() -> Iterator[None]:
-    """For each test: it is made for an endpoint."""
+def _new_sqs_client() -> Iterator[None]:
+    """Each test gets its own SQS client, because a client is made for an endpoint."""
     sqs_client.cache_clear()
     yield
     sqs_client.cache_clear()
@@ -84,7 +84,7 @@ def queue(engine: Ministack, table: str, request: pytest.FixtureRequest) -> Iter
 
 
 def changes(wire: Wire) -> list[list[int]]:
-    """The time-outs asked for, request by request."""
+    """The visibility timeouts that were requested, by request."""
     return [
         [entry["VisibilityTimeout"] for entry in request.body["Entries"]]
         for request in wire.requests
@@ -190,10 +190,10 @@ def test_the_client_is_made_once_for_a_decorated_handler(queue: RealQueue, wire:
     for _ in range(3):
         handler(queue.receive(), Context())
     assert changes(wire) == [[0]] * 3
-    assert wire.connections - before <= 2  # the locks' and the queue's
+    assert wire.connections - before <= 2  # one for the locks and one for the queue
 
 
-# What goes wrong is logged, and harmless: the message comes back with the queue's own time-out
+# Errors are logged and harmless: the message comes back after the queue's own visibility timeout
 
 
 def failures(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
@@ -253,7 +253,7 @@ def test_a_record_that_cannot_be_changed_for_what_it_lacks_is_logged(
     assert len(failures(caplog)) == 1
 
 
-# What is refused before anything runs
+# Refused before anything runs
 
 
 @pytest.mark.parametrize("bad", [-1, 43_200.5, float("nan")])

@@ -1,4 +1,4 @@
-"""Records side by side: different ones overlap; those with a lock key, an event or a group in common do not."""
+"""Records in parallel: different ones overlap, but those with a lock key, an event or a group in common do not."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_records_of_one_event_run_one_after_another_so_the_second_is_a_duplicate
 
 
 def test_a_chain_runs_over_what_each_two_neighbours_have_in_common() -> None:
-    """0 and 1 share a group, 1 and 2 the lock key, 2 and 3 the event: all four run in their order."""
+    """0 and 1 share a group, 1 and 2 the lock key, 2 and 3 the event. So all four run in their order."""
     done, side = Done(), Side()
 
     def handler(record: Event) -> None:
@@ -141,7 +141,7 @@ def test_the_failures_of_workers_come_back_in_the_order_of_the_batch() -> None:
     assert returned(process_sqs(event, done.handler, context=Context(), max_workers=3), event) == [1, 4, 5]
 
 
-# Which records must run one after another, against the slow and obvious way to find them
+# The records that must run one after another, compared with a slow and obvious way to find them
 
 
 def test_every_worker_is_over_when_the_answer_is_given() -> None:
@@ -149,7 +149,7 @@ def test_every_worker_is_over_when_the_answer_is_given() -> None:
     before = threading.active_count()
     process_sqs(events.sqs([{"n": n} for n in range(5)]), done.handler, context=Context(), max_workers=3)
     assert len(done.started) == 5
-    assert threading.active_count() <= before + 1  # a heartbeat's, which is parked
+    assert threading.active_count() <= before + 1  # the heartbeat's thread, which is parked
 
 
 Names = tuple[str | None, str | None, str | None]
@@ -158,7 +158,7 @@ letters = st.sampled_from([None, "a", "b", "c", "d"])
 
 @given(st.lists(st.tuples(st.sampled_from("ABCD"), letters, letters), max_size=10))
 def test_chains_are_the_records_that_have_something_in_common_directly_or_not(records: list[Names]) -> None:
-    """Where a record gives no key, its group holds all the same."""
+    """The group of a record counts even if no key can be built from the record."""
     event = events.sqs_fifo([(str(group), {"event": one, "order": other}) for group, one, other in records])
     batch = _Batch(Queue(), lambda record: None, "{body[event]}", lock_key="{body[order]}")
     chains = batch.chains(event["Records"])
@@ -185,7 +185,7 @@ def touch(records: list[Any], one: list[int], other: list[int]) -> bool:
 
 
 def test_records_of_a_worker_see_numbers_of_their_own() -> None:
-    """What one record's handler is given is that record, and no other's."""
+    """The handler of a record gets that record and no other."""
     seen = []
     event = events.sqs([{"n": n} for n in range(20)])
     process_sqs(event, lambda record: seen.append(number_of(record)), context=Context(), max_workers=5, dedup_key=None)

@@ -1,4 +1,4 @@
-"""What type checkers know of batches. Not run: `make check` has mypy read it, which reports unused ignores."""
+"""What type checkers know about batches. This is not run: mypy checks it in `make check` and reports unused ignores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small apps, and what they synthesize to. An app of its own costs little: all share the process that runs the CDK."""
+"""Small apps and the templates that they synthesize. Apps are cheap, as all share the process that runs the CDK."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 
 ACCOUNT = "111111111111"
 REGION = "eu-central-1"
-# A newer CDK checks each template against CloudFormation's own rules; an older one does not know the flag.
+# A newer CDK checks each template against CloudFormation's own rules. An older one does not know the flag.
 _CONTEXT = {"@aws-cdk/core:validateAgainstDefaultRules": True}
 
 Resources = dict[str, dict[str, Any]]
@@ -19,7 +19,7 @@ FOUR_ACTIONS = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "
 
 
 def new_stack(*, environment: cdk.Environment | None = None) -> cdk.Stack:
-    """A stack of a new app; without an environment it could go to any account and Region."""
+    """A stack in a new app. Without an environment it can be deployed to any account and Region."""
     return cdk.Stack(cdk.App(context=_CONTEXT), "Stack", env=environment)
 
 
@@ -48,7 +48,7 @@ def the_only(stack: cdk.Stack, kind: str) -> dict[str, Any]:
 
 
 def policies(stack: cdk.Stack) -> list[dict[str, Any]]:
-    """Every policy document of the stack that is attached to somebody."""
+    """All policy documents of the stack that are attached to a principal."""
     kinds = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
     return [each["Properties"]["PolicyDocument"] for kind in kinds for each in resources(stack, kind).values()]
 

@@ -1,4 +1,4 @@
-"""The CDK runs in Node: without it these tests cannot even be read."""
+"""The CDK runs in Node. Without Node, these tests cannot even be imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What most users deploy, as a template: `python -m tests.cdk.snapshot` writes it anew."""
+"""The template that most users deploy. `python -m tests.cdk.snapshot` writes it again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function is told of its table, and that the library understands it."""
+"""What `connect` tells a function about its table, and that the library understands it."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_table_of_another_stack_can_be_connected() -> None:
 
 
 class _Recorder:
-    """A transport that keeps what a client would send."""
+    """A transport that records the requests of a client."""
 
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
         self.request = request

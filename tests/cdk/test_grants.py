@@ -1,4 +1,4 @@
-"""What a grant gives: whole policies, so that one that grows is seen."""
+"""What a grant allows. Whole policies are compared, so that an added permission is noticed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_key_that_aws_manages_needs_no_grant() -> None:
 
 
 def test_the_key_grant_covers_what_the_tables_own_grants_give() -> None:
-    """TableV2 names patterns; DynamoDB uses these of them (its documentation on customer-managed keys)."""
+    """TableV2 grants patterns. DynamoDB uses these actions of them (see its documentation on customer-managed keys)."""
     stack = in_an_account()
     table = dynamodb.TableV2(
         stack,
@@ -195,7 +195,7 @@ def test_whoever_can_receive_the_policy_receives_it(grantee: Callable[[cdk.Stack
 
 
 def test_roles_that_somebody_else_makes_may_receive_it() -> None:
-    """With Role.customize_roles the CDK writes a report of the policies instead of the roles."""
+    """With Role.customize_roles, the CDK writes a report of the policies instead of creating the roles."""
     stack = in_an_account()
     iam.Role.customize_roles(stack, use_precreated_roles={"Stack/Function/ServiceRole": "function-role"})
     locks = LockTable(stack, "Locks")

@@ -1,4 +1,4 @@
-"""Alarms that can go off, about what is worth one, and the dashboard."""
+"""The alarms, which can go off and do so only for good reasons, and the dashboard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.cdk.apps import in_an_account, new_stack, resources, the_only
 ALARM = "AWS::CloudWatch::Alarm"
 DASHBOARD = "AWS::CloudWatch::Dashboard"
 TABLE = {"Ref": "LocksTable84FB9352"}
-# "DynamoDB metrics and dimensions": what AWS publishes for a table, under which dimensions.
+# The metrics that AWS publishes for a table, with their dimensions (see "DynamoDB metrics and dimensions").
 DYNAMODB = {
     "ReadThrottleEvents": {"TableName"},
     "WriteThrottleEvents": {"TableName"},
@@ -95,7 +95,7 @@ def test_an_alarm_counts_events_not_samples_and_takes_silence_for_health() -> No
         assert {each["Stat"] for each in _metrics(alarm)} == {"Sum"}
         assert alarm["TreatMissingData"] == "notBreaching"
         assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("GreaterThanThreshold", 0)
-        assert len(alarm["Metrics"]) <= 10  # CloudWatch takes no more
+        assert len(alarm["Metrics"]) <= 10  # CloudWatch's limit
 
 
 def test_a_metric_without_data_does_not_hide_the_others_of_a_sum() -> None:
@@ -124,7 +124,7 @@ def test_topics_and_alarm_actions_are_told() -> None:
 
 
 def _dashboard(stack: cdk.Stack) -> tuple[list[dict[str, Any]], str]:
-    """The widgets, and the whole text; what is known at deployment only is its logical id."""
+    """The widgets and the whole text. Values that are known only at deployment are replaced by their logical ids."""
     body = the_only(stack, DASHBOARD)["Properties"]["DashboardBody"]["Fn::Join"][1]
     text = "".join(part if isinstance(part, str) else str(next(iter(part.values()))) for part in body)
     text = re.sub(r"\['(\w+)', 'Arn'\]", r"\1", text)

@@ -1,4 +1,4 @@
-"""cdk-nag's AwsSolutions rules have no finding in what the construct makes, so nothing has to be suppressed."""
+"""cdk-nag's AwsSolutions rules find nothing in what the construct creates, so nothing has to be suppressed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.cdk.apps import ACCOUNT, REGION
 
 @pytest.fixture
 def stack(tmp_path: Path) -> cdk.Stack:
-    """A stack that is checked when it is synthesized, which an error among the findings prevents."""
+    """A stack that cdk-nag checks when it is synthesized. A finding of level error prevents that."""
     app = cdk.App(outdir=str(tmp_path))
     cdk.Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks(app))
     return cdk.Stack(app, "Stack", env=cdk.Environment(account=ACCOUNT, region=REGION))
@@ -31,7 +31,7 @@ def role(stack: cdk.Stack) -> iam.Role:
 
 
 def _synthesize(stack: cdk.Stack, folder: Path) -> list[dict[str, Any]]:
-    """The findings, warnings included."""
+    """The findings, including warnings."""
     app = stack.node.root
     assert isinstance(app, cdk.App)
     app.synth()

@@ -1,4 +1,4 @@
-"""The templates and policies in docs/deploy/ make what the construct makes."""
+"""The templates and policies in docs/deploy/ create the same resources as the construct."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _TABLE = "the table's ARN"
 
 
 def _constructed() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Table, policy and environment as the construct makes them, with plain words for what refers to the table."""
+    """The construct's table, policy and environment. References to the table are replaced by plain words."""
     stack = new_stack()
     LockTable(stack, "Locks").connect(new_function(stack))
     table = the_only(stack, "AWS::DynamoDB::GlobalTable")
-    del table["Type"], table["Properties"]["Replicas"]  # in one Region it is what AWS::DynamoDB::Table makes
+    del table["Type"], table["Properties"]["Replicas"]  # in one Region, AWS::DynamoDB::Table creates the same table
     (policy,) = policies(stack)
     assert policy["Statement"][0]["Resource"] == {"Fn::GetAtt": ["LocksTable84FB9352", "Arn"]}
     policy["Statement"][0]["Resource"] = _TABLE
@@ -36,7 +36,7 @@ def _constructed() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
 
 
 def _included(file: str) -> dict[str, dict[str, Any]]:
-    """The resources of a template in YAML, as CloudFormation reads it."""
+    """The resources of a YAML template, read as CloudFormation reads it."""
     stack = new_stack()
     CfnInclude(stack, "Included", template_file=str(_FOLDER / file))
     text = json.dumps(synthesized(stack)["Resources"])

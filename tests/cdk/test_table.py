@@ -1,4 +1,4 @@
-"""The table that LockTable makes, and that it stays the same table."""
+"""The table that LockTable creates, and that it stays the same table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lambda_lock.cdk import LockTable
 from tests.cdk.apps import in_an_account, new_function, new_stack, resources, synthesized, the_only
 from tests.cdk.snapshot import SNAPSHOT, everyday_stack
 
-TABLE = "AWS::DynamoDB::GlobalTable"  # what TableV2 is in CloudFormation, also in one Region
+TABLE = "AWS::DynamoDB::GlobalTable"  # the CloudFormation type of TableV2, even in one Region
 
 
 def test_a_new_table_is_on_demand_unnamed_with_time_to_live_and_kept_when_the_stack_goes() -> None:
@@ -86,9 +86,9 @@ def test_tags_of_the_stack_reach_the_table() -> None:
 
 
 def test_the_template_with_its_logical_ids_is_the_one_of_the_snapshot() -> None:
-    """A table under another logical id is another table: for a while both would grant the same locks.
+    """A table with another logical id is another table, and for a while both would grant the same locks.
 
-    Where the change is meant, and no id of a table changes: python -m tests.cdk.snapshot
+    If a change is intended and the id of no table changes, run: python -m tests.cdk.snapshot
     """
     assert synthesized(everyday_stack()) == json.loads(SNAPSHOT.read_text())
 

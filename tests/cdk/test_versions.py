@@ -1,4 +1,4 @@
-"""The versions that the extra `cdk` promises are those that the tests run on."""
+"""The tests run on the versions that the extra `cdk` promises."""
 
 from __future__ import annotations
 
