@@ -1,4 +1,4 @@
-"""The command: in this process for what it says and its exit codes, and as people start it, in a pipe or a terminal."""
+"""Runs the command: in this process for messages and exit codes, and as a process with pipes or on a terminal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """This test's environment, without what changes how a program prints; "" removes a variable."""
+    """This test's environment, without the variables that change how a program prints. "" removes a variable."""
     plain = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
     changed = plain | {"PYTHONPATH": str(ROOT), "TERM": "xterm-256color"} | changes
     return {name: value for name, value in changed.items() if value}
@@ -40,7 +40,7 @@ def environment(**changes: str) -> dict[str, str]:
 
 @pytest.fixture
 def run(table: str) -> Run:
-    """Runs the command to its end in this process. An error that it does not expect is the test's."""
+    """Runs the command to its end in this process. Unexpected errors are raised in the test."""
 
     def run_it(*arguments: str, stdin: str = "", **changes: str) -> subprocess.CompletedProcess[str]:
         variables: dict[str, str | None] = {**dict.fromkeys(os.environ), **environment(**changes)}  # None: removed
@@ -54,7 +54,7 @@ def run(table: str) -> Run:
 
 @pytest.fixture
 def run_apart(table: str) -> Run:
-    """Runs the command to its end as a process, with pipes: `lambda-lock run`, whose streams are its child's."""
+    """Runs the command to its end as a process with pipes, for `lambda-lock run`: its streams are its child's."""
 
     def run_it(*arguments: str, stdin: str = "", **changes: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -66,7 +66,7 @@ def run_apart(table: str) -> Run:
 
 @pytest.fixture
 def start(table: str) -> Iterator[Start]:
-    """Starts the command in a process group of its own, which ends with the test."""
+    """Starts the command in a process group of its own, which is killed at the end of the test."""
     processes: list[subprocess.Popen[str]] = []
 
     def start_it(*arguments: str, **changes: str) -> subprocess.Popen[str]:
@@ -91,7 +91,7 @@ def start(table: str) -> Iterator[Start]:
 
 
 class Terminal:
-    """The command on a terminal of so many columns. ``screen`` is all that it has written."""
+    """The command on a terminal with the given number of columns. ``screen`` is everything that it has written."""
 
     def __init__(self, arguments: list[str], columns: int, environment: dict[str, str]) -> None:
         self.screen = ""
@@ -103,7 +103,7 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """What was written, without colours and cursor movements."""
+        """Everything that was written, without colours and cursor movements."""
         return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.screen).replace("\r\n", "\n")
 
     def type(self, text: str) -> None:
@@ -116,7 +116,7 @@ class Terminal:
             assert self._read() or text in self.text, f"it ended without {text!r}:\n{self.text}"
 
     def wait(self) -> int:
-        """Read to the end; the exit code."""
+        """Read to the end. Returns the exit code."""
         while self._read():
             pass
         if self._code is None:
@@ -130,12 +130,12 @@ class Terminal:
         os.close(self._file)
 
     def _read(self) -> bool:
-        """Read what is there, waiting a moment; False at the end."""
+        """Read the next output and wait for it if necessary. Returns False at the end."""
         if not select.select([self._file], [], [], DEADLINE)[0]:
-            raise AssertionError(f"nothing was written any more:\n{self.text}")
+            raise AssertionError(f"nothing more was written:\n{self.text}")
         try:
             part = os.read(self._file, 65_536)
-        except OSError:  # what Linux says at the end of a terminal
+        except OSError:  # Linux raises this at the end of a terminal
             return False
         self.screen += part.decode(errors="replace")
         return bool(part)
@@ -155,7 +155,7 @@ def terminal(table: str) -> Iterator[Callable[..., Terminal]]:
 
 
 class Rows:
-    """The table as the engine has it."""
+    """The table as it is stored in the engine."""
 
     def __init__(self, engine: Ministack, table: str) -> None:
         self._engine = engine
@@ -170,7 +170,7 @@ class Rows:
         self._engine.dynamodb("PutItem", {"TableName": self._table, "Item": {"key": {"S": key}, **attributes}})
 
     def put_held(self, key: str, *, expires_in: float = 60.0, owner: str = "somebody", nonce: str = "c" * 32) -> None:
-        """A lock of ours that nobody renews, as a dead holder leaves it."""
+        """Store a lock of ours that is not renewed, as a dead holder leaves it."""
         expiry = int((time.time() + expires_in) * 1000)
         self.put(
             key,
@@ -188,13 +188,13 @@ class Rows:
     def wait_held(self, key: str) -> None:
         end = time.monotonic() + DEADLINE
         while not self.is_held(key):
-            assert time.monotonic() < end, f"nobody took {key!r}"
+            assert time.monotonic() < end, f"{key!r} was not taken"
             time.sleep(0.02)
 
     def wait_changed(self, key: str) -> None:
         before, end = self.get(key), time.monotonic() + DEADLINE
         while self.get(key) == before:
-            assert time.monotonic() < end, f"row {key!r} stands still"
+            assert time.monotonic() < end, f"row {key!r} does not change"
             time.sleep(0.02)
 
 
@@ -204,6 +204,6 @@ def rows(engine: Ministack, table: str) -> Rows:
 
 
 def parsed(result: subprocess.CompletedProcess[str]) -> Any:
-    """The JSON that a command printed, with nothing beside it."""
+    """The JSON that a command printed. It printed nothing else."""
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)

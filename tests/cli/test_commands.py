@@ -1,4 +1,4 @@
-"""`lambda-lock get`, `ls`, `release` and `table`, and what is said where something is not right."""
+"""`lambda-lock get`, `ls`, `release` and `table`, and the messages if something is wrong."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_ls_held_leaves_out_what_is_free(run: Run, rows: Rows) -> None:
 
 
 def test_ls_reads_all_pages(run: Run, wire: Wire, rows: Rows) -> None:
-    """50 rows of 30 KB are more than the megabyte of one page."""
+    """50 rows of 30 KB exceed the megabyte that fits in one page."""
     for number in range(50):
         rows.put_held(f"lock-{number:02d}")
         row = rows.get(f"lock-{number:02d}") or {}
@@ -351,7 +351,7 @@ def test_each_schemas_table_can_be_made_checked_and_used(run: Run, run_apart: Ru
     assert parsed(result)["state"] == "held"
 
 
-# What is not right
+# Errors
 
 
 def test_the_shared_options_stand_before_or_behind_the_command(run: Run, rows: Rows, table: str) -> None:

@@ -1,4 +1,4 @@
-"""`lambda-lock run`: exit codes, signals, streams, and a lock that is lost."""
+"""`lambda-lock run`: exit codes, streams, signals, and lost locks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.waiting import DEADLINE
 
 from .conftest import PROGRAM, Rows, Run, Start, Terminal, environment, parsed
 
-# Says what it gets, and ends by itself with 3 on SIGTERM.
+# Prints the signals that it gets, and exits with 3 on SIGTERM.
 LISTENER = """
 import signal, sys
 def said(number, frame):
@@ -46,7 +46,7 @@ def line(process: subprocess.Popen[str]) -> str:
 def wait_gone(pid: int) -> None:
     end = time.monotonic() + DEADLINE
     while Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-        assert time.monotonic() < end, f"process {pid} lives on"
+        assert time.monotonic() < end, f"process {pid} is still running"
         time.sleep(0.02)
 
 
@@ -136,7 +136,7 @@ def test_the_lock_is_waited_for_and_held_while_the_command_runs(run: Run, start:
 def test_the_lock_is_renewed_while_the_command_runs(run: Run, start: Start, rows: Rows) -> None:
     process = start("run", "a", "--lease", "2", "--", "sh", "-c", "exec sleep 600")
     rows.wait_held("a")
-    for _ in range(4):  # a third of the lease apart: longer than the lease in all
+    for _ in range(4):  # renewals are a third of the lease apart, so this takes longer than the lease
         rows.wait_changed("a")
     assert run("run", "a", "--wait", "0", "--", "true").returncode == 75
     process.terminate()
@@ -216,7 +216,7 @@ def test_a_signal_while_waiting_ends_the_wait_and_nothing_is_run(start: Start, r
     before = rows.get("a")
     process = start("run", "a", "--wait", "inf", "-vv", "--", "echo", "ran")
     assert process.stderr is not None
-    assert "transport" in process.stderr.readline()  # it asks
+    assert "transport" in process.stderr.readline()  # it is asking for the lock
     process.send_signal(number)
     out, err = process.communicate(timeout=DEADLINE)
     assert process.returncode == 128 + number
@@ -226,7 +226,7 @@ def test_a_signal_while_waiting_ends_the_wait_and_nothing_is_run(start: Start, r
 
 
 def test_the_command_starts_with_the_usual_signals(run: Run) -> None:
-    """Neither blocked nor ignored: what we block for ourselves is no affair of the child's."""
+    """No signal is blocked or ignored. The ones that we block for ourselves must not affect the child."""
     status = run("run", "a", "--", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status").stdout
     masks = dict(re.findall(r"(Sig\w+):\s*([0-9a-f]+)", status))
     assert int(masks["SigBlk"], 16) == 0
@@ -257,7 +257,7 @@ def test_ctrl_c_on_a_terminal_reaches_the_command_once(terminal: Callable[..., T
     shown.type("\x03")
     shown.wait_for("SIGINT")
     assert rows.is_held("a")
-    shown.type("\x1c")  # Ctrl-backslash: whatever a second SIGINT would have printed comes before
+    shown.type("\x1c")  # Ctrl-backslash: the output of a second SIGINT would come before this one's
     shown.wait_for("SIGQUIT")
     os.kill(shown.pid, signal.SIGTERM)
     assert shown.wait() == 3
@@ -276,10 +276,10 @@ def test_the_command_has_the_terminal(terminal: Callable[..., Terminal]) -> None
 
 
 def take_away(run: Run, key: str) -> None:
-    """Release a lock by force; once more where its holder renewed it between the command's look and its write."""
+    """Release a lock by force. Try again if its holder renewed it between the command's read and its write."""
     end = time.monotonic() + DEADLINE
     while run("release", key, "--force", "--yes").returncode != 0:
-        assert time.monotonic() < end, "it is renewed each time"
+        assert time.monotonic() < end, "the lock was renewed each time"
 
 
 def test_a_lost_lock_ends_the_command_and_what_it_started(run: Run, start: Start, rows: Rows) -> None:
@@ -328,7 +328,10 @@ def test_a_lock_that_cannot_be_renewed_is_lost_with_its_validity(wire: Wire, sta
 def test_a_command_that_ended_although_its_lock_was_lost_keeps_its_exit_code(
     run: Run, start: Start, tmp_path: Path
 ) -> None:
-    """Its work is done: to say otherwise would repeat it. That it may not have been alone is said."""
+    """Its work is done, and another exit code could cause it to be repeated.
+
+    A message says that somebody else may have run at the same time.
+    """
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     with LockClient() as client:

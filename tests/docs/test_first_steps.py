@@ -1,4 +1,4 @@
-"""The README's first screen and its client example, as somebody does them who has just found the project."""
+"""The README's first screen and its client example work for somebody who has just found the project."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_first_block_runs_where_nothing_but_the_wheel_is_installed(tmp_path:
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """The environment of a shell in which the extras are installed, on a port that is free."""
+    """The environment of a shell with the extras installed, and with a free port for the engine."""
     programs = tmp_path / "bin"
     programs.mkdir()
     engine = os.environ.get("LAMBDA_LOCK_ENGINE_BIN") or ROOT / ".venv-engine" / "bin" / "ministack"
@@ -57,11 +57,11 @@ def shell(tmp_path: Path) -> Iterator[dict[str, str]]:
     }
     pid = tmp_path / f"ministack-{port}.pid"
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        os.killpg(int(pid.read_text()), signal.SIGKILL)  # detached, it leads a group of its own
+        os.killpg(int(pid.read_text()), signal.SIGKILL)  # the detached engine leads a process group of its own
 
 
 def _listens_on(port: int) -> set[str]:
-    """The addresses on which somebody listens on a port, as Linux writes them."""
+    """The addresses on which a process listens on a port, as Linux writes them."""
     rows = [line.split() for file in ("tcp", "tcp6") for line in Path("/proc/net", file).read_text().splitlines()[1:]]
     return {row[1].partition(":")[0] for row in rows if row[3] == "0A" and row[1].endswith(f":{port:04X}")}
 
@@ -84,19 +84,19 @@ def test_the_commands_start_an_engine_on_loopback_make_a_table_and_run_under_a_l
     assert "stopped" in finish(["bash", "-c", last], shell, cwd=tmp_path)
     end = time.monotonic() + 30
     while sys.platform == "linux" and _listens_on(int(port)):
-        assert time.monotonic() < end, "the engine goes on"
+        assert time.monotonic() < end, "the engine is still running"
         time.sleep(0.02)
 
 
 def test_the_client_example_leaves_nothing_held_and_runs_again_at_once(engine: Ministack, table: str) -> None:
     (example,) = (block for block in BLOCKS if 'LockClient("locks"' in block)
     example = example.replace('"locks"', repr(table))
-    for _ in range(2):  # the second within the lease of the first
+    for _ in range(2):  # the second run is within the lease of the first
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             exec(compile(example, "README.md", "exec"), {})
             gc.collect()
-        assert not [warning for warning in warned if "import#2026-11" in str(warning.message)]  # a handle not kept
+        assert not [warning for warning in warned if "import#2026-11" in str(warning.message)]  # dropped handle
         (row,) = engine.scan(table)
         assert "isReleased" in row
 

@@ -1,6 +1,7 @@
 """Every Python block in README.md and docs/ runs against the engine, as a reader would run it.
 
-A comment ``<!-- then: code -->`` right behind a block is run after it: it calls what the block defines.
+The code in a comment ``<!-- then: code -->`` right after a block is run after the block. It calls what the block
+defines.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ _SNIPPETS = [
 
 @pytest.fixture
 def tables(engine: Ministack, table: str) -> Iterator[None]:
-    """The table "locks" that snippets use, besides the one in LAMBDA_LOCK_TABLE; what they create goes at the end."""
+    """The table "locks", which snippets use besides the one in LAMBDA_LOCK_TABLE.
+
+    Tables that snippets create are deleted at the end.
+    """
     engine.create_table("locks")
     before = _table_names(engine)
     set_default_client(None)
@@ -46,7 +50,7 @@ def tables(engine: Ministack, table: str) -> Iterator[None]:
 
 
 def _table_names(engine: Ministack) -> set[str]:
-    """All of them: a page has at most a hundred, and a run of all tests makes more."""
+    """The names of all tables. A page has at most a hundred, and a run of all tests creates more."""
     names: set[str] = set()
     page: dict[str, Any] = {"LastEvaluatedTableName": None}
     while "LastEvaluatedTableName" in page:

@@ -1,4 +1,4 @@
-"""Queues and rules feed real functions: every way in which a message can come again."""
+"""Queues and rules feed real functions. A message can come again in many ways, and all of them are tried."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cloud() -> Iterator[Cloud]:
 
 @pytest.fixture(scope="module")
 def consumer(cloud: Cloud, record: Path) -> Function:
-    """A function with time enough for anything."""
+    """A function with a timeout that is long enough for all tests."""
     return cloud.function(
         "consumer.handler", HANDLERS, environment={"RECORD": str(record), "SOME_VARIABLE": "x"}, timeout=30
     )
@@ -45,7 +45,7 @@ def consumer(cloud: Cloud, record: Path) -> Function:
 
 @pytest.fixture
 def notes(record: Path) -> Notes:
-    """The notes of those messages or events, in the order in which they were written."""
+    """Reads the notes about the named messages or events, in the order in which they were written."""
 
     def read(*names: str) -> list[Note]:
         lines = [json.loads(line) for line in record.read_text().splitlines()]
@@ -120,7 +120,7 @@ def test_the_batch_of_a_handler_that_times_out_comes_again_in_another_process(
     first, second, _ = notes("hanging")
     assert steps(notes("hanging")) == [("start", 1), ("start", 2), ("end", 2)]
     assert first["pid"] != second["pid"]
-    assert not Path(f"/proc/{first['pid']}").exists()  # killed, and not merely overtaken by the second
+    assert not Path(f"/proc/{first['pid']}").exists()  # it was killed, not just overtaken by the second
 
 
 def test_a_handler_slower_than_the_visibility_timeout_is_run_a_second_time_beside_the_first(
@@ -183,7 +183,7 @@ def test_a_fifo_group_loses_what_the_handler_does_not_report_after_a_failure(
     queue.send({"id": "first", "do": "report"}, {"id": "later"}, group="g")
     cloud.subscribe(queue, consumer)
     cloud.wait_until(lambda: len(notes("first")) == 4 and queue.is_empty())
-    assert steps(notes("later")) == [("start", 1), ("end", 1)]  # before the first was consumed
+    assert steps(notes("later")) == [("start", 1), ("end", 1)]  # and before the first message was consumed
 
 
 def test_a_rule_brings_the_events_of_its_pattern(cloud: Cloud, consumer: Function, notes: Notes) -> None:

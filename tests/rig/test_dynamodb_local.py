@@ -1,4 +1,4 @@
-"""DynamoDB Local: started on loopback only, and stopped without a trace."""
+"""DynamoDB Local listens on loopback only, and leaves no trace when it is stopped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.dynamodb_local_only
 
 
 def test_it_listens_on_one_loopback_address_only(engine: DynamoDBLocal) -> None:
-    # A server that listens on all interfaces answers on all of 127.0.0.0/8.
+    # A server that listens on all interfaces would answer on all of 127.0.0.0/8.
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", engine.port), timeout=5)
     socket.create_connection(("127.0.0.1", engine.port), timeout=5).close()

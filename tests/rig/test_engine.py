@@ -1,4 +1,4 @@
-"""The engine: a real process that starts alone, answers, and leaves nothing behind."""
+"""The engine is a real process that starts by itself, answers requests, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_reset_leaves_no_table() -> None:
 
 def test_with_auth_a_key_without_rights_is_refused() -> None:
     with Ministack(auth=True) as engine:
-        engine.create_table("locks")  # with the key "test", which is root
+        engine.create_table("locks")  # with the access key "test", which has all permissions
         place = {"endpoint_url": engine.url, "region_name": REGION}
         iam = boto3.client("iam", **place, aws_access_key_id="test", aws_secret_access_key="test")
         iam.create_user(UserName="nobody")

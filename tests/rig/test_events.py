@@ -1,4 +1,4 @@
-"""The sample events have the form in which the services send them."""
+"""The sample events look like the events that the services send."""
 
 from __future__ import annotations
 

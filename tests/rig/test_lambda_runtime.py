@@ -1,4 +1,4 @@
-"""The Lambda environment: the unmodified awslambdaric is served, timed out, frozen and killed as Lambda does it."""
+"""The Lambda environment serves, times out, freezes and kills the unmodified awslambdaric as Lambda does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def start() -> Iterator[Callable[..., LambdaEnvironment]]:
 
 
 def state(pid: int) -> str:
-    """The kernel's letter for what a process does: T is stopped. Empty: there is none, or it is dead."""
+    """The kernel's letter for the state of a process; T is stopped. Empty if the process is dead or does not exist."""
     try:
         letter = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -39,10 +39,13 @@ def state(pid: int) -> str:
 
 
 def wait_until_dead(pid: int) -> None:
-    """Of a group that is killed, only the main process is waited for; the others are dead a moment later."""
+    """Wait until a process is dead. When a group is killed, only its main process is waited for.
+
+    The others die a moment later.
+    """
     end = time.monotonic() + LONG
     while state(pid):
-        assert time.monotonic() < end, f"process {pid} lives on"
+        assert time.monotonic() < end, f"process {pid} is still running"
         time.sleep(0.01)
 
 

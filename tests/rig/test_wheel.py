@@ -1,4 +1,4 @@
-"""What is shipped: the package, and nothing of what stands beside it."""
+"""The wheel contains the package, and nothing else from this repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wire: what it counts is what was sent, and each fault does to the engine and the client what its name says."""
+"""The wire counts what was sent, and each fault does to the engine and the client what its name says."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rig.wire import Answer, Wire
 
 
 class Client:
-    """A connection kept alive, without retries: what happens on the wire is seen."""
+    """A connection that is kept alive, without retries, so that everything on the wire is visible."""
 
     def __init__(self, wire: Wire, table: str) -> None:
         self.table = table
@@ -34,7 +34,7 @@ class Client:
             raise
 
     def count_up(self) -> int:
-        """Add one to a counter; the answer is its new value, so that each delivery shows."""
+        """Add one to a counter. Returns its new value, so that every delivery is visible."""
         status, reply = self.send(
             "UpdateItem",
             Key={"key": {"S": "counter"}},
@@ -109,7 +109,7 @@ def test_a_dropped_request_never_reaches_the_engine(wire: Wire, client: Client, 
     wire.drop_request()
     cut_off(client)
     assert counter(engine, table) == 0
-    assert client.count_up() == 1  # the next one passes
+    assert client.count_up() == 1  # the next request passes
 
 
 def test_a_request_whose_reply_is_dropped_was_carried_out(
@@ -137,7 +137,7 @@ def test_a_delayed_reply_waits_for_its_release(wire: Wire, client: Client, engin
         sent = pool.submit(client.count_up)
         assert fault.reached.wait(10)
         while not counter(engine, table):
-            pass  # it is carried out, though its reply is held
+            pass  # the request is carried out, although its reply is held back
         assert not sent.done()
         fault.release()
         assert sent.result(10) == 1
@@ -168,7 +168,7 @@ def test_a_request_can_be_delivered_late_and_more_than_once(
 ) -> None:
     fault = wire.deliver_late(copies=2)
     cut_off(client)
-    assert client.count_up() == 1  # overtakes it
+    assert client.count_up() == 1  # this request overtakes it
     fault.release()
     assert fault.finished.wait(10)
     assert counter(engine, table) == 3

@@ -1,4 +1,4 @@
-"""Clients on the real engine, which end with the test."""
+"""Clients on the real engine, which are closed at the end of the test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Make = Callable[..., LockClient]
 
 @pytest.fixture
 def make(table: str) -> Iterator[Make]:
-    """Makes clients, and ends them with the test; what they hold is left in the table."""
+    """Creates clients, and closes them at the end of the test. The locks that they hold stay in the table."""
     clients: list[LockClient] = []
 
     def build(*arguments: Any, **options: Any) -> LockClient:
@@ -42,5 +42,5 @@ def wired(wire: Wire, make: Make) -> LockClient:
 
 @pytest.fixture
 def impatient(wire: Wire, make: Make) -> LockClient:
-    """A client whose requests go over the wire, and for which pauses between them take no time."""
+    """A client whose requests go over the wire. Pauses between its requests take no time."""
     return make(clock=LeapingClock(), heartbeat_period=0)

@@ -1,4 +1,4 @@
-"""Clocks for clients under test: off, leaping over every pause, or standing still."""
+"""Clocks for clients under test: one that is wrong, one that leaps over pauses, and one that stands still."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lambda_lock.runtime.timeline import SystemClock
 
 
 class SkewedClock(SystemClock):
-    """The machine's clocks, but for a wall clock that is off by so many seconds."""
+    """The machine's clocks, but the wall clock is off by the given number of seconds."""
 
     def __init__(self, off: float) -> None:
         self.off = off
@@ -18,7 +18,7 @@ class SkewedClock(SystemClock):
 
 
 class LeapingClock(SystemClock):
-    """The machine's clocks, but sleeping takes no time: they are put forward instead."""
+    """The machine's clocks, but sleeping takes no time. It moves the clocks forward instead."""
 
     def __init__(self) -> None:
         self.leapt = 0.0
@@ -36,7 +36,7 @@ class LeapingClock(SystemClock):
 
 
 class StandingClock(SystemClock):
-    """Clocks that stand still until they are put forward; sleeping puts them forward."""
+    """Clocks that stand still until they are moved forward. Sleeping moves them forward too."""
 
     def __init__(self) -> None:
         self.now = 1_000_000.0

@@ -1,10 +1,10 @@
-"""What Lambda hands to a handler beside the event."""
+"""The Lambda context, which Lambda passes to a handler together with the event."""
 
 from __future__ import annotations
 
 
 class Context:
-    """A Lambda context with so many seconds left."""
+    """A Lambda context with the given number of seconds left."""
 
     function_name = "orders"
     aws_request_id = "request-1"

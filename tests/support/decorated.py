@@ -1,4 +1,4 @@
-"""What tests of decorated functions share: a process that has seen nothing, somebody else, an error."""
+"""Shared by tests of decorated functions: a fresh process, another client, and an error to raise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .fresh import forget_invocations
 
 @pytest.fixture(autouse=True)
 def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Outside Lambda, no invocation seen, no default client."""
+    """A process outside Lambda that has seen no invocation and has no default client."""
     forget_invocations(monkeypatch)
     set_default_client(None)
     yield
@@ -23,10 +23,10 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def other(table: str) -> Iterator[LockClient]:
-    """Another client of the same table, with nothing to do with the decorators'."""
+    """Another client of the same table, independent of the decorators' client."""
     client = LockClient(table, owner_prefix="other")
     yield client
-    client.close(release=False)  # the wire that its requests went over may be gone
+    client.close(release=False)  # not with a release: the wire for its requests may be gone
 
 
 class Boom(Exception):

@@ -1,4 +1,4 @@
-"""Work on another thread, or in another process."""
+"""Runs functions on another thread or in another process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .waiting import DEADLINE
 
 
 def in_thread(function: Callable[[], Any]) -> Callable[[], Any]:
-    """Start ``function`` on a thread; returns what waits for its result or raises its error."""
+    """Start ``function`` on a thread. Returns a function that waits for its result or raises its error."""
     outcome: list[Any] = []
 
     def run() -> None:
@@ -40,7 +40,7 @@ class ChildDied(AssertionError):
 
 
 def in_child(function: Callable[[], Any]) -> Callable[[], Any]:
-    """Start ``function`` in a forked child; returns what waits for its result or raises its error."""
+    """Start ``function`` in a forked child. Returns a function that waits for its result or raises its error."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:  # pragma: no cover - another process

@@ -1,4 +1,4 @@
-"""A process as it begins: nothing of it was set by the environment or seen by an earlier test."""
+"""A fresh process: without settings from the environment, and without traces of earlier tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lambda_lock.runtime import invocation
 
 
 def clear_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of AWS, Lambda and lambda_lock is in the environment, but for where the engine's program is."""
+    """Remove all variables of AWS, Lambda and lambda_lock, except the one that names the engine's program."""
     for name in [name for name in os.environ if name.startswith(("AWS_", "LAMBDA_LOCK_", "_X_AMZN_"))]:
         if name != "LAMBDA_LOCK_ENGINE_BIN":
             monkeypatch.delenv(name)
@@ -24,5 +24,5 @@ def forget_invocations(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Outside Lambda, no invocation seen."""
+    """A process outside Lambda that has seen no invocation."""
     forget_invocations(monkeypatch)

@@ -1,4 +1,4 @@
-"""The package as users have it: its wheel in a virtual environment of its own, with nothing beside it."""
+"""The package as users have it: its wheel alone in a new virtual environment."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from rig.engine import ROOT, inherited_environment
 
 
 def install_alone(folder: Path) -> Path:
-    """Build the wheel and install it, and nothing else, into a new environment in ``folder``; returns its Python."""
+    """Build the wheel and install it alone into a new environment in ``folder``. Returns the environment's Python."""
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder / "dist", ROOT]
     finish(build, inherited_environment())
     (wheel,) = (folder / "dist").glob("*.whl")
     bare = folder / "bare"
     venv.create(bare, with_pip=False, symlinks=True)
     python = bare / "bin" / "python"
-    install = ["install", "--quiet", "--no-index", "--disable-pip-version-check", wheel]  # no index: no dependency
+    install = ["install", "--quiet", "--no-index", "--disable-pip-version-check", wheel]  # no index, so no dependencies
     finish([sys.executable, "-m", "pip", "--python", python, *install], inherited_environment())
     return python
 
 
 def finish(command: list[Any], environment: dict[str, str], **options: Any) -> str:
-    """Run a command that must succeed; what it printed."""
+    """Run a command that must succeed. Returns what it printed."""
     done = subprocess.run(
         command,
         env=environment,

@@ -1,4 +1,4 @@
-"""A look at the table behind the clients' backs."""
+"""Reads and writes the rows of the table directly, without a client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rig.engine import Item, Ministack
 
 
 class Rows:
-    """The table as the engine has it, past all clients and wires."""
+    """The table as it is stored in the engine. Its requests use no client and no wire."""
 
     def __init__(self, engine: Ministack, table: str) -> None:
         self.engine = engine
@@ -34,7 +34,7 @@ class Rows:
         self.engine.dynamodb("DeleteItem", {"TableName": self.table, "Key": {"key": {"S": key}}})
 
     def put_foreign(self, key: str, *, lease_seconds: float) -> None:
-        """A lock held by an older client, of which nothing but its lease is known."""
+        """Store a lock held by an older client. Only its lease is known."""
         self.put(
             key,
             ownerName={"S": "an-older-client"},
@@ -43,7 +43,7 @@ class Rows:
         )
 
     def put_held(self, key: str, *, expires_at: float, owner: str = "somebody#1", lease_seconds: float = 20) -> None:
-        """A lock held by a client of ours, with the stored expiry given in epoch seconds."""
+        """Store a lock held by a client of ours. ``expires_at`` is its stored expiry in epoch seconds."""
         self.put(
             key,
             ownerName={"S": owner},
@@ -61,7 +61,7 @@ class Rows:
         return version
 
     def expiry(self, key: str) -> float:
-        """The stored expiry, epoch seconds."""
+        """The stored expiry in epoch seconds."""
         return int(self.version(key).split(":")[1]) / 1000
 
 

@@ -1,16 +1,16 @@
-"""Waiting for what can be seen but does not tell."""
+"""Waits for a condition that has to be polled."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-DEADLINE = 30.0  # seconds after which a test gives up waiting for what should have happened long ago
+DEADLINE = 30.0  # seconds after which a test gives up waiting for something that should have happened long before
 
 
 def wait_until(condition: Callable[[], object], seconds: float = DEADLINE) -> None:
-    """Wait for something that can be seen but does not tell."""
+    """Wait until the condition is true, by polling it. Fails after ``seconds``."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it did not happen"
+        assert time.monotonic() < end, "the condition did not become true"
         time.sleep(0.01)

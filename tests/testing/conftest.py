@@ -1,4 +1,4 @@
-"""Outside Lambda, without any environment: nothing but the memory is there to answer."""
+"""These tests run outside Lambda and without environment variables, so only the memory can answer."""
 
 from __future__ import annotations
 

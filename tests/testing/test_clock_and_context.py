@@ -1,4 +1,4 @@
-"""The clock that is moved by hand, and the context that counts down."""
+"""ManualClock, which is moved by hand, and lambda_context, which counts down."""
 
 from __future__ import annotations
 

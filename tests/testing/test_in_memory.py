@@ -1,4 +1,4 @@
-"""What in_memory() promises: it answers every client, does what a test asks behind their backs, and is undone."""
+"""The promises of in_memory(): it answers every client, lets a test change the tables, and is undone at the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from lambda_lock.testing import ManualClock, in_memory, lambda_context
 
 
 class Refusing:
-    """A transport that nothing may reach."""
+    """A transport that fails on any request."""
 
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
         raise AssertionError(f"{operation} went past in_memory()")
@@ -48,7 +48,7 @@ async def async_handler(event: Any, context: Any) -> int:
     return current_lock().fencing_token
 
 
-# -- whose requests it answers
+# -- the clients that it answers
 
 
 def test_a_handler_runs_without_environment_and_its_lock_is_released() -> None:
@@ -164,7 +164,7 @@ def test_as_a_decorator_it_gives_each_call_a_new_one() -> None:
             yield
 
 
-# -- what is undone
+# -- undone at the end
 
 
 def test_all_is_undone_at_the_end_and_after_an_error() -> None:
@@ -230,7 +230,7 @@ def test_one_block_is_entered_once() -> None:
     assert session._stand_in is None
 
 
-# -- what a test does behind the clients' backs
+# -- the methods for tests
 
 
 def test_who_else_holds_it_is_named() -> None:

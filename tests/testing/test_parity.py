@@ -1,4 +1,4 @@
-"""The same behaviour in memory and on a real engine, so that the double cannot drift from what it stands for."""
+"""The behaviour is the same in memory and on a real engine, so the test double cannot drift from the real thing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Read = Callable[[], list[Any]]
 
 
 class Where:
-    """One place where the suite runs: its lock table is in the environment, ``orders`` is the application's."""
+    """One place where the suite runs. The environment names its lock table. ``orders`` is the application's table."""
 
     def __init__(self, orders: str, read: Read) -> None:
         self.orders = orders

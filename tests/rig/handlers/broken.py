@@ -1,3 +1,3 @@
-"""A module that cannot be loaded."""
+"""A module that cannot be imported."""
 
 raise RuntimeError("broken at import")

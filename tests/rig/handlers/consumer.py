@@ -1,7 +1,7 @@
-"""A handler that does with each message what its body says, and keeps a record of it in the file RECORD.
+"""A handler that does what the body of each message says, and records that in the file RECORD.
 
-A body is ``{"id": …, "do": …, "receives": n}``: what is to be done at its first n receives (1); later ones consume it.
-Any other event is recorded under its id.
+A body is ``{"id": …, "do": …, "receives": n}``. "do" is done at the first n receives (by default 1), and later receives
+consume the message. Any other event is recorded under its id.
 """
 
 from __future__ import annotations
