@@ -1,4 +1,4 @@
-"""Orders, brought to real functions by the engine's queues and rules, and what the engine knows of them afterwards."""
+"""Orders that the engine's queues and rules deliver to real functions, and what the engine knows about them later."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from . import judge
 from .judge import Order
 
 HANDLERS = Path(__file__).parent / "handlers"
-SETTLED_SECONDS = 60.0  # after which a test gives up waiting for what should have happened long ago
-BATCHES_AT_ONCE = 5  # of a mapping, unless it is told otherwise
+SETTLED_SECONDS = 60.0  # after this time, a test gives up waiting for something that should have happened long before
+BATCHES_AT_ONCE = 5  # the default of an event source mapping in the engine
 LOCK_ACTIONS = ("GetItem", "PutItem", "UpdateItem", "DeleteItem")
 
 _numbers = itertools.count(1)
 
 
 class Shop:
-    """A function that does orders, with tables of its own, under a role that allows what lambda_lock asks for."""
+    """A function that does orders. It has tables of its own, and a role with the permissions that lambda_lock needs."""
 
     def __init__(self, cloud: Cloud, handler: str, timeout: int, options: Mapping[str, Any]) -> None:
         self.name = f"shop-{next(_numbers)}"
@@ -53,7 +53,7 @@ class Shop:
         )
 
     def queue(self, *orders: Order, dead_letter_after: int, visibility: int = 1) -> Queue:
-        """A queue with these orders in it, a FIFO queue where they have groups; nobody has been given any yet."""
+        """A queue with these orders, and a FIFO queue if they have groups. None of them has been delivered yet."""
         fifo = ".fifo" if "group" in orders[0] else ""
         queue = self.cloud.queue(f"{self.name}{fifo}", visibility=visibility, dead_letter_after=dead_letter_after)
         self.orders += orders
@@ -62,12 +62,12 @@ class Shop:
         return queue
 
     def warm_up(self) -> None:
-        """Have processes ready for the batches that come at once: while one starts, visibility time-outs pass."""
+        """Start processes for the batches that come at once. While one starts later, visibility timeouts would pass."""
         with ThreadPoolExecutor(BATCHES_AT_ONCE) as pool:
             list(pool.map(self.function.invoke, [{"Records": []}] * BATCHES_AT_ONCE))
 
     def settle(self, queue: Queue) -> None:
-        """Wait until the queue is empty, nobody works, and what killed processes held has run out."""
+        """Wait until the queue is empty, no process is working, and the leases of killed processes are over."""
         self.cloud.wait_until(
             lambda: queue.is_empty() and not self.working() and not self.held(), seconds=SETTLED_SECONDS
         )
@@ -76,7 +76,7 @@ class Shop:
         return [pid for pid in judge.open_processes(self.notes()) if Path(f"/proc/{pid}").exists()]
 
     def held(self) -> list[str]:
-        """The locks and events that are held; what is not released is, until its stored expiry."""
+        """The locks and events that are held: they are not released, and their stored expiry has not passed."""
         now = time.time() * 1000
         rows = self.cloud.engine.scan(self.locks)
         return [row["key"]["S"] for row in rows if "isReleased" not in row and _expiry_ms(row) > now]
@@ -89,7 +89,7 @@ class Shop:
         return [json.loads(item["note"]["S"]) for item in self.cloud.engine.scan(self.journal)]
 
     def wrongs(self, queue: Queue | None = None) -> list[str]:
-        """What must not be, of the orders of this shop. Takes the dead letters out of their queue."""
+        """What went wrong with the orders of this shop. This removes the dead letters from their queue."""
         effects = {
             item["key"]["S"]: {what: int(value["N"]) for what, value in item.items() if what != "key"}
             for item in self.cloud.engine.scan(self.effects)

@@ -1,7 +1,7 @@
-"""FIFO queues: each group keeps its order, whatever fails in its middle.
+"""FIFO queues: each group keeps its order, even if messages in the middle fail.
 
-What follows a failure in its group, in one batch with it, comes back with it and uses up a receive as well. Behind
-poison it goes to the dead-letter queue too, unless batches are of one.
+Messages that follow a failure in the same group and batch come back with it, and use up a receive as well. If they
+follow a poison message, they go to the dead-letter queue too, unless the batch size is one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PLANS = {
 
 
 def orders(count: int, groups: str, **more: object) -> list[Order]:
-    """So many of each group, the groups mingled."""
+    """``count`` orders of each group. The groups alternate."""
     return [
         {"id": f"{group}-{number}", "customer": f"c-{group}", "group": group, **more}
         for number in range(count)

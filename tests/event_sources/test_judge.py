@@ -1,4 +1,4 @@
-"""The judge finds each wrong, and none where there is none."""
+"""The judge finds everything that went wrong, and nothing else."""
 
 from __future__ import annotations
 

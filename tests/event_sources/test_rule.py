@@ -1,4 +1,4 @@
-"""EventBridge: an event that is delivered again is not done again, and not beside itself."""
+"""EventBridge: an event that is delivered again is neither done again nor done twice at the same time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SOURCE = "com.example.orders"
 
 
 def event(event_id: str, detail: dict[str, Any]) -> dict[str, Any]:
-    """What the rule brought, to bring it again."""
+    """The event that the rule delivered, to deliver it again."""
     return {"id": event_id, "detail-type": "OrderPlaced", "source": SOURCE, "detail": detail}
 
 
 def answer(function: Function, event: dict[str, Any]) -> Any:
-    """What an invocation gives, or the name of its error."""
+    """What an invocation returns, or the name of its error."""
     try:
         return function.invoke(event)
     except FunctionError as error:

@@ -1,10 +1,10 @@
-"""Standard queues: whatever comes twice, at once, too late or never to an end, each order is done, and once.
+"""Standard queues: each order is done exactly once, even if deliveries come twice, overlap, come late or never end.
 
-maxReceiveCount is chosen so that contention alone kills no message: as many receives as there are messages for one lock
-at a time, where the visibility time-out is longer than anybody holds it (who was killed does until its lease and two
-seconds are over). Poison has locks of its own, since each of its runs counts as one more. A visibility time-out that
-is shorter than an invocation costs a receive each time it passes: where it is a second, for speed, maxReceiveCount is
-out of reach.
+maxReceiveCount is chosen so that contention alone does not send a message to the dead-letter queue. It is the number of
+messages that contend for one lock at a time. For that, the visibility timeout must be longer than any process holds the
+lock. A process that was killed holds it until two seconds after its lease. Poison messages have locks of their own,
+because each of their runs counts as one more. If the visibility timeout is shorter than an invocation, each time it
+passes uses up a receive. So in tests with a visibility timeout of a second, for speed, maxReceiveCount is out of reach.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from . import judge
 from .conftest import Open
 from .judge import Order
 
-PATIENT = 100  # a maxReceiveCount for tests in which messages come again for other reasons, and often
-SLOW = 3  # receives more than contention needs: for a machine on which a batch now and then outlasts its time-out
-CONTENDED = {"ended": 1}  # what an order waits for, so that another batch meets it
+PATIENT = 100  # a maxReceiveCount for tests in which messages come again often, for other reasons
+SLOW = 3  # additional receives, for a machine on which a batch now and then outlasts the visibility timeout
+CONTENDED = {"ended": 1}  # an order waits for this, so that another batch contends with it
 
 
 def orders(count: int, customers: int, **more: object) -> list[Order]:
@@ -88,7 +88,7 @@ def test_what_breaks_off_is_done_later_and_what_was_done_is_not_repeated(open_sh
     shop.cloud.subscribe(queue, shop.function, batch_size=3)
     shop.settle(queue)
     assert shop.wrongs(queue) == []
-    assert len(judge.open_processes(shop.notes())) >= 10  # killed: by themselves, or at their timeout
+    assert len(judge.open_processes(shop.notes())) >= 10  # they killed themselves, or were killed at their timeout
 
 
 def test_a_batch_that_runs_out_of_time_returns_the_rest_and_is_not_killed(open_shop: Open) -> None:

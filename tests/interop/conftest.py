@@ -1,4 +1,4 @@
-"""One engine, one table, clients of several makes."""
+"""One engine and one table, shared by different lock clients."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Make = Callable[..., LockClient]
 
 @pytest.fixture(autouse=True)
 def _at_the_engine(table: str) -> None:
-    """This process's environment points at the engine."""
+    """The environment of this process names the engine."""
 
 
 @pytest.fixture(params=KINDS, ids=str)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    """Each of the other clients in turn."""
+    """Each of the other clients, one after another."""
     found: Kind = request.param
     return found
 
@@ -47,13 +47,13 @@ def make_table(engine: Ministack) -> Callable[..., str]:
 
 @pytest.fixture
 def shared(kind: Kind, make_table: Callable[..., str]) -> str:
-    """An empty table with the keys that ``kind`` wants."""
+    """An empty table with the keys that ``kind`` needs."""
     return make_table(kind.schema)
 
 
 @pytest.fixture(scope="session")
 def idle() -> Iterator[dict[str, list[Peer]]]:
-    """The processes that ended a test undisturbed and serve the next one, by the names of their kinds."""
+    """The processes that a test left undisturbed and that can serve the next one, by the names of their kinds."""
     peers: dict[str, list[Peer]] = {}
     yield peers
     for peer in itertools.chain(*peers.values()):
@@ -62,12 +62,12 @@ def idle() -> Iterator[dict[str, list[Peer]]]:
 
 @pytest.fixture
 def start(engine: Ministack, idle: dict[str, list[Peer]]) -> Iterator[Start]:
-    """Starts processes of other clients, and kills them with the test, unless they can serve another one.
+    """Starts processes of other clients. At the end of the test it kills those that cannot serve another test.
 
-    A missing toolchain is a reason to skip, and a failure in CI.
+    If a toolchain is missing, the test is skipped. In CI it fails.
     """
     peers: list[Peer] = []
-    lent: dict[Peer, list[Peer]] = {}  # those that may serve another test, and where to put them
+    lent: dict[Peer, list[Peer]] = {}  # the peers that may serve another test, and the list to return them to
 
     def begin(kind: Kind | None, endpoint: str | None) -> Peer:
         try:
@@ -101,19 +101,19 @@ def start(engine: Ministack, idle: dict[str, list[Peer]]) -> Iterator[Start]:
 
 @pytest.fixture
 def peer(kind: Kind, shared: str, start: Start) -> Peer:
-    """A process of the other client, on the shared table."""
+    """A process of the other client on the shared table."""
     return start(kind, shared)
 
 
 @pytest.fixture
 def our_peer(kind: Kind, shared: str, start: Start) -> Peer:
-    """A process of ours, on the shared table."""
+    """A process of our client on the shared table."""
     return start(None, shared, schema=kind.schema.name)
 
 
 @pytest.fixture
 def make() -> Iterator[Make]:
-    """Makes clients of ours in this process, set as a shared table asks for."""
+    """Creates clients of ours in this process, with the settings that a shared table needs."""
     clients: list[LockClient] = []
 
     def build(table: str, schema: Schema, **options: Any) -> LockClient:
@@ -128,12 +128,12 @@ def make() -> Iterator[Make]:
 
 @pytest.fixture
 def client(kind: Kind, shared: str, make: Make) -> LockClient:
-    """Our client, on the shared table."""
+    """Our client on the shared table."""
     return make(shared, kind.schema)
 
 
 class Rows:
-    """A table as the engine has it, past all clients."""
+    """A table as it is stored in the engine. Its requests use no lock client."""
 
     def __init__(self, engine: Ministack, table: str, schema: Schema) -> None:
         self._engine = engine
@@ -168,9 +168,9 @@ class Rows:
         return version
 
     def after_a_renewal(self, key: str) -> float:
-        """Wait until the holder has renewed. Returns a moment that lies before this renewal, and after the grant.
+        """Wait until the holder has renewed. Returns a moment before this renewal and after the grant.
 
-        By the monotonic clock: nobody may take the lock within a lease from then on, unless it is released.
+        The moment is on the monotonic clock. Within a lease from it, no client may take the lock unless it is released.
         """
         unchanged, first = time.monotonic(), self.version(key)
         end = unchanged + DEADLINE

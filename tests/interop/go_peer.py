@@ -1,7 +1,7 @@
 """A stand-in for the Go client (cirello.io/dynamolock v5): its rows, and its behaviour as it was observed.
 
-Not the Go client: its module is not served where these tests are made. What is written here is what can be seen of it
-in a table: rows, requests, how it waits, and what it does with attributes that it does not know.
+This is not the Go client itself, whose module is not available where these tests were written. The stand-in does what
+can be observed in a table: rows, requests, how the client waits, and how it treats attributes that it does not know.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Held:
         self.version = version
         self.data = data
         self.since = since
-        self.keep = True  # the row, when it is released
+        self.keep = True  # whether the row is kept when the lock is released
         self.guard = threading.Lock()
         self.released = False
 
@@ -79,12 +79,12 @@ class GoPeer(Talker):
         while True:
             seen = self._get(key)
             if seen is not None:
-                others = {**seen.others, **others}  # what the first poll saw wins over what later ones see
+                others = {**seen.others, **others}  # attributes that the first poll saw win over those of later ones
             if seen is None or seen.released:
                 held = self._put(key, others, data, seen, "attribute_not_exists(#k) OR #r = :r", {":r": {"S": "1"}})
             elif first is None:
                 if not wait:
-                    raise LockNotGrantedError("it is locked, and no retry is wanted")
+                    raise LockNotGrantedError("the lock is held, and no retry was requested")
                 first, held = seen, None
                 patience += seen.lease
             elif first.version != seen.version:
@@ -163,10 +163,10 @@ class GoPeer(Talker):
         condition: str,
         values: dict[str, Any],
     ) -> Held | None:
-        """The whole row anew. None where somebody else was faster."""
+        """Write the whole row again. Returns None if another client was faster."""
         stored = data.encode() if data is not None else None
         if seen is not None and seen.data is not None:
-            stored = seen.data  # unless it is told to replace it
+            stored = seen.data  # the client keeps the data, unless it is told to replace it
         version, now = _new_version(), time.monotonic()
         item = {
             **others,
@@ -192,7 +192,7 @@ class GoPeer(Talker):
         return Held(key, version, stored, now)
 
     def _update(self, handle: Held, expression: str, version: str | None = None, data: str | None = None) -> None:
-        """Under owner and version. LockNotGrantedError where the row is another's now."""
+        """Update the row under owner and version. Raises LockNotGrantedError if another client has the row now."""
         values: dict[str, Any] = (
             {":r": {"S": "1"}} if version is None else {":l": {"S": _format_duration(self.lease)}, ":n": {"S": version}}
         )
@@ -219,7 +219,7 @@ class GoPeer(Talker):
             )
         except ClientError as error:
             if _was_refused(error):
-                raise LockNotGrantedError("the row is another's now") from error
+                raise LockNotGrantedError("another client has the row now") from error
             raise
 
 
@@ -236,7 +236,7 @@ def _new_version() -> str:
 
 
 def _format_duration(seconds: float) -> str:
-    """As Go prints a duration: 500ms, 2s, 1m30s, 2h0m0s."""
+    """Format a duration as Go does: 500ms, 2s, 1m30s, 2h0m0s."""
     if seconds < 1:
         return f"{seconds * 1000:g}ms"
     minutes, rest = divmod(seconds, 60)
@@ -245,7 +245,7 @@ def _format_duration(seconds: float) -> str:
 
 
 def _parse_duration(text: str) -> float:
-    """As Go reads one. A lease that is absent, or no string, counts as zero."""
+    """Parse a duration as Go does. A lease that is absent or not a string counts as zero."""
     if text in ("", "0"):
         return 0.0
     if re.fullmatch(r"[\d.]+", text):

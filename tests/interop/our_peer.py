@@ -1,4 +1,4 @@
-"""lambda_lock as an application uses it, in a process that can be killed or stopped."""
+"""lambda_lock, used as in an application, in a process that can be killed or stopped."""
 
 from __future__ import annotations
 

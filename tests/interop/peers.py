@@ -1,4 +1,4 @@
-"""The other clients: what each is, what it needs, and a handle on its process."""
+"""The other clients: their properties, what they need, and a handle for their processes."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ _OLD_PYTHON = ROOT / ".venv-interop" / "bin" / "python"
 
 
 class Missing(Exception):
-    """A toolchain is not here; the message says which and what to do."""
+    """A toolchain is missing. The message says which one, or what failed."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One client. ``schema`` is the one that ours must be given to share a table with it."""
+    """One kind of client. ``schema`` is the schema that our client needs to share a table with it."""
 
     name: str
     schema: Schema
     command: Callable[[], list[str]]
     keeps_rows: bool  # it can release a lock without deleting its row
-    stores_data: bool  # it has data as a field of its own
-    serves_several: bool = False  # its process is dear to start, and can be closed and opened again for another test
+    stores_data: bool  # it has a field for data
+    serves_several: bool = False  # its process is slow to start, but can be closed and opened again for another test
 
     def __str__(self) -> str:
         return self.name
@@ -49,7 +49,7 @@ class Kind:
 
 def _java() -> list[str]:
     _make("build/interop/java/.built", "java", "mvn")
-    # Quick to start rather than fast later: each of these processes lives for seconds.
+    # A quick start matters more than speed later, because each of these processes lives only for seconds.
     quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx128m"]
     return ["java", *quick, "-cp", os.pathsep.join([str(_JARS / "classes"), str(_JARS / "lib" / "*")]), "Peer"]
 
@@ -61,7 +61,10 @@ def _old_python() -> list[str]:
 
 @functools.cache
 def _make(target: str, *programs: str) -> None:
-    """Have make build what a peer needs; a moment where that was done before. One process of tests at a time."""
+    """Have make build what a peer needs, which is quick if it was built before.
+
+    A lock makes sure that one test process does this at a time.
+    """
     for program in ("make", *programs):
         if shutil.which(program) is None:
             raise Missing(f"{program} is not installed")
@@ -85,7 +88,7 @@ def ours() -> list[str]:
 
 
 class Peer:
-    """A client's process, as a context manager. Commands are answered one after the other."""
+    """The process of a client, as a context manager. Commands are answered one after another."""
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
@@ -99,7 +102,7 @@ class Peer:
             text=True,
         )
         self._answers: queue.Queue[Answer | None] = queue.Queue()
-        self._unanswered = 1  # it says that it is ready
+        self._unanswered = 1  # the first answer says that the process is ready
         self._undisturbed = True
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -111,12 +114,12 @@ class Peer:
         self.kill()
 
     def ask(self, do: str, **options: Any) -> Answer:
-        """Give a command and wait for its answer."""
+        """Send a command and wait for its answer."""
         self.tell(do, **options)
         return self.answer()
 
     def tell(self, do: str, **options: Any) -> None:
-        """Give a command; `answer` waits for what comes of it."""
+        """Send a command. `answer` waits for its answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": do, **options}) + "\n")
         self._process.stdin.flush()
@@ -129,7 +132,10 @@ class Peer:
         return answer
 
     def retire(self) -> bool:
-        """Have it close its clients, so that it can be opened again. False where it was disturbed or is not done."""
+        """Let the process close its clients, so that it can be opened again.
+
+        Returns False if it was disturbed or has not answered everything.
+        """
         if self._process.poll() is not None or self._unanswered or not self._undisturbed:
             return False
         try:
@@ -145,7 +151,7 @@ class Peer:
         self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End it as a crash does: nothing is released."""
+        """Kill the process. As in a crash, nothing is released."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
@@ -153,7 +159,7 @@ class Peer:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdout.close()
-        with contextlib.suppress(BrokenPipeError):  # a command that it did not live to read
+        with contextlib.suppress(BrokenPipeError):  # the process died before it read the last command
             self._process.stdin.close()
         self._log.close()
 

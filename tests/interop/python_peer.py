@@ -1,4 +1,4 @@
-"""python-dynamodb-lock as an application uses it. Runs in .venv-interop."""
+"""python-dynamodb-lock, used as in an application. This runs in .venv-interop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PythonPeer(Talker):
                 **({"sort_key_name": sort_key_name} if sort_key_name else {}),
             )
 
-        # It cannot be made without heartbeats; a lock taken after the first round waits for the next.
+        # This client always has heartbeats. A lock taken after their first round has to wait for the next one.
         self.clients = {False: client(heartbeat), True: client(3600)}
 
     def take(
@@ -39,7 +39,7 @@ class PythonPeer(Talker):
         sort_key: str = "-",
         **_: Any,
     ) -> DynamoDBLock:
-        patience = self.lease + wait if wait else 0.001  # it takes zero for "the default"
+        patience = self.lease + wait if wait else 0.001  # zero would mean "the default"
         return self.clients[silent].acquire_lock(
             key,
             sort_key,
@@ -59,7 +59,7 @@ class PythonPeer(Talker):
             if error.code == DynamoDBLockError.LOCK_STOLEN:
                 return False
             raise
-        # Where a heartbeat was refused before, it sends nothing and says nothing.
+        # If a heartbeat was refused before, release sends nothing and raises nothing.
         return bool(handle.status != DynamoDBLock.INVALID)
 
     def is_fresh(self, handle: DynamoDBLock) -> bool:
@@ -67,7 +67,7 @@ class PythonPeer(Talker):
         return bool(handle.status == DynamoDBLock.LOCKED and age < 0.6 * self.lease)
 
     def read(self, key: str, sort_key: str | None = None) -> Answer:
-        lock = self.clients[False]._get_lock_from_dynamodb(key, sort_key or "-")  # it has no public way to look
+        lock = self.clients[False]._get_lock_from_dynamodb(key, sort_key or "-")  # there is no public method for this
         if lock is None:
             return {"absent": True}
         return {

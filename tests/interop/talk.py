@@ -1,7 +1,7 @@
-"""What the peers written in Python share: one JSON command a line in, one JSON answer a line out.
+"""The shared part of the peers written in Python. Each line of input is a JSON command, each line of output an answer.
 
-A peer is a program that uses one lock client as an application would. Each runs in a process of its own, so that it can
-be killed or stopped under its locks.
+A peer is a program that uses a lock client as an application would. Each peer runs in a process of its own, so that it
+can be killed or stopped while it holds locks.
 """
 
 from __future__ import annotations
@@ -19,38 +19,44 @@ Answer = dict[str, Any]
 
 
 class Talker(ABC):
-    """Obeys commands. A handle is whatever the client gives for a held lock."""
+    """Carries out commands. A handle is the client's object for a held lock."""
 
     def __init__(self) -> None:
         self.held: dict[str, Any] = {}
         self.lease = 0.0  # seconds, set by `open`
 
-    # -- what each client does its own way --------------------------------------------------------------------------
+    # -- different for each client ----------------------------------------------------------------------------------
 
     @abstractmethod
     def open(self, *, table: str, lease: float, heartbeat: float, sort_key_name: str | None = None) -> None:
-        """Make two clients: one whose locks are renewed every ``heartbeat`` seconds, and one that never renews."""
+        """Create two clients: one renews its locks every ``heartbeat`` seconds, and the other never renews them."""
 
     @abstractmethod
     def take(self, key: str, *, silent: bool, wait: float, refresh: float, **options: Any) -> Any:
-        """Acquire: one try where ``wait`` is 0, else for ``wait`` seconds more than a lease. Raises where refused."""
+        """Acquire a lock. Raises an error if it is refused.
+
+        wait: 0: one try; otherwise the client waits for this many seconds more than a lease.
+        """
 
     @abstractmethod
     def describe(self, handle: Any) -> Answer: ...
 
     @abstractmethod
     def give_back(self, handle: Any, data: str | None = None) -> bool:
-        """Release; False where the lock had gone to somebody else."""
+        """Release a lock. Returns False if another client has taken it."""
 
     @abstractmethod
     def is_fresh(self, handle: Any) -> bool:
-        """As an application looks before it writes: well within the lease, so that the write falls into it too."""
+        """Whether the lock is valid for long enough that a write which follows is still within the lease.
+
+        An application checks this before it writes.
+        """
 
     @abstractmethod
     def read(self, key: str, sort_key: str | None = None) -> Answer: ...
 
     def refusal(self, error: Exception) -> str:
-        """The name by which an application knows an error."""
+        """The name by which an application recognizes an error."""
         return type(error).__name__
 
     # -- commands ---------------------------------------------------------------------------------------------------
@@ -64,7 +70,7 @@ class Talker(ABC):
     def _obey(self, do: str, command: dict[str, Any]) -> Answer:
         try:
             answer: Answer = getattr(self, f"do_{do}")(**command)
-        except Exception as error:  # noqa: BLE001 - the test that gave the command judges it
+        except Exception as error:  # noqa: BLE001 - the test that sent the command judges the error
             return {"error": self.refusal(error), "message": str(error)}
         return answer
 
@@ -88,7 +94,10 @@ class Talker(ABC):
     def do_count(
         self, key: str, counters: str, seconds: float, wait: float, refresh: float, abandon: float = 0.0
     ) -> Answer:
-        """Raise an unprotected counter under the lock, round after round; now and then hold on, unrenewed."""
+        """Increment an unprotected counter under the lock, again and again.
+
+        Now and then the lock is neither renewed nor released.
+        """
         counter = _Counter(counters)
         end = time.monotonic() + seconds
         tally = {"done": 0, "abandoned": 0, "refused": 0}
@@ -103,7 +112,7 @@ class Talker(ABC):
                 time.sleep(refresh)
                 continue
             value = counter.get()
-            time.sleep(random.random() ** 4 * self.lease / 2)  # mostly short, now and then half a lease
+            time.sleep(random.random() ** 4 * self.lease / 2)  # mostly short, but now and then half a lease
             if self.is_fresh(handle):
                 counter.put(value + 1)
                 tally["done"] += 1
@@ -111,11 +120,11 @@ class Talker(ABC):
                 tally["abandoned"] += 1
             else:
                 self.give_back(handle)
-            time.sleep(random.random() * 0.08)  # the one that releases nearly always wins again
+            time.sleep(random.random() * 0.08)  # without a pause, the one that releases nearly always wins again
         return tally
 
 
-#: What the clients say where somebody else holds the lock.
+#: The names of the clients' errors for a lock that is held by somebody else.
 REFUSALS = {
     "LockNotGrantedError",  # ours, and Go's
     "LockTimeoutError",
@@ -126,7 +135,7 @@ REFUSALS = {
 
 
 class _Counter:
-    """A number in a table of its own, read and then written without any condition."""
+    """A number in a table of its own. It is read and then written, without any condition."""
 
     def __init__(self, table: str) -> None:
         self._table = boto3.resource("dynamodb").Table(table)

@@ -1,4 +1,4 @@
-"""Other clients and ours at one lock, all at once, some of which leave it unrenewed: no increment is lost."""
+"""Other clients and ours contend for one lock, and some leave it unrenewed. No increment is lost."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .conftest import Start
 from .peers import KINDS, Peer
 
 LEASE = 1.0
-ABANDON = 0.1  # of all grants: whoever gets one leaves it as a crash does
-DEFAULT_LEASE = 20.0  # ours, Java's and Go's; Python's is 30
+ABANDON = 0.1  # the share of grants that are abandoned, as in a crash
+DEFAULT_LEASE = 20.0  # of our, the Java and the Go client; the Python client's is 30
 COMPRESSION = DEFAULT_LEASE / LEASE
 
 
@@ -29,7 +29,7 @@ COMPRESSION = DEFAULT_LEASE / LEASE
 def test_minutes_of_mixed_contention_lose_no_increment(
     minutes: int, engine: Ministack, make_table: Callable[..., str], start: Start
 ) -> None:
-    """Compressed by leases of one second in place of twenty. The three other clients are tried side by side."""
+    """Leases of one second instead of twenty compress the time. The three other clients run at the same time."""
     seconds = minutes * 60 / COMPRESSION
     counters: dict[str, str] = {}
     running: list[tuple[str, Peer]] = []
@@ -42,7 +42,7 @@ def test_minutes_of_mixed_contention_lose_no_increment(
             running.append((kind.name, start(None, table, schema=kind.schema.name, **terms)))
     for name, peer in running:
         peer.tell("count", key="k", counters=counters[name], seconds=seconds, wait=LEASE, refresh=0.05, abandon=ABANDON)
-    time.sleep(seconds)  # the run itself: nothing can be observed before its end
+    time.sleep(seconds)  # the run itself; there is nothing to observe before its end
     tallies = [(name, peer.answer()) for name, peer in running]
     for name, table in counters.items():
         mine = [tally for owner, tally in tallies if owner == name]
@@ -50,6 +50,6 @@ def test_minutes_of_mixed_contention_lose_no_increment(
         [row] = engine.scan(table)
         assert int(row["n"]["N"]) == sum(int(tally["done"]) for tally in mine), mine
         assert any(tally["done"] for tally in mine), mine
-        if minutes >= 10:  # too short a run may pass one of them by
+        if minutes >= 10:  # in a shorter run, one of them may never get the lock
             assert all(tally["done"] for tally in mine), mine
             assert sum(tally["abandoned"] for tally in mine), mine

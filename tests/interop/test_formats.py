@@ -1,4 +1,4 @@
-"""Clients that cannot read each other's rows: each fails with an error, and the row is left alone."""
+"""If clients cannot read each other's rows, each fails with an error and leaves the row alone."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_its_client_fails_on_our_row_of_the_other_format_and_leaves_it_alone(
     assert peer.ask("acquire", key="k", **WAIT)["error"] == error
     assert rows["k"]["ownerName"] == row["ownerName"]
     assert lock.release() is True
-    assert peer.ask("acquire", key="k", **TRY)["error"] == error  # released or not
+    assert peer.ask("acquire", key="k", **TRY)["error"] == error  # even though it is released
 
 
 @pytest.mark.parametrize("kind", [PYTHON_CLIENT], ids=str, indirect=True)
@@ -101,7 +101,7 @@ def test_the_right_key_names_with_the_wrong_schema_never_take_a_live_lock(
     make: Make,
     engine: Ministack,
 ) -> None:
-    """A row without the version that the schema knows is a free lock, unless it has the version of another schema."""
+    """A row without its own schema's version is a free lock, unless it has the version of another schema."""
     sort_key = names["sort_key_name"]
     table = make_table(kind.schema, sort_key)
     peer = start(kind, table, sort_key_name=sort_key)

@@ -1,4 +1,4 @@
-"""What only the Go client does (shown with a stand-in): it carries every attribute along, and may turn one back."""
+"""Only the Go client (here its stand-in) carries every attribute along, and may set one back to an older value."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_tokens_rise_over_its_holds_because_it_carries_them_along(client: LockCl
 def test_a_waiting_one_may_turn_a_token_back_and_our_claim_works_all_the_same(
     client: LockClient, kind: Kind, shared: str, start: Start, engine: Ministack, rows: Rows
 ) -> None:
-    """It writes back what its first poll saw: no order of tokens is promised where it holds in between."""
+    """It writes the attributes that its first poll saw. So tokens need not rise if it holds the lock in between."""
     with Wire(engine.url) as wire:
         peer = start(kind, shared, endpoint=wire.url)
         first = client.acquire("k")

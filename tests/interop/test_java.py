@@ -1,4 +1,4 @@
-"""What only the Java client does: it updates rows in place, has sort keys of its own, and lists a table."""
+"""Only the Java client updates rows in place, supports sort keys of the application, and lists a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.parametrize("kind", [JAVA_CLIENT], ids=str, indirect=Tr
 def test_a_row_of_ours_that_it_updates_keeps_our_columns_and_our_next_claim_counts_on(
     client: LockClient, peer: Peer, rows: Rows
 ) -> None:
-    """withUpdateExistingLockRecord(true) carries along what it does not know."""
+    """withUpdateExistingLockRecord(true) keeps attributes that the client does not know."""
     lock = client.acquire("k", attributes={"team": "blue"})
     assert lock.release() is True
     take(peer, update=True, keep=True)
@@ -37,7 +37,7 @@ def test_a_row_of_ours_that_it_updates_keeps_our_columns_and_our_next_claim_coun
 def test_a_dead_lock_of_ours_that_it_took_over_in_place_is_held_by_it_alone(
     client: LockClient, make: Make, shared: str, peer: Peer, rows: Rows
 ) -> None:
-    """The expiry of ours that has passed is in the version, which it replaced: nothing invites us to take its lock."""
+    """Our expiry, which has passed, was in the version that the client replaced. So we do not take its lock over."""
     dead = make(shared, JAVA, heartbeat_period=0).acquire("k", lease_duration=1)
     take(peer, wait=DEADLINE, update=True)
     assert rows["k"]["fencingToken"] == {"N": str(dead.fencing_token)}
@@ -62,7 +62,7 @@ def test_a_row_that_it_replaces_loses_our_columns_and_our_claim_works_all_the_sa
 def test_a_ttl_of_ours_stays_on_a_row_that_it_updates_so_none_is_written_where_a_table_is_shared(
     client: LockClient, shared: str, make: Make, peer: Peer, rows: Rows
 ) -> None:
-    """DynamoDB would delete its live lock at that time: ttl=None, and the next claim of ours removes what there is."""
+    """DynamoDB would delete its live lock at that time. With ttl=None, our next claim removes the ttl."""
     make(shared, JAVA, ttl=86_400).acquire("k").release()
     stale = rows["k"]["ttl"]
     take(peer, update=True, keep=True)

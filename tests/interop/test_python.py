@@ -1,4 +1,4 @@
-"""What only python-dynamodb-lock does: it always has a sort key and an expiry time, and deletes on release."""
+"""Only python-dynamodb-lock always has a sort key and an expiry time, and deletes the row on release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One table, another client and ours: whoever holds a lock holds it alone, and whoever ends lets the other in."""
+"""Another client and ours share a table. Only one holds a lock at a time, and when it ends, the other can have it."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ KEEPERS = [kind for kind in KINDS if kind.keeps_rows]
 
 
 def take(peer: Peer, key: str = "k", **options: Any) -> dict[str, Any]:
-    """Have a peer acquire a lock that nobody holds."""
+    """Let a peer acquire a lock that is free."""
     answer = peer.ask("acquire", key=key, **{**TRY, **options})
     assert answer.get("granted"), answer
     return answer
 
 
 def try_until_granted(client: LockClient, key: str) -> Lock:
-    """As repeated invocations do: one decision each."""
+    """Try again until the lock is granted, as repeated invocations do. Each try is one decision."""
     end = time.monotonic() + DEADLINE
     while (lock := client.try_acquire(key)) is None:
-        assert time.monotonic() < end, "it is never granted"
+        assert time.monotonic() < end, "the lock is never granted"
         time.sleep(0.05)
     return lock
 
 
-# -- who holds it, holds it alone -------------------------------------------------------------------------------------
+# -- only one holds the lock ------------------------------------------------------------------------------------------
 
 
 def test_while_it_holds_and_renews_we_are_refused_for_longer_than_a_lease(
@@ -76,7 +76,7 @@ def test_a_wait_of_its_own_ends_when_we_release(client: LockClient, peer: Peer) 
     assert peer.answer().get("granted")
 
 
-# -- who dies, lets the other in, and not before the lease is over ----------------------------------------------------
+# -- when the holder dies, the other takes over, but not before the lease is over -------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_holder_of_ours_that_was_paused_and_robbed_knows_it_and_does_it_no_har
     assert peer.ask("release", key="k") == {"released": True}
 
 
-# -- what one leaves, the other finds ---------------------------------------------------------------------------------
+# -- each reads the rows that the other leaves ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KEEPERS, ids=str, indirect=True)
@@ -179,7 +179,7 @@ def test_who_holds_it_is_read_by_the_other(client: LockClient, peer: Peer, kind:
     assert record is not None
     assert not record.is_released
     assert record.lease_duration == LEASE
-    assert record.expires_at is None  # only our rows say when they end
+    assert record.expires_at is None  # only our rows have an expiry
     assert record.owner == peer.ask("read", key="k")["owner"]
     peer.ask("release", key="k")
     with client.acquire("k", wait=0) as lock:

@@ -22,14 +22,14 @@ import software.amazon.awssdk.protocols.jsoncore.JsonWriter;
 import software.amazon.awssdk.services.dynamodb.DynamoDbClient;
 import software.amazon.awssdk.services.dynamodb.model.AttributeValue;
 
-/** The Java lock client, driven over standard input and output: one JSON command a line, one JSON answer a line. */
+/** The Java lock client, driven over standard input and output: one JSON command and one JSON answer per line. */
 public final class Peer {
     private final DynamoDbClient dynamodb =
             DynamoDbClient.builder().endpointOverride(URI.create(System.getenv("AWS_ENDPOINT_URL"))).build();
     private final Map<String, LockItem> held = new HashMap<>();
     private final Random random = new Random();
-    private AmazonDynamoDBLockClient renewing; // what it holds is renewed by its background thread
-    private AmazonDynamoDBLockClient silent; // ... and is never renewed
+    private AmazonDynamoDBLockClient renewing; // its background thread renews its locks
+    private AmazonDynamoDBLockClient silent; // its locks are never renewed
     private long leaseMillis;
     private boolean sorted;
 
@@ -40,7 +40,7 @@ public final class Peer {
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
             answer(peer.obey(new Command(JsonNode.parser().parse(line).asObject())));
         }
-        System.exit(0); // the heartbeats' threads need not be waited for
+        System.exit(0); // without waiting for the threads of the heartbeats
     }
 
     private Map<String, Object> obey(final Command command) throws InterruptedException {
@@ -76,7 +76,7 @@ public final class Peer {
         return Map.of("opened", true);
     }
 
-    /** Let go of everything, so that it can be opened again: to start a JVM takes longer than most tests. */
+    /** Closes the clients, so that this process can be opened again. Starting a JVM takes longer than most tests. */
     private Map<String, Object> close() {
         held.clear();
         try {
@@ -163,7 +163,7 @@ public final class Peer {
         return answer;
     }
 
-    /** Raises an unprotected counter under the lock, round after round; now and then the lock is held on, unrenewed. */
+    /** Increments an unprotected counter under the lock, again and again. Now and then the lock is abandoned. */
     private Map<String, Object> count(final Command command) throws InterruptedException {
         final String key = command.text("key");
         final long end = System.nanoTime() + command.millis("seconds") * 1_000_000;
@@ -200,7 +200,7 @@ public final class Peer {
         return Map.of("done", done, "abandoned", abandoned, "refused", refused);
     }
 
-    /** As an application looks before it writes: well within the lease, so that the write itself falls into it too. */
+    /** Whether a write that follows is still within the lease. An application checks this before it writes. */
     private boolean isFresh(final LockItem lock) {
         return !lock.isExpired()
                 && LockClientUtils.INSTANCE.millisecondTime() - lock.getLookupTime() < leaseMillis * 6 / 10;
@@ -244,7 +244,7 @@ public final class Peer {
         System.out.flush();
     }
 
-    /** One command: its fields by name and kind. */
+    /** One command, with access to its fields by name and type. */
     private record Command(Map<String, JsonNode> fields) {
         boolean has(final String name) {
             return fields.containsKey(name);
