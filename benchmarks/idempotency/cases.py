@@ -192,7 +192,7 @@ def time_out(run: Run) -> Outcome:
     with run.measured():
         got = run.redeliver("second", run.second.once(run.work), event)
     freed = run.timeline[-1][0] - run.timeline[-3][0]
-    return Outcome(f"the next {got}, {freed:.0f} s after the time-out")
+    return Outcome(f"the next {got}, {freed:.0f} s after the timeout")
 
 
 def lost_reply(run: Run) -> Outcome:

@@ -63,7 +63,7 @@ def process_sqs(
     retry_visibility: RetryVisibility | None = None,
     **options: Unpack[RecordOptions],
 ) -> Response:
-    """Process the messages of a batch from SQS, each of them once. Returns the answer that the handler gives Lambda.
+    """Process the messages of a batch from SQS, each of them once. Returns the answer for Lambda.
 
         def handler(event, context):
             return process_sqs(event, order, context=context, lock_key="customer#{body[customer_id]}")

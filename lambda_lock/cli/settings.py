@@ -94,7 +94,7 @@ _PLACE = (
         "--schema",
         "schema_name",
         type=click.Choice(sorted(_SCHEMAS)),
-        help="The format of the rows: that of the Java, Go or Python lock client.  [default: java]",
+        help="The format of the rows: that of the Java, Go or Python client that shares the table.  [default: java]",
     ),
 )
 _JSON = _option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -161,7 +161,7 @@ class Memory:
         """Transport.send. Raises NotImplementedError for requests that the tables cannot evaluate: it never guesses."""
         if not self._guard.acquire(timeout=timeout):  # held by the code that a signal handler interrupted
             raise TransportError(
-                False, "nothing was sent: the in-memory table was in use by other code until the time-out"
+                False, "nothing was sent: the in-memory table was in use by other code until the timeout"
             )
         try:
             self._requests.append(operation)

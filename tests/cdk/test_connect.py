@@ -130,7 +130,7 @@ class _Recorder:
 
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
         self.request = request
-        raise ServiceError("AccessDeniedException", "nothing is behind this")
+        raise ServiceError("AccessDeniedException", "this transport only records requests")
 
 
 def test_a_client_in_that_environment_uses_that_table_and_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:

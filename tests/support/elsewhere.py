@@ -18,7 +18,7 @@ def in_thread(function: Callable[[], Any]) -> Callable[[], Any]:
     def run() -> None:
         try:
             outcome.append((function(), None))
-        except BaseException as error:  # noqa: BLE001 - handed to whoever asks for the result
+        except BaseException as error:  # noqa: BLE001 - raised again by result()
             outcome.append((None, error))
 
     thread = threading.Thread(target=run, daemon=True)
@@ -48,7 +48,7 @@ def in_child(function: Callable[[], Any]) -> Callable[[], Any]:
             os.close(reader)
             try:
                 outcome: Any = (function(), None)
-            except BaseException as error:  # noqa: BLE001 - handed to whoever asks for the result
+            except BaseException as error:  # noqa: BLE001 - raised again by result()
                 outcome = (None, error)
             with os.fdopen(writer, "wb") as pipe:
                 pickle.dump(outcome, pipe)
