@@ -98,8 +98,9 @@ def process_sqs(
 
     Returns the messageIds of the records that come back, as batchItemFailures. A record comes back
 
-    - if its handler raised an error;
-    - if its lock or its event is held elsewhere;
+    - if its handler raised an error, or returned a value that result="json" cannot store (its next delivery is then a
+      duplicate);
+    - if its lock or its event is held elsewhere, or could not be acquired because of an error;
     - if its key cannot be built;
     - if too little time was left, so it was not started;
     - on a FIFO queue, if it follows one of these in its message group.
