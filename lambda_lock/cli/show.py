@@ -32,8 +32,11 @@ def wants_colour() -> bool:
 def state(record: LockRecord) -> str:
     """The state of a lock, in one word.
 
-    held; expired: held, but its stored expiry has passed; free; completed: a deduplicated event that is done;
-    unreadable: an attribute of the lock is damaged or belongs to another schema.
+    - held
+    - expired: held, but its stored expiry has passed
+    - free
+    - completed: a deduplicated event that is done
+    - unreadable: an attribute of the lock is damaged or belongs to another schema
     """
     if record.unreadable:
         return "unreadable"
