@@ -1,4 +1,4 @@
-"""A release by somebody who is not the holder. Only people do that, and only here: no code path of the library does."""
+"""A release by somebody other than the holder. Only people do that, and only here: no other code path does."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def force_release(client: LockClient, record: LockRecord) -> Row | None:
     """Release the lock as it stands in ``record``, under its version: never a newer holder, never a renewed lock.
 
-    Returns None where it is released, else the row that stands there instead (one without a version: none at all).
-    Its time to live stays as it is: the row may be a foreign client's. Raises what `LockClient.get` raises, and
-    TransportError where the outcome is unknown.
+    Returns None if the lock was released. Otherwise it returns the row that is there instead. A row without a version
+    means that there is no row. The time to live stays as it is, since the row may be another client's. Raises what
+    `LockClient.get` raises, and TransportError if the outcome is unknown.
     """
     session = session_of(client)
     place = session.settings.place(record.key, record.sort_key)

@@ -168,7 +168,7 @@ class HeldLock(Standing):
         return self.hold.place, self._last(self.check_open, steps)
 
     def give_up(self, last_act: Begin[bool] | None = None) -> None:
-        """Release on this thread after a last act was cancelled, whatever came of it. Errors are logged.
+        """Release on this thread after a last act was cancelled, with any outcome. Errors are logged.
 
         last_act: the release that was cancelled, to be sent again. None: it was another last act.
         """

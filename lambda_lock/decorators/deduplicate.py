@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _EVENTS = Holding("deduplicate")
 DAY = 86_400.0  # seconds
-_SHARED = ""  # a scope: no prefix, so that whoever uses the key shares the row
+_SHARED = ""  # a scope without a prefix: everything that uses the key shares the row
 _AFTER_SCOPE = Separator("#")
 
 
@@ -57,9 +57,13 @@ if TYPE_CHECKING:
 def current_dedup(kind: type[Any] | None = None) -> Any:
     """The lock of the innermost @deduplicate function that is running in this thread or task.
 
-    Its ``commit(items)`` writes the application's items and completes the event in one transaction: then these effects
-    happen exactly once. In an async def function it is an AsyncLock: ``current_dedup(AsyncLock)`` tells type checkers
-    so. Raises LookupError where no such function is running, and TypeError for a lock of another kind.
+    kind: Lock or AsyncLock. In an async def function the lock is an AsyncLock, and ``current_dedup(AsyncLock)`` tells
+        type checkers so. None: a Lock, for type checkers.
+
+    Its ``commit(items)`` writes the application's items and completes the event in one transaction, so these effects
+    happen exactly once. Raises LookupError if no such function is running, and TypeError for a lock of another kind.
+
+    Example: ``current_dedup().commit([{"Put": {"TableName": "payments", "Item": item}}])``
     """
     return _EVENTS.innermost(kind)
 
@@ -170,30 +174,38 @@ def deduplicate(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Run the decorated function once for each event: not while it runs elsewhere, and not again once it is done.
 
-    Two requests for a new event, one for a duplicate. The arguments that are not described here are those of with_lock.
+    A new event costs two requests, a duplicate one. The arguments that are not listed here are those of with_lock.
 
-    key: what two deliveries of one event have in common: a template (``"{messageId}"`` for a record of SQS, ``"{id}"``
+    key: what two deliveries of one event have in common. A template (``"{messageId}"`` for a record of SQS, ``"{id}"``
         for EventBridge), a function of the call's own arguments, or payload_hash().
-    wait: seconds to wait while the event is in progress elsewhere; 0: raise LockNotGrantedError at once, so that the
-        source delivers it again; None: as with_lock.
-    window: seconds for which an event counts as done, from its completion on; 1 or more. Longer than the source may go
-        on delivering it: an SQS queue keeps a message for up to 14 days.
-    scope: what the key is stored under, so that two functions which consume one event do not silence each other; None:
-        the Lambda function's name and this function's module and name (of a partial, those of its function; of an
-        object, those of its class); "": the key alone, shared with whoever uses it.
-    result: "json" stores what the function returns for the event's duplicates; None stores nothing.
-    on_duplicate: what a call gives for an event that is done: "return" the stored result (None where none was stored),
-        "raise" DuplicateEventError, or a function of the call's own arguments and ``error=``, whose result it is.
+    wait: seconds to wait while the event is in progress elsewhere. 0: raise LockNotGrantedError at once, so that the
+        source delivers it again. None: as for with_lock.
+    window: seconds for which an event counts as done, from its completion on, 1 or more. Make it longer than the
+        source may go on delivering the event: an SQS queue keeps a message for up to 14 days.
+    scope: a prefix of the stored key, so that two functions which consume one event do not silence each other. None:
+        the Lambda function's name, and this function's module and name (of a partial, those of its function; of an
+        object, those of its class). "": no prefix. The key is shared with everything else that uses it.
+    result: "json" stores what the function returns, for the event's duplicates. None stores nothing.
+    on_duplicate: what the call does for an event that is done. "return": return the stored result (None if none was
+        stored). "raise": raise DuplicateEventError. A function: return what it returns for the call's own arguments and
+        ``error=``.
 
-    The function raises: the event may run again at once. It times out or crashes: once the lease is over. It returns:
-        the release marks the event as done, in the same request. Where nobody knows whether that went through, it is
-        logged and the result returned. A function whose lease was over before it ended completes the event only if
-        nobody has taken it over since, otherwise a warning says that it may have run twice: current_dedup().commit()
-        prevents that for whatever is written to DynamoDB.
+    If the function raises, the event may run again at once. If it times out or crashes, the event may run again when
+    the lease is over. If it returns, the release marks the event as done, in the same request. If the outcome of that
+    request is unknown, this is logged and the result is returned.
 
-    When decorating, raises what with_lock raises, and LockArgumentError for a window or scope that cannot be.
-    A call raises what with_lock raises; LockArgumentError where result="json" has a result that JSON cannot write or
-    that is too large (the event counts as done all the same); LockFormatError where a stored result is no JSON.
+    A function whose lease was over before it ended completes the event only if nobody has taken it over since.
+    Otherwise a warning says that it may have run twice. current_dedup().commit() prevents that for everything that is
+    written to DynamoDB.
+
+    Decorating raises what with_lock raises, and LockArgumentError for a window or scope out of range. A call raises
+    what with_lock raises; LockArgumentError if result="json" has a result that JSON cannot write or that is too large
+    (the event counts as done all the same); LockFormatError if a stored result is not JSON.
+
+    Example::
+
+        @deduplicate("{id}", result="json")
+        def handler(event, context): ...
     """
     refuse_bare(key, "deduplicate")
     check_answer("on_not_granted", on_not_granted, ("raise", "skip"))
@@ -267,7 +279,7 @@ class _EventGuard(Guard):
             raise unfit
 
     def text(self, lock: Any, result: object) -> tuple[str | None, LockArgumentError | None]:
-        """What to store, or why it cannot be: the event is done all the same."""
+        """The text to store, or why it cannot be stored. The event is done all the same."""
         if not self.stores_result:
             return None, None
         try:
@@ -276,7 +288,7 @@ class _EventGuard(Guard):
             return None, unfit
 
     def tell_open(self, lock: Any) -> None:
-        """The function ended the lock itself: by a commit that completed the event, or without completing it."""
+        """The function ended the lock itself, by a commit that completed the event or in another way."""
         if held_by(lock).completed:
             return
         tell(

@@ -163,7 +163,7 @@ def check_answer_of(func: Callable[..., Any], name: str, answer: object) -> None
     if "error" in Parameters.of(func).names:
         raise TypeError(f"the function has a parameter named error, which {name}= gets as well: rename it")
     if is_async(answer) and not is_async(func):
-        raise TypeError(f"{name}= must be a plain function here, got an async def function: nobody would await it")
+        raise TypeError(f"{name}= must be a plain function here, because nothing would await an async def function")
     # A function that wraps another may pass on more than it is given. Only its own parameters count.
     given = Parameters.of(func, follow_wrapped=False)
     if not Parameters.of(answer, follow_wrapped=False).take_calls_of(given, "error"):

@@ -1,4 +1,4 @@
-"""Types of the decorators, for checkers only: nothing imports this module when the code runs."""
+"""Types of the decorators, for type checkers only. Nothing imports this module when the code runs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Unheard:
-    """What no function returns, so that only Any and Never are taken for it."""
+    """No function returns this, so only Any and Never match it."""
 
 
 U = TypeVar("U", bound=Unheard)
 
 
 class Answering(Protocol[T_co]):
-    """A decorator whose functions may give a T as well; async def functions do so when awaited.
+    """A decorator whose functions may return a T as well. Async def functions do so when awaited.
 
-    Any and Never are taken for all that a function may return, a coroutine too: the first overload is theirs. mypy
-    gives up on Any all the same (what is decorated is untyped), as it does wherever overloads differ in their results.
+    Any and Never match everything that a function may return, including a coroutine, so the first overload is theirs.
+    mypy still gives up on Any: it leaves the decorated function untyped, as it does wherever overloads differ in their
+    results.
     """
 
     @overload

@@ -44,9 +44,13 @@ if TYPE_CHECKING:
 def current_lock(kind: type[Any] | None = None) -> Any:
     """The lock of the innermost @with_lock function that is running in this thread or task.
 
-    In an async def function it is an AsyncLock: ``current_lock(AsyncLock)`` tells type checkers so. Raises LookupError
-    where no such function is running, and TypeError for a lock of another kind. With LAMBDA_LOCK_DISABLED set it is a
-    stand-in that says it is held.
+    kind: Lock or AsyncLock. In an async def function the lock is an AsyncLock, and ``current_lock(AsyncLock)`` tells
+        type checkers so. None: a Lock, for type checkers.
+
+    Raises LookupError if no such function is running, and TypeError for a lock of another kind. While
+    LAMBDA_LOCK_DISABLED is set, this returns a stand-in that says it is held.
+
+    Example: ``current_lock().raise_if_lost()``
     """
     return _LOCKS.innermost(kind)
 
@@ -95,34 +99,45 @@ def with_lock(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Run the decorated function only while it holds a lock.
 
-    key: a template, or a function of the call's own arguments that returns the key. In a template a name that is a
-        parameter of the function is that argument, any other a field of its first argument (after self or cls); fields
-        of fields are reached by ``[name]`` and ``[index]``, also in JSON text: ``"order#{body[order][id]}"``. Different
-        values give different keys: the text between two fields is escaped where the first of them contains it.
-    key_jmespath: in place of key, a JMESPath expression over the first argument. Needs jmespath.
-    client: the LockClient; None: default_client(), which reads LAMBDA_LOCK_TABLE.
-    wait: seconds; None: the invocation's time left less ``reserve`` (outside Lambda the lease + 5 s), 0: one decision,
-        inf: for ever. reserve: seconds that the function needs after the grant; None: a quarter of the time left, at
-        least 1 s. The context is found among the arguments, or as register_lambda_context() left it.
-    lease_duration, refresh_period, safe_time: seconds, None: the client's. sort_key: where the table has one.
-    reentrant: whether a call that holds the lock already may enter again; otherwise that raises LockConfigurationError.
-    on_danger, on_lost: called with the Lock on a thread of their own, ``safe_time`` before the end of validity and
-        when the lock is lost.
-    on_not_granted: what a call gives that does not get the lock because somebody else has it: "raise" the
-        LockNotGrantedError, "skip" (None), or a function of the call's own arguments and ``error=``, whose result it
-        is (awaited for an async def function). It does not concern errors of the function itself, nor too little time
-        left: these are raised.
+    key: a template, or a function of the call's own arguments that returns the key. In a template, a name that is a
+        parameter of the function is that argument. Any other name is a field of the first argument (after self or
+        cls). Fields of fields are reached by ``[name]`` and ``[index]``, also in JSON text:
+        ``"order#{body[order][id]}"``. Different values give different keys: if a field's value contains the text that
+        follows the field in the template, it is escaped.
+    key_jmespath: a JMESPath expression over the first argument, in place of key. Needs jmespath.
+    client: the LockClient. None: default_client(), which reads LAMBDA_LOCK_TABLE.
+    wait: seconds to wait for the lock. None: the invocation's time left less ``reserve`` (outside Lambda the lease +
+        5 s). 0: one decision. inf: no limit.
+    reserve: seconds that the function needs after the grant. None: a quarter of the time left, at least 1 s.
+    lease_duration: seconds, 1 or more. None: the client's.
+    refresh_period: seconds, the longest pause between two polls. None: the client's.
+    reentrant: whether a call that holds the lock already may enter again. If not, that raises LockConfigurationError.
+    sort_key: the value of the table's sort key, where it has one.
+    safe_time: seconds before the end of validity at which ``on_danger`` is called. None: the client's.
+    on_danger: called with the Lock, on a thread of its own, when ``safe_time`` is reached.
+    on_lost: called with the Lock, on a thread of its own, when the lock is lost.
+    on_not_granted: what the call does when the lock is held elsewhere. "raise": raise the LockNotGrantedError. "skip":
+        return None. A function: return what it returns for the call's own arguments and ``error=`` (awaited for an
+        async def function). It does not apply to errors of the decorated function, nor if too little time is left:
+        these are raised.
 
-    The lock is released however the function ends; its result or error comes through unchanged, also where the release
-    fails (it is logged, and the lease ends by itself) or the lock was lost meanwhile (a warning). Call
-    current_lock().raise_if_lost() before a step that must not be done twice.
+    The Lambda context is found among the call's arguments, or as register_lambda_context() left it.
 
-    An async def function is awaited while the lock is held, by an AsyncLockClient.
+    The lock is released however the function ends. Its result or error comes through unchanged. That holds also if the
+    release fails (this is logged, and the lease ends by itself), or if the lock was lost meanwhile (a warning is
+    logged). Call current_lock().raise_if_lost() before a step that must not be done twice.
 
-    When decorating, raises TypeError for what is no function (generators, classes), for a client of the other kind, a
-    missing key, an on_not_granted that cannot take a call's arguments with ``error=``, and for arguments of the wrong
-    type; KeyTemplateError for a template or expression that cannot be read.
-    A call raises KeyTemplateError where its arguments give no key, and what LockClient.acquire raises.
+    An async def function is awaited while an AsyncLockClient holds the lock.
+
+    Decorating raises TypeError for an object that is not a function (or is a generator or a class), a client of the
+    other kind, a missing key, an on_not_granted that cannot take the call's arguments with ``error=``, and arguments of
+    the wrong type. It raises KeyTemplateError for a template or expression that cannot be read. A call raises
+    KeyTemplateError if its arguments give no key, and what LockClient.acquire raises.
+
+    Example::
+
+        @with_lock("order#{order_id}")
+        def charge(order_id: str) -> None: ...
     """
     refuse_bare(key, "with_lock")
     check_answer("on_not_granted", on_not_granted, ("raise", "skip"))

@@ -1,6 +1,6 @@
 """Hooks: objects of the application that are told what happens to a client's locks, on a thread of their own.
 
-The thread runs while there is something to tell: nothing waits between invocations. A lock never waits for it.
+The thread runs while there is something to tell, so nothing waits between invocations. A lock never waits for it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 EVENTS = ("granted", "lost", "released", "not_granted", "duplicate")
-_MOST = 1000  # events that wait for a hook: a hook that hangs must not keep all locks in memory, and so renewed
+_MOST = 1000  # events that wait for a hook. A hook that hangs must not keep all locks in memory, and so renewed
 _COROUTINE = 0x80  # flag of a code object, as inspect names it
 
 
 class Hooks:
-    """The hooks of one client. They are called one after another, in the order of the events."""
+    """The hooks of one client. They are called one after the other, in the order of the events."""
 
     def __init__(self, hooks: Iterable[object], log: logging.Logger) -> None:
         self._methods = _methods(hooks)
@@ -33,28 +33,28 @@ class Hooks:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self._changing = threading.RLock()  # a signal's handler may take a lock, and come here in mid-put
+        self._changing = threading.RLock()  # a signal handler may take a lock, and come here in the middle of a put
         self._waiting: deque[tuple[str, Any]] = deque()
         self._thread: threading.Thread | None = None
 
     def wants(self, event: str) -> bool:
-        """Whether any hook is to be told such an event."""
+        """Whether any hook is told such an event."""
         return bool(self._methods.get(event))
 
     def put(self, event: str, subject: Any) -> None:
-        """Have the hooks told; returns at once, and raises nothing."""
+        """Let the hooks be told. Returns at once and raises nothing."""
         if not self.wants(event):
             return
         if self._pid != os.getpid():
-            self._begin()  # a forked child: the thread and what waits for it are the parent's
+            self._begin()  # a forked child: the thread, and the events that wait for it, are the parent's
         if isinstance(subject, Exception):
-            subject = copy.copy(subject)  # as it is now, and without the traceback, which holds on to the call's values
+            subject = copy.copy(subject)  # as it is now, and without its traceback, which keeps the call's values alive
         if not self._enqueue(event, subject):
             tell(self._log, "hook_dropped", "hooks are behind by %d events: on_%s is not called", _MOST, event)
             return
         try:
             self._start_if_idle()
-        except RuntimeError as error:  # too many threads, or the interpreter ends: the next event tries again
+        except RuntimeError as error:  # there are too many threads, or the interpreter ends. The next event tries again
             tell(self._log, "hook_failed", "no thread could be started for hooks: %s", error)
 
     def _enqueue(self, event: str, subject: Any) -> bool:
@@ -84,12 +84,12 @@ class Hooks:
     def _call(self, method: Callable[[Any], object], event: str, subject: Any) -> None:
         try:
             method(subject)
-        except BaseException as error:  # noqa: BLE001 - the application's: logged, nobody is there to raise to
+        except BaseException as error:  # noqa: BLE001 - the application's. It can only be logged
             tell(self._log, "hook_failed", "a hook failed in on_%s: %r", event, error, cause=error, key=subject.key)
 
 
 def _methods(hooks: Iterable[object]) -> dict[str, list[Callable[[Any], object]]]:
-    """By event, what to call. Raises TypeError for what is no hook."""
+    """The methods to call, by event. Raises TypeError for an object that is not a hook."""
     found: dict[str, list[Callable[[Any], object]]] = {event: [] for event in EVENTS}
     names = ", ".join(f"on_{event}" for event in EVENTS)
     try:
@@ -104,7 +104,7 @@ def _methods(hooks: Iterable[object]) -> dict[str, list[Callable[[Any], object]]
             raise TypeError(f"a hook is an object with any of the methods {names}, not {hook!r}")
         for event, method in methods.items():
             if not callable(method) or _is_async(method):
-                raise TypeError(f"on_{event} of {hook!r} must be a plain method: nobody would await it")
+                raise TypeError(f"on_{event} of {hook!r} must be a plain method, because nothing would await it")
             found[event].append(method)
     return found
 

@@ -1,4 +1,4 @@
-"""What happens to the locks of one client is told here: in its log, as metrics, and to its hooks."""
+"""Tells what happens to the locks of one client: in its log, as metrics, and to its hooks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """What one client tells through."""
+    """Where one client tells its events."""
 
     __slots__ = ("_hooks", "_log", "_wall")
 
@@ -35,15 +35,15 @@ class Observer:
         cause: BaseException | None = None,
         **about: object,
     ) -> None:
-        """As `tell`, of a lock in ``table``. Hooks get the ``subject``, a Lock or a LockError. None: it is gone."""
+        """`log.tell` for a lock in ``table``. Hooks get the ``subject``: a Lock or a LockError. None: it is gone."""
         if self._hooks is not None and subject is not None:
             self._hooks.put(event, subject)
         tell(self._log, event, message, *arguments, cause=cause, **about)
-        if LEVELS[event] >= logging.INFO:  # an uncontended lock tells less, and loads nothing for metrics
+        if LEVELS[event] >= logging.INFO:  # events of an uncontended lock are below that, and load no metrics
             from .metrics import count
 
             count(event, table, self._wall(), extras(event, about), self._log)
 
     def wants(self, event: str) -> bool:
-        """Whether a hook is to be told such an event."""
+        """Whether any hook is told such an event."""
         return self._hooks is not None and self._hooks.wants(event)

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Callable[[float], None]) -> T:
-    """Run ``steps`` to their end and return what they return.
+    """Run ``steps`` to their end and return their result.
 
-    What is raised while they wait (KeyboardInterrupt, a closed client, a bug of a transport) is thrown into them: they
-    may still send, to release what may have been taken, before it comes out here. From then on ``sleep`` has said its
-    word, and they wait by the clock alone.
+    What is raised while they wait (KeyboardInterrupt, a closed client, a bug of a transport) is thrown into them. They
+    may still send, to release what may have been taken, before it is raised here. From then on they wait by the clock
+    alone, without ``sleep``.
     """
     resume: Callable[[Any], Send | Wait] = steps.send
     value: Event | BaseException | None = None
     try:
         while True:
             try:
-                while True:  # inside the try: an interrupt may come up between any two steps of this loop
+                while True:  # inside the try: an interrupt may come between any two steps of this loop
                     step = resume(value)
                     outcome = None
                     if isinstance(step, Send):
@@ -47,14 +47,14 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
                     raise
                 resume, value, sleep = steps.throw, error, timeline.clock.sleep
     finally:
-        del value  # an error, and this frame by its traceback: they would keep each other, and what the frames hold
+        del value  # an error, whose traceback has this frame: they would keep each other, and all that the frames hold
 
 
 def send(step: Send, transport: Transport) -> Outcome:
-    """What came of a Send: the transport's reply, or the error that it raised.
+    """The outcome of a Send: the transport's reply, or the error that it raised.
 
-    Here every outcome enters the protocol, whatever the transport is: one that shows another row than the one that was
-    asked for is no usable answer.
+    Every outcome enters the protocol here, with every transport. An outcome that shows another row than the one asked
+    for is not a usable answer.
     """
     outcome: Outcome
     try:
@@ -70,7 +70,7 @@ def send(step: Send, transport: Transport) -> Outcome:
 
 
 def _answers(operation: str, request: dict[str, Any], outcome: Any) -> bool:
-    """Whether an outcome can be that of the request: it shows the row that was asked for, in the form of an item."""
+    """Whether an outcome can belong to the request: it shows the row that was asked for, in the form of an item."""
     if isinstance(outcome, TransactionCanceled):
         if operation != "TransactWriteItems":
             return False
@@ -87,9 +87,9 @@ def _answers(operation: str, request: dict[str, Any], outcome: Any) -> bool:
 
 
 def _shows(write: dict[str, Any], item: Any) -> bool:
-    """Whether this is the item that a request, or a write of a transaction, is about; None: nothing stood there.
+    """Whether this is the item of a request, or of a write in a transaction. None: there was no item.
 
-    Keys are compared where they are strings, as those of locks are: of a number there are many spellings.
+    Keys are compared if they are strings, as those of locks are. A number can be spelled in many ways.
     """
     if item is None:
         return True
@@ -105,7 +105,7 @@ _MOST_NESTED = 32  # DynamoDB nests no deeper (Developer Guide, "Quotas")
 
 
 def _is_value(value: Any, depth: int = 0) -> bool:
-    """Whether this is a value in DynamoDB's JSON; what a text or number says is not looked at."""
+    """Whether this is a value in DynamoDB's JSON. The content of texts and numbers is not checked."""
     if not isinstance(value, dict) or len(value) != 1 or depth > _MOST_NESTED:
         return False
     ((kind, content),) = value.items()

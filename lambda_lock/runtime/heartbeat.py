@@ -1,15 +1,15 @@
-"""The heartbeat: what makes held locks notice the time, and where their renewals are sent.
+"""The heartbeat: it makes held locks notice the time, and sends their renewals.
 
-`Heartbeat` watches: one daemon thread a process, started with the first lock that needs one and parked when none is
-held. It sends nothing, so that danger and loss are told on time whatever a request waits for. It knows only that a
-lock has a `tick()` that does what is due and says in how many seconds to come back.
+`Heartbeat` watches. There is one daemon thread per process. It is started for the first lock that needs it, and parked
+when no lock is held. It sends nothing, so danger and loss are told on time, however long a request waits. All that it
+knows of a lock is `tick()`, which does what is due and returns the seconds until the next call.
 
-`Renewals` sends: each client has its own, with threads that are started when a renewal is due. So a stalled endpoint
-delays the renewals of no other client. Their number does not grow with the locks.
+`Renewals` sends. Each client has its own, with threads that are started when a renewal is due. So a stalled endpoint
+delays the renewals of no other client. The number of threads does not grow with the locks.
 
-Both hold locks weakly: what the application forgets is not renewed for ever. What other threads, signal handlers and
-finalizers call here takes no lock (signalsafe.py says why): commands go through a SimpleQueue, whose put() may be
-called from any of them (Python library reference, queue.SimpleQueue).
+Both reference locks weakly, so a lock that the application forgets is not renewed for ever. What other threads, signal
+handlers and finalizers call here takes no lock (signalsafe.py says why). Commands go through a SimpleQueue, whose put()
+may be called from any of them (Python library reference, queue.SimpleQueue).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SENDER_IDLE = 10.0  # seconds without work after which a sender ends; the first
 
 
 class Heartbeat:
-    """Calls ticks when they are due. Safe from any thread, signal handler and finalizer."""
+    """Calls ticks when they are due. Any thread, signal handler or finalizer may use it."""
 
     def __init__(self) -> None:
         self._commands: SimpleQueue[tuple[float, int, Reference] | None] = SimpleQueue()
@@ -61,9 +61,9 @@ class Heartbeat:
         self._starting = threading.RLock()
 
     def watch(self, lock: Beating, seconds: float) -> None:
-        """Call ``lock.tick()`` in ``seconds``, and again as it says, until `forget`. Earlier calls count no longer.
+        """Call ``lock.tick()`` in ``seconds``, and again when it says so, until `forget`. This replaces earlier calls.
 
-        Raises RuntimeError where the thread cannot be started; the lock is not watched then.
+        Raises RuntimeError if the thread cannot be started. The lock is not watched then.
         """
         identity, number = id(lock), next(self._numbers)
         self._live[identity] = number
@@ -76,7 +76,7 @@ class Heartbeat:
             raise
 
     def forget(self, lock: Beating) -> None:
-        """No more ticks for ``lock``; one that runs at this moment ends by itself."""
+        """No more ticks for ``lock``. A tick that runs at this moment ends by itself."""
         self._live.pop(id(lock), None)
         if not self._live:
             self._commands.put(None)  # so that the thread parks
@@ -86,7 +86,7 @@ class Heartbeat:
             self._live.pop(identity, None)
 
     def _start_unless_alive(self) -> None:
-        """One at a time. A signal handler comes here in the middle of it: then the later thread stays (see `_run`)."""
+        """One caller at a time. If a signal handler comes in between, the thread started later stays (`_run`)."""
         if self._is_alive():
             return
         alone = self._starting.acquire(timeout=_START)
@@ -115,10 +115,10 @@ class Heartbeat:
                 self._step()
             except BaseException:  # noqa: BLE001 - a fault of one lock must not end the heartbeat of all others
                 time.sleep(_AFTER_FAULT)
-        self._commands.put(None)  # the one that stays may have its commands taken by this one: let it look again
+        self._commands.put(None)  # this thread may have taken a command of the one that stays: let that look again
 
     def _step(self) -> None:
-        """Wait for what comes next, a command or a moment, and do it."""
+        """Wait for the next command or moment, and act on it."""
         if not self._live:
             self._due.clear()
         seconds = self._seconds_to_next()
@@ -134,14 +134,14 @@ class Heartbeat:
             self._tick(number, reference)
 
     def _drop_stale(self) -> None:
-        """The plan of a lock that was released stays until it is due: not of too many."""
+        """The plan of a released lock stays until it is due. Drop such plans when there are too many."""
         if len(self._due) > 2 * len(self._live) + _MOST_STALE:
             live = set(self._live.values())
             self._due = [entry for entry in self._due if entry[1] in live]
             heapq.heapify(self._due)
 
     def _seconds_to_next(self) -> float | None:
-        """How long to sleep at most; None: until a command comes."""
+        """How long to sleep at most. None: until a command comes."""
         if not self._due:
             return None
         return min(max(self._due[0][0] - elapsed(), 0.0), _LOOK)
@@ -163,7 +163,7 @@ class Heartbeat:
 
 
 class Renewals:
-    """Sends the renewals of one client, on threads that wait for nobody else's."""
+    """Sends the renewals of one client, on threads of its own."""
 
     def __init__(self) -> None:
         self._begin()
@@ -173,12 +173,12 @@ class Renewals:
         self._work = _Work()
 
     def put(self, renew: Callable[[], None]) -> None:
-        """Have a lock's method called soon. Where no thread can be started for that, it is called here and now."""
+        """Call a lock's method soon, on a thread. If no thread can be started, it is called here and now."""
         if self._pid != os.getpid():
             self._begin()  # a forked child: the threads are its parent's
         if not self._work.put(weakref.WeakMethod(renew)):
             return
-        # Not self: a Renewals that is collected ends its threads.
+        # The thread gets _work, not self: a Renewals that is collected ends its threads.
         thread = threading.Thread(target=_send, args=(self._work,), name="lambda_lock-renewal", daemon=True)
         try:
             thread.start()
@@ -200,10 +200,10 @@ class Renewals:
 
 
 class _Work:
-    """What waits to be sent, and how many threads there are to send it.
+    """The renewals that wait to be sent, and the number of threads that send them.
 
-    The condition's lock is re-entrant, for a finalizer may come here in the middle of it; no signal handler or other
-    thread waits long for it, since whoever has it waits for nothing.
+    The condition's lock is re-entrant, because a finalizer may come here in the middle of it. No signal handler or
+    other thread waits long for it, since its holder waits for nothing.
     """
 
     def __init__(self) -> None:
@@ -214,7 +214,7 @@ class _Work:
         self._changed = threading.Condition()
 
     def put(self, renewal: Renewal) -> bool:
-        """Whether another sender is to be started for it."""
+        """Add a renewal. Returns whether another sender is to be started for it."""
         with self._changed:
             self._waiting.append(renewal)
             if self._idle >= len(self._waiting):
@@ -234,7 +234,7 @@ class _Work:
             return self._waiting.popleft() if self._waiting else None
 
     def get(self) -> Renewal | None:
-        """For a sender: what to send next. None: it is to end, and counts no longer."""
+        """The renewal that a sender sends next. None: the sender is to end, and is not counted any more."""
         with self._changed:
             self._idle += 1
             try:
@@ -265,7 +265,7 @@ def _renew(renewal: Renewal | None) -> None:
         return
     try:
         renew()
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the next renewal must find this thread alive
+    except BaseException as error:  # noqa: BLE001 - the next renewal must find this thread alive
         _tell_failed(error)
 
 

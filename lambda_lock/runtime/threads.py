@@ -1,8 +1,9 @@
-"""Threads on which an async client sends: its own, and few.
+"""The few threads on which an async client sends.
 
-The loop's default executor belongs to the application: full of work that waits for a lock, it would keep the release of
-that lock waiting as well. And the interpreter waits at its exit for every thread and every queued call of an executor.
-The threads here are daemons, started for a call that finds none, and ended when no call is left.
+The loop's default executor belongs to the application. If it were full of work that waits for a lock, the release of
+that lock would wait as well. And at its exit the interpreter waits for every thread and every queued call of an
+executor. The threads here are daemons. One is started for a call that finds no free thread, and ends when no call is
+left.
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ LIMIT = 8  # threads at once: at 5 ms a request they send 1,600 a second
 
 
 class Busy(Exception):
-    """No thread was free in time: the call was not begun, and will not be."""
+    """No thread was free in time. The call was not begun, and will not be."""
 
 
 class Threads:
-    """Runs blocking calls for coroutines, in the order of their coming. Safe from any thread, bound to no loop."""
+    """Runs blocking calls for coroutines, first come, first served. Safe from any thread, and bound to no loop."""
 
     def __init__(self) -> None:
         self.forget_all()
         _ALL.add(self)
 
     def forget_all(self) -> None:
-        """In a forked child: the threads, and what they were to do, are the parent's."""
+        """In a forked child: the threads and their calls are the parent's."""
         self._guard = threading.Lock()
         self._waiting: deque[_Call] = deque()
         self._workers: set[threading.Thread] = set()
 
     async def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """What ``function`` returns or raises. Where this task is cancelled, the call is left to itself."""
+        """Return or raise what ``function`` does. If this task is cancelled, the call is left to itself."""
         call = self._begin(function, arguments)
         try:
             await asyncio.wait([call.ended])
@@ -57,10 +58,10 @@ class Threads:
     async def settle(
         self, function: Callable[..., T], *arguments: Any, patience: float | None = None, needed: bool = True
     ) -> T:
-        """As `run`, but where this task is cancelled, the call ends before the cancellation goes on.
+        """As `run`, but if this task is cancelled, the call ends before the cancellation goes on.
 
-        patience: seconds within which a thread must begin the call, else Busy is raised; None: any time. needed: False:
-        cancelling the task takes the call back if no thread has begun it.
+        patience: seconds within which a thread must begin the call. Otherwise Busy is raised. None: no limit.
+        needed: False: cancelling the task takes the call back if no thread has begun it.
         """
         now = asyncio.get_running_loop().time
         call = self._begin(function, arguments)
@@ -68,7 +69,7 @@ class Threads:
         cancelled: asyncio.CancelledError | None = None
         while not call.over:
             try:
-                # A future and no task: a loop that ends cancels all tasks, and would let a request outlive the release
+                # A future, not a task: a loop that ends cancels all tasks, and then a request could outlive the release
                 # after it.
                 await asyncio.wait([call.ended], timeout=None if end is None else max(end - now(), 0))
             except asyncio.CancelledError as error:
@@ -87,7 +88,7 @@ class Threads:
         call = _Call(functools.partial(contextvars.copy_context().run, function, *arguments))
         try:
             self._put(call)
-        except BaseException:  # an interrupt: nobody will wait for it
+        except BaseException:  # an interrupt: the call will not be waited for
             self._take_back(call)
             raise
         return call
@@ -108,7 +109,7 @@ class Threads:
                 raise
             # No thread can be started: a limit is reached, or the interpreter ends.
             if not self._workers:
-                self._work()  # holds up the loop, but a lock that is not released would hold up others for longer
+                self._work()  # blocks the loop, but a lock that is not released blocks others for longer
 
     def _work(self) -> None:
         while (call := self._next()) is not None:
@@ -122,7 +123,7 @@ class Threads:
             return None
 
     def _take_back(self, call: _Call) -> bool:
-        """Whether no thread has begun the call; then none will."""
+        """Whether no thread has begun the call. Then none will."""
         with self._guard:
             if call not in self._waiting:
                 return False
@@ -133,7 +134,7 @@ class Threads:
 class _Call:
     """A call, and the loop that waits for its end.
 
-    ``over`` is true once it has ended. ``ended`` tells the loop so, unless an interrupt (Ctrl-C) comes in between.
+    ``over`` is True once it has ended. ``ended`` tells the loop so, unless an interrupt (Ctrl-C) comes in between.
     """
 
     def __init__(self, function: Callable[[], Any]) -> None:
@@ -142,15 +143,15 @@ class _Call:
         self._value: Any = None
         self._error: BaseException | None = None
         self.over = False
-        self.ended: asyncio.Future[None] = self._loop.create_future()  # waited for, not awaited: nobody cancels it
+        self.ended: asyncio.Future[None] = self._loop.create_future()  # waited for, never awaited: so not cancelled
 
     def run(self) -> None:
         try:
             self._value = self._function()
-        except BaseException as error:  # noqa: BLE001 - raised to whoever waits, and no reason for this thread to end
+        except BaseException as error:  # noqa: BLE001 - raised to the caller, and no reason for this thread to end
             self._error = error
         self.over = True
-        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop was closed, so nothing waits any more
             self._loop.call_soon_threadsafe(self.ended.set_result, None)
 
     def result(self) -> Any:
@@ -159,7 +160,7 @@ class _Call:
         try:
             raise self._error
         finally:
-            self._error = None  # its traceback leads here: they would keep each other
+            self._error = None  # its traceback has this frame: they would keep each other
 
 
 _ALL: weakref.WeakSet[Threads] = weakref.WeakSet()

@@ -1,8 +1,8 @@
-"""`in_memory`: while it is active, a Memory stands in the place of every client's transport.
+"""`in_memory`: while it is active, a Memory takes the place of every client's transport.
 
-What stands in for a while is undone at its end, by one rule: whatever learned from a Memory forgets it. Its clients
-forget its time and the holders seen there, and the locks that it granted are left to their lease, so that nothing asks
-AWS to renew or release them.
+At its end this is undone by one rule: everything that was learned from a Memory is forgotten. Clients forget its time
+and the holders that they saw there. The locks that it granted are left to their lease, so that nothing asks AWS to
+renew or release them.
 """
 
 from __future__ import annotations
@@ -47,34 +47,39 @@ _active: list[InMemory] = []
 def in_memory(
     *, tables: Mapping[str, KeyNames] | None = None, clock: Clock | None = None, schema: Schema = JAVA
 ) -> InMemory:
-    """A DynamoDB in memory, for all clients of this process, while the ``with`` block runs.
+    """A DynamoDB in memory for all clients of this process, while the ``with`` block runs.
 
-    Every request of every client is answered by it: of default and explicit clients, sync and async, whatever transport
-    they were given, made before the block or inside. It acts when a request is sent, so handlers need no change.
-    LAMBDA_LOCK_TABLE is "locks" meanwhile where it was not set; Region and credentials are not asked for. All threads
-    share it; of nested blocks the innermost acts. What clients do not send (create_table, boto3 of your own) it does
-    not see.
+    It answers every request of every client: default and explicit, sync and async, with any transport, made before the
+    block or inside. It acts when a request is sent, so handlers need no change. LAMBDA_LOCK_TABLE is "locks" meanwhile
+    if it was not set. A Region and credentials are not needed. All threads share the memory. If blocks are nested, the
+    innermost acts. It does not see what clients do not send (create_table, your own boto3).
 
-    tables: the application's tables for `commit` and `transact_item`: for each the name of its partition key, or the
-        names of both keys, ``{"orders": "order_id", "lines": ("order_id", "line")}``. Lock tables need not be named:
-        they come into being as they are used.
-    clock: what its Dates are taken from (cut to whole seconds, as DynamoDB's are); None: the machine's. Give clients
-        the same ManualClock.
-    schema: in which hold, expire and rows write and read: that of your clients.
+    tables: the application's tables, for `commit` and `transact_item`: for each the name of its partition key, or the
+        names of both keys, ``{"orders": "order_id", "lines": ("order_id", "line")}``. Lock tables need not be named.
+        They come into being when they are used.
+    clock: where the Dates of its answers come from (whole seconds, as DynamoDB's). None: the machine's clock. Give your
+        clients the same ManualClock.
+    schema: the schema of your clients, in which hold, expire and rows write and read.
 
     ``as`` gives a Memory: hold, expire, rows, items, put, lose_reply, requests, clock. A block is entered once. As a
-    decorator of a function, plain or async, it gives each call a new one; generators are a TypeError.
+    decorator of a plain or async function it gives each call a new memory. Decorating a generator is a TypeError.
 
     At the end everything is undone, also after an error: the environment, the default client (set_default_client), and
-    what clients learned. Locks still held are left as if their lease had ended, without a request.
+    what clients learned. Locks that are still held are left as if their lease had ended, without a request.
 
     Raises LockArgumentError or TypeError for bad input.
+
+    Example::
+
+        with in_memory() as memory:
+            memory.hold("order#7")
+            assert handler({"id": 7}, lambda_context()) is None
     """
     return InMemory(tables, clock, schema)
 
 
 class InMemory(ContextDecorator):
-    """What `in_memory` gives: enter it with ``with``, or decorate a function with it."""
+    """The result of `in_memory`. Enter it with ``with``, or decorate a function with it."""
 
     def __init__(self, tables: Mapping[str, KeyNames] | None, clock: Clock | None, schema: Schema) -> None:
         self._arguments = (tables, clock, schema)

@@ -85,8 +85,8 @@ class HttpsTransport:
         try:
             return _read(operation, answer)
         except ServiceError as error:
-            if error.code in EXPIRED and self._credentials.expire():
-                error.retryable = True  # the next send has other credentials
+            if error.code in EXPIRED and self._credentials.expire():  # the next send has other credentials
+                raise ServiceError(error.code, error.message, True, error.date) from None
             raise
 
     def close(self) -> None:

@@ -289,7 +289,7 @@ class Attribute:
         ("on_lost", "any of the methods"),
         (Listener(), r"write hooks=\(hook,\)"),
         (None, "not NoneType"),
-        ([Waiting()], "nobody would await it"),
+        ([Waiting()], "nothing would await it"),
         ([Attribute()], "on_lost of .* must be a plain method"),
     ],
 )

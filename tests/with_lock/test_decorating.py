@@ -195,7 +195,7 @@ def test_on_not_granted_is_a_word_or_a_function(wrong: Any) -> None:
 
 
 def test_on_not_granted_of_a_plain_function_cannot_be_async() -> None:
-    with pytest.raises(TypeError, match="nobody would await it"):
+    with pytest.raises(TypeError, match="nothing would await an async def function"):
         with_lock("k", on_not_granted=coroutine_function)(key_function)  # type: ignore[arg-type]
     with_lock("k", on_not_granted=async_answer)(coroutine_function)
 
