@@ -56,7 +56,7 @@ def create_table(
     checks.seconds("wait", wait, least=0.0)
     request = _definition(name, partition_key_name, sort_key_name) | _billing(read_capacity, write_capacity)
     if ttl is not None and checks.attribute_name("ttl", ttl) in (partition_key_name, sort_key_name):
-        raise LockArgumentError(f"ttl={ttl!r} is a key of the table: the time to live is a number of its own")
+        raise LockArgumentError(f"ttl={ttl!r} is a key of the table: name another attribute, which holds a number")
     if tags is not None:
         request["Tags"] = _tags(tags)
     with _opened(transport, region_name, endpoint_url) as opened:
@@ -100,21 +100,21 @@ def check_table(
         table = _describe(opened, name)
         if table is None:
             raise LockConfigurationError(
-                f"there is no table {name!r} here: make it, or check Region and endpoint. "
-                "lambda-lock table create makes one"
+                f"there is no table {name!r} here: create it (lambda-lock table create), or check the Region and the "
+                "endpoint"
             )
         description = _send(opened, "DescribeTimeToLive", {"TableName": name}).get("TimeToLiveDescription", {})
     faults = [*_key_faults(table, partition_key_name, sort_key_name), *_replica_faults(table)]
     faults += _ttl_faults(description, ttl)
     if faults:
-        raise LockConfigurationError(f"table {name!r} does not fit for locks: {'; '.join(faults)}")
+        raise LockConfigurationError(f"table {name!r} is not suitable for locks: {'; '.join(faults)}")
 
 
 def _definition(name: str, partition_key_name: str, sort_key_name: str | None) -> dict[str, Any]:
     roles = {checks.attribute_name("partition_key_name", partition_key_name): "HASH"}
     if sort_key_name is not None:
         if sort_key_name == partition_key_name:
-            raise LockArgumentError(f"sort_key_name={sort_key_name!r} is the partition key already: give it another")
+            raise LockArgumentError(f"sort_key_name={sort_key_name!r} is the partition key already: use another name")
         roles[checks.attribute_name("sort_key_name", sort_key_name)] = "RANGE"
     return {
         "TableName": name,
@@ -128,7 +128,7 @@ def _billing(read_capacity: int | None, write_capacity: int | None) -> dict[str,
         return {"BillingMode": "PAY_PER_REQUEST"}
     if read_capacity is None or write_capacity is None:
         raise LockArgumentError(
-            f"read_capacity={read_capacity!r} and write_capacity={write_capacity!r}: give both, or neither"
+            f"read_capacity={read_capacity!r} and write_capacity={write_capacity!r}: pass both, or neither"
         )
     throughput = {
         "ReadCapacityUnits": checks.whole("read_capacity", read_capacity, least=1),
@@ -139,10 +139,10 @@ def _billing(read_capacity: int | None, write_capacity: int | None) -> dict[str,
 
 def _tags(tags: object) -> list[dict[str, str]]:
     if not isinstance(tags, Mapping):
-        raise TypeError(f"tags must be a dict of names and values, not {tags!r} ({type(tags).__name__})")
+        raise TypeError(f"tags must be a dict from names to values, not {tags!r} ({type(tags).__name__})")
     for key, value in tags.items():
         if not (isinstance(key, str) and isinstance(value, str)):
-            raise TypeError(f"tags: {key!r}: {value!r} must both be str")
+            raise TypeError(f"tags: the name {key!r} and its value {value!r} must both be str")
     return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
@@ -193,7 +193,7 @@ def _wait_active(transport: Transport, name: str, seconds: float) -> None:
             return
         if time.monotonic() >= end:
             raise LockConfigurationError(
-                f"table {name!r} was not active after {seconds:g} s: look at it, or wait longer"
+                f"table {name!r} was not active after {seconds:g} s: check its status, or pass a longer wait="
             )
         time.sleep(_POLL)
 
@@ -238,7 +238,7 @@ def _send(
             unclear = unclear or error.retryable
             if not error.retryable or last:
                 raise LockConfigurationError(
-                    f"{operation} of table {request['TableName']!r} was refused: {error}"
+                    f"{operation} on table {request['TableName']!r} was refused: {error}"
                 ) from error
         else:
             return answer

@@ -42,7 +42,7 @@ def to_dynamodb(value: object, name: str) -> dict[str, Any]:
         return _set(value, name)
     raise TypeError(
         f"attribute {name!r} is a {type(value).__name__}, which DynamoDB cannot store: "
-        "give str, numbers, bool, None, bytes, lists, dicts or sets of one kind"
+        "use str, numbers, bool, None, bytes, lists, dicts or sets of one kind"
     )
 
 
@@ -100,7 +100,7 @@ def _is_number(value: object) -> bool:
 
 def _number(value: Any, name: str) -> str:
     if value != value or value in (_INFINITY, -_INFINITY):
-        raise TypeError(f"attribute {name!r} is {value!r}: DynamoDB stores finite numbers only")
+        raise TypeError(f"attribute {name!r} is {value!r}: DynamoDB stores only finite numbers")
     return repr(value) if isinstance(value, float) else str(value)
 
 
@@ -119,7 +119,7 @@ def _from_number(text: str) -> Any:
 
 def _text_key(key: object, name: str) -> str:
     if not isinstance(key, str):
-        raise TypeError(f"attribute {name!r} has the key {key!r} inside: keys of a map must be str")
+        raise TypeError(f"attribute {name!r} contains a dict with the key {key!r}: keys must be str")
     return key
 
 
@@ -131,5 +131,6 @@ def _set(values: set[Any] | frozenset[Any], name: str) -> dict[str, Any]:
     if values and all(_is_number(value) and not isinstance(value, bool) for value in values):
         return {"NS": [_number(value, name) for value in sorted(values)]}
     raise TypeError(
-        f"attribute {name!r} is a set that DynamoDB cannot store: sets hold str, numbers or bytes, and are not empty"
+        f"attribute {name!r} is a set that DynamoDB cannot store: a set must not be empty, and must hold only str, "
+        "only numbers or only bytes"
     )

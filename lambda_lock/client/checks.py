@@ -32,15 +32,15 @@ def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
         raise TypeError(f"{name} must be a str, not {value!r} ({type(value).__name__})")
     size = len(value.encode("utf-8", "surrogatepass"))
     if not size:
-        raise LockArgumentError(f"{name} is empty: give each lock a name, an empty one would be one lock for everybody")
+        raise LockArgumentError(f"{name} is empty. Give each lock a name: every caller with an empty one shares a lock")
     if size > limit:
         raise LockArgumentError(
-            f"{name} {value[:40]!r}… has {size} bytes; DynamoDB takes {limit}. Shorten it, or use a hash of it",
+            f"{name} {value[:40]!r}… has {size} bytes; DynamoDB allows {limit}. Shorten it, or use a hash of it",
             key=value,
         )
     if any("\ud800" <= character <= "\udfff" for character in value):
         raise LockArgumentError(
-            f"{name} {value!r} is no valid Unicode (a lone surrogate): it cannot be sent", key=value
+            f"{name} {value!r} is not valid Unicode and cannot be sent: remove the lone surrogate", key=value
         )
     return value
 
@@ -52,7 +52,7 @@ def seconds(name: str, value: object, *, least: float, most: float = MAX_LEASE, 
     if endless and value == float("inf"):
         return value
     if not least <= value <= most:
-        raise LockArgumentError(f"{name}={value!r} is out of range: give {least:g} to {most:g} seconds")
+        raise LockArgumentError(f"{name}={value!r} is out of range: pass {least:g} to {most:g} seconds")
     return float(value)
 
 
@@ -69,9 +69,9 @@ def rate(name: str, value: object) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be a number a second, not {value!r} ({type(value).__name__})")
+        raise TypeError(f"{name} must be a number per second, not {value!r} ({type(value).__name__})")
     if not 0 < value < float("inf"):
-        raise LockArgumentError(f"{name}={value!r} is out of range: give more than 0 a second, or None for no bound")
+        raise LockArgumentError(f"{name}={value!r} is out of range: pass more than 0 per second, or None for no limit")
     return float(value)
 
 
@@ -88,8 +88,8 @@ def _warn_once(lease: float) -> None:
         return
     _warned = True
     logger.warning(
-        "lease_duration=%g is in seconds: a holder that dies keeps everybody else waiting for %.1f hours. "
-        "If milliseconds were meant, give %g",
+        "lease_duration=%g is in seconds: if a holder dies, everyone else waits for %.1f hours. "
+        "If you meant milliseconds, pass %g",
         lease,
         lease / 3600,
         lease / 1000,
@@ -102,8 +102,8 @@ def heartbeat_period(value: object, lease: float) -> float | None:
     period = seconds("heartbeat_period", value, least=0.0)
     if period > lease / 2:
         raise LockArgumentError(
-            f"heartbeat_period={value!r} is over half of lease_duration={lease:g}: one lost reply would lose the lock. "
-            f"Give at most {lease / 2:g}, 0 for no heartbeat, or None to have it planned"
+            f"heartbeat_period={value!r} is more than half of lease_duration={lease:g}: one lost reply would lose the "
+            f"lock. Pass at most {lease / 2:g}, 0 for no heartbeat, or None to have it planned for you"
         )
     return period
 
@@ -113,7 +113,7 @@ def safe_time(value: object, lease: float) -> float | None:
         return None
     safe = seconds("safe_time", value, least=0.0)
     if not 0 < safe < lease:
-        raise LockArgumentError(f"safe_time={value!r} must lie between 0 and lease_duration={lease:g} seconds")
+        raise LockArgumentError(f"safe_time={value!r} must be between 0 and lease_duration={lease:g} seconds")
     return safe
 
 
@@ -121,7 +121,7 @@ def whole(name: str, value: object, *, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be an int, not {value!r} ({type(value).__name__})")
     if value < least:
-        raise LockArgumentError(f"{name}={value!r} is out of range: give {least} or more")
+        raise LockArgumentError(f"{name}={value!r} is out of range: pass {least} or more")
     return value
 
 
@@ -140,7 +140,7 @@ def table_name(value: object) -> str:
         and name.replace("_", "a").replace("-", "a").replace(".", "a").isalnum()
     ):
         raise LockArgumentError(
-            f"table={value!r} is no table name: DynamoDB takes 3 to 255 letters, digits, '_', '-' and '.'"
+            f"table={value!r} is not a valid table name: use 3 to 255 letters, digits, '_', '-' and '.'"
         )
     return value
 
@@ -149,7 +149,7 @@ def attribute_name(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {value!r} ({type(value).__name__})")
     if not 1 <= len(value.encode()) <= 255:
-        raise LockArgumentError(f"{name}={value!r} is no attribute name: give 1 to 255 bytes")
+        raise LockArgumentError(f"{name}={value!r} is not a valid attribute name: use 1 to 255 bytes")
     return value
 
 
@@ -178,10 +178,10 @@ def attributes(values: Mapping[str, Any] | None, schema: Schema, key_names: tupl
             item_size({name: columns[name]})
         except UnicodeEncodeError as error:
             raise LockArgumentError(
-                f"attributes: {name!r} has text that is no valid Unicode (a lone surrogate): it cannot be sent"
+                f"attributes: {name!r} has text that is not valid Unicode and cannot be sent: remove the lone surrogate"
             ) from error
         if name in reserved:
-            raise LockArgumentError(f"attributes: {name!r} belongs to the lock itself. Choose another name for it")
+            raise LockArgumentError(f"attributes: {name!r} belongs to the lock itself. Choose another name")
     return columns
 
 
@@ -192,15 +192,15 @@ def callback(name: str, value: object) -> None:
 
 def schema(value: object) -> Schema:
     if not isinstance(value, Schema):
-        raise TypeError(f"schema must be JAVA, GO or PYTHON of lambda_lock, not {value!r} ({type(value).__name__})")
+        raise TypeError(f"schema must be lambda_lock's JAVA, GO or PYTHON, not {value!r} ({type(value).__name__})")
     return value
 
 
 def transport(value: Transport) -> Transport:
     if not callable(getattr(value, "send", None)):
         raise TypeError(
-            f"transport must have send(operation, request, *, timeout), which {type(value).__name__} has not; "
-            "a boto3 client goes into boto3_client="
+            f"transport must have send(operation, request, *, timeout), and {type(value).__name__} does not. "
+            "Pass a boto3 client as boto3_client="
         )
     return value
 
@@ -210,12 +210,14 @@ def transact_items(items: object) -> list[dict[str, Any]]:
     if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Sequence):
         raise TypeError(f"commit takes a list of items for TransactWriteItems, not {type(items).__name__}")
     if not 1 <= len(items) <= 99:
-        raise LockArgumentError(f"commit takes 1 to 99 items, not {len(items)}: DynamoDB takes 100, one is the lock's")
+        raise LockArgumentError(
+            f"commit takes 1 to 99 items, not {len(items)}: DynamoDB allows 100, and the lock needs one of them"
+        )
     for number, item in enumerate(items):
         if not isinstance(item, Mapping) or len(item) != 1 or not _ACTIONS.issuperset(item):
             found = f"has {', '.join(map(repr, item))}" if isinstance(item, Mapping) else f"is {type(item).__name__}"
             raise LockArgumentError(
-                f"item {number} of the commit is no {{'Put' | 'Update' | 'Delete' | 'ConditionCheck': {{…}}}}: "
+                f"item {number} of the commit must be {{'Put' | 'Update' | 'Delete' | 'ConditionCheck': {{…}}}}, but "
                 f"it {found}"
             )
     return [on_the_wire(item) for item in items]
@@ -237,7 +239,7 @@ def size(item: Item, key: str) -> None:
     total = item_size(item) + 512
     if total > ITEM_LIMIT:
         raise LockArgumentError(
-            f"data and attributes of lock {key!r} come to about {total} bytes; an item has at most {ITEM_LIMIT}. "
-            "Keep the payload elsewhere and store a reference",
+            f"data and attributes of lock {key!r} take about {total} bytes; an item may have at most {ITEM_LIMIT}. "
+            "Store the payload elsewhere, and a reference to it here",
             key=key,
         )

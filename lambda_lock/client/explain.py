@@ -27,7 +27,9 @@ def explain(error: ServiceError, place: Place) -> LockError:
             key=place.key,
         )
     if error.retryable:
-        return TransportError(False, f"DynamoDB would not serve lock {place.key!r} in time{said}", key=place.key)
+        return TransportError(
+            False, f"DynamoDB kept refusing the request for lock {place.key!r} until time ran out{said}", key=place.key
+        )
     if code in ("ValidationException", "ValidationError"):
         return _invalid(error, place, said)
     return LockConfigurationError(f"{error.operation} on table {place.table!r} was refused{said}", key=place.key)
@@ -61,22 +63,20 @@ def _denied(error: ServiceError, place: Place) -> str:
     action = named[1] if named else f"dynamodb:{error.operation}"
     where = f"table {place.table!r}"
     if action in ("dynamodb:Scan", "dynamodb:Query"):
-        return (
-            f"permission {action} on {where} is missing. Listing locks needs it, beyond the four permissions of a lock"
-        )
+        return f"permission {action} on {where} is missing. Listing locks needs it on top of a lock's four permissions"
     if action not in ACTIONS and not action.startswith("kms:"):
-        return f"permission {action} on {where} is missing. A lock does not need it: give it to whoever asks for this"
+        return f"permission {action} on {where} is missing. A lock does not need it: grant it to the role that does"
     resource = named[2] if named else None
     if resource and ":table/" in resource and bare_name(resource) != bare_name(place.table):
-        return f"permission {action} on {resource} is missing, which an item of the transaction needs: grant it there"
+        return f"permission {action} on {resource} is missing. An item of the transaction needs it: grant it there"
     what = f"the key of {where}" if action.startswith("kms:") else where
     if error.operation == "TransactWriteItems" and resource is None:
         what = f"{what}, or on another table of the transaction,"
     return (
-        f"permission {action} on {what} is missing. A lock needs {IN_WORDS} on the table's ARN, and the use of its "
-        "customer-managed key where it has one. In the CDK LockTable.grant(function) gives exactly these, and "
-        "LockTable.connect(function) also names the table; for one made otherwise (lambda-lock table create, a "
-        "template) add them to the policy of the role, as docs/deploy.md shows"
+        f"permission {action} on {what} is missing. A lock needs {IN_WORDS} on the table's ARN, and the use of the "
+        "table's customer-managed key if it has one. In the CDK, LockTable.grant(function) grants exactly these, and "
+        "LockTable.connect(function) also names the table. If the table was made another way (lambda-lock table "
+        "create, a template), add them to the role's policy, as docs/deploy.md shows"
     )
 
 
@@ -89,10 +89,10 @@ def _invalid(error: ServiceError, place: Place, said: str) -> LockError:
     if "key" in message:
         names = " and ".join(map(repr, place.key_names))
         return LockConfigurationError(
-            f"table {place.table!r} does not have the key schema {names} (string). Give partition_key_name= and "
-            f"sort_key_name= as the table has them (or LAMBDA_LOCK_PARTITION_KEY, LAMBDA_LOCK_SORT_KEY){said}",
+            f"table {place.table!r} does not have the key schema {names} (string). Set partition_key_name= and "
+            f"sort_key_name= (or LAMBDA_LOCK_PARTITION_KEY, LAMBDA_LOCK_SORT_KEY) to the table's own names{said}",
             key=place.key,
         )
     return LockConfigurationError(
-        f"table {place.table!r} refused the request of lock {place.key!r}{said}", key=place.key
+        f"table {place.table!r} refused the request for lock {place.key!r}{said}", key=place.key
     )

@@ -58,15 +58,15 @@ class Pages:
             return None
         names = {name for name in self._names if name is not None}
         if not isinstance(last, dict) or names - last.keys() or last == request.get("ExclusiveStartKey"):
-            raise unusable("a page of a Scan or Query that does not say where the next one begins")
+            raise unusable("a page of a Scan or Query does not say where the next page begins")
         return {**request, "ExclusiveStartKey": last}
 
     def _key_of(self, item: Item, name: str) -> str:
         key = item.get(name, {}).get("S")
         if key is None:
             raise LockConfigurationError(
-                f"table {self.place.table!r} does not have the key {name!r} (string). Give partition_key_name= and "
-                "sort_key_name= as the table has them (or LAMBDA_LOCK_PARTITION_KEY, LAMBDA_LOCK_SORT_KEY)"
+                f"table {self.place.table!r} does not have the key {name!r} (string). Set partition_key_name= and "
+                "sort_key_name= (or LAMBDA_LOCK_PARTITION_KEY, LAMBDA_LOCK_SORT_KEY) to the table's own names"
             )
         text: str = key
         return text

@@ -20,8 +20,8 @@ def encode(result: object, hold: Hold, data: str | None = None) -> str:
         text = json.dumps(result, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise LockArgumentError(
-            f"the result of event {key!r} is {type(result).__name__} that JSON cannot write ({error}): return dicts, "
-            "lists, strs, numbers, bools or None, or give result=None to store none",
+            f"the result of event {key!r}, of type {type(result).__name__}, cannot be written as JSON ({error}): "
+            "return dicts, lists, strs, numbers, bools or None, or pass result=None to store none",
             key=key,
         ) from error
     stored = hold.item if data is None else {**hold.item, schema.data: {"B": data}}
@@ -39,6 +39,6 @@ def decode(text: object, key: str | None) -> object:
         from ..errors import LockFormatError
 
         raise LockFormatError(
-            f"the result stored with event {key!r} is no JSON: it was stored by something else. Give another scope=",
+            f"the result stored with event {key!r} is not JSON: something else stored it. Use another scope=",
             key=key,
         ) from error

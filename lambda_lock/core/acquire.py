@@ -289,14 +289,14 @@ class Acquisition:
         if until is None or stored != {"N": str(until)}:  # a claim under another number would be refused for ever
             raise LockFormatError(
                 f"the row of event {place.key!r} has a {place.schema.completed_until} that cannot be read as epoch "
-                f"seconds: {stored!r}. It is left alone; remove that attribute, or the row",
+                f"seconds: {stored!r}. The row is left alone; remove that attribute, or the row",
                 key=place.key,
             )
         if date is None:
             raise self.undated()
         if until > date:
             raise DuplicateEventError(
-                f"event {place.key!r} was done before, and counts as done for {until - date} s more",
+                f"event {place.key!r} was completed before, and counts as done for another {until - date} s",
                 key=place.key,
                 result=row.item.get(place.schema.result, {}).get("S"),
                 completed_until=until,
@@ -308,7 +308,7 @@ class Acquisition:
         return TransportError(
             False,
             f"lock {key!r} was not granted: {STEPS} writes in a row failed, although each answer said that the next "
-            "one would pass. Check the endpoint, and what stands between: DynamoDB does not answer so",
+            "one would succeed. DynamoDB does not answer like this: check the endpoint and any proxy in between",
             key=key,
         )
 
@@ -316,7 +316,7 @@ class Acquisition:
         key = self.wish.place.key
         return LockConfigurationError(
             f"the answer for lock {key!r} has no Date header: this is not DynamoDB, and its time cannot be trusted. "
-            "Check the endpoint, and proxies in between",
+            "Check the endpoint and any proxy in between",
             key=key,
         )
 
@@ -350,17 +350,21 @@ class Acquisition:
             if held.row.expiry_ms is not None:
                 retry_after = min(retry_after, held.row.expiry_ms / 1000 - self.memory.server.now(self.look))
             retry_after = max(retry_after, 0.0)
-        state = "does not exist, as only_if_exists asks" if held.missing else f"is held by {holder or 'somebody else'}"
+        state = (
+            "does not exist, and only_if_exists was given"
+            if held.missing
+            else f"is held by {holder or 'somebody else'}"
+        )
         if not self.wish.patient:
             return LockNotGrantedError(
-                f"lock {key!r} {state}. {self.wish.advice or 'Try again later, or give wait=seconds'}",
+                f"lock {key!r} {state}. {self.wish.advice or 'Try again later, or pass wait=seconds'}",
                 key=key,
                 holder=holder,
                 waited=waited,
                 retry_after=retry_after,
             )
         return LockTimeoutError(
-            f"lock {key!r} {state}, still after {waited:.1f} s of waiting. "
+            f"lock {key!r} {state}, even after {waited:.1f} s of waiting. "
             f"{self.wish.advice or 'Wait longer, or let the caller try again'}",
             key=key,
             holder=holder,
@@ -405,8 +409,8 @@ class Acquisition:
 def too_late(key: str, left_ms: int, waited: float = 0.0) -> LockNotGrantedError:
     """The error for a lease that would end with the invocation in less than a second."""
     return LockNotGrantedError(
-        f"lock {key!r} was not taken: {max(left_ms, 0)} ms are left before the invocation's deadline, a lease takes at "
-        "least a second. Raise the function's timeout, or acquire earlier",
+        f"lock {key!r} was not taken: only {max(left_ms, 0)} ms are left before the invocation's deadline, and a lease "
+        "takes at least a second. Raise the function's timeout, or acquire earlier",
         key=key,
         waited=waited,
         too_late=True,

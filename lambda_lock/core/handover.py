@@ -70,7 +70,7 @@ def _encoded(fields: list[Any]) -> str:
 def read_handover(string: object, table: str) -> Handover:
     """Raises LockFormatError for what `write_handover` did not write, or wrote for another table."""
     if not isinstance(string, str):
-        raise LockFormatError(f"adopt takes the str that hand_over() gave, not {type(string).__name__}")
+        raise LockFormatError(f"adopt takes the str that hand_over() returned, not {type(string).__name__}")
     try:
         encoded = string.partition(".")[2].partition(".")[0]
         fields = json.loads(a2b_base64(encoded, strict_mode=True))
@@ -79,12 +79,13 @@ def read_handover(string: object, table: str) -> Handover:
         handover = Handover(*_checked(fields))
     except (ValueError, RecursionError) as error:
         raise LockFormatError(
-            f"token={string[:20]!r}{'…' if len(string) > 20 else ''} is not a string of hand_over(), or it was cut or "
-            "changed on its way. Pass it on as it is"
+            f"token={string[:20]!r}{'…' if len(string) > 20 else ''} did not come from hand_over(), or was cut or "
+            "changed on its way. Pass the string on unchanged"
         ) from error
     if handover.table != bare_name(table):
         raise LockFormatError(
-            f"lock {handover.key!r} was handed over in table {handover.table!r}, this client uses {bare_name(table)!r}",
+            f"lock {handover.key!r} was handed over in table {handover.table!r}, but this client uses "
+            f"{bare_name(table)!r}: adopt it with a client for the same table",
             key=handover.key,
         )
     return handover
@@ -143,8 +144,8 @@ def hand_over(hold: Hold, memory: Memory, chance: Chance, look: Look, *, lease_m
 
 def _damaged(key: str) -> LockFormatError:
     return LockFormatError(
-        f"the row of lock {key!r} names its owner and token, and refuses {STEPS} versions above the one that it shows: "
-        "no client of ours wrote that. It is left alone; delete the row once nobody works under it",
+        f"the row of lock {key!r} names its owner and token, but refuses {STEPS} versions above the one that it shows: "
+        "lambda_lock did not write it. The row is left alone; delete it once no work is done under the lock",
         key=key,
     )
 

@@ -161,8 +161,8 @@ def completion(hold: Hold, memory: Memory, look: Look, result: str | None) -> re
 def _unknown(hold: Hold, cause: Exception) -> TransportError:
     error = TransportError(
         True,
-        f"whether lock {hold.place.key!r} was released is unknown: no clear answer within {DECISION:.0f} s. It ends by "
-        f"itself at the end of its lease of {hold.lease_ms / 1000:g} s",
+        f"it is unknown whether lock {hold.place.key!r} was released: no clear answer within {DECISION:.0f} s. If it "
+        f"was not, it ends with its lease of {hold.lease_ms / 1000:g} s",
         key=hold.place.key,
     )
     error.__cause__ = cause
@@ -178,8 +178,8 @@ def not_there(key: str, row: Row | None) -> LockLostError:
     """The error for a lock that turned out to be another's, released, adopted or gone."""
     holder = row.owner if row is not None and not row.is_free else None
     return LockLostError(
-        f"lock {key!r} is not ours any more: {f'the row names {holder}' if holder else 'nobody holds it'}. It was "
-        "released, adopted or taken over when its lease had ended; acquire it anew",
+        f"lock {key!r} is no longer ours: {f'the row names {holder}' if holder else 'it has no holder'}. It was "
+        "released, adopted, or taken over after its lease had ended. Acquire it again",
         key=key,
         holder=holder,
     )

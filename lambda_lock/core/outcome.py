@@ -106,8 +106,8 @@ def unusable(what: str) -> TransportError:
 def another_answer(operation: str) -> TransportError:
     """The outcome of a request that was answered with what cannot be its answer, such as another row."""
     return unusable(
-        f"what came for {operation} does not answer it. This is not DynamoDB, or something in between changes its "
-        "answers: check the endpoint, and proxies"
+        f"the answer to {operation} belongs to another request. This is not DynamoDB, or something in between changes "
+        "its answers: check the endpoint and any proxy"
     )
 
 

@@ -99,7 +99,9 @@ class Schema:
             object.__setattr__(self, field, fields[field])
         names = [name for name in self.attribute_names() if name is not None]
         if len(set(names)) < len(names):
-            raise LockArgumentError(f"two fields of the schema have the same attribute name: {sorted(names)}")
+            raise LockArgumentError(
+                f"two fields of the schema have the same attribute name: {sorted(names)}. Give each its own"
+            )
 
     def __setattr__(self, field: str, value: object) -> None:
         raise AttributeError(f"a Schema is immutable: use replace({field}={value!r})")
@@ -295,8 +297,8 @@ class Row:
         if self.lease_ms is None:
             raise LockFormatError(
                 f"the row of lock {key!r}, held by {self.owner!r}, has a {schema.lease} that the schema {schema.name} "
-                f"cannot read: {self.item.get(schema.lease)!r}. It is left alone; give the client the schema of "
-                "whoever wrote it, or delete the row once nobody works under it",
+                f"cannot read: {self.item.get(schema.lease)!r}. The row is left alone; give the client the schema that "
+                "the row was written in, or delete the row once no work is done under the lock",
                 key=key,
             )
         return self.lease_ms
@@ -306,8 +308,8 @@ class Row:
         if self.token is None:
             raise LockFormatError(
                 f"the row of lock {key!r} has a {schema.token} that is not a whole number of up to {_TOKEN_DIGITS} "
-                f"digits: {self.item.get(schema.token)!r}. Give it a number above all that were used, or delete the "
-                "row once nobody works under it: tokens then begin anew",
+                f"digits: {self.item.get(schema.token)!r}. Set it to a number above all tokens that were used, or "
+                "delete the row once no work is done under the lock: tokens then start again",
                 key=key,
             )
         return self.token
@@ -329,13 +331,13 @@ def read_row(item: Item | None, schema: Schema, key: str) -> Row | None:
     if schema.version not in item and (others := [name for name in schema.foreign_versions if name in item]):
         raise LockFormatError(
             f"the row of lock {key!r} was written in another schema than {schema.name}: it has no {schema.version}, "
-            f"but a {others[0]}. It is left alone; give the client the schema of whoever wrote it",
+            f"but a {others[0]}. The row is left alone; give the client the schema that the row was written in",
             key=key,
         )
     if schema.version in item and _text(item, schema.version) is None:
         raise LockFormatError(
             f"the row of lock {key!r} has a {schema.version} that is not a string: {item[schema.version]!r}. "
-            "It is left alone; check that the table and the attribute names are those of locks",
+            "The row is left alone; check that the table holds locks and that the attribute names are right",
             key=key,
         )
     return Row(item, schema)

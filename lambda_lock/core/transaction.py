@@ -144,7 +144,7 @@ def _refusal(hold: Hold, outcome: Outcome) -> Exception:
         error = not_there(key, _lock_row(hold, outcome))
     else:
         error = CommitRefusedError(
-            f"the commit under lock {key!r} was refused, nothing was written: {', '.join(outcome.reasons[:-1])}",
+            f"the commit under lock {key!r} was refused, and nothing was written: {', '.join(outcome.reasons[:-1])}",
             key=key,
             reasons=tuple(outcome.reasons[:-1]),
         )
@@ -155,7 +155,7 @@ def _refusal(hold: Hold, outcome: Outcome) -> Exception:
 def _unknown(hold: Hold, cause: Exception) -> TransportError:
     key = hold.place.key
     error = TransportError(
-        True, f"whether the commit under lock {key!r} was carried out is unknown: no clear answer came", key=key
+        True, f"it is unknown whether the commit under lock {key!r} was carried out: no clear answer came", key=key
     )
     error.__cause__ = cause
     return error

@@ -34,7 +34,7 @@ LEVELS = {
     "record_failed": logging.ERROR,
 }
 
-NOT_RELEASED = "lock %r was not released, its lease ends by itself: %s"
+NOT_RELEASED = "lock %r was not released; its lease will run out by itself: %s"
 
 
 def tell(

@@ -43,7 +43,7 @@ def count(event: str, table: str, now: float, properties: dict[str, object], log
     except (AttributeError, OSError, ValueError) as error:  # there is no stdout, or it is broken or closed
         from .log import tell
 
-        tell(log, "metric_failed", "%s was not counted, stdout cannot be written: %s", COUNTED[event], error)
+        tell(log, "metric_failed", "%s was not counted: stdout cannot be written: %s", COUNTED[event], error)
 
 
 def _line(namespace: str, metric: str, table: str, now: float, properties: dict[str, object]) -> str:

@@ -115,8 +115,8 @@ def _given(context: object, name: str) -> Invocation:
     found = _reading(context)
     if found is None:
         raise TypeError(
-            f"{name}= must be a Lambda context, whose get_remaining_time_in_millis() gives a number; "
-            f"got {type(context).__name__}. Pass the handler's second argument"
+            f"{name}= must be a Lambda context, whose get_remaining_time_in_millis() returns a number, "
+            f"not {type(context).__name__}. Pass the handler's second argument"
         )
     return found
 
@@ -157,8 +157,9 @@ def _warn_once() -> None:
         return
     _warned = True
     logger.warning(
-        "no Lambda context found: a lock cannot end with its invocation's deadline, and is renewed in the background. "
-        "Pass the handler's context on, or call lambda_lock.register_lambda_context(context) first in the handler"
+        "no Lambda context found: locks cannot end with the invocation's deadline, so they are renewed in the "
+        "background. Pass the handler's context on, or begin the handler with "
+        "lambda_lock.register_lambda_context(context)"
     )
 
 

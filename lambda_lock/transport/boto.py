@@ -95,7 +95,7 @@ class BotoTransport:
         except failures.ParamValidationError as error:
             # Cut before the first value, and without its cause: values of an item are not for a log.
             what = str(error).partition(", value:")[0]
-            raise LockConfigurationError(f"boto3 does not take the request: {what}") from None
+            raise LockConfigurationError(f"boto3 does not accept the request: {what}") from None
         except _MISCONFIGURED as error:
             raise LockConfigurationError(
                 f"boto3 cannot send the request: {_text(error)}. Check credentials, profile and the AWS_* variables"
@@ -106,7 +106,7 @@ class BotoTransport:
             raise self._failure(error) from _cause(error)
         metadata = answer.pop("ResponseMetadata", {})
         if not _is_dynamodbs(metadata):
-            raise unusable("it is not DynamoDB's")
+            raise unusable("it did not come from DynamoDB")
         return Reply(result(operation, _from_boto(answer)), _date(metadata))
 
     def close(self) -> None:
@@ -159,7 +159,7 @@ def own_transport(session: Any, region: str | None, endpoint_url: str | None, *,
         client = session.client("dynamodb", region_name=region, endpoint_url=endpoint_url, config=config)
     except failures.NoRegionError as error:
         raise LockConfigurationError(
-            "no Region is configured: pass region_name, or set AWS_REGION or the profile's region"
+            "no Region is configured: pass region_name, or set AWS_REGION or the region of the profile"
             + empty_region(os.environ)
         ) from error
     except (failures.BotoCoreError, ValueError) as error:
@@ -202,7 +202,7 @@ def _cause(error: Exception) -> Exception | None:
 def _check_checksum(response_dict: dict[str, Any], **_: Any) -> None:
     expected = response_dict["headers"].get("x-amz-crc32")
     if expected is not None and expected != str(crc32(response_dict["body"])):
-        raise unusable(f"x-amz-crc32 {expected}")
+        raise unusable(f"x-amz-crc32 {expected} does not match its body")
 
 
 def _check_body(response_dict: dict[str, Any], **_: Any) -> None:

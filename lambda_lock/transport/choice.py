@@ -106,8 +106,8 @@ def _refuse_beside_client(**others: object) -> None:
     for name, value in others.items():
         if value is not None:
             raise LockArgumentError(
-                f"{name}={endpoints.without_password(repr(value))} cannot be given beside boto3_client, which has its "
-                "own: make the client with it"
+                f"{name}={endpoints.without_password(repr(value))} cannot be passed together with boto3_client, which "
+                "has its own: make that client with it"
             )
 
 
@@ -119,7 +119,7 @@ def _setting_of_boto(region: str | None, url: str | None, environ: Mapping[str, 
     if environ.get("AWS_ACCOUNT_ID_ENDPOINT_MODE", "").lower() == "required":
         return "AWS_ACCOUNT_ID_ENDPOINT_MODE is required"
     if region and endpoints.is_pseudo(region, url):
-        return f"the Region {region} is one that boto3 gives another endpoint"
+        return f"boto3 maps the Region {region} to another endpoint"
     for variable, usual in _FILES:
         path = environ.get(variable) or usual
         setting = _setting_in(path)
@@ -156,7 +156,7 @@ def _why_boto(
 ) -> str:
     """What else is there, or missing, that only boto3 can deal with; "" if there is nothing."""
     if endpoint is None:
-        return f"there is no Region in arguments and environment (AWS_REGION){endpoints.empty_region(environ)}"
+        return f"there is no Region in the arguments or environment (AWS_REGION){endpoints.empty_region(environ)}"
     if endpoint.path != "/":
         return f"the endpoint at {endpoint.authority} has a path"
     proxy = proxy_variable(endpoint, environ)
@@ -214,9 +214,9 @@ def _boto(
         if error.name not in ("boto3", "botocore"):
             raise
         raise LockConfigurationError(
-            f"{reason}: that needs boto3, which is not installed. Either install lambda-lock[boto3], or let the "
-            "environment have AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN for "
-            "temporary keys), without profile, proxy, and the like"
+            f"{reason}: this needs boto3, which is not installed. Either install lambda-lock[boto3], or set "
+            "AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN for temporary keys) in an "
+            "environment without a profile, a proxy or the like"
         ) from error
     if client is not None:
         return BotoTransport(client, reason=reason)

@@ -22,7 +22,7 @@ def refusal(
     if code == "TransactionCanceledException":
         reasons = fields.get("CancellationReasons")
         if not isinstance(reasons, list) or not all(isinstance(reason, dict) for reason in reasons):
-            return unusable(f"{code} without its reasons")
+            return unusable(f"{code} without CancellationReasons")
         codes = [str(reason.get("Code") or "None") for reason in reasons]
         return TransactionCanceled(codes, [_item(reason, "Item") for reason in reasons], date)
     message = without_values(message)

@@ -44,7 +44,7 @@ class Credentials:
         for name, value in (("access key", access_key), ("secret key", secret_key), ("session token", token or "-")):
             if not value or not (value.isascii() and value.isprintable()) or " " in value:
                 raise LockConfigurationError(
-                    f"the {name} is empty, or has a blank, a line end or the like in it: correct it"
+                    f"the {name} is empty, or contains a space, a line break or the like: correct it"
                 )
         self.access_key = access_key
         self.secret_key = secret_key
@@ -130,13 +130,13 @@ class ContainerCredentials:
         try:
             fetched = self._fetch(deadline)
             if fetched[1] <= now:
-                raise LockConfigurationError("the credentials that the container's endpoint gave have ended already")
+                raise LockConfigurationError("the credentials that the container endpoint returned have expired")
         except (LockConfigurationError, TransportError) as error:
             if not good:
                 raise
             if self._logger:
                 self._logger.warning(
-                    "credentials could not be refreshed, those at hand end in %d s: %s", good[1] - now, error
+                    "credentials could not be refreshed; the current ones expire in %d s: %s", good[1] - now, error
                 )
             return good[0]
         self._current = fetched
@@ -147,8 +147,8 @@ class ContainerCredentials:
         where = endpoint.url.partition("?")[0]
         if not endpoint.tls and not _is_plain_host(endpoint.host):
             raise LockConfigurationError(
-                f"AWS_CONTAINER_CREDENTIALS_FULL_URI names {where}: without https only the host itself and the "
-                f"addresses of ECS and EKS may be asked ({', '.join(_PLAIN_HOSTS)})"
+                f"AWS_CONTAINER_CREDENTIALS_FULL_URI is {where}: use https, or http to this machine or an address of "
+                f"ECS or EKS ({', '.join(_PLAIN_HOSTS)})"
             )
         try:
             answer = _ask(endpoint, _authorization(self._environ), self._environ, deadline)
@@ -161,7 +161,7 @@ class ContainerCredentials:
                 False, f"no credentials from {where}, nothing was sent to DynamoDB: HTTP {answer.status}"
             )
         if answer.status != 200:
-            raise LockConfigurationError(f"{where} refused to give credentials: HTTP {answer.status}")
+            raise LockConfigurationError(f"{where} refused to provide credentials: HTTP {answer.status}")
         return _read(answer.body, where)
 
 
@@ -190,7 +190,7 @@ def _authorization(environ: Mapping[str, str]) -> str | None:
     else:
         token = environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN", "")
     if token and not (token.isascii() and token.isprintable()):
-        raise LockConfigurationError("the container's authorization token has a line end or the like in it: correct it")
+        raise LockConfigurationError("the container's authorization token contains a line break or such: correct it")
     return token or None
 
 
@@ -222,11 +222,11 @@ def _read(body: bytes, where: str) -> tuple[Credentials, float]:
         fields = json.loads(body)
         ends = iso_date(fields["Expiration"])
         if ends is None:
-            raise ValueError("Expiration is no date")
+            raise ValueError("Expiration is not a date")
         return Credentials(fields["AccessKeyId"], fields["SecretAccessKey"], fields.get("Token")), ends
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         # Without the error's text and without the error, which has the whole answer: it may be a secret.
         raise LockConfigurationError(
-            f"what {where} answered is not JSON with AccessKeyId, SecretAccessKey and Expiration "
+            f"the answer of {where} is not JSON with AccessKeyId, SecretAccessKey and Expiration "
             f"({type(error).__name__}): check AWS_CONTAINER_CREDENTIALS_FULL_URI"
         ) from None

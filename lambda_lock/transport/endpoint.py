@@ -60,8 +60,8 @@ class Endpoint:
         port = int(match[4]) if match and match[4] else None
         if not match or (port is not None and not 0 < port < 65536):
             raise LockConfigurationError(
-                f"the endpoint URL {_shown(url)!r} cannot be used: it must read http(s)://host or "
-                "http(s)://host:port, without user name; correct endpoint_url, AWS_ENDPOINT_URL_DYNAMODB or "
+                f"the endpoint URL {_shown(url)!r} cannot be used: it must be http(s)://host or "
+                "http(s)://host:port, without a user name. Correct endpoint_url, AWS_ENDPOINT_URL_DYNAMODB or "
                 "AWS_ENDPOINT_URL"
             )
         self.url = url
@@ -86,7 +86,8 @@ def region(argument: str | None, environ: Mapping[str, str]) -> str | None:
         raise TypeError(f"region_name must be a str such as 'eu-west-1', not {type(name).__name__}")
     if not _LABEL.fullmatch(name):
         raise LockConfigurationError(
-            f"{name!r} cannot be a Region's name (eu-west-1 is): correct region_name, AWS_REGION, AWS_DEFAULT_REGION"
+            f"{name!r} cannot be the name of a Region (such as eu-west-1): correct region_name, AWS_REGION or "
+            "AWS_DEFAULT_REGION"
         )
     return name
 
@@ -94,9 +95,7 @@ def region(argument: str | None, environ: Mapping[str, str]) -> str | None:
 def empty_region(environ: Mapping[str, str]) -> str:
     """For the message that there is no Region: which variable is there but empty, "" if none is."""
     return "".join(
-        f"; {name} is set, but to an empty text"
-        for name in ("AWS_REGION", "AWS_DEFAULT_REGION")
-        if environ.get(name) == ""
+        f"; {name} is set, but empty" for name in ("AWS_REGION", "AWS_DEFAULT_REGION") if environ.get(name) == ""
     )
 
 
@@ -128,8 +127,8 @@ def resolve(region_name: str, url: str | None, environ: Mapping[str, str]) -> st
     fips, dualstack = _is_true(environ, "AWS_USE_FIPS_ENDPOINT"), _is_true(environ, "AWS_USE_DUALSTACK_ENDPOINT")
     if not url and not _REGION.fullmatch(region_name):
         raise LockConfigurationError(
-            f"{region_name!r} is not the name of a Region (eu-west-1 is): correct region_name, AWS_REGION or "
-            "AWS_DEFAULT_REGION, or give the endpoint as well (endpoint_url, AWS_ENDPOINT_URL)"
+            f"{region_name!r} is not the name of a Region (such as eu-west-1): correct region_name, AWS_REGION or "
+            "AWS_DEFAULT_REGION, or set the endpoint as well (endpoint_url, AWS_ENDPOINT_URL)"
         )
     if not url:
         return regional_url(region_name, fips=fips, dualstack=dualstack)

@@ -41,7 +41,7 @@ MAX_IDLE = 32  # connections kept for later
 MAX_HEAD = 64 * 1024
 MAX_BODY = 16 * 1024 * 1024  # DynamoDB answers with no more
 _RECEIVE = 64 * 1024
-UNTRUSTED = "Let AWS_CA_BUNDLE name the file of certificates to trust, where a proxy or the endpoint has its own"
+UNTRUSTED = "If a proxy or the endpoint has its own certificate, set AWS_CA_BUNDLE to the file of those to trust"
 
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([2-5]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?")
 # The value with the blanks around it: leaving them out here as well would backtrack, cubically.
@@ -146,7 +146,7 @@ class Connection:
         status_line, *lines = head.split(b"\r\n")
         status = _STATUS.fullmatch(status_line)
         if not status:
-            raise Malformed("the first line is not that of HTTP/1.1")
+            raise Malformed("the first line is not an HTTP/1.1 status line")
         headers = _fields(lines)
         body = self._read_body(headers)
         tokens = headers.get("connection", "").lower().replace(" ", "").split(",")
@@ -157,10 +157,10 @@ class Connection:
         length, coding = headers.get("content-length"), headers.get("transfer-encoding")
         if coding is not None:
             if length is not None or coding.lower() != "chunked":
-                raise Malformed("a Transfer-Encoding other than chunked, or beside a Content-Length")
+                raise Malformed("a Transfer-Encoding other than chunked, or together with a Content-Length")
             return self._read_chunks()
         if length is None or not (length.isascii() and length.isdigit()) or len(length) > 10:
-            raise Malformed("neither chunked nor with a usable Content-Length")
+            raise Malformed("it is not chunked and has no usable Content-Length")
         return self._take(_bounded(int(length)))
 
     def _read_chunks(self) -> bytes:
@@ -182,7 +182,7 @@ class Connection:
             _fields([line])
             spent += len(line)
             if spent > MAX_HEAD:
-                raise Malformed("trailers without end")
+                raise Malformed(f"trailers of more than {MAX_HEAD} bytes")
         return bytes(body)
 
     def _take(self, count: int) -> bytes:
@@ -300,7 +300,7 @@ def _fields(lines: list[bytes]) -> dict[str, str]:
     for line in lines:
         field = _FIELD.fullmatch(line)
         if not field:
-            raise Malformed("a header outside the grammar")
+            raise Malformed("a header that breaks HTTP's grammar")
         name, value = field[1].decode("ascii").lower(), field[2].strip(b" \t").decode("latin-1")
         # Two Content-Lengths become "5, 5", which is no length: repeated framing is refused with that.
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
@@ -316,7 +316,7 @@ def _bounded(count: int) -> int:
 def _left(deadline: float) -> float:
     left = deadline - time.monotonic()
     if left <= 0:
-        raise TimeoutError("the time was up")
+        raise TimeoutError("the deadline has passed")
     return left
 
 
@@ -364,7 +364,7 @@ def _look_up(host: str, port: int, deadline: float) -> list[Any]:
     else:
         _run(ask, deadline)
     if not found:
-        raise TimeoutError("the time was up")
+        raise TimeoutError("the deadline has passed")
     if isinstance(found[0], OSError):
         raise found[0]
     return list(found[0])

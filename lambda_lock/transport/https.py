@@ -55,10 +55,10 @@ class HttpsTransport:
         self.region = endpoints.region(region, {})
         self.endpoint = endpoints.Endpoint(endpoint)
         if self.region is None:
-            raise LockConfigurationError("no Region is given: pass one such as 'eu-west-1'")
+            raise LockConfigurationError("no Region was passed: pass one such as 'eu-west-1'")
         if self.endpoint.path != "/":
             raise LockConfigurationError(
-                f"the endpoint at {self.endpoint.authority} has a path: only boto3 can use it, pass boto3_client"
+                f"the endpoint at {self.endpoint.authority} has a path, which only boto3 supports: pass boto3_client"
             )
         self._credentials = credentials
         self._now = now
@@ -117,10 +117,10 @@ def _read(operation: str, answer: Answer) -> Reply:
     date = http_date(answer.headers.get("date"))
     status, kind = answer.status, answer.headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() != _JSON:  # a gateway, a proxy's page, another service
-        raise unusable(f"HTTP {status} is not DynamoDB's, its Content-Type is {kind[:80]!r}")
+        raise unusable(f"HTTP {status} did not come from DynamoDB: its Content-Type is {kind[:80]!r}")
     checksum = answer.headers.get("x-amz-crc32")
     if checksum is not None and checksum != str(zlib.crc32(answer.body)):
-        raise unusable(f"HTTP {status} with another x-amz-crc32 than that of its body")
+        raise unusable(f"HTTP {status} with an x-amz-crc32 that does not match its body")
     try:
         body = json.loads(answer.body)
     except (ValueError, RecursionError) as error:  # RecursionError: nested without end

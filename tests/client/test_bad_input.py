@@ -44,7 +44,7 @@ def refused(act: Callable[[], object], kind: type[Exception], *says: str) -> Exc
 # Arguments of an acquire: known before anything is sent
 
 VALUES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
-    ({"key": ""}, ("key is empty", "give each lock a name")),
+    ({"key": ""}, ("key is empty", "Give each lock a name")),
     ({"key": "k" * 2049}, ("key", "kkkk", "2049 bytes", "2048", "hash")),
     ({"key": "ü" * 1025}, ("2050 bytes",)),
     ({"key": "lone \ud800"}, ("key", "surrogate")),
@@ -114,10 +114,10 @@ TYPES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"attributes": {"odd": NAN}}, ("'odd'", "nan", "finite")),
     ({"attributes": {"odd": [INF]}}, ("'odd'", "inf", "finite")),
     ({"attributes": {"odd": Decimal("NaN")}}, ("'odd'", "NaN", "finite")),
-    ({"attributes": {"odd": set()}}, ("'odd'", "not empty")),
+    ({"attributes": {"odd": set()}}, ("'odd'", "must not be empty")),
     ({"attributes": {"odd": {1, "a"}}}, ("'odd'", "set")),
     ({"attributes": {"odd": {True}}}, ("'odd'", "set")),
-    ({"attributes": {"odd": {"in": {1: 2}}}}, ("'odd'", "keys of a map must be str")),
+    ({"attributes": {"odd": {"in": {1: 2}}}}, ("'odd'", "keys must be str")),
     ({"context": object()}, ("context", "Lambda context")),
     ({"on_danger": "call me", "safe_time": 1}, ("on_danger", "'call me'")),
     ({"on_lost": 5}, ("on_lost", "5")),
@@ -327,13 +327,13 @@ def test_without_region_the_error_says_how_to_give_one(make: Make, homeless: pyt
 def test_an_empty_region_is_said_to_be_empty(make: Make, homeless: pytest.MonkeyPatch) -> None:
     homeless.setenv("AWS_REGION", "")
     homeless.delenv("AWS_DEFAULT_REGION")
-    refused(lambda: make().acquire("a"), LockConfigurationError, "Region", "AWS_REGION is set, but to an empty text")
+    refused(lambda: make().acquire("a"), LockConfigurationError, "Region", "AWS_REGION is set, but empty")
     homeless.setenv("AWS_DEFAULT_REGION", "")
     refused(
         lambda: make().acquire("a"),
         LockConfigurationError,
-        "AWS_REGION is set, but to an empty text",
-        "AWS_DEFAULT_REGION is set, but to an empty text",
+        "AWS_REGION is set, but empty",
+        "AWS_DEFAULT_REGION is set, but empty",
     )
 
 

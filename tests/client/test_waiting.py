@@ -57,7 +57,7 @@ from tests.support.waiting import wait_until
             "wait=5 was cut to 0.0 s: the invocation had 60.0 s left, less reserve=80 for the work. Give a smaller",
         ),
         (60, {"wait": 5}, "5.0 s of waiting. Wait longer, or let the caller try again"),
-        (60, {"wait": 0}, "Try again later, or give wait=seconds"),
+        (60, {"wait": 0}, "Try again later, or pass wait=seconds"),
     ],
     ids=str,
 )

@@ -89,7 +89,7 @@ def test_two_scopes_and_their_keys_are_two_events(once: Once, rows: Rows) -> Non
 
 def test_a_key_whose_scope_leaves_no_room_for_it_is_refused_before_anything_is_sent(once: Once, wire: Wire) -> None:
     for scope, key in (("s" * 2000, "k" * 48), ("#" * 1024, "k")):
-        with pytest.raises(LockArgumentError, match="DynamoDB takes 2048"):
+        with pytest.raises(LockArgumentError, match="DynamoDB allows 2048"):
             once("{id}", scope=scope)(lambda event: pytest.fail("must not run"))({"id": key})
     assert wire.operations == []
 
@@ -430,7 +430,7 @@ def test_a_result_that_another_consumer_stored_is_not_given_to_who_did_not_ask(o
 def test_a_duplicate_may_be_an_error_with_the_result(once: Once, rows: Rows) -> None:
     handler = once("{id}", scope="", result="json", on_duplicate="raise")(lambda event: {"n": 1})
     assert handler(EVENT) == {"n": 1}
-    with pytest.raises(DuplicateEventError, match="'e-1' was done before") as caught:
+    with pytest.raises(DuplicateEventError, match="'e-1' was completed before") as caught:
         handler(EVENT)
     assert caught.value.key == "e-1"
     assert caught.value.result == {"n": 1}
@@ -508,7 +508,7 @@ def test_a_result_that_json_cannot_write_is_a_clear_error_and_the_event_is_done(
 ) -> None:
     calls = Calls(result=result)
     handler = once("{id}", scope="", result="json")(calls.handler)
-    with pytest.raises(LockArgumentError, match=r"the result of event 'e-1' is \w+ that JSON cannot write"):
+    with pytest.raises(LockArgumentError, match=r"the result of event 'e-1', of type \w+, cannot be written as JSON"):
         handler(EVENT)
     assert is_done(rows, "e-1")
     assert "result" not in rows["e-1"]
@@ -519,7 +519,7 @@ def test_a_result_that_json_cannot_write_is_a_clear_error_and_the_event_is_done(
 def test_a_result_too_large_for_the_row_is_a_clear_error_and_the_event_is_done(once: Once, rows: Rows) -> None:
     calls = Calls(result="x" * 410_000)
     handler = once("{id}", scope="", result="json")(calls.handler)
-    with pytest.raises(LockArgumentError, match="'e-1' come to about 41"):
+    with pytest.raises(LockArgumentError, match="'e-1' take about 41"):
         handler(EVENT)
     assert is_done(rows, "e-1")
     assert handler(EVENT) is None
@@ -534,7 +534,7 @@ def test_a_large_result_that_fits_is_stored(once: Once) -> None:
 
 def test_a_stored_result_that_is_no_json_is_a_clear_error(once: Once, rows: Rows) -> None:
     rows.put("e-1", completedUntil={"N": str(int(time.time()) + 60)}, result={"S": "{broken"})
-    with pytest.raises(LockFormatError, match=r"'e-1' is no JSON.*another scope"):
+    with pytest.raises(LockFormatError, match=r"'e-1' is not JSON.*another scope"):
         once("{id}", scope="", result="json")(lambda event: None)(EVENT)
     assert once("{id}", scope="")(lambda event: pytest.fail("must not run"))(EVENT) is None
 

@@ -184,7 +184,7 @@ def test_an_unfit_result_is_told_although_the_completion_failed_too(
         wire.answer(400, "AccessDeniedException", times=FOREVER)
         return object()
 
-    with pytest.raises(ValueError, match="JSON cannot write"):
+    with pytest.raises(ValueError, match="cannot be written as JSON"):
         once("{id}", scope="", result="json")(body)(EVENT)
 
 

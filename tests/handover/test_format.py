@@ -103,7 +103,7 @@ def test_the_client_refuses_it_before_it_sends_anything() -> None:
     client = LockClient("locks", region_name="nowhere")  # without credentials
     with pytest.raises(LockFormatError, match="adopt"):
         client.adopt(None)  # type: ignore[arg-type]
-    with pytest.raises(LockFormatError, match="Pass it on as it is"):
+    with pytest.raises(LockFormatError, match="Pass the string on unchanged"):
         client.adopt("LH1.AAAA.00000000")
 
 
@@ -113,6 +113,6 @@ def test_the_error_speaks_of_the_string_and_not_of_how_it_was_read(text: str) ->
         LockClient("locks").adopt(text)
     shown = repr(text[:20]) + ("…" if len(text) > 20 else "")
     assert str(caught.value) == (
-        f"token={shown} is not a string of hand_over(), or it was cut or changed on its way. Pass it on as it is"
+        f"token={shown} did not come from hand_over(), or was cut or changed on its way. Pass the string on unchanged"
     )
     assert isinstance(caught.value.__cause__, ValueError)

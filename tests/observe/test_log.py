@@ -77,8 +77,8 @@ def test_a_release_that_fails_is_told_the_same_by_clients_and_decorators(
     with_lock("b", client=wired)(refuse)()
     wire.clear()
     assert [record.message.partition(": ")[0] for record in caplog.records] == [
-        "lock 'a' was not released, its lease ends by itself",
-        "lock 'b' was not released, its lease ends by itself",
+        "lock 'a' was not released; its lease will run out by itself",
+        "lock 'b' was not released; its lease will run out by itself",
     ]
     for record in caplog.records:
         assert (record.levelno, record.__dict__["lock_event"]) == (logging.WARNING, "release_failed")

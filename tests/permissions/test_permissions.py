@@ -349,5 +349,5 @@ def _refusal(operation: str, message: str) -> ServiceError:
 
 def test_listing_needs_a_permission_of_its_own_and_says_so(become: Become) -> None:
     become(*ACTIONS)
-    with pytest.raises(LockConfigurationError, match=r"dynamodb:Scan .* is missing. Listing locks needs it, beyond"):
+    with pytest.raises(LockConfigurationError, match=r"dynamodb:Scan .* is missing. Listing locks needs it on top of"):
         list(default_client().list())

@@ -21,5 +21,5 @@ def run(table: str) -> str:
 def test_the_late_writer_corrupts_a_plain_put_and_is_refused_by_commit(table: str) -> None:
     plain, commit = run(table).split("With commit:")
     assert "100 + 50 - 30 = 150: 30 are gone" in plain
-    assert "the first is refused: lock 'account' is not ours any more" in commit
+    assert "the first is refused: lock 'account' is no longer ours" in commit
     assert "100 + 50 - 30 = 120" in commit

@@ -297,7 +297,7 @@ def test_a_profile_that_does_not_exist_is_an_error(bare_environment: pytest.Monk
         (LAMBDA | {"AWS_PROFILE": "dev"}, "AWS_PROFILE is set"),
         (LAMBDA | {"HTTPS_PROXY": "http://proxy"}, "HTTPS_PROXY is set"),
         (KEYS, "no Region"),
-        (KEYS | {"AWS_REGION": ""}, "no Region .*; AWS_REGION is set, but to an empty text:"),
+        (KEYS | {"AWS_REGION": ""}, "no Region .*; AWS_REGION is set, but empty:"),
         ({"AWS_REGION": "eu-west-1"}, "no credentials"),
     ],
 )

@@ -377,4 +377,4 @@ def test_a_lease_of_hours_may_be_meant_in_milliseconds_which_is_said_once(
     [record] = caplog.records
     assert (record.name, record.levelno) == ("lambda_lock", logging.WARNING)
     assert "lease_duration=20000 is in seconds" in record.getMessage()
-    assert "5.6 hours. If milliseconds were meant, give 20" in record.getMessage()
+    assert "5.6 hours. If you meant milliseconds, pass 20" in record.getMessage()
