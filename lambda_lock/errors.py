@@ -1,39 +1,56 @@
 """Every error of lambda_lock.
 
-All derive from LockError, so ``except LockError`` catches what the library itself raises and nothing else. Each one
-carries its state as attributes, can be pickled (multiprocessing and Step Functions workers pass them on), says in its
-message what to do next, and is raised ``from`` its cause where there is one.
+All errors derive from LockError, so ``except LockError`` catches what the library itself raises and nothing else.
+
+- An error carries its state as attributes.
+- It can be pickled, because multiprocessing and Step Functions workers pass errors on.
+- Its message says what to do next.
+- It is raised ``from`` its cause if there is one.
+
+Example::
+
+    try:
+        with client.acquire("nightly-report", wait=10):
+            build_report()
+    except LockNotGrantedError as error:
+        print(f"{error.key} is held by {error.holder}")
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # typing costs about 5 ms of a cold start: only checkers read what stands under this name
+TYPE_CHECKING = False  # importing typing adds about 5 ms to a cold start, so only type checkers enter such blocks
 if TYPE_CHECKING:
     from typing import Any
 
 
-_LONGEST = 8_000  # characters of an error or a log line: a key has 2,048 bytes, a value in a row may have 400 KB
+_LONGEST = 8_000  # characters in an error or a log line; a key may have 2,048 bytes, and a value in a row 400 KB
 
 
 def printable(text: str) -> str:
-    """``text`` with all escaped that could break a line or move a terminal's cursor: keys and owners are other people's
-    data, and a line break in them could forge a line of the log. A text that is too long for a line is cut."""
+    """Return ``text`` on one line: characters that could break a line or move a terminal's cursor are escaped.
+
+    Keys and owners are other people's data, and a line break in one could forge a log line. A text that is too long
+    for a line is cut.
+    """
     if len(text) > _LONGEST:
-        text = f"{text[: _LONGEST - 40]}… ({len(text)} characters)"  # which is not cut a second time
+        text = f"{text[: _LONGEST - 40]}… ({len(text)} characters)"  # short enough not to be cut a second time
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 class LockError(Exception):
-    """The base of all errors here. ``key`` is the lock's key, or None where no single lock is concerned."""
+    """The base class of all errors of lambda_lock.
+
+    key: the lock's key; None if the error does not concern a single lock.
+    """
 
     def __init__(self, message: str = "", *, key: str | None = None) -> None:
         super().__init__(printable(message))
         self.key = key
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The constructors of the subclasses take keywords; pickle's default would call them with positions.
+        # The subclasses take keyword arguments, but by default pickle would pass positional ones.
         return _rebuild, (type(self), self.args), self.__dict__
 
 
@@ -44,11 +61,17 @@ def _rebuild(kind: type[LockError], args: tuple[Any, ...]) -> LockError:
 
 
 class LockNotGrantedError(LockError):
-    """Somebody else holds the lock (contention), or too little time is left to hold it for a second.
+    """Somebody else holds the lock (contention), or the invocation has less than a second left to hold it.
 
-    holder: the owner who holds it, where a reply named one. waited: seconds spent. retry_after: seconds after which
-    the holder's lease ends if it is not renewed, where that is known. too_late: it was not contention but the
-    invocation's deadline.
+    holder: the owner that holds the lock; None if no reply named one.
+    waited: how long the call waited, in seconds.
+    retry_after: seconds until the holder's lease ends if it is not renewed; None if that is not known.
+    too_late: True if the invocation's deadline was the reason, not contention.
+
+    Example::
+
+        except LockNotGrantedError as error:
+            return {"statusCode": 409, "headers": {"Retry-After": str(ceil(error.retry_after or 1))}}
     """
 
     def __init__(
@@ -69,11 +92,29 @@ class LockNotGrantedError(LockError):
 
 
 class LockTimeoutError(LockNotGrantedError):
-    """A wait above zero ran out, or was cancelled, before the lock was granted."""
+    """The lock was not granted within ``wait`` (more than 0 seconds), or the wait was cancelled.
+
+    The attributes are those of LockNotGrantedError.
+
+    Example::
+
+        except LockTimeoutError as error:
+            logger.info("gave up after %.1f s", error.waited)
+    """
 
 
 class LockLostError(LockError):
-    """The lock is no longer ours: its validity ended, or a write was refused. ``holder``: who has it now, if known."""
+    """The lock is no longer ours: its validity ended, or DynamoDB refused a write.
+
+    holder: the owner that has the lock now; None if that is not known.
+
+    Example::
+
+        try:
+            lock.raise_if_lost()
+        except LockLostError:
+            return  # stop before the step that must not be done twice
+    """
 
     def __init__(self, message: str = "", *, key: str | None = None, holder: str | None = None) -> None:
         super().__init__(message, key=key)
@@ -81,31 +122,73 @@ class LockLostError(LockError):
 
 
 class LockAlreadyReleasedError(LockError):
-    """The handle was released before; a handle is released once."""
+    """The handle was released before. A handle can be released only once.
+
+    Example::
+
+        lock.release()
+        lock.release()  # raises LockAlreadyReleasedError
+    """
 
 
 class OwnerMismatchError(LockError):
-    """The handle belongs to another client or process (a forked child never releases its parent's locks)."""
+    """The handle belongs to another client or process. A forked child never releases its parent's locks.
+
+    Example::
+
+        lock = client.acquire("a")
+        if os.fork() == 0:
+            lock.release()  # raises OwnerMismatchError
+    """
 
 
 class SessionMonitorNotSetError(LockError):
-    """A question about ``safe_time`` was asked of a lock that was acquired without one."""
+    """The call needs ``safe_time``, but the lock was acquired without it.
+
+    Remedy: pass it, as in ``client.acquire("a", safe_time=5)``.
+    """
 
 
 class ClientClosedError(LockError):
-    """The client was closed; build a new one."""
+    """The client was closed. Create a new one.
+
+    Example::
+
+        client.close()
+        client.acquire("a")  # raises ClientClosedError
+    """
 
 
 class LockConfigurationError(LockError):
-    """The table, the Region, the credentials, a permission or an argument is not right. Nothing stays held."""
+    """The table, the Region, the credentials, a permission or an argument is wrong. No lock stays held.
+
+    Example::
+
+        LockClient("no-such-table").acquire("a")  # raises LockConfigurationError: the table was not found
+    """
 
 
 class LockArgumentError(LockConfigurationError, ValueError):
-    """An argument is out of its range. Raised before anything is sent; a ValueError too, as Python has it."""
+    """An argument is out of range. It is raised before anything is sent, and is a ValueError too.
+
+    Example::
+
+        client.acquire("")  # raises LockArgumentError: the key is empty
+    """
 
 
 class KeyTemplateError(LockError):
-    """A key cannot be built from this call's arguments. ``field`` names the part of the template that failed."""
+    """The key cannot be built from the arguments of the call.
+
+    field: the part of the template that failed; None if there is no single one.
+
+    Example::
+
+        @with_lock("order#{order_id}")
+        def handler(event, context): ...
+
+        handler({}, context)  # raises KeyTemplateError: the event has no order_id
+    """
 
     def __init__(self, message: str = "", *, key: str | None = None, field: str | None = None) -> None:
         super().__init__(message, key=key)
@@ -113,11 +196,25 @@ class KeyTemplateError(LockError):
 
 
 class LockFormatError(LockError):
-    """A row of the table, or a string handed over, cannot be read. The row is left alone, never taken over."""
+    """A row of the table, or a string from ``hand_over()``, cannot be read. Such a row is left alone, not taken over.
+
+    Example::
+
+        client.adopt("garbage")  # raises LockFormatError
+    """
 
 
 class DuplicateEventError(LockError):
-    """The event was completed before. ``result`` is what is stored; ``completed_until`` epoch seconds."""
+    """The event was completed before.
+
+    result: the result that was stored with the event; None if there is none.
+    completed_until: the time until which the event counts as done, in epoch seconds.
+
+    Example::
+
+        except DuplicateEventError as error:
+            return error.result
+    """
 
     def __init__(
         self, message: str = "", *, key: str | None = None, result: object = None, completed_until: float | None = None
@@ -128,7 +225,17 @@ class DuplicateEventError(LockError):
 
 
 class CommitRefusedError(LockError):
-    """A transaction was refused by the application's own conditions. ``reasons`` has one entry for each item."""
+    """A transaction was refused because of the application's own conditions. Nothing was written.
+
+    reasons: DynamoDB's cancellation code for each item, in their order; "None" for an item that was not the reason.
+
+    Example::
+
+        try:
+            lock.commit([{"Put": {...}}])
+        except CommitRefusedError as error:
+            failed = error.reasons.index("ConditionalCheckFailed")
+    """
 
     def __init__(self, message: str = "", *, key: str | None = None, reasons: tuple[object, ...] = ()) -> None:
         super().__init__(message, key=key)
@@ -136,7 +243,16 @@ class CommitRefusedError(LockError):
 
 
 class TransportError(LockError):
-    """A request got no usable answer. ``ambiguous``: it may have been carried out all the same."""
+    """A request got no usable answer.
+
+    ambiguous: True if the request may have been carried out all the same; False if it certainly was not.
+
+    Example::
+
+        except TransportError as error:
+            if error.ambiguous:
+                ...  # the write may have happened
+    """
 
     def __init__(self, ambiguous: bool, message: str | None = None, *, key: str | None = None) -> None:
         super().__init__(

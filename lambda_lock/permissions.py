@@ -1,6 +1,6 @@
-"""The four permissions of a lock: what LockTable grants, what the errors name, and what the docs' policies give.
+"""The four permissions that a lock needs: LockTable grants them, errors name them, the policies in the docs list them.
 
-Transactions (commit, transact_item) need no further one: DynamoDB asks for the permission of each of their writes.
+Transactions (commit, transact_item) need no others: DynamoDB checks the permission for each write in a transaction.
 """
 
 from __future__ import annotations

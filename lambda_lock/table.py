@@ -1,6 +1,7 @@
-"""The lock table itself: make it, look for it, check it. Administration: these need permissions beyond a lock's four.
+"""The lock table itself: create it, see whether it exists, check it.
 
-In production the CDK construct or a template makes the table; this serves tests, scripts and the command line.
+These functions are for administration and need more than a lock's four permissions. In production, the CDK construct or
+a template creates the table; these functions are for tests, scripts and the command line.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
     from .transport import Transport
 
-_POLL = 0.25  # seconds between two looks at a table that is being made
+_POLL = 0.25  # seconds between two looks at a table that is being created
 _SEND = 10.0  # seconds for one request
 _TRIES = 5
-_STARTING = 5.0  # seconds for which whoever takes no connection is asked again: a local engine that was just started
+_STARTING = 5.0  # seconds of trying again while no connection is accepted: a local engine may have just been started
 
 
 def create_table(
@@ -41,16 +42,27 @@ def create_table(
     endpoint_url: str | None = None,
     transport: Transport | None = None,
 ) -> None:
-    """Make a lock table, on demand unless capacities are given, and wait for it.
+    """Create a lock table and wait until it is active.
 
-    read_capacity, write_capacity: provisioned units, both or neither. tags: names and values. partition_key_name,
-    sort_key_name: its keys, strings. ttl: the attribute of DynamoDB's time to live, None for none. wait: seconds to
-    wait until it is active (time to live is set then), 0: not at all (and no time to live). region_name, endpoint_url,
-    transport: as for LockClient.
+    name: the table's name, 3 to 255 letters, digits, '_', '-' and '.'.
+    read_capacity, write_capacity: provisioned capacity units, 1 or more. Pass both, or neither for on-demand billing.
+    tags: the table's tags, from names to values.
+    partition_key_name: the name of the partition key, a string attribute.
+    sort_key_name: the name of the sort key, a string attribute; None for a table without a sort key.
+    ttl: the attribute for DynamoDB's time to live; None for none.
+    wait: how long to wait until the table is active, in seconds, 0 or more. Time to live is switched on after that, so
+        with 0 there is no wait and no time to live.
+    region_name, endpoint_url, transport: as for LockClient.
 
-    Needs dynamodb:CreateTable, DescribeTable, UpdateTimeToLive and (with tags) TagResource. Raises
-    LockConfigurationError where the table exists, a permission is missing or it did not become active in time;
-    LockArgumentError or TypeError for bad input.
+    Returns None. Needs dynamodb:CreateTable, DescribeTable, UpdateTimeToLive and, with tags, TagResource.
+
+    Raises LockConfigurationError if the table exists, if DynamoDB refuses a request (a permission is missing), if the
+    table is not active in time, or if the Region, endpoint or credentials cannot be used. Raises TransportError if
+    DynamoDB does not answer. Raises LockArgumentError or TypeError for bad arguments.
+
+    Example::
+
+        create_table("locks", tags={"team": "orders"})
     """
     checks.table_name(name)
     checks.seconds("wait", wait, least=0.0)
@@ -73,7 +85,22 @@ def create_table(
 def table_exists(
     name: str, *, region_name: str | None = None, endpoint_url: str | None = None, transport: Transport | None = None
 ) -> bool:
-    """Whether the table is there and active. Needs dynamodb:DescribeTable; raises what `create_table` raises."""
+    """Return whether the table exists and is active.
+
+    name: the table's name.
+    region_name, endpoint_url, transport: as for LockClient.
+
+    Returns True for an active table, also while it is being updated, and False otherwise. Needs dynamodb:DescribeTable.
+
+    Raises LockConfigurationError if DynamoDB refuses the request (a permission is missing) or if the Region, endpoint
+    or credentials cannot be used. Raises TransportError if DynamoDB does not answer. Raises LockArgumentError or
+    TypeError for bad arguments.
+
+    Example::
+
+        if not table_exists("locks"):
+            create_table("locks")
+    """
     checks.table_name(name)
     with _opened(transport, region_name, endpoint_url) as opened:
         table = _describe(opened, name)
@@ -90,10 +117,23 @@ def check_table(
     endpoint_url: str | None = None,
     transport: Transport | None = None,
 ) -> None:
-    """Check that a table fits for locks: its keys, its time to live, and that it is no multi-Region table.
+    """Check that a table is suitable for locks: its keys, its time to live, and that it is not a multi-Region table.
 
-    ttl: the attribute that should be its time to live; None: none should be. Needs dynamodb:DescribeTable and
-    DescribeTimeToLive. Raises LockConfigurationError that lists all that does not fit.
+    name: the table's name.
+    partition_key_name: the expected name of the partition key.
+    sort_key_name: the expected name of the sort key; None if the table should not have one.
+    ttl: the attribute expected for time to live; None if time to live should be off.
+    region_name, endpoint_url, transport: as for LockClient.
+
+    Returns None if everything is right. Needs dynamodb:DescribeTable and DescribeTimeToLive.
+
+    Raises LockConfigurationError that lists everything that is wrong, or if the table does not exist; also if DynamoDB
+    refuses a request (a permission is missing) or if the Region, endpoint or credentials cannot be used. Raises
+    TransportError if DynamoDB does not answer. Raises LockArgumentError or TypeError for bad arguments.
+
+    Example::
+
+        check_table("locks", partition_key_name="id", ttl="expires")
     """
     checks.table_name(name)
     with _opened(transport, region_name, endpoint_url) as opened:
@@ -200,7 +240,7 @@ def _wait_active(transport: Transport, name: str, seconds: float) -> None:
 
 @contextmanager
 def _opened(transport: Transport | None, region_name: str | None, endpoint_url: str | None) -> Iterator[Transport]:
-    """The transport given, or one of its own, whose connection is closed in the end."""
+    """Yield the transport that was passed. If none was, yield a new one and close its connections afterwards."""
     if transport is not None:
         yield checks.transport(transport)
         return
@@ -216,11 +256,11 @@ def _opened(transport: Transport | None, region_name: str | None, endpoint_url: 
 def _send(
     transport: Transport, operation: str, request: dict[str, Any], *, repeated: str | None = None
 ) -> dict[str, Any]:
-    """Send, a few times where no answer comes, and for some seconds where nobody takes a connection.
+    """Send a request. Repeat it a few times without an answer, and for some seconds while no connection is accepted.
 
-    Raises LockConfigurationError for what DynamoDB refuses, TransportError where it does not answer.
+    repeated: the error code that shows, after an unanswered send, that the earlier send was carried out.
 
-    repeated: the error that, after a send without an answer, says that it was carried out.
+    Raises LockConfigurationError if DynamoDB refuses the request, and TransportError if it does not answer.
     """
     unclear = False
     starting = time.monotonic() + _STARTING

@@ -1,4 +1,4 @@
-"""What `LockClient.get` returns: a lock's row as it stood when it was read."""
+"""What `LockClient.get` returns: a lock's row as it was when it was read."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 def row_data(item: Item, place: Place) -> bytes | None:
-    """The application's bytes in a row, None where there are none."""
+    """Return the application's bytes in a row, or None if there are none."""
     value = item.get(place.schema.data, {}).get("B")
     if value is None:
         return None
     try:
         return decode_data(value)
-    except ValueError:  # which DynamoDB does not store
+    except ValueError:  # not base64: DynamoDB never stores that
         return None
 
 
 def row_attributes(item: Item, place: Place) -> dict[str, Any]:
-    """The application's additional attributes in a row, without those that cannot be read (see `unreadable`)."""
+    """Return the application's additional attributes in a row, except those that cannot be read (see `unreadable`)."""
     own = {*place.schema.attribute_names(), *place.key_names}
     found = {}
     for name, value in item.items():
@@ -49,17 +49,31 @@ def _unreadable(row: Row, place: Place, attributes: dict[str, Any], data: bytes 
 
 
 class LockRecord:
-    """A lock's row, read without acquiring it. Frozen: it says how things stood at ``read_at``.
+    """A lock's row, read without acquiring the lock. It is frozen: it describes the lock at ``read_at``.
 
-    key, sort_key: str. owner: who holds it, or held it last. data: bytes or None. attributes: plain Python values.
-    version: None for a row that no client has held. lease_duration: seconds. expires_at: epoch seconds of the stored
-    expiry, None for a foreign client's row. read_at: epoch seconds, the reply's Date. is_released: nobody holds it.
-    is_expired: held, and its stored expiry has passed by DynamoDB's clock. completed_until: epoch seconds; result: the
-    JSON text stored by a completed event.
+    key: the lock's key.
+    sort_key: its sort key; None if the table has none.
+    owner: the owner that holds the lock, or held it last; None if the row names none.
+    data: the application's bytes; None if there are none.
+    attributes: the application's additional attributes, as plain Python values.
+    version: the version in the row; None if no client has ever held the lock.
+    lease_duration: the lease in seconds; None if it is absent or cannot be read.
+    expires_at: the stored expiry in epoch seconds; None for a row that another client library wrote.
+    read_at: the Date of the reply in epoch seconds; None if the reply had none.
+    fencing_token: the fencing token of the last grant; None if it is absent or cannot be read.
+    is_released: whether the lock is free.
+    is_expired: whether the lock is held but its stored expiry has passed by DynamoDB's clock.
+    completed_until: the time until which a completed event counts as done, in epoch seconds; None if there is none.
+    result: the JSON text that a completed event stored; None if there is none.
+    unreadable: the names of the attributes that cannot be read, such as a lease of another schema or of zero, or a
+        token that is not a whole number; () if all can be read. Their values are None here, or absent from
+        ``attributes``. An acquire that depends on one of them raises LockFormatError.
 
-    unreadable: the names of the attributes that cannot be read (a lease of another schema, or of zero; a token that is
-    not a whole number), () for a sound row. What they should say is None here, or absent from ``attributes``. Where an
-    acquire would have to go by one of them, it raises LockFormatError.
+    Example::
+
+        record = client.get("nightly-report")
+        if record is not None and not record.is_released:
+            print(f"held by {record.owner}")
     """
 
     __slots__ = (

@@ -1,8 +1,8 @@
-"""What can come of one request: the words in which a transport speaks to the core.
+"""The possible outcomes of one request: what a transport tells the core.
 
-A transport returns a Reply or raises one of the others (or errors.TransportError). ``date`` is the reply's Date header
-in whole epoch seconds, None where there was none: the core judges time by it, so a transport passes it on whenever it
-has one, also with a refusal.
+A transport returns a Reply, or raises one of the other classes here or errors.TransportError. ``date`` is the Date
+header of the reply in whole epoch seconds, or None if there was none. The core judges time by it. So a transport passes
+it on whenever it has one, also with a refusal.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
-    #: An item, or a part of one, as DynamoDB's JSON has it: ``{"key": {"S": "a"}}``.
+    #: An item, or part of one, as DynamoDB JSON: ``{"key": {"S": "a"}}``.
     Item: TypeAlias = dict[str, dict[str, Any]]
-    #: What comes of a send: a Reply, or one of the errors below.
+    #: The outcome of a send: a Reply, or one of the errors below.
     Outcome: TypeAlias = "Reply | Exception"
 
 __all__ = ["ConditionFailed", "Reply", "ServiceError", "TransactionCanceled", "TransportError", "unusable"]
 
-# What DynamoDB's error codes say.
+# What DynamoDB's error codes mean.
 
 _NOT_NOW = frozenset(
     {
@@ -32,13 +32,13 @@ _NOT_NOW = frozenset(
         "Throttling",
         "ThrottlingException",
         "TooManyRequestsException",
-        # a transaction of someone else is on the row
+        # somebody else's transaction is using the row
         "TransactionConflictException",
-        # the signature's time is not DynamoDB's: the next one is made with the Date of this reply
+        # the time in the signature differs from DynamoDB's; the next signature uses the Date of this reply
         "RequestTimeTooSkewed",
     }
 )
-#: Refused for now: worth sending again. Those for throttling are botocore's list (botocore/retries/standard.py).
+#: Refused for now, so worth sending again. The codes for throttling are botocore's (botocore/retries/standard.py).
 FOR_NOW = _NOT_NOW | {
     "BandwidthLimitExceeded",
     "LimitExceededException",
@@ -48,9 +48,9 @@ FOR_NOW = _NOT_NOW | {
     "RequestExpired",
     "RequestInTheFuture",
 }
-#: Certainly not carried out. Any other error that is worth sending again may have been carried out.
+#: Certainly not carried out. After any other error that is worth sending again, the request may have been carried out.
 NOT_DONE = _NOT_NOW | {"InvalidSignatureException", "ExpiredTokenException", "UnrecognizedClientException"}
-#: The credentials have ended; others may be there by now.
+#: The credentials have expired. New ones may be available by now.
 EXPIRED = frozenset({"ExpiredToken", "ExpiredTokenException"})
 #: The credentials were refused.
 CREDENTIALS = frozenset(
@@ -67,7 +67,16 @@ CREDENTIALS = frozenset(
 
 
 class Reply:
-    """Done. ``item`` is the item of a GetItem (None: there is none) or the attributes that a write returned."""
+    """The request was carried out.
+
+    item: for a GetItem, the item (None if there is none). For a PutItem, UpdateItem or DeleteItem, the attributes that
+        it returned (None if it returned none). For any other operation, the whole answer. All as DynamoDB JSON.
+    date: the reply's Date header in whole epoch seconds; None if there was none.
+
+    Example::
+
+        Reply({"key": {"S": "a"}}, date=1_763_700_553)
+    """
 
     __slots__ = ("date", "item")
 
@@ -76,11 +85,19 @@ class Reply:
         self.date = date
 
     def __repr__(self) -> str:
-        return f"Reply({None if self.item is None else list(self.item)!r}, date={self.date!r})"  # names, no values
+        return f"Reply({None if self.item is None else list(self.item)!r}, date={self.date!r})"  # names only, no values
 
 
 class ConditionFailed(Exception):
-    """Not done: the condition did not hold. ``item`` is what stood there (ALL_OLD), None where nothing did."""
+    """The request was not carried out because its condition did not hold.
+
+    item: the item as it was (ALL_OLD), as DynamoDB JSON; None if there was none.
+    date: as in Reply.
+
+    Example::
+
+        raise ConditionFailed(fields.get("Item"), date)
+    """
 
     def __init__(self, item: Item | None, date: int | None) -> None:
         super().__init__("the condition did not hold")
@@ -89,7 +106,16 @@ class ConditionFailed(Exception):
 
 
 class TransactionCanceled(Exception):
-    """A transaction was not done. ``reasons``: the cancellation codes, ``items``: what stood there, in order."""
+    """A transaction was not carried out.
+
+    reasons: DynamoDB's cancellation code for each item of the transaction, in their order.
+    items: the items as they were, in the same order; None where there was none.
+    date: as in Reply.
+
+    Example::
+
+        raise TransactionCanceled(["None", "ConditionalCheckFailed"], [None, item], date)
+    """
 
     def __init__(self, reasons: list[str], items: list[Item | None], date: int | None) -> None:
         super().__init__(f"the transaction was cancelled: {', '.join(reasons)}")
@@ -99,12 +125,12 @@ class TransactionCanceled(Exception):
 
 
 def unusable(what: str) -> TransportError:
-    """The outcome of a request whose answer is not DynamoDB's word: it may have been carried out all the same."""
+    """Return the error for an answer that did not come from DynamoDB. The request may have been carried out anyway."""
     return TransportError(True, f"no usable answer, the request may have been carried out: {what}")
 
 
 def another_answer(operation: str) -> TransportError:
-    """The outcome of a request that was answered with what cannot be its answer, such as another row."""
+    """Return the error for an answer that cannot belong to the request, because it has another row, for example."""
     return unusable(
         f"the answer to {operation} belongs to another request. This is not DynamoDB, or something in between changes "
         "its answers: check the endpoint and any proxy"
@@ -112,9 +138,17 @@ def another_answer(operation: str) -> TransportError:
 
 
 class ServiceError(Exception):
-    """DynamoDB answered with an error. ``code`` is its name without namespace, ``retryable`` whether to send again.
+    """DynamoDB answered with an error.
 
-    ``operation`` is filled in by whoever sent the request: an error about a permission names it.
+    code: the error's name without its namespace, such as "ThrottlingException".
+    message: DynamoDB's own text.
+    retryable: whether the request is worth sending again.
+    date: as in Reply.
+    operation: the operation that was sent, which the sender of the request fills in. Errors about permissions name it.
+
+    Example::
+
+        raise ServiceError("ThrottlingException", "Rate exceeded", retryable=True, date=date)
     """
 
     operation = ""

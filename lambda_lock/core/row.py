@@ -1,10 +1,10 @@
-"""The row: what stands in the table for one lock, and the schemas in which it is written.
+"""The row: what the table stores for one lock, and the schemas in which it is written.
 
-The rule that matters most here: **the stored expiry lives inside the version and nowhere else.** Other clients treat
-the version as opaque and replace it whenever they take or renew a row, so an expiry of ours is never left behind on a
-lock that a foreign client holds now. A version that does not parse has no stored expiry.
+The most important rule here: **the stored expiry is part of the version and is stored nowhere else.** Other client
+libraries treat the version as opaque, and replace it whenever they take or renew a row. So our expiry is never left
+behind on a lock that another client library holds now. A version that does not parse has no stored expiry.
 
-A lease that cannot be read is an error that names the row, never a reason to take it over.
+A lease that cannot be read is an error that names the row. It is never a reason to take the row over.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ if TYPE_CHECKING:
 
     from .outcome import Item
 
-RELEASED = "1"  # the only value `isReleased` ever has: the Java client grants no other, the Go client hangs on it
+RELEASED = "1"  # `isReleased` must have no other value: the Java client grants only this one, the Go client hangs on it
 _VERSION_PREFIX = "L1:"
 _HEX = frozenset("0123456789abcdef")
 _NUMERALS = frozenset("0123456789+-.eE")
-_LONGEST_MS = 2**63 - 1  # what a Java client can write; every lease above it is unreadable
+_LONGEST_MS = 2**63 - 1  # the longest lease that a Java client can write; anything above it counts as unreadable
 _LONGEST_DURATION = 64  # characters; Go writes at most "2562047h47m16.854775807s"
-_TOKEN_DIGITS = 37  # DynamoDB's numbers have 38, and the next grant adds one
-_SECONDS_DIGITS = 11  # epoch seconds to the year 5138
+_TOKEN_DIGITS = 37  # DynamoDB's numbers have 38 digits, and the next grant adds one to the token
+_SECONDS_DIGITS = 11  # enough for epoch seconds up to the year 5138
 
 
 def make_version(expiry_ms: int, nonce: str) -> str:
-    """A version that carries ``expiry_ms`` (epoch ms, 13 digits, so that versions sort by expiry) and 32 hex digits."""
+    """Return a version: ``expiry_ms`` (epoch ms in 13 digits, so that versions sort by expiry) and a nonce of 32 hex
+    digits."""
     return f"{_VERSION_PREFIX}{expiry_ms:013d}:{nonce}"
 
 
 def expiry_of(version: str) -> int | None:
-    """The expiry in epoch ms that a version carries, None for a foreign one."""
+    """Return the expiry in a version, in epoch ms, or None if another client library wrote the version."""
     if len(version) != 49 or not version.startswith(_VERSION_PREFIX) or version[16] != ":":
         return None
     digits, nonce = version[3:16], version[17:]
@@ -43,12 +44,29 @@ def expiry_of(version: str) -> int | None:
 
 
 class Schema:
-    """The names and formats of a row's attributes. Immutable: ``replace`` gives a changed copy.
+    """The names and formats of a row's attributes. It is immutable; ``replace`` returns a changed copy.
 
-    partition_key, sort_key: key names unless the client is given others; sort_key_value is what the sort key holds
-    where the caller gives none. lease_format: ``"ms"`` (whole ms in a string), ``"go"`` (a Go duration in a string)
-    or ``"seconds"`` (N). released None: rows are deleted on release. ttl_seconds: what rows of this schema must have
-    as time to live, None where the client's setting decides.
+    name: the schema's name, for errors.
+    partition_key, sort_key: the names of the keys, unless the client is given others. sort_key None: no sort key.
+    sort_key_value: the value of the sort key if the caller passes none; None if the caller must pass one.
+    owner: the attribute with the owner's name.
+    lease: the attribute with the length of the lease.
+    lease_format: how the lease is written: ``"ms"`` (whole milliseconds in a string), ``"go"`` (a Go duration such as
+        "1m30s" in a string) or ``"seconds"`` (a number).
+    version: the attribute with the version.
+    released: the attribute that marks a released row; None if rows are deleted on release.
+    data: the attribute with the application's bytes.
+    token: the attribute with the fencing token.
+    ttl: the attribute for DynamoDB's time to live.
+    ttl_seconds: how long after its expiry a row of this schema is kept, in seconds; None: the client's setting decides.
+    completed_until: the attribute with the time until which an event counts as done.
+    result: the attribute with an event's result.
+
+    Raises LockArgumentError for an unknown field, an unknown lease_format, or two fields with the same attribute name.
+
+    Example::
+
+        client = LockClient("locks", schema=JAVA.replace(data="payload"))
     """
 
     __slots__ = (
@@ -110,7 +128,16 @@ class Schema:
         raise AttributeError("a Schema is immutable")
 
     def replace(self, **changes: Any) -> Schema:
-        """A copy with the given fields changed; LockArgumentError for a field that does not exist."""
+        """Return a copy with the given fields changed.
+
+        changes: new values by field, as listed for the class.
+
+        Raises LockArgumentError for an unknown field, an unknown lease_format, or two fields with the same name.
+
+        Example::
+
+            JAVA.replace(token="fence")
+        """
         return _schema({**self._fields(), **changes})
 
     def _fields(self) -> dict[str, Any]:
@@ -126,7 +153,7 @@ class Schema:
         return _schema, (self._fields(),)
 
     def attribute_names(self) -> tuple[str | None, ...]:
-        """The names that belong to the lock: the application's own attributes may have none of them."""
+        """Return the names that belong to the lock. The application's own attributes must not use them."""
         return (
             self.owner,
             self.lease,

@@ -69,11 +69,20 @@ def find(args: Sequence[object], kwargs: Mapping[str, object], context: object =
 
 
 def register_lambda_context(context: object) -> None:
-    """Tell lambda_lock the Lambda context, for helpers and resolvers that are not handed it.
+    """Tell lambda_lock the Lambda context, for helpers and resolvers that do not get it as an argument.
 
-    It holds for the invocation it is called in, in all threads of the process; call it first thing in the handler.
-    None forgets it (a handler run by hand has no context). Raises TypeError for anything else that has no
-    ``get_remaining_time_in_millis`` giving a number.
+    context: the handler's second argument. None forgets the registered context; a handler run by hand has none.
+
+    It applies to the current invocation, in all threads of the process. Call it at the very start of the handler.
+
+    Raises TypeError if ``context`` is neither None nor an object whose ``get_remaining_time_in_millis()`` returns a
+    number.
+
+    Example::
+
+        def handler(event, context):
+            register_lambda_context(context)
+            process(event)
     """
     global _registered
     _registered = None if context is None else (_given(context, "context"), _trace_id())

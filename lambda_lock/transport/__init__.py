@@ -1,7 +1,8 @@
-"""The seam to the outside: how a request reaches DynamoDB, and the words in which the answer comes back.
+"""Transports: how a request reaches DynamoDB, and in what form the answer comes back.
 
-A transport sends one request once and says what came of it; sending again is the core's decision. There are two:
-HttpsTransport on the standard library, and BotoTransport for whatever needs boto3. `choose` takes the right one.
+A transport sends one request once and reports the outcome. Whether to send it again is up to the core. There are two
+transports: HttpsTransport uses the standard library alone, and BotoTransport serves everything that needs boto3.
+`choose` picks the right one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from .credentials import Credentials
     from .https import HttpsTransport
 else:
-    Protocol = object  # typing costs about 5 ms of a cold start; at run time nothing asks what a Transport is
+    Protocol = object  # importing typing adds about 5 ms to a cold start, and nothing checks for a Transport at run time
 
 __all__ = [
     "BotoTransport",
@@ -36,19 +37,36 @@ _LATE = {"BotoTransport": "boto", "Credentials": "credentials", "HttpsTransport"
 
 
 class Transport(Protocol):
-    """What carries requests. Any object with this method may be passed as ``LockClient(transport=…)``."""
+    """Sends requests to DynamoDB. Any object with this method may be passed as ``LockClient(transport=…)``.
+
+    Example::
+
+        class Counting:
+            def __init__(self, inner):
+                self.inner, self.count = inner, 0
+
+            def send(self, operation, request, *, timeout):
+                self.count += 1
+                return self.inner.send(operation, request, timeout=timeout)
+    """
 
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
-        """Send one request once; for any number of threads at a time.
+        """Send one request, once. Any number of threads may call this at the same time.
 
-        operation: DynamoDB's name for it, such as "UpdateItem". request: its parameters as DynamoDB JSON, as on the
-        wire (binary values are base64 text). timeout: seconds after which the send must have ended.
+        operation: DynamoDB's name for the operation, such as "UpdateItem".
+        request: the parameters as DynamoDB JSON, as on the wire: binary values are base64 text.
+        timeout: the time within which the send must end, in seconds.
 
-        Returns a Reply: its ``item`` is the item of a GetItem, the attributes that a PutItem, UpdateItem or DeleteItem
-        returned (None where there are none), and for every other operation the whole answer.
+        Returns a Reply. Its ``item`` is the item of a GetItem, or the attributes that a PutItem, UpdateItem or
+        DeleteItem returned, or None if there are none. For every other operation it is the whole answer.
 
-        Raises ConditionFailed, TransactionCanceled or ServiceError for a refusal, and TransportError where there is no
-        usable answer: ``ambiguous`` unless it is certain that nothing was sent.
+        Raises ConditionFailed if the condition did not hold, TransactionCanceled for a cancelled transaction, and
+        ServiceError for any other refusal by DynamoDB. Raises TransportError if there is no usable answer; it is
+        ``ambiguous`` unless it is certain that nothing was sent.
+
+        Example::
+
+            reply = transport.send("GetItem", {"TableName": "locks", "Key": {"key": {"S": "a"}}}, timeout=3.0)
         """
 
 

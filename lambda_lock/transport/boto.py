@@ -58,15 +58,23 @@ _MISCONFIGURED = (
 
 
 class BotoTransport:
-    """Sends through a boto3 DynamoDB client (``boto3.client("dynamodb")``), for any number of threads.
+    """Sends through a boto3 DynamoDB client. Any number of threads may use it at the same time.
 
-    With a client of this library's own making a send is one request, for which 2 s to connect and 1 s for the
-    answer are allowed, and a body that is not JSON, or an error inside a 200, is no usable answer (botocore reads both
-    as an empty one). The user's own client keeps its own time-outs and retries: with ``read_timeout=60`` a send may
-    take that long, and meanwhile a lock is not renewed. A refusal that comes after a retry inside the client is
-    ambiguous, because an earlier try may be what it met.
+    client: a low-level client, ``boto3.client("dynamodb")``.
+    reason: why this transport was chosen, for the log.
 
-    Raises TypeError for anything else than such a client.
+    If lambda_lock made the client, a send is one request, with 2 s to connect and 1 s for the answer. A body that is
+    not JSON, or an error inside a 200, is not a usable answer then; botocore reads both as an empty one.
+
+    A client that the user passed keeps its own timeouts and retries. With ``read_timeout=60``, a send may take that
+    long, and a lock is not renewed meanwhile. A refusal after a retry inside the client is ambiguous, because an
+    earlier try may have been carried out and caused it.
+
+    Raises TypeError for anything but such a client.
+
+    Example::
+
+        BotoTransport(boto3.client("dynamodb", region_name="eu-west-1"))
     """
 
     name = "boto3"
@@ -81,7 +89,11 @@ class BotoTransport:
         self._pid = os.getpid()
 
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
-        """As HttpsTransport.send, except that ``timeout`` is the client's own (see the class)."""
+        """Send one request. As Transport.send, but ``timeout`` is ignored: the client's own timeouts apply (see above).
+
+        Raises LockConfigurationError too, if boto3 does not accept the request or cannot send it because of
+        credentials, profile or settings, and if the endpoint's certificate is not trusted.
+        """
         if self._pid != os.getpid():  # a forked child: the parent's connections are not for it
             self._client.close()
             self._pid = os.getpid()
@@ -110,7 +122,7 @@ class BotoTransport:
         return Reply(result(operation, _from_boto(answer)), _date(metadata))
 
     def close(self) -> None:
-        """Close the idle connections. A send after this still works."""
+        """Close the idle connections. Sending still works afterwards."""
         self._client.close()
 
     def _refusal(self, error: failures.ClientError) -> Exception:
@@ -138,10 +150,14 @@ class BotoTransport:
 
 
 def own_transport(session: Any, region: str | None, endpoint_url: str | None, *, reason: str) -> BotoTransport:
-    """A BotoTransport with a client of its own, made from a boto3 session (None: a new one, as boto3 configures it).
+    """Return a BotoTransport with a client of its own, made from a boto3 session.
 
-    Raises TypeError where the session is none, LockConfigurationError where boto3 finds no Region or cannot use what is
-    configured.
+    session: a boto3.Session; None for a new one, as boto3 configures it.
+    region, endpoint_url: for the client; None leaves them to boto3.
+    reason: why this transport was chosen, for the log.
+
+    Raises TypeError if ``session`` is not a boto3.Session. Raises LockConfigurationError if boto3 finds no Region or
+    cannot use what is configured.
     """
     if session is not None and not isinstance(session, boto3.session.Session):
         raise TypeError(f"boto3_session must be a boto3.Session, not {type(session).__name__}")

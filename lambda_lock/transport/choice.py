@@ -54,14 +54,24 @@ def choose(
     now: Callable[[], float],
     logger: logging.Logger | None = None,
 ) -> HttpsTransport | BotoTransport:
-    """The transport for these arguments and this environment. Its ``name`` and ``reason`` say which, and why.
+    """Return the transport for these arguments and this environment. Nothing is sent.
 
-    region_name, endpoint_url: beat the environment. boto3_client: a DynamoDB client, used as it is. boto3_session: a
-    boto3.Session from which a client is made. now: gives the epoch seconds to sign with. logger: gets the choice at
-    DEBUG (None: the logger ``lambda_lock``).
+    region_name: the Region; None: as the environment says.
+    endpoint_url: the endpoint's URL; None: as the environment says, or else the Region's own.
+    boto3_client: a DynamoDB client to use as it is.
+    boto3_session: a boto3.Session to make a client from.
+    now: returns the time to sign with, in epoch seconds.
+    logger: logs the choice at DEBUG; None: the logger ``lambda_lock``.
 
-    Sends nothing. Raises LockConfigurationError where Region or credentials are missing, the endpoint cannot be used or
-    boto3 is needed and absent; LockArgumentError where arguments exclude each other; TypeError for wrong types.
+    The transport's ``name`` and ``reason`` say which one was chosen, and why.
+
+    Raises LockConfigurationError if the Region or the credentials are missing, if the endpoint cannot be used, or if
+    boto3 is needed but not installed. Raises LockArgumentError for arguments that exclude each other, and TypeError for
+    arguments of the wrong type.
+
+    Example::
+
+        transport = choose(region_name="eu-west-1", now=time.time)
     """
     logger = logger or logging.getLogger("lambda_lock")
     transport = _choose(region_name, endpoint_url, boto3_client, boto3_session, now, logger)

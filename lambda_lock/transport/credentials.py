@@ -35,12 +35,21 @@ _PLAIN_HOSTS = ("localhost", "::1", "169.254.170.2", "169.254.170.23", "fd00:ec2
 
 
 class Credentials:
-    """An access key, as given. It is its own source: it does not change and does not end."""
+    """An access key as it was passed. It is its own credential source: it does not change or expire.
+
+    access_key, secret_key: the two parts of the key.
+    token: the session token of temporary credentials; None for a permanent key.
+
+    Raises LockConfigurationError if one of them is empty, or contains a space or a line break (badly copied).
+
+    Example::
+
+        Credentials("AKIA…", "secret")
+    """
 
     __slots__ = ("access_key", "secret_key", "token")
 
     def __init__(self, access_key: str, secret_key: str, token: str | None = None) -> None:
-        """Raises LockConfigurationError where one is empty, or has a blank or line end in it (badly copied)."""
         for name, value in (("access key", access_key), ("secret key", secret_key), ("session token", token or "-")):
             if not value or not (value.isascii() and value.isprintable()) or " " in value:
                 raise LockConfigurationError(

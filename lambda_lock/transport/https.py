@@ -32,12 +32,21 @@ _JSON = "application/x-amz-json-1.0"  # what a request is, and every answer of D
 class HttpsTransport:
     """Sends one signed request at a time for each thread, over connections that are kept open.
 
-    region: the Region that is signed for. endpoint: ``https://host[:port]`` (http too, for engines on the machine).
-    credentials: a Credentials, or another source of transport.credentials. now: the epoch seconds to sign with; a
-    caller who knows DynamoDB's clock better than its own gives that. reason: why this transport was chosen.
+    region: the Region to sign for.
+    endpoint: ``https://host[:port]``, or http for a local engine.
+    credentials: a Credentials, or another source from transport.credentials.
+    now: returns the time to sign with, in epoch seconds. A caller that knows DynamoDB's time better than the local
+        clock does can pass that.
+    reason: why this transport was chosen, for the log.
 
-    Raises LockConfigurationError where Region or endpoint cannot be used. Nothing is sent, opened or loaded before the
-    first ``send``.
+    Nothing is sent, opened or loaded before the first ``send``.
+
+    Raises LockConfigurationError if the Region or the endpoint cannot be used.
+
+    Example::
+
+        credentials = Credentials("AKIA…", "secret")
+        HttpsTransport("eu-west-1", "https://dynamodb.eu-west-1.amazonaws.com", credentials)
     """
 
     name = "https"
@@ -67,15 +76,17 @@ class HttpsTransport:
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
         """Send one request, once.
 
-        operation: DynamoDB's name for it ("UpdateItem"). request: its parameters as DynamoDB JSON. timeout: seconds
-        for everything, connecting included; over a connection that is open already the answer to an operation on items
-        (not Scan or Query) is awaited for at most ANSWER_TIMEOUT (1 s).
+        operation: DynamoDB's name for the operation, such as "UpdateItem".
+        request: the parameters as DynamoDB JSON.
+        timeout: the time for everything, in seconds, including connecting. On a connection that is open already, the
+            answer to an operation on items (not Scan or Query) may take at most ANSWER_TIMEOUT (1 s).
 
-        Returns a Reply whose ``item`` is the item of a GetItem, the attributes a PutItem, UpdateItem or DeleteItem
-        returned, and for every other operation the whole answer.
+        Returns a Reply. Its ``item`` is the item of a GetItem, or the attributes that a PutItem, UpdateItem or
+        DeleteItem returned. For every other operation it is the whole answer.
 
-        Raises ConditionFailed, TransactionCanceled and ServiceError for what DynamoDB refused; TransportError where
-        there is no usable answer (``ambiguous`` unless no byte was sent); LockConfigurationError without credentials.
+        Raises ConditionFailed, TransactionCanceled or ServiceError if DynamoDB refuses the request. Raises
+        TransportError if there is no usable answer; it is ``ambiguous`` unless no byte was sent. Raises
+        LockConfigurationError if there are no credentials or the endpoint's certificate is not trusted.
         """
         deadline = time.monotonic() + timeout
         message = self._message(operation, json.dumps(request, separators=(",", ":")).encode(), deadline)
@@ -90,7 +101,7 @@ class HttpsTransport:
             raise
 
     def close(self) -> None:
-        """Close the idle connections. A send after this still works, over a connection that is not kept."""
+        """Close the idle connections. Sending still works afterwards, over a connection that is not kept."""
         self._pool.close()
 
     def _message(self, operation: str, body: bytes, deadline: float) -> bytes:
