@@ -1,6 +1,14 @@
 """Never two at once, never twice: locks and dedup for Python on AWS Lambda, in one DynamoDB table.
 
-Public names load on first use: what a function does not touch does not slow its cold start.
+Public names load on first use, so that code that a function does not use does not slow its cold start.
+
+Example::
+
+    from lambda_lock import with_lock
+
+    @with_lock("report#{report_id}")
+    def handler(event, context):
+        build_report(event["report_id"])
 """
 
 from __future__ import annotations

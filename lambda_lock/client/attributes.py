@@ -1,4 +1,4 @@
-"""The application's additional attributes: plain Python values to DynamoDB's JSON and back, without boto3.
+"""The application's additional attributes: from plain Python values to DynamoDB JSON and back, without boto3.
 
 Source: "Supported data types and naming rules", Amazon DynamoDB Developer Guide.
 """
@@ -14,15 +14,18 @@ if TYPE_CHECKING:
     from ..core.outcome import Item
 
 _INFINITY = float("inf")
-_LONGEST_NUMBER = 200  # characters: DynamoDB's have 38 digits, and exponents to 125
-ITEM_LIMIT = 400 * 1024  # bytes: DynamoDB's bound on an item, names and values together
+_LONGEST_NUMBER = 200  # characters; DynamoDB's numbers have up to 38 digits, and exponents up to 125
+ITEM_LIMIT = 400 * 1024  # bytes: DynamoDB's limit for an item, names and values together
 
 
 def to_dynamodb(value: object, name: str) -> dict[str, Any]:
-    """One value as DynamoDB's JSON.
+    """Return one value as DynamoDB JSON.
 
-    str, int, Decimal, finite float, bool, None, bytes, list, tuple, dict with str keys, and non-empty sets of one of
-    str, numbers or bytes. Raises TypeError for anything else, naming the attribute.
+    value: a str, int, Decimal, finite float, bool, None, bytes, list, tuple, dict with str keys, or a non-empty set of
+        only str, only numbers or only bytes.
+    name: the attribute's name, for the error.
+
+    Raises TypeError for anything else.
     """
     if value is None:
         return {"NULL": True}
@@ -47,9 +50,9 @@ def to_dynamodb(value: object, name: str) -> dict[str, Any]:
 
 
 def from_dynamodb(value: dict[str, Any]) -> Any:
-    """The Python value of DynamoDB's JSON; numbers are int where whole, else Decimal.
+    """Return the Python value of DynamoDB JSON. Whole numbers become int, other numbers Decimal.
 
-    Raises ValueError for a number or binary value that is none, which DynamoDB does not store.
+    Raises ValueError for a malformed number or binary value, which DynamoDB never stores.
     """
     ((kind, content),) = value.items()
     if kind == "NULL":
@@ -72,7 +75,7 @@ def from_dynamodb(value: dict[str, Any]) -> Any:
 
 
 def item_size(item: Item) -> int:
-    """About how many bytes DynamoDB counts for an item: never less than it counts for names and scalars."""
+    """Return roughly how many bytes DynamoDB counts for an item: never less than it counts for names and scalars."""
     return sum(len(name.encode()) + _size(value) for name, value in item.items())
 
 
@@ -94,7 +97,7 @@ def _size(value: dict[str, Any]) -> int:
 
 
 def _is_number(value: object) -> bool:
-    # Decimal is known by its name: importing decimal for this would cost 2 ms where nobody uses it.
+    # Decimal is recognized by its name: importing decimal would cost 2 ms, even if no Decimal is used.
     return isinstance(value, (int, float)) or type(value).__name__ == "Decimal"
 
 

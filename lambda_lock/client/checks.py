@@ -1,4 +1,4 @@
-"""Bad input is refused here, before anything is sent: each error names the parameter, the value and the remedy."""
+"""Checks of arguments, made before anything is sent. Each error names the parameter, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ..core.outcome import Item
     from ..transport import Transport
 
-MAX_LEASE = 365 * 86_400.0  # seconds: a bound that keeps expiries at 13 digits; nobody waits longer for a dead holder
-_LONG_LEASE = 3600.0  # seconds: whoever gives more may have meant milliseconds
+MAX_LEASE = 365 * 86_400.0  # seconds; keeps expiries at 13 digits, and no one wants to wait longer for a dead holder
+_LONG_LEASE = 3600.0  # seconds; a longer lease may have been meant in milliseconds
 PARTITION_KEY_LIMIT = 2048  # bytes, "Quotas in Amazon DynamoDB"
 SORT_KEY_LIMIT = 1024
 _ACTIONS = frozenset({"Put", "Update", "Delete", "ConditionCheck"})
@@ -27,7 +27,7 @@ _warned = False
 
 
 def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
-    """A partition or sort key: a str of 1 to ``limit`` bytes."""
+    """Check a partition or sort key: a str of 1 to ``limit`` bytes."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {value!r} ({type(value).__name__})")
     size = len(value.encode("utf-8", "surrogatepass"))
@@ -46,7 +46,7 @@ def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
 
 
 def seconds(name: str, value: object, *, least: float, most: float = MAX_LEASE, endless: bool = False) -> float:
-    """A number of seconds from ``least`` to ``most``; ``endless`` allows inf as well."""
+    """Check a number of seconds, from ``least`` to ``most``. ``endless`` allows inf as well."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be a number of seconds, not {value!r} ({type(value).__name__})")
     if endless and value == float("inf"):
@@ -126,12 +126,15 @@ def whole(name: str, value: object, *, least: int) -> int:
 
 
 def table_name(value: object) -> str:
-    """A table's name or ARN ("Supported data types and naming rules": 3 to 255 of a-z, A-Z, 0-9, '_', '-', '.')."""
+    """Check a table's name or ARN. A name has 3 to 255 of the characters a-z, A-Z, 0-9, '_', '-' and '.'.
+
+    Source: "Supported data types and naming rules", Amazon DynamoDB Developer Guide.
+    """
     if not isinstance(value, str):
         raise TypeError(f"table must be a str, not {value!r} ({type(value).__name__})")
     name = value
     if value.startswith("arn:"):
-        from ..core.arn import bare_name  # rarely needed
+        from ..core.arn import bare_name  # imported here because it is rarely needed
 
         name = bare_name(value)
     if not (
@@ -164,7 +167,7 @@ def data(value: object) -> bytes | None:
 
 
 def attributes(values: Mapping[str, Any] | None, schema: Schema, key_names: tuple[str, ...]) -> Item:
-    """The application's attributes as DynamoDB's JSON; the names that belong to the lock are refused."""
+    """Return the application's attributes as DynamoDB JSON. Names that belong to the lock are refused."""
     if values is None:
         return {}
     if not isinstance(values, Mapping):
@@ -206,7 +209,7 @@ def transport(value: Transport) -> Transport:
 
 
 def transact_items(items: object) -> list[dict[str, Any]]:
-    """The application's part of a transaction, in DynamoDB's JSON; bytes (as boto3 takes them) become base64."""
+    """Return the application's part of a transaction as DynamoDB JSON. Bytes, which boto3 accepts, become base64."""
     if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Sequence):
         raise TypeError(f"commit takes a list of items for TransactWriteItems, not {type(items).__name__}")
     if not 1 <= len(items) <= 99:
@@ -224,7 +227,7 @@ def transact_items(items: object) -> list[dict[str, Any]]:
 
 
 def on_the_wire(value: Any) -> Any:
-    """A request for boto3's low-level client as DynamoDB's JSON: bytes become base64, at any depth."""
+    """Turn a request for boto3's low-level client into DynamoDB JSON: bytes become base64, at any depth."""
     if isinstance(value, (bytes, bytearray)):
         return encode_data(value)
     if isinstance(value, Mapping):
@@ -235,7 +238,7 @@ def on_the_wire(value: Any) -> Any:
 
 
 def size(item: Item, key: str) -> None:
-    """Refuse what DynamoDB would refuse as too large, with half a kilobyte left for the lock's own attributes."""
+    """Refuse an item that DynamoDB would refuse as too large. Half a kilobyte is reserved for the lock's attributes."""
     total = item_size(item) + 512
     if total > ITEM_LIMIT:
         raise LockArgumentError(

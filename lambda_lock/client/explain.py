@@ -1,4 +1,4 @@
-"""DynamoDB's refusals in the words of a user: what is wrong, and what to do about it."""
+"""DynamoDB's refusals, explained to the user: what is wrong, and what to do about it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def explain(error: ServiceError, place: Place) -> LockError:
-    """The error to raise ``from`` the service's."""
+    """Return the error to raise ``from`` DynamoDB's error."""
     said, code = f" (DynamoDB said {error.code}: {error.message})", error.code
     if code == "ResourceNotFoundException":
         return LockConfigurationError(_not_found(error, place) + said, key=place.key)
@@ -48,7 +48,7 @@ def _not_found(error: ServiceError, place: Place) -> str:
 
 
 def _command(place: Place) -> str:
-    """The command that makes the table as this client uses it."""
+    """Return the command that creates the table with the keys that this client uses."""
     options = "".join(
         f" {option} {name}"
         for option, name in zip(("--partition-key", "--sort-key"), place.key_names, strict=False)
@@ -58,7 +58,7 @@ def _command(place: Place) -> str:
 
 
 def _denied(error: ServiceError, place: Place) -> str:
-    """Which permission is missing, and what gives it. In a transaction it is that of one of its writes."""
+    """Say which permission is missing, and how to grant it. For a transaction, one of its writes needs it."""
     named = re.search(r"perform: (\w+:\w+)(?: on resource: (\S+))?", error.message)
     action = named[1] if named else f"dynamodb:{error.operation}"
     where = f"table {place.table!r}"

@@ -1,4 +1,4 @@
-"""All locks of a table, or of one partition of it, a page at a time."""
+"""All locks of a table, or of one of its partitions, one page at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Pages:
-    """`request` gives the next page's request, None after the last; `take` the records of its reply."""
+    """`request` returns the request for the next page, or None after the last. `take` yields the records in a reply."""
 
     def __init__(
         self, table: str, schema: Schema, partition_key_name: str, sort_key_name: str | None, key: str | None
@@ -47,13 +47,16 @@ class Pages:
             key = self._key_of(item, partition_key_name)
             sort_key = None if sort_key_name is None else self._key_of(item, sort_key_name)
             row = Row(item, self.place.schema)
-            if row.version is None:  # no lock's, or not in this schema
+            if row.version is None:  # not a lock's row, or written in another schema
                 continue
             place = Place(self.place.table, self.place.schema, partition_key_name, key, sort_key_name, sort_key)
             yield LockRecord(row, place, reply.date)
 
     def _next(self, request: dict[str, Any], last: Any) -> dict[str, Any] | None:
-        """The request of the next page, None after the last. An answer that leads nowhere would be asked for ever."""
+        """Return the request for the next page, or None after the last.
+
+        An answer that does not lead to a next page is refused: the same page would be requested for ever.
+        """
         if last is None:
             return None
         names = {name for name in self._names if name is not None}

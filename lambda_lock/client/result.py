@@ -1,4 +1,4 @@
-"""The result that is stored with an event for its duplicates: JSON text in the event's row."""
+"""The result that an event stores for its duplicates, as JSON text in the event's row."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ if TYPE_CHECKING:
 
 
 def encode(result: object, hold: Hold, data: str | None = None) -> str:
-    """The text of ``result``. Raises LockArgumentError where it is not of JSON's types or too large for the row,
-    in which it stands beside ``data`` (base64; None: what is stored)."""
+    """Return ``result`` as JSON text.
+
+    data: what the row stores beside it, as base64 text; None: what the row holds now.
+
+    Raises LockArgumentError if JSON cannot represent ``result``, or if it is too large for the row.
+    """
     key, schema = hold.place.key, hold.place.schema
     try:
         text = json.dumps(result, separators=(",", ":"))
@@ -30,7 +34,7 @@ def encode(result: object, hold: Hold, data: str | None = None) -> str:
 
 
 def decode(text: object, key: str | None) -> object:
-    """The result of a stored text, None where none was stored. Raises LockFormatError for what is no JSON."""
+    """Return the result from a stored text, or None if none was stored. Raises LockFormatError if it is not JSON."""
     if text is None:
         return None
     try:

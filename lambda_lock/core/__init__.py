@@ -1,1 +1,1 @@
-"""The lock protocol, pure: no I/O, no clock, no thread (as h11 does it). Start reading at protocol.py."""
+"""The lock protocol as pure logic, in the style of h11: no I/O, no clocks, no threads. Start reading at protocol.py."""

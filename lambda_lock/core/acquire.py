@@ -1,4 +1,4 @@
-"""Take a lock: claim, take over, correct, wait, give up. By protocol.py's rules 1 to 5, 10 and 11."""
+"""Taking a lock: claim, take over, correct, wait, give up. Follows rules 1 to 5, 10 and 11 in protocol.py."""
 
 from __future__ import annotations
 
@@ -30,24 +30,27 @@ if TYPE_CHECKING:
 def acquire(
     wish: Wish, memory: Memory, chance: Chance, look: Look, keep: Callable[[Hold], None] | None = None
 ) -> Steps[Hold]:
-    """Take the lock. Returns the Hold.
+    """Take the lock. Return the Hold.
 
-    keep: called with it before it is returned, so that an interrupt on the way to the caller does not leak it.
+    keep: called with the Hold before it is returned, so that an interrupt on the way to the caller does not leak it.
 
-    Raises LockNotGrantedError (LockTimeoutError where it waited), LockFormatError, LockConfigurationError (an answer
-    without a Date), and the transport's TransportError or ServiceError where nothing better is known. Whatever is
-    raised, also into the generator, a claim that may have landed is released first, if DynamoDB answers (rule 5).
+    Raises LockNotGrantedError if the lock is held (LockTimeoutError after a wait) or too little time is left,
+    DuplicateEventError if the event is done, LockFormatError if the row cannot be read, and LockConfigurationError if
+    an answer has no Date. If nothing better is known, raises the transport's TransportError or ServiceError.
+
+    Before any error leaves, a claim that may have landed is released, if DynamoDB answers (rule 5). That also goes for
+    an error that is thrown into the generator.
     """
-    return Acquisition(wish, memory, chance, look, keep).finish()  # no frame around it that could lose an interrupt
+    return Acquisition(wish, memory, chance, look, keep).finish()  # no frame of its own for an interrupt to hit
 
 
 class Sent:
-    """A claim or take-over that was sent: what its version is worth, and whether it may (still) land."""
+    """A claim or take-over that was sent: what its version is worth, and whether it may have landed or still land."""
 
     __slots__ = ("expiry_ms", "lease_ms", "may_land", "started", "struck")
 
     def __init__(self, started: float, lease_ms: int, expiry_ms: int) -> None:
-        self.started = started  # elapsed, before its first send
+        self.started = started  # elapsed seconds, before its first send
         self.lease_ms = lease_ms
         self.expiry_ms = expiry_ms
         self.may_land = True
@@ -55,7 +58,7 @@ class Sent:
 
 
 class Take:
-    """Next: a claim (no version), or a take-over of the version observed. ``row`` is what was observed, if anything."""
+    """Next step: a claim (version None), or a take-over of the version observed. ``row``: the row observed, if any."""
 
     __slots__ = ("row", "version")
 
@@ -65,13 +68,15 @@ class Take:
 
 
 class Read:
-    """Next: read the row, without waiting."""
+    """Next step: read the row, without waiting."""
 
 
 class Held:
-    """Next: wait. ``row`` is None where nothing is known of the holder, ``error`` why (no answer).
+    """Next step: wait.
 
-    ``missing``: there is no row, and only an existing one is wanted.
+    row: the holder's row; None if nothing is known about the holder.
+    error: the reason why nothing is known (no answer).
+    missing: True if there is no row, but only an existing one is wanted.
     """
 
     __slots__ = ("error", "missing", "row", "seen")
@@ -94,7 +99,7 @@ if TYPE_CHECKING:
 
 
 class Acquisition:
-    """One acquire: claim, take over, correct, poll, give up. core/handover.py adopts by the same steps."""
+    """One acquire: claim, take over, correct, poll, give up. core/handover.py uses the same steps to adopt."""
 
     def __init__(
         self, wish: Wish, memory: Memory, chance: Chance, look: Look, keep: Callable[[Hold], None] | None = None
@@ -107,14 +112,16 @@ class Acquisition:
         self.started = look.elapsed
         self.wait_until = wish.wait_until if wish.patient else look.elapsed
         self.sent: dict[str, Sent] = {}
-        self.last = Held()  # what is known of the holder, for an error that names it
+        self.last = Held()  # what is known about the holder, for the error that names it
         self.polls = 0
 
     def finish(self) -> Steps[Hold]:
-        """Run; whatever is raised, also into the generator, what may have landed is released first (rule 5).
+        """Run the acquisition. On any error, also one thrown into the generator, release first what may have landed
+        (rule 5).
 
-        That takes DECISION seconds at most. What is thrown in meanwhile makes it begin anew the first time, so that who
-        is interrupted twice, or closed, still gives back; the second time it ends there.
+        The release takes at most DECISION seconds. If something else is thrown in meanwhile, the release starts again
+        once. So a caller that is interrupted twice, or whose client is closed, still gives the lock back. If yet
+        another error is thrown in, the release ends there.
         """
         try:
             return (yield from self.run())
@@ -127,12 +134,15 @@ class Acquisition:
                 raise
             except BaseException as again:
                 yield from self.abandon()
-                if not isinstance(again, Exception):  # an interrupt; a closed client is no news
+                if not isinstance(again, Exception):  # an interrupt takes precedence, a closed client does not
                     raise
             raise
 
     def run(self) -> Steps[Hold]:
-        """Bounded by STEPS writes between two pauses, and by `pause`, which raises where the wait is over."""
+        """Take one step after another until the lock is granted.
+
+        This is bounded: at most STEPS writes happen between two pauses, and `pause` raises when the wait is over.
+        """
         step, unpaused = self.first(), 0
         while not isinstance(step, Hold):
             if isinstance(step, Take) and unpaused < STEPS:
@@ -151,13 +161,13 @@ class Acquisition:
         return step
 
     def first(self) -> Next:
-        """A claim, which uncontended is the only request; a replacement reads first what it replaces."""
+        """Start with a claim, the only request if there is no contention. A replacement first reads what it replaces."""
         return Read() if self.wish.replace else Take()
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
     def write(self, step: Take) -> Steps[Outcome]:
-        """A claim, take-over or replacement, under a version of its own."""
+        """Send a claim, take-over or replacement, with a version of its own."""
         if self.look.elapsed >= self.wait_until + DECISION:
             raise self.not_granted()
         lease_ms = self.lease_now()
@@ -167,18 +177,21 @@ class Acquisition:
         self.sent[version] = sent = Sent(self.look.elapsed, lease_ms, expiry_ms)
         request = self.request(step, requests.Grant(self.wish.owner, version, lease_ms, expiry_ms, int(now * 1000)))
         outcome, unclear = yield from self.exchange(request)
-        # Whoever sends sees to it that rows are of the key that was asked for; a PutItem alone does not say its key.
+        # The sender checks that a row has the requested key. It cannot for a PutItem, which does not name the key.
         if isinstance(outcome, ConditionFailed) and not self.wish.place.is_of(outcome.item):
             outcome, unclear = another_answer(request[0]), True
         sent.may_land = unclear or isinstance(outcome, Reply)
         if isinstance(outcome, ServiceError) and outcome.code == "ValidationException":
             yield from self.blame_the_token(outcome)
-        if isinstance(outcome, Reply) and request[0] == "PutItem":  # which returns nothing: what stands there was sent
+        if isinstance(outcome, Reply) and request[0] == "PutItem":  # returns nothing, but the row is now what was sent
             return Reply(request[1]["Item"], outcome.date)
         return outcome
 
     def blame_the_token(self, refusal: ServiceError) -> Steps[None]:
-        """A write counts on from the row's token, and DynamoDB calls it invalid where that is none: say so."""
+        """Raise a clear error if the token in the row is not a number.
+
+        A write adds to the row's token. If that is not a number, DynamoDB only calls the request invalid.
+        """
         place = self.wish.place
         shown, _ = yield from self.exchange(requests.read(place))
         row = read_row(shown.item, place.schema, place.key) if isinstance(shown, Reply) else None
@@ -188,7 +201,8 @@ class Acquisition:
             raise error from refusal
 
     def check_token(self, row: Row | None) -> None:
-        """Raise LockFormatError for a row whose token no grant could count on from; without one it begins anew."""
+        """Raise LockFormatError if the row has a token that the next grant cannot add to. With no token, a new one
+        starts."""
         place = self.wish.place
         if row is not None and place.schema.token in row.item:
             row.require_token(place.schema, place.key)
@@ -224,7 +238,7 @@ class Acquisition:
         return max(now + 1.0, min(now + DECISION, self.wait_until))
 
     def lease_now(self) -> int:
-        """The lease in ms: as wished, but never past the invocation's deadline."""
+        """Return the lease in ms: as requested, but not beyond the invocation's deadline."""
         wish = self.wish
         lease_ms = wish.lease_ms
         if wish.lease_end is not None:
@@ -234,7 +248,7 @@ class Acquisition:
             raise too_late(wish.place.key, lease_ms, waited=self.look.elapsed - self.started)
         return lease_ms
 
-    # -- judging what is seen ---------------------------------------------------------------------------------------
+    # -- judging the rows -------------------------------------------------------------------------------------------
 
     def judge(self, outcome: Outcome) -> Next:
         if isinstance(outcome, (Reply, ConditionFailed)):
@@ -267,9 +281,9 @@ class Acquisition:
         return Take(row.version, row)
 
     def own(self, row: Row, version: str, date: int | None) -> Hold | Take:
-        """A row under a version that this acquisition sent: a grant, or one to correct (rules 3 and 4)."""
+        """Judge a row with a version that this acquisition sent: it is a grant, or one to correct (rules 3 and 4)."""
         sent = self.sent[version]
-        sent.may_land = True  # it has, even if every answer was a refusal: a copy of it came late
+        sent.may_land = True  # it did land, even if every answer was a refusal: a copy of it arrived late
         if date is None:
             raise self.undated()
         row.require_token(self.wish.place.schema, self.wish.place.key)
@@ -281,12 +295,12 @@ class Acquisition:
         return Hold(self.wish, row, sent.lease_ms, sent.expiry_ms, valid_until)
 
     def refuse_done(self, row: Row, date: int | None) -> None:
-        """Raise DuplicateEventError where the event is done, by DynamoDB's time (rule 11)."""
+        """Raise DuplicateEventError if the event is done, judged by DynamoDB's time (rule 11)."""
         place, until = self.wish.place, row.completed_until
         stored = row.item.get(place.schema.completed_until)
         if stored is None:
             return
-        if until is None or stored != {"N": str(until)}:  # a claim under another number would be refused for ever
+        if until is None or stored != {"N": str(until)}:  # a claim that expects another number would never be granted
             raise LockFormatError(
                 f"the row of event {place.key!r} has a {place.schema.completed_until} that cannot be read as epoch "
                 f"seconds: {stored!r}. The row is left alone; remove that attribute, or the row",
@@ -303,7 +317,10 @@ class Acquisition:
             )
 
     def contradicted(self) -> LockError:
-        """Each row shown let the next write pass, and each write was refused, or granted too late to be of use."""
+        """Return the error for contradicting answers.
+
+        Each row that was shown allowed the next write, but each write was refused, or granted too late to be useful.
+        """
         key = self.wish.place.key
         return TransportError(
             False,
@@ -323,7 +340,10 @@ class Acquisition:
     # -- waiting and giving up --------------------------------------------------------------------------------------
 
     def pause(self, held: Held) -> Steps[None]:
-        """Sleep until the next poll, or the next moment that can change a thing; raises where the wait is over."""
+        """Sleep until the next poll, or until the next moment at which the lock may become free.
+
+        Raises the final error when the wait is over.
+        """
         now = self.look.elapsed
         if now >= self.wait_until:
             raise held.error or self.not_granted()
@@ -331,11 +351,11 @@ class Acquisition:
         self.polls += 1
         moments = []
         if held.row is not None and held.row.expiry_ms is not None:
-            # A Date is cut to whole seconds: it reaches the expiry with the next full one.
+            # A Date is truncated to whole seconds, so it reaches the expiry at the next full second.
             moments.append(-(-held.row.expiry_ms // 1000) - self.memory.server.now(self.look))
         if held.seen is not None:
             moments.append(held.seen.seconds_left(self.look.monotonic))
-        # A row whose moments come every few ms must not make a busy loop of the wait: no sooner than a first back-off.
+        # Rows with such moments every few ms must not turn the wait into a busy loop: wait at least the first back-off.
         soonest = [max(moment, lease.FIRST_BACKOFF) for moment in moments if moment > 0]
         event = yield Wait(min([seconds, *soonest, self.wait_until - now]))
         self.look = event.look
@@ -373,10 +393,10 @@ class Acquisition:
         )
 
     def abandon(self) -> Steps[None]:
-        """Release whichever version of mine may be there, the newest first (rule 5).
+        """Release any version of mine that may be in the row, the newest first (rule 5).
 
-        Bounded by DECISION seconds from the first answer on (an interrupt brings no look at the clocks), and by STEPS
-        versions.
+        This is bounded by DECISION seconds, counted from the first answer because an interrupt comes without a look at
+        the clocks. It is also bounded by STEPS versions.
         """
         version = next((version for version, sent in reversed(self.sent.items()) if sent.may_land), None)
         if version is None:
@@ -392,7 +412,7 @@ class Acquisition:
             row = row_of(outcome, self.wish.place)
             if row is None or row.is_free or row.version is None or row.version not in self.sent:
                 return
-            # A refusal may show another of mine: it landed before this one, or meanwhile.
+            # A refusal may show another version of mine that landed before this one, or meanwhile.
             outcome, _ = yield from self.exchange(self.give_back(row.version), until)
 
     def give_back(self, version: str) -> requests.Request:
@@ -407,7 +427,7 @@ class Acquisition:
 
 
 def too_late(key: str, left_ms: int, waited: float = 0.0) -> LockNotGrantedError:
-    """The error for a lease that would end with the invocation in less than a second."""
+    """Return the error for a lease that would be shorter than a second because the invocation ends."""
     return LockNotGrantedError(
         f"lock {key!r} was not taken: only {max(left_ms, 0)} ms are left before the invocation's deadline, and a lease "
         "takes at least a second. Raise the function's timeout, or acquire earlier",

@@ -1,16 +1,17 @@
-"""Handing a lock over: the handle here ends, and another process goes on with the same lock.
+"""Handing a lock over: the handle here ends, and another process continues with the same lock.
 
-The rules, beside those of protocol.py
---------------------------------------
-1. The handle ends before the first send of `hand_over`, which renews to the full lease. A refused renewal is a lost
-   lock; after an ambiguous one the string is given all the same: whoever adopts learns the truth.
-2. `adopt` is a renewal, under the same owner, that raises the fencing token. So a second adopt of one string is
-   refused (its token is old), and so are late renewals and releases of the handle before.
-3. The versions go on rising: adopt reads first while no Date is known, and goes above the version it meets. A grant
-   whose expiry had to lie too far in the future for its lease is corrected, like any other.
-4. A given-up adopt is followed by a release under its version, like a claim.
-5. Not for a lock that deletes its row: a late copy of the claim could bring owner and token back, and a second adopt
-   would be granted. Nor may who adopted delete it.
+The rules, in addition to those of protocol.py
+----------------------------------------------
+1. The handle ends before the first send of `hand_over`, which renews to the full lease. If the renewal is refused, the
+   lock is lost. If its outcome is ambiguous, the string is returned all the same, and the process that adopts it finds
+   out.
+2. `adopt` is a renewal under the same owner that raises the fencing token. So a second adopt of the same string is
+   refused, because its token is old. Late renewals and releases of the previous handle are refused too.
+3. Versions keep rising. If no Date is known, adopt reads the row first. It goes above the version that it finds. If the
+   expiry of a grant had to be too far in the future for its lease, the grant is corrected, like any other.
+4. An adopt that is given up is followed by a release under its version, like a claim.
+5. A lock that deletes its row cannot be handed over: a late copy of the claim could bring back its owner and token, and
+   a second adopt would be granted. The process that adopted the lock must not delete the row either.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _FORMAT = "LH1"
 
 
 class Handover:
-    """What a string handed over says: which lock, and by which owner and token it is known."""
+    """The content of a handover string: the lock, and the owner and token that it is held under."""
 
     __slots__ = ("key", "lease_ms", "owner", "sort_key", "table", "token")
 
@@ -56,7 +57,7 @@ class Handover:
 
 
 def write_handover(hold: Hold) -> str:
-    """ASCII without blanks, fit for JSON, a header or a queue."""
+    """Return the handover string. It is ASCII without spaces, so it fits into JSON, a header or a queue."""
     place = hold.place
     fields = [bare_name(place.table), place.key, place.sort_key, hold.owner, hold.token, hold.lease_ms]
     return _encoded(fields)
@@ -68,13 +69,16 @@ def _encoded(fields: list[Any]) -> str:
 
 
 def read_handover(string: object, table: str) -> Handover:
-    """Raises LockFormatError for what `write_handover` did not write, or wrote for another table."""
+    """Read a handover string.
+
+    Raises LockFormatError if `write_handover` did not write it, or wrote it for another table.
+    """
     if not isinstance(string, str):
         raise LockFormatError(f"adopt takes the str that hand_over() returned, not {type(string).__name__}")
     try:
         encoded = string.partition(".")[2].partition(".")[0]
         fields = json.loads(a2b_base64(encoded, strict_mode=True))
-        if _encoded(fields) != string:  # to the letter: there are many ways to write the same base64 and hex
+        if _encoded(fields) != string:  # must match exactly, because the same data has many forms in base64 and hex
             raise ValueError("its checksum is wrong")
         handover = Handover(*_checked(fields))
     except (ValueError, RecursionError) as error:
@@ -105,10 +109,10 @@ def _checked(fields: Any) -> list[Any]:
 
 
 def hand_over(hold: Hold, memory: Memory, chance: Chance, look: Look, *, lease_ms: int) -> Steps[str]:
-    """End the hold and renew it to ``lease_ms``, not cut to this invocation. Returns the string to adopt.
+    """End the hold and renew it to ``lease_ms``, even beyond this invocation. Return the string to adopt.
 
-    Raises LockLostError where the renewal is refused, LockFormatError where the row refuses every version of ours, and
-    the transport's errors where DynamoDB refuses it for good.
+    Raises LockLostError if the renewal is refused, LockFormatError if the row refuses every version of ours, and the
+    transport's error if DynamoDB refuses the request for good.
     """
     hold.hand_over()
     lease_ms = hold.place.schema.round_lease(lease_ms)
@@ -151,7 +155,7 @@ def _damaged(key: str) -> LockFormatError:
 
 
 class Adoption(Acquisition):
-    """An acquisition whose first write adopts: what it may correct and give up is as in any other."""
+    """An acquisition whose first write adopts. It corrects and gives up like any other acquisition."""
 
     def __init__(
         self,
@@ -164,7 +168,7 @@ class Adoption(Acquisition):
     ) -> None:
         super().__init__(wish, memory, chance, look, keep)
         self.token = token
-        self.above_ms = 0  # the expiry of the version met
+        self.above_ms = 0  # the expiry in the version that was found
 
     def first(self) -> Next:
         return Take() if self.memory.server.is_known else Read()
@@ -184,7 +188,7 @@ class Adoption(Acquisition):
         return _damaged(self.wish.place.key)
 
     def own(self, row: Row, version: str, date: int | None) -> Hold | Take:
-        self.above_ms = 0  # adopted: a correction takes it over under its version, and may go below
+        self.above_ms = 0  # adopted: a correction takes the row over under its version, so its expiry may be lower
         return super().own(row, version, date)
 
     def expiry(self, now: float, lease_ms: int) -> int:
@@ -205,9 +209,9 @@ def adopt(
     *,
     keep: Callable[[Hold], None] | None = None,
 ) -> Steps[Hold]:
-    """Go on with the lock that ``wish.owner`` handed over under ``token``. ``keep`` is as for acquire.acquire.
+    """Continue with the lock that ``wish.owner`` handed over under ``token``. ``keep`` is as for acquire.acquire.
 
-    Raises LockLostError where it is not there any more or was adopted already, LockFormatError where its row refuses
-    every version of ours, else as acquire.acquire does.
+    Raises LockLostError if the lock is gone or was adopted before, LockFormatError if its row refuses every version of
+    ours, and otherwise what acquire.acquire raises.
     """
-    return Adoption(wish, token, memory, chance, look, keep).finish()  # as acquire does
+    return Adoption(wish, token, memory, chance, look, keep).finish()  # no frame of its own, as in acquire

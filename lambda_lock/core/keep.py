@@ -1,4 +1,4 @@
-"""Keep a lock that was granted, and give it back: renew, release, complete. By protocol.py's rules 6 to 9 and 12."""
+"""Keeping a granted lock and giving it back: renew, release, complete. Follows rules 6 to 9 and 12 in protocol.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Renewal:
-    """What came of one renewal: renewed, lost, or an error that says nothing (unknown is not lost)."""
+    """The outcome of one renewal: renewed, lost, or an error that leaves it open. Unknown does not mean lost."""
 
     __slots__ = ("error", "renewed")
 
@@ -34,10 +34,11 @@ def renew(
     data: str | None = None,
     delete_data: bool = False,
 ) -> Steps[Renewal]:
-    """One renewal of a held lock, with another lease or other data where given. Rules 6, 7 and 8.
+    """Renew a held lock once, with another lease or other data if these are passed. See rules 6, 7 and 8.
 
-    Sent once, and again only to go above a newer version of mine, at most STEPS times; who wants to try again calls
-    again, so that each attempt has a version of its own. The lock is lost where it is refused or comes too late.
+    The request is sent once. It is sent again only to go above a newer version of mine, at most STEPS times. To try
+    again, call again, so that each attempt has its own version. If the renewal is refused or comes too late, the lock
+    is lost.
     """
     for _ in range(STEPS):
         if hold.expire(look.elapsed) or hold.is_over():
@@ -61,7 +62,7 @@ def renew(
         look, outcome = event.look, event.outcome
         assert outcome is not None
         memory.server.note(getattr(outcome, "date", None), sent, look)
-        if hold.ended:  # released meanwhile: what came of this renewal says nothing
+        if hold.ended:  # released meanwhile, so the outcome of this renewal no longer means anything
             return Renewal(False)
         if isinstance(outcome, Reply):
             return _extended(hold, sent, look, outcome.date)
@@ -73,7 +74,7 @@ def renew(
             holder = row.owner if row is not None and not row.is_free and row.owner != hold.owner else None
             hold.lose(gone=row is None or row.is_free or not is_mine(row, hold), holder=holder)
             return Renewal(False)
-        if row.version == version:  # an earlier send of this very request, by a transport that sends again by itself
+        if row.version == version:  # an earlier send of the same request, by a transport that repeats sends by itself
             return _extended(hold, sent, look, outcome.date)
         hold.go_above(row.expiry_ms)
     hold.lose()
@@ -104,11 +105,12 @@ def release(
     complete: bool = False,
     result: str | None = None,
 ) -> Steps[bool]:
-    """End the hold and release its row, or delete it; ``complete`` the event in the same request, with the ``result``
-    to store. Rules 9 and 12.
+    """End the hold, and release or delete its row. See rules 9 and 12.
 
-    Returns True where it is released, False where it was lost before. Raises TransportError(ambiguous=True) where
-    nobody can know, and the transport's errors where nothing was done.
+    complete: complete the event in the same request, and store ``result``.
+
+    Returns True if the lock is released, False if it was lost before. Raises TransportError(ambiguous=True) if the
+    outcome is unknown, and the transport's error if nothing was done.
     """
     hold.end()
     request = requests.release(
@@ -126,14 +128,14 @@ def release(
     hold.doubt()
     outcome, unclear, look = yield from exchange(request, memory, chance, look, until)
     if isinstance(outcome, Reply):
-        return True  # still unclear to the caller, whom an interrupt may keep from hearing of it
+        return True  # the hold stays unclear, because an interrupt may keep this result from the caller
     hold.settle(unclear=before or unclear)
     if not isinstance(outcome, ConditionFailed):
         raise _unknown(hold, outcome) if hold.unclear else outcome
     row = row_of(outcome, hold.place)
-    mine = row is not None and row.owner == hold.owner and not hold.handed_over  # else it may be who adopted it
+    mine = row is not None and row.owner == hold.owner and not hold.handed_over  # otherwise perhaps the adopter's
     if row is not None and mine and not row.is_free and row.token != hold.token:
-        # A late copy of my claim, which found the lock free: it stands for nobody.
+        # A late copy of my claim found the lock free. It has no holder behind it.
         copy = requests.release(
             hold.place,
             owner=hold.owner,
@@ -153,7 +155,7 @@ def release(
 
 
 def completion(hold: Hold, memory: Memory, look: Look, result: str | None) -> requests.Completion:
-    """The completion of an event, now; after a freeze too its window is whole."""
+    """Return the completion of an event at this moment. The event gets its full window, even after a freeze."""
     assert hold.window is not None, "a plain lock completes nothing"
     return requests.Completion(-int(-memory.server.after_freezes(look) // 1) + hold.window, result)
 
@@ -170,12 +172,12 @@ def _unknown(hold: Hold, cause: Exception) -> TransportError:
 
 
 def is_mine(row: Row, hold: Hold) -> bool:
-    """Whether a row bears this hold's owner and token, released or not."""
+    """Return whether a row has this hold's owner and token, released or not."""
     return row.owner == hold.owner and row.token == hold.token
 
 
 def not_there(key: str, row: Row | None) -> LockLostError:
-    """The error for a lock that turned out to be another's, released, adopted or gone."""
+    """Return the error for a lock that turned out to be released, adopted, deleted or held by another owner."""
     holder = row.owner if row is not None and not row.is_free else None
     return LockLostError(
         f"lock {key!r} is no longer ours: {f'the row names {holder}' if holder else 'it has no holder'}. It was "

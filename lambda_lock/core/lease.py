@@ -1,24 +1,26 @@
-"""Time: what a lease is worth, to whom, and when. Pure arithmetic; nobody here reads a clock.
+"""Time: how long a lease is valid, for its holder and for waiters. This is pure arithmetic; no code here reads a clock.
 
-No local wall clock decides anything between two machines. Three parties, three rules:
+No local wall clock decides anything between two machines. There are three rules, where L is the lease:
 
 - **Expiry, as written.** ``E = now + L + GRACE`` in whole ms, where ``now`` is the best guess of DynamoDB's time
-  (ServerTime). A guess may be wrong: the two rules below do not trust it.
-- **Holder** (`validity`). Valid for ``min(L, E - D - MARGIN) * (1 - DRIFT)`` counted from *before the first send* of
-  the request that was granted, D being the Date of a reply that showed it. The first term holds because a waiter
-  without Dates counts L from a reply that it got later than that; the second because a waiter with Dates waits for E.
-- **Waiter** (`Observations`). A held row may be taken over when ``Date >= E``; or when its version did not change for
-  its lease, by the waiter's monotonic clock (``>= L * (1 + DRIFT)``) or between the Dates of two replies (``>= L +
-  2 s``, more where L is over 500 s: a foreign holder makes no allowance for drift).
+  (ServerTime). The guess may be wrong, so the two rules below do not trust it.
+- **Holder** (`validity`). The lock is valid for ``min(L, E - D - MARGIN) * (1 - DRIFT)``, counted from *before the
+  first send* of the request that was granted. D is the Date of a reply that showed the grant. The first term is safe
+  because a waiter without Dates counts L from a reply that it got later than that. The second is safe because a waiter
+  with Dates waits for E.
+- **Waiter** (`Observations`). A held row may be taken over when ``Date >= E``. It may also be taken over when its
+  version has not changed for its lease. The waiter measures that with its monotonic clock (``>= L * (1 + DRIFT)``) or
+  between the Dates of two replies (``>= L + 2 s``, and more if L is over 500 s, because a holder with another client
+  library makes no allowance for drift).
 
-Why a holder's second term is safe: a Date is cut to whole seconds and front ends are within 0.5 s, so two Dates taken
-at one true moment differ by less than 1.5 s = MARGIN. At the end of ``E - D - MARGIN`` after the reply that showed D,
-no front end says E yet.
+Why the holder's second term is safe: a Date is truncated to whole seconds, and front ends agree to within 0.5 s. So two
+Dates taken at the same true moment differ by less than 1.5 s = MARGIN. When ``E - D - MARGIN`` has passed since the
+reply that showed D, no front end says E yet.
 
-Elapsed time (`Elapsed`) is summed over successive looks at all clocks there are, each look adding the largest advance.
-A frozen environment may stop any of them and a wall clock may be stepped back; summed like this, time never lags behind
-as long as one clock goes on. It may run ahead, which only ends a validity early. A waiter must not run ahead: it uses
-the monotonic clock alone.
+Elapsed time (`Elapsed`) is summed over successive looks at all available clocks. Each look adds the largest advance of
+any clock. A frozen environment may stop any of the clocks, and a wall clock may be stepped back. Summed like this, time
+never lags behind as long as one clock runs. It may run ahead, but that only ends validity early. A waiter's time must
+not run ahead, so a waiter uses the monotonic clock alone.
 """
 
 from __future__ import annotations
@@ -30,17 +32,18 @@ if TYPE_CHECKING:
     from .row import Row
 
 GRACE = 2.0  # seconds between the end of a lease and its stored expiry
-MARGIN = 1.5  # seconds by which two Dates taken at one moment may differ: 1 s of truncation, 0.5 s of front ends
-DRIFT = 1 / 1000  # by how much two clocks' rates may differ
-MIN_LEASE = 1.0  # seconds; a shorter one could not survive a single lost reply
-_FAST_CLOCK = 3.0  # seconds: an expiry this much too late was written by a fast clock, and others would wait in vain
-_ROUND_TRIP = 1.0  # seconds: a Date from a longer one says too little about now
-MIN_PERIOD = 0.3  # seconds between two planned renewals, at least
+MARGIN = 1.5  # seconds; how much two Dates of one moment may differ: 1 s by truncation, 0.5 s between front ends
+DRIFT = 1 / 1000  # how much the rates of two clocks may differ
+MIN_LEASE = 1.0  # seconds; a shorter lease would not survive a single lost reply
+_FAST_CLOCK = 3.0  # seconds; an expiry this much too late came from a fast clock and would make others wait in vain
+_ROUND_TRIP = 1.0  # seconds; a Date from a longer round trip says too little about the present
+MIN_PERIOD = 0.3  # seconds; the shortest time between two planned renewals
 FIRST_BACKOFF = 0.05  # seconds
 
 
 class Look:
-    """One look at the clocks, in seconds. elapsed: never behind true time; monotonic: never ahead; wall: a guess."""
+    """One look at the clocks, in seconds. ``elapsed`` never lags behind true time, ``monotonic`` never runs ahead, and
+    ``wall`` is a guess."""
 
     __slots__ = ("elapsed", "monotonic", "wall")
 
@@ -51,13 +54,13 @@ class Look:
 
 
 class Elapsed:
-    """Time that goes on through freezes and never steps back: the sum over looks of the largest advance of any clock.
+    """Time that continues through freezes and never steps back: each look adds the largest advance of any clock.
 
-    Anchoring once and taking the larger difference is not enough: a wall clock stepped back in the middle hides a later
-    freeze of the others (1 % of the simulated runs overlapped).
+    Comparing with one fixed starting point and taking the larger difference is not enough. If the wall clock is stepped
+    back in between, that hides a later freeze of the other clocks (in 1 % of the simulated runs, holders overlapped).
 
-    ``total`` is that time at the look which showed ``clocks``; `after` is the next look. A look never changes: whoever
-    keeps the latest one replaces it whole.
+    ``total`` is the time at the look that showed ``clocks``. `after` returns the next look. A look never changes; the
+    latest one is replaced as a whole.
     """
 
     __slots__ = ("clocks", "total")
@@ -72,10 +75,10 @@ class Elapsed:
 
 
 class ServerTime:
-    """The best guess of DynamoDB's time: the wall clock until a Date is known, from then on Dates alone.
+    """The best guess of DynamoDB's time: the wall clock until a Date is known, and from then on Dates alone.
 
-    A Date is anchored (+ 0.5 s, for its truncation) at the middle of its round trip, which must be under a second;
-    until such a one comes, one from a longer round trip serves, anchored at its end.
+    A Date (+ 0.5 s, for its truncation) is anchored at the middle of its round trip, if that took less than a second.
+    Until there is such a Date, one from a longer round trip is used, anchored at its end.
     """
 
     __slots__ = ("_anchor", "_newest")
@@ -100,14 +103,14 @@ class ServerTime:
             self._anchor = (date + 0.5, received.monotonic, False)
 
     def now(self, look: Look) -> float:
-        """Epoch seconds."""
+        """Return DynamoDB's time in epoch seconds."""
         anchor = self._anchor
         if anchor is None:
             return look.wall
         return anchor[0] + (look.monotonic - anchor[1])
 
     def after_freezes(self, look: Look) -> float:
-        """As `now`, but not behind after a freeze that stopped the monotonic clock, by which that goes on."""
+        """As `now`, but not late after a freeze. `now` uses the monotonic clock, which a freeze may stop."""
         if self._newest is None:
             return look.wall
         date, sent = self._newest
@@ -115,17 +118,17 @@ class ServerTime:
 
 
 def expiry_ms(now: float, lease_ms: int) -> int:
-    """The expiry to write, epoch ms, for a lease of ``lease_ms`` taken at ``now`` (epoch seconds)."""
+    """Return the expiry to write, in epoch ms, for a lease of ``lease_ms`` taken at ``now`` (epoch seconds)."""
     return int((now + GRACE) * 1000) + lease_ms
 
 
 def validity(lease_ms: int, expiry_ms: int, date: int) -> float:
-    """Seconds for which a grant is valid, counted from before its first send (section "Holder" above)."""
+    """Return how many seconds a grant is valid, counted from before its first send (see "Holder" above)."""
     return min(lease_ms / 1000, expiry_ms / 1000 - date - MARGIN) * (1 - DRIFT)
 
 
 def clock_was_fast(lease_ms: int, expiry_ms: int, date: int) -> bool:
-    """Whether an expiry lies so far past its reply's Date that others would wait in vain for it."""
+    """Return whether an expiry is so far beyond its reply's Date that others would wait in vain for it."""
     return expiry_ms > date * 1000 + lease_ms + (GRACE + _FAST_CLOCK) * 1000
 
 
@@ -141,12 +144,13 @@ class Observation:
         self.date = date
 
     def is_over(self, monotonic: float, date: int | None) -> bool:
-        """Whether the version stood unchanged for its lease: the rule of the older clients, and for their rows."""
+        """Return whether the version has not changed for its lease: the older clients' rule, and the rule for their
+        rows."""
         if (monotonic - self.monotonic) * 1000 >= self.lease_ms * (1 + DRIFT):
             return True
         if date is None or self.date is None:
             return False
-        # Dates taken at one moment differ by less than MARGIN; a foreign holder makes no allowance for drift.
+        # Dates of one moment differ by less than MARGIN. Holders with other client libraries do not allow for drift.
         return (date - self.date) * 1000 >= self.lease_ms + max(2000, MARGIN * 1000 + self.lease_ms * DRIFT)
 
     def seconds_left(self, monotonic: float) -> float:
@@ -154,9 +158,9 @@ class Observation:
 
 
 class Observations:
-    """What was seen of other holders, remembered over calls and invocations, at most ``size`` rows (the oldest goes).
+    """What was seen of other holders, remembered across calls and invocations: at most ``size`` rows, oldest dropped.
 
-    So repeated fail-fast calls in a living environment free a dead foreign lock.
+    So repeated fail-fast calls in a warm environment can free the lock of a dead holder with another client library.
     """
 
     __slots__ = ("_seen", "_size")
@@ -176,7 +180,7 @@ class Observations:
         self._seen.pop(where, None)
         self._seen[where] = seen
         if len(self._seen) > self._size:
-            oldest, *_ = list(self._seen)  # a copy: another thread may add while we look
+            oldest, *_ = list(self._seen)  # a copy, because another thread may add entries meanwhile
             self._seen.pop(oldest, None)
         return seen
 
@@ -188,35 +192,41 @@ class Observations:
 
 
 def may_take_over(row: Row, seen: Observation, received: Look, date: int | None) -> bool:
-    """The waiter's rule: the stored expiry has passed by DynamoDB's clock, or the version stood still for its lease."""
+    """Apply the waiter's rule: the stored expiry has passed by DynamoDB's clock, or the version has not changed for its
+    lease."""
     if row.expiry_ms is not None and date is not None and date * 1000 >= row.expiry_ms:
         return True
     return seen.is_over(received.monotonic, date)
 
 
 def backoff(attempt: int, cap: float, jitter: float) -> float:
-    """Full jitter: uniform up to ``min(cap, 50 ms * 2 ** attempt)``; never quite 0, so that a poll is no busy loop.
+    """Return the next back-off in seconds, with full jitter: uniform from 0 to ``min(cap, 50 ms * 2 ** attempt)``.
 
-    ``jitter`` is uniform in [0, 1). Source: AWS Architecture Blog, "Exponential Backoff And Jitter".
+    It is at least 10 ms, so that polling does not become a busy loop. ``jitter`` is uniform in [0, 1).
+
+    Source: AWS Architecture Blog, "Exponential Backoff And Jitter".
     """
     longest: float = min(cap, FIRST_BACKOFF * 2 ** min(attempt, 20))
     return max(0.01, jitter * longest)
 
 
 def needs_heartbeat(valid_until: float, deadline: float | None, lease_ms: int) -> bool:
-    """Whether validity ends so long before the deadline (elapsed seconds; None: there is none) that renewing pays."""
+    """Return whether validity ends so long before the deadline that renewing is worthwhile.
+
+    deadline: elapsed seconds; None if there is none.
+    """
     if deadline is None:
         return True
     return deadline - valid_until > max(0.5, lease_ms / 1000 / 100)
 
 
 def next_heartbeat(now: float, valid_until: float) -> float:
-    """When to renew next, in elapsed seconds: at a third of the remaining validity, never under 0.3 s apart."""
+    """Return when to renew next, in elapsed seconds: after a third of the remaining validity, but at least 0.3 s."""
     return now + max(MIN_PERIOD, (valid_until - now) / 3)
 
 
 def first_heartbeat(now: float, valid_until: float, lease_ms: int) -> float:
-    """As `next_heartbeat`, but at once where the claim left less than 0.9 of the lease (a slow clock, a slow reply)."""
+    """As `next_heartbeat`, but now if less than 0.9 of the lease is left after the claim (slow clock or slow reply)."""
     if valid_until - now < 0.9 * lease_ms / 1000:
         return now
     return next_heartbeat(now, valid_until)

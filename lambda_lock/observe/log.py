@@ -1,6 +1,7 @@
 """The log: every event of the package and its level.
 
-Contention is INFO, a lost lock WARNING; ``extra`` keys begin with ``lock_``. docs/observing.md lists the events.
+Contention is logged at INFO, a lost lock at WARNING. The keys in ``extra`` begin with ``lock_``. docs/observing.md
+lists the events.
 """
 
 from __future__ import annotations
@@ -45,18 +46,18 @@ def tell(
     cause: BaseException | None = None,
     **about: object,
 ) -> None:
-    """Log an event, with the traceback of its ``cause``; what it is ``about`` (key=, owner=) goes into the extras."""
-    if not log.isEnabledFor(LEVELS[event]):  # as for most locks: nothing is made ready for a line that is not written
+    """Log an event, with the traceback of its ``cause``. ``about`` (key=, owner=) goes into the extras."""
+    if not log.isEnabledFor(LEVELS[event]):  # the usual case: prepare nothing for a line that will not be written
         return
     try:
         log.log(LEVELS[event], message, *map(shown, arguments), exc_info=cause, extra=extras(event, about))
-    except Exception:  # noqa: BLE001 - a handler of the application's that fails decides nothing about a lock
-        if logging.raiseExceptions:  # as the standard handlers do with errors of theirs
+    except Exception:  # noqa: BLE001 - a failing log handler of the application must not affect a lock
+        if logging.raiseExceptions:  # as the standard handlers treat their own errors
             traceback.print_exc()
 
 
 class _Shown:
-    """An argument of a message, on one line."""
+    """An argument of a message that prints on one line."""
 
     __slots__ = ("_argument",)
 
@@ -71,8 +72,10 @@ class _Shown:
 
 
 def shown(argument: object) -> object:
-    """The argument of a message, such that it cannot break the line: names of holders, and what events and errors say,
-    are other people's text. In the extras they are as they came."""
+    """Return the argument of a message in a form that cannot break the line.
+
+    The names of holders and the texts of events and errors are other people's data. The extras keep them unchanged.
+    """
     if not isinstance(argument, (str, BaseException)):
         return argument
     text = str(argument)
@@ -80,13 +83,13 @@ def shown(argument: object) -> object:
 
 
 def extras(event: str, about: dict[str, object]) -> dict[str, object]:
-    """The keys of an event, in a record of the log and in a metric's line; without those that are None."""
+    """Return the keys of an event for a log record and for a metric's line, without those that are None."""
     return {"lock_event": event} | {f"lock_{name}": value for name, value in about.items() if value is not None}
 
 
 def tell_not_released(
     log: logging.Logger, error: Exception, *, key: str, message: str = NOT_RELEASED, **about: object
 ) -> None:
-    """A release that nobody is there to raise its ``error`` to."""
+    """Log a failed release where there is no caller to raise its ``error`` to."""
     cause = None if isinstance(error, LockError) else error
     tell(log, "release_failed", message, key, error, cause=cause, key=key, **about)

@@ -1,7 +1,8 @@
-"""What can be counted: the names of the metrics, for alarms, and the lines that make CloudWatch count.
+"""Metrics: their names, for alarms, and the lines that make CloudWatch count.
 
 A line is one JSON object in the embedded metric format (CloudWatch User Guide, "Specification: Embedded metric
-format"), written to stdout before the event goes on: whatever waits for a thread may find the environment frozen.
+format"). It is written to stdout before the call continues. If a thread wrote it later, the environment might be frozen
+by then.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
     import logging
 
 METRICS_VARIABLE = "LAMBDA_LOCK_METRICS"  # the CloudWatch namespace; unset or "": no metrics are written
-NAMESPACE = "lambda_lock"  # what LockTable.connect sets it to
-NOT_GRANTED = "LockNotGranted"  # contention: nothing is wrong
-LOST = "LockLost"  # a holder lost its lock: two may have worked at once
-DUPLICATE = "DuplicateEvent"  # an event that had been done, and was not done again
+NAMESPACE = "lambda_lock"  # the value that LockTable.connect sets it to
+NOT_GRANTED = "LockNotGranted"  # contention, which is normal
+LOST = "LockLost"  # a holder lost its lock, so two may have worked at the same time
+DUPLICATE = "DuplicateEvent"  # an event that was done before, and was not done again
 TABLE_DIMENSION = "Table"  # the table's name
 FUNCTION_DIMENSION = "FunctionName"
 
@@ -28,19 +29,23 @@ COUNTED = {"not_granted": NOT_GRANTED, "lost": LOST, "duplicate": DUPLICATE}  # 
 
 
 def count(event: str, table: str, now: float, properties: dict[str, object], log: logging.Logger) -> None:
-    """Count an event, if it is one that is counted and LAMBDA_LOCK_METRICS says where.
+    """Count an event, if there is a metric for it and LAMBDA_LOCK_METRICS names a namespace.
 
-    table: name or ARN. now: epoch seconds. properties: what else the line has, to be searched for; a key is no
-    dimension, for each value of one is a metric that costs. A line that cannot be written is logged.
+    table: the table's name or ARN.
+    now: the time in epoch seconds.
+    properties: what else is in the line, for searches. The lock's key is here and not a dimension, because each value
+        of a dimension is a metric of its own that costs money.
+
+    If the line cannot be written, that is logged.
     """
     namespace = os.environ.get(METRICS_VARIABLE)
     if not namespace or event not in COUNTED:
         return
     line = _line(namespace, COUNTED[event], table, now, properties)
     try:
-        sys.stdout.write(line + "\n")  # print() writes the line's end apart: another thread could come in between
+        sys.stdout.write(line + "\n")  # print() writes the newline separately: another thread could write in between
         sys.stdout.flush()
-    except (AttributeError, OSError, ValueError) as error:  # there is no stdout, or it is broken or closed
+    except (AttributeError, OSError, ValueError) as error:  # stdout is missing, broken or closed
         from .log import tell
 
         tell(log, "metric_failed", "%s was not counted: stdout cannot be written: %s", COUNTED[event], error)

@@ -1,14 +1,14 @@
-"""The Lambda invocation that is going on: how much time it has left, and its name.
+"""The current Lambda invocation: how much time it has left, and its name.
 
-A deadline is read from the context once, because get_remaining_time_in_millis() asks the wall clock, which a thaw may
-step. From then on elapsed time is counted (timeline.py). Who reads first fixes the deadline for the whole invocation:
-nested decorators and later locks use the same reading.
+The deadline is read from the context only once, because get_remaining_time_in_millis() uses the wall clock, which may
+step when a frozen environment thaws. From then on, elapsed time is counted (timeline.py). The first reading fixes the
+deadline for the whole invocation: nested decorators and later locks use the same one.
 """
 
 from __future__ import annotations
 
 import os
-from contextvars import ContextVar  # a few lines over a built-in module
+from contextvars import ContextVar  # cheap: a few lines on top of a built-in module
 
 from ..observe.log import logger
 from .timeline import elapsed
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextvars import Token
 
-_OWNER_PREFIX_LENGTH = 200  # a function's name has at most 64 characters, a request id 36
+_OWNER_PREFIX_LENGTH = 200  # characters; a function's name has at most 64, a request id 36
 
-# Slots of the process suffice beside the ContextVar: the Python runtime gives a process one invocation at a time, on
-# Managed Instances too (awslambdaric starts a process for each concurrent one), and a slot is seen by all its threads.
+# Apart from the ContextVar, plain module variables are enough. The Python runtime gives a process one invocation at a
+# time, on Managed Instances too: awslambdaric starts a process for each concurrent one. All threads see the variables.
 _enclosing: ContextVar[Invocation | None] = ContextVar("lambda_lock_invocation", default=None)
 _latest: Invocation | None = None
 _registered: tuple[Invocation, str | None] | None = None
@@ -29,7 +29,10 @@ _warned = False
 
 
 class Invocation:
-    """One invocation. ``deadline``: seconds on timeline.elapsed(), None where unknown or in the past when read."""
+    """One invocation.
+
+    deadline: seconds on timeline.elapsed(); None if it is unknown or had passed when it was read.
+    """
 
     __slots__ = ("context", "deadline", "function_name", "request_id")
 
@@ -40,7 +43,7 @@ class Invocation:
         self.request_id = _text(context, "aws_request_id")
 
     def remaining(self) -> float | None:
-        """Seconds until the deadline, above 0; None where it is unknown or in the past (which counts as unknown)."""
+        """Return the seconds until the deadline, above 0, or None if it is unknown or has passed."""
         if self.deadline is None:
             return None
         left = self.deadline - elapsed()
@@ -48,13 +51,13 @@ class Invocation:
 
 
 def find(args: Sequence[object], kwargs: Mapping[str, object], context: object = None) -> Invocation | None:
-    """The invocation that a call belongs to, None where there is none to be found.
+    """Return the invocation that a call belongs to, or None if none is found.
 
-    ``context`` if given; else the first argument with ``get_remaining_time_in_millis``; else the enclosing decorator's;
-    else the one registered with register_lambda_context. In Lambda without any, the first such call logs a warning:
-    the lock's lease then does not end with the invocation.
+    These are tried in order: ``context``; the first argument that has ``get_remaining_time_in_millis``; the context of
+    the enclosing decorator; the one registered with register_lambda_context. If none is found in Lambda, the first such
+    call logs a warning, because the lock's lease then does not end with the invocation.
 
-    Raises TypeError where ``context`` is not a Lambda context.
+    Raises TypeError if ``context`` is not a Lambda context.
     """
     if context is not None:
         return _given(context, "context")
@@ -89,7 +92,7 @@ def register_lambda_context(context: object) -> None:
 
 
 def enter(invocation: Invocation | None) -> Token[Invocation | None]:
-    """Make an invocation the enclosing one for this thread or task, until leave() is called with what this returns."""
+    """Make an invocation the enclosing one for this thread or task. To end that, pass the returned token to leave()."""
     return _enclosing.set(invocation or _enclosing.get())
 
 
@@ -98,21 +101,22 @@ def leave(token: Token[Invocation | None]) -> None:
 
 
 def in_lambda() -> bool:
-    """Whether this process runs in AWS Lambda, or in an emulator that says so."""
+    """Return whether this process runs in AWS Lambda, or in an emulator that says so."""
     return bool(os.environ.get("AWS_LAMBDA_FUNCTION_NAME"))
 
 
 def snapstart_initializing() -> bool:
-    """Whether this process is a SnapStart function before its snapshot: what it does now will be copied.
+    """Return whether this process is a SnapStart function before its snapshot. Its memory will then be copied.
 
-    The runtime sets ``_X_AMZN_TRACE_ID`` with each invocation; a context that was seen is proof of one as well.
+    The runtime sets ``_X_AMZN_TRACE_ID`` for each invocation. A context that was seen also proves an invocation.
     """
     initialization = os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE")
     return initialization == "snap-start" and _trace_id() is None and _latest is None
 
 
 def owner_prefix(invocation: Invocation | None) -> str:
-    """The readable part of an owner's name, at most 200 characters: ``function/request id``, or ``host/process id``."""
+    """Return the readable part of an owner's name: ``function/request id`` or ``host/process id``, at most 200
+    characters."""
     if invocation is not None and invocation.request_id:
         name = f"{invocation.function_name or 'lambda'}/{invocation.request_id}"
     else:
@@ -131,16 +135,16 @@ def _given(context: object, name: str) -> Invocation:
 
 
 def _reading(context: object) -> Invocation | None:
-    """The reading of a context, made now unless it was made before; None where ``context`` is not a context."""
+    """Return the invocation of a context. It is read now unless it was read before. None if it is not a context."""
     global _latest
     read = getattr(context, "get_remaining_time_in_millis", None)
     if not callable(read):
         return None
-    # Outside Lambda only the enclosing reading is used again: tests pass one stand-in context to many calls.
+    # Outside Lambda, only the enclosing reading is reused, because tests pass one stand-in context to many calls.
     for known in (_enclosing.get(), _latest if in_lambda() else None):
         if known is not None and known.context is context and known.remaining() is not None:
             return known
-    now = elapsed()  # looked at before the reading: the deadline may come out early, never late
+    now = elapsed()  # before the context is read, so that the deadline may be too early but never too late
     milliseconds = read()
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, (int, float)):
         return None  # a mock that has every attribute
@@ -149,7 +153,7 @@ def _reading(context: object) -> Invocation | None:
 
 
 def _still_registered() -> Invocation | None:
-    """The registered invocation, unless the runtime has begun another one since."""
+    """Return the registered invocation, unless the runtime has started another one since."""
     if _registered is None:
         return None
     invocation, trace_id = _registered

@@ -1,8 +1,8 @@
 """Modules that are loaded late, and forks.
 
-What a function does not touch does not slow its cold start, so much is imported at its first use. A process that forks
-while another thread imports has a child in which that module stays locked for ever: whoever imports it there hangs. So
-such imports are made within `Late`, and a fork waits for them.
+Many modules are imported at their first use, so that unused code does not slow a cold start. But if a process forks
+while another thread is importing, that module stays locked in the child for ever, and importing it there hangs. So such
+imports are made within `Late`, and a fork waits for them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _forking: dict[int, Late] = {}  # by thread
 
 
 class Late:
-    """A context for first uses: of one thread at a time, and not at the moment of a fork. Usable once.
+    """A context for first uses: only one thread at a time is in it, and no fork happens meanwhile. It can be used once.
 
-    It saves work and hangs, and no more than that. So nobody waits for it for ever, but goes on without it: a signal
-    handler may have interrupted the very import that the thread within it waits for.
+    It only avoids repeated work and hangs. So a thread does not wait for it for ever, but goes on without it: a signal
+    handler may have interrupted the very import that the thread inside is waiting for.
     """
 
     __slots__ = ("_lock", "_taken")
@@ -47,7 +47,7 @@ def _in_parent() -> None:
 
 def _in_child() -> None:
     global _lock
-    _lock = threading.RLock()  # whoever had it may not exist here
+    _lock = threading.RLock()  # the thread that held the old one may not exist in the child
     _forking.clear()
 
 

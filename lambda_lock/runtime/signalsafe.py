@@ -1,8 +1,8 @@
-"""Two things that `threading` has too, but without its locks: `Flag` (an Event) and `Turn` (a Lock that never blocks).
+"""Two counterparts of `threading` classes that use no locks: `Flag` (an Event) and `Turn` (a Lock that never blocks).
 
-A signal handler runs in the middle of whatever the main thread does, a finalizer in the middle of whatever any thread
-does, and a forked child begins with the locks of threads that it does not have. A lock that one of them waits for may
-never be given back. So what they may call uses these, whose every step is a single operation of a built-in type.
+A signal handler interrupts the main thread at any point, and a finalizer any thread. A forked child starts with the
+locks of threads that it does not have. A lock that one of these waits for may never be released. So the code that they
+may call uses these classes. Each of their steps is a single operation of a built-in type.
 """
 
 from __future__ import annotations
@@ -17,48 +17,48 @@ if TYPE_CHECKING:
 
 
 class Flag:
-    """Set once, and waited for from any thread."""
+    """A flag that is set once. Any thread can wait for it."""
 
     __slots__ = ("_gates", "is_set")
 
     def __init__(self) -> None:
         self.is_set = False
-        self._gates: list[LockType] = []  # one for each thread that waits; whoever takes one out opens it
+        self._gates: list[LockType] = []  # one for each waiting thread; the thread that takes one out opens it
 
     def set(self) -> None:
-        """Set it and wake all who wait."""
+        """Set the flag and wake all waiting threads."""
         self.is_set = True
         while self._gates:
             try:
                 self._gates.pop().release()
-            except IndexError:  # another thread sets it as well, or the last one to wait has gone
+            except IndexError:  # another thread is setting it too, or the last waiting thread has gone
                 return
 
     def wait(self, seconds: float) -> bool:
-        """Wait until it is set, at most ``seconds``; returns whether it is."""
+        """Wait until the flag is set, for at most ``seconds``. Return whether it is set."""
         gate = threading.Lock()
         gate.acquire()
         self._gates.append(gate)
         try:
-            if not self.is_set:  # looked at after the gate is there to be opened
+            if not self.is_set:  # checked after the gate was added, so that `set` cannot miss it
                 gate.acquire(timeout=max(seconds, 0.0))
         finally:
-            with suppress(ValueError):  # it was taken out and opened
+            with suppress(ValueError):  # it was already taken out and opened
                 self._gates.remove(gate)
         return self.is_set
 
 
 class Ticket:
-    """Who may have a turn: an object of the call that takes it."""
+    """Identifies the call that takes a turn."""
 
     __slots__ = ("__weakref__",)
 
 
 class Turn:
-    """One at a time: a turn lasts until its ticket is given back, or is no more.
+    """One call at a time has the turn. It lasts until its ticket is given back or no longer exists.
 
-    Whoever takes a turn keeps the ticket in a local variable. So the turn ends with the call also where an interrupt
-    keeps it from giving the turn back.
+    A call that takes a turn keeps the ticket in a local variable. So the turn ends with the call, even if an interrupt
+    prevents the call from giving the turn back.
     """
 
     __slots__ = ("_taken",)
@@ -67,11 +67,11 @@ class Turn:
         self._taken: dict[None, weakref.ref[Ticket]] = {}
 
     def take(self, ticket: Ticket) -> bool:
-        """Whether it is the turn of ``ticket`` now: nobody had it, or this one has it already."""
+        """Take the turn if it is free. Return whether ``ticket`` has it, also if it had it before."""
         return self._taken.setdefault(None, weakref.ref(ticket, self._end))() is ticket
 
     def give_back(self, ticket: Ticket) -> None:
-        """End the turn of ``ticket``; nothing where it is another's."""
+        """End the turn of ``ticket``. If another ticket has the turn, do nothing."""
         taken = self._taken.get(None)
         if taken is not None and taken() is ticket:
             self._taken.pop(None, None)

@@ -1,7 +1,7 @@
-"""The clocks of this process, and the one timeline that validities are counted on.
+"""The clocks of this process, and the timeline on which validity is counted.
 
-Every look adds the largest advance that any clock shows (core/lease.py says why), so the more looks the better: one
-timeline serves all clients that use the system's clocks.
+Every look adds the largest advance that any clock shows; core/lease.py says why. More looks make the timeline better,
+so all clients that use the system's clocks share one timeline.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Clock(Protocol):
-        """What a client needs of a clock; seconds each. Tests pass lambda_lock.testing.ManualClock."""
+        """The clock that a client needs; all values are in seconds. Tests pass lambda_lock.testing.ManualClock."""
 
         def monotonic(self) -> float: ...
         def boottime(self) -> float: ...
@@ -30,7 +30,7 @@ class SystemClock:
     wall = staticmethod(time.time)
     sleep = staticmethod(time.sleep)
 
-    if hasattr(time, "CLOCK_BOOTTIME"):  # Linux: goes on while the machine is suspended
+    if hasattr(time, "CLOCK_BOOTTIME"):  # Linux: this clock keeps running while the machine is suspended
 
         @staticmethod
         def boottime() -> float:
@@ -41,11 +41,11 @@ class SystemClock:
 
 
 class Timeline:
-    """Looks at one clock, from any thread, and without a lock: a signal handler, a finalizer or a forked child may look
-    while another look is under way.
+    """Looks at one clock, from any thread. It uses no lock, because a signal handler, a finalizer or a forked child may
+    look while another look is under way.
 
-    Of two looks at once one is kept for later looks to go on from. The other is right by itself, and dropping it does
-    no harm: the next look adds the largest advance since the one that was kept.
+    Of two simultaneous looks, one is kept, and later looks continue from it. The other is correct too, and dropping it
+    does no harm: the next look adds the largest advance since the one that was kept.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -56,15 +56,15 @@ class Timeline:
         return self.clock.monotonic(), self.clock.boottime(), self.clock.wall()
 
     def look(self) -> Look:
-        before = self._latest  # read first: clocks read before it could be older than it is, and hide a freeze
+        before = self._latest  # read before the clocks: clocks older than this look could hide a freeze
         monotonic, boottime, wall = self._clocks()
         now = before.after(monotonic, boottime, wall)
-        if self._latest is before:  # else a later look may be there, which an older one must not replace
+        if self._latest is before:  # otherwise a later look may be stored, and an older one must not replace it
             self._latest = now
         return Look(now.total, monotonic, wall)
 
     def elapsed(self) -> float:
-        """Seconds on this timeline: never behind true time as long as one clock goes on."""
+        """Return the seconds on this timeline. It never lags behind true time as long as one clock runs."""
         return self.look().elapsed
 
 

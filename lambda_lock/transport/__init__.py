@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .credentials import Credentials
     from .https import HttpsTransport
 else:
-    Protocol = object  # importing typing adds about 5 ms to a cold start, and nothing checks for a Transport at run time
+    Protocol = object  # importing typing adds about 5 ms to a cold start; nothing checks for a Transport at run time
 
 __all__ = [
     "BotoTransport",
