@@ -1,65 +1,77 @@
-"""The protocol: why two holders cannot be. Read these rules before a change to it, to acquire.py or to keep.py.
+"""The protocol: why a lock can never have two holders. Read these rules before you change this module, acquire.py or
+keep.py.
 
-This module has the words in which the three speak to whoever drives them; acquire.py takes locks, keep.py keeps them
-and gives them back. They are generators without I/O, clocks or threads: they yield Send(request) or Wait(seconds) and
-are resumed with an Event: a look at the clocks and what came of it. Threads, asyncio and the simulator drive the same
-code.
+This module defines how the three talk to the code that drives them. acquire.py takes locks. keep.py keeps locks and
+gives them back. All three consist of generators without I/O, clocks or threads. They yield Send(request) or
+Wait(seconds), and are resumed with an Event: a look at the clocks and the outcome. Threads, asyncio and the simulator
+drive the same code.
 
 The rules
 ---------
-1. **A row changes hands by one conditional write**: a claim under "no version, or released", a take-over under "version
-   = the one observed". DynamoDB evaluates condition and write as one, so of two such writes one is refused.
-2. **A take-over needs a holder whose validity is over**, by core/lease.py's rules: DynamoDB's Date has reached the
-   expiry stored in the version, or the version stood unchanged for its whole lease. A row whose lease cannot be read is
-   an error. A holder counts its validity from before its first send, and by the same Dates: it always ends first.
+1. **A row changes hands by one conditional write.** A claim requires "no version, or released". A take-over requires
+   "version = the one observed". DynamoDB evaluates condition and write as one step, so of two such writes one is
+   refused.
+2. **A take-over requires that the holder's validity is over**, by the rules of core/lease.py: DynamoDB's Date has
+   reached the expiry stored in the version, or the version has not changed for its whole lease. A row whose lease
+   cannot be read is an error. A holder counts its validity from before its first send, and by the same Dates, so its
+   validity always ends first.
 3. **A reply can be lost, and a request that its sender gave up on may still arrive, late or twice.** So the same body
-   is sent again, version included, and any reply that shows a version that this acquisition sent, not released, is a
+   is sent again, with the same version. Any reply that shows a version sent by this acquisition, not released, is a
    grant.
-4. **A grant that is no good** (its validity passed on arrival, or its expiry was written by a fast clock) **is
-   corrected**: taken over under its own version. The corrected version is struck off: seen again, it is taken over
-   again and never counted. (Releasing it and claiming anew let a late release free the lock under its holder.)
-5. **A claim that is given up is followed by one release under its version**, sent like any other decision. Should it
-   arrive even later, or no release get through, it leaves a lock that nobody holds until its stored expiry, and no
+4. **An unusable grant is corrected.** A grant is unusable if its validity had passed on arrival, or if a fast clock
+   wrote its expiry. It is corrected by a take-over under its own version. The corrected version is struck off: if it
+   shows up again, it is taken over again and never counts as a grant. (With a release and a new claim instead, a late
+   release could free the lock under its holder.)
+5. **A claim that is given up is followed by one release under its version**, sent like any other decision. If the claim
+   arrives even later, or no release gets through, the lock has no holder behind it until its stored expiry, and no
    longer.
-6. **Versions of one holder rise** by at least 1 ms from one sent to the next, and a renewal requires ``version < the
-   new one``: a late renewal cannot turn the expiry back under a holder that counts on a newer one. Renewals of one
-   handle are sent one after the other (whoever drives `renew` sees to it), each with a new version; only the newest
-   sent may extend validity.
-7. **A renewal that shortens the lease cuts validity before it is sent**: its reply may be lost.
-8. **Lost is final, and nothing is sent for it**: the row may still protect the work in hand. A refused renewal that
-   shows my owner and token, not released, met a newer version of mine: go above it (a handful of times: what refuses
-   more was not written by us). Any other refusal is: lost.
-9. **From the first send of a release on, the handle is neither held nor renewed.** A release refused at its first send
-   is not a release, nor is any of a lock that a refused renewal has shown to be lost. After an ambiguous send,
-   "released with my owner and token" is done; "gone" or "another's" is done while my validity has not passed and the
-   lock is not lost, and otherwise unknown; "mine with another token" is a late copy of my claim, released under its
-   version.
-10. **Owners are unique for each acquisition**, so owner and token name one holder for ever.
-11. **An event's claim or take-over also requires its completion to be as observed**: absent, or passed by DynamoDB's
-    Date. A release keeps the version, so under the version alone a late take-over could erase a completion. A
-    completion later than the Date answers "done", whoever holds the row.
-12. **An event is completed by the release itself**, in one request, under the same condition: a late owner can neither
+6. **Versions of one holder rise** by at least 1 ms from one send to the next, and a renewal requires ``version < the
+   new one``. So a late renewal cannot turn the expiry back while the holder counts on a newer one. Renewals of one
+   handle are sent one after the other, each with a new version; the driver of `renew` ensures that. Only the newest
+   version sent may extend validity.
+7. **A renewal that shortens the lease cuts validity before it is sent**, because its reply may be lost.
+8. **Lost is final, and nothing is sent for a lost lock**, because its row may still protect work in progress. A refused
+   renewal may show my owner and token, not released. Then it met a newer version of mine, and the next one goes above
+   it. That is tried a handful of times; a row that refuses more was not written by us. After any other refusal, the
+   lock is lost.
+9. **From the first send of a release on, the handle is neither held nor renewed.** A release that is refused at its
+   first send did not release anything. Nor did any release of a lock that a refused renewal has shown to be lost. After
+   an ambiguous send, a refusal is read like this:
+
+   - "released with my owner and token" means done;
+   - "gone" or "another's" means done if my validity has not passed and the lock is not lost; otherwise the outcome is
+     unknown;
+   - "mine with another token" is a late copy of my claim, which is released under its version.
+10. **Owners are unique for each acquisition**, so owner and token identify one holder for ever.
+11. **A claim or take-over for an event also requires that the event's completion is as observed**: absent, or passed by
+    DynamoDB's Date. A release keeps the version, so with the version alone, a late take-over could erase a completion.
+    A completion later than the Date means "done", no matter who holds the row.
+12. **The release itself completes an event**, in one request and under the same condition. So a late owner can neither
     complete nor release what another owns. A release that follows a failed commit completes nothing.
 
 The states of a Hold
 --------------------
-Only its own methods change them. It is held while it is neither lost nor ended and its validity lasts.
+Only the Hold's own methods change them. A Hold is held while it is neither lost nor ended and its validity lasts.
 
 | from                    | when                                               | to             | by               |
 |-------------------------|----------------------------------------------------|----------------|------------------|
 | held                    | its validity passes                                | lost           | expire           |
-| held                    | it passes in an outage through which it is held on | unavailable    | expire           |
+| held                    | it passes in an outage, with hold_on_unavailable   | unavailable    | expire           |
 | unavailable             | a renewal is granted                               | held           | extend           |
 | unavailable             | DynamoDB refuses a renewal with a lasting error    | lost           | answered, expire |
 | held, unavailable       | a renewal is refused by its condition              | lost           | lose             |
-| held, unavailable, lost | a release, commit or handing over is begun         | ended          | end, hand_over   |
+| held, unavailable, lost | a release, commit or handover begins               | ended          | end, hand_over   |
 | ended                   | its last act shows that it was lost before         | ended and lost | lose             |
 
-Lost and ended are final, and one does not exclude the other. Marks that come with them: ``gone`` with lost, a refused
-renewal showed the row to be another's, released or deleted, so that no release of mine can be carried out;
-``handed_over`` with ended, a string was, or may have been, given away, under which another goes on as the same owner
-(`withdraw`: none was); ``unclear`` with ended, a release or commit was sent whose outcome is unknown, so that a second
-one reads a refusal accordingly (`doubt`, `settle`); ``completed`` with ended, a commit completed the event.
+Lost and ended are final, and a Hold can be both. These marks come with them:
+
+- ``gone`` (lost): a refused renewal showed that the row is another's, released or deleted. So no release of mine can be
+  carried out any more.
+- ``handed_over`` (ended): a string was returned, or may have been, with which another process continues as the same
+  owner. `withdraw` says that none was.
+- ``unclear`` (ended): the outcome of a release or commit that was sent is unknown. A second one interprets a refusal
+  accordingly. `doubt` and `settle` change it.
+- ``completed`` (ended): a commit completed the event.
 """
 
 from __future__ import annotations
@@ -81,14 +93,17 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Steps: TypeAlias = Generator["Send | Wait", "Event", T]
 
-SEND = 3.0  # seconds one send may take where it must connect; a transport waits 1 s on an open connection
+SEND = 3.0  # seconds that one send may take if it must connect; on an open connection, a transport waits 1 s
 DECISION = 5.0  # seconds for all sends of one decision
-STEPS = 6  # requests that may follow each other without a pause, whatever the rows shown say: honest ones need four
-_WORTH_SENDING = 0.25  # seconds: with less left of a decision no further send is tried
+STEPS = 6  # how many requests may follow each other without a pause, no matter what the rows say; honest rows need four
+_WORTH_SENDING = 0.25  # seconds; if less is left of a decision, nothing more is sent
 
 
 class Send:
-    """Yielded: send this request now. Resumed with its outcome; ``timeout`` bounds the whole send, seconds."""
+    """Yielded: send this request now. The generator is resumed with its outcome.
+
+    timeout: the time for the whole send, in seconds.
+    """
 
     __slots__ = ("operation", "request", "timeout")
 
@@ -99,7 +114,7 @@ class Send:
 
 
 class Wait:
-    """Yielded: sleep. Resumed with outcome None. Waking early does no harm."""
+    """Yielded: sleep. The generator is resumed with outcome None. Waking early does no harm."""
 
     __slots__ = ("seconds",)
 
@@ -108,7 +123,7 @@ class Wait:
 
 
 class Event:
-    """What a generator is resumed with: a look at the clocks taken now, and the outcome of a Send."""
+    """Resumes a generator: a look at the clocks taken now, and the outcome of a Send."""
 
     __slots__ = ("look", "outcome")
 
@@ -118,8 +133,10 @@ class Event:
 
 
 class Chance:
-    """Where randomness comes from: ``nonce()`` 32 hex digits, ``jitter()`` uniform in [0, 1). From the system at each
-    call, never from import time: SnapStart and forked workers copy memory."""
+    """The source of randomness. ``nonce()`` returns 32 hex digits, ``jitter()`` a number uniform in [0, 1).
+
+    Each call takes them from the system. Nothing is prepared at import time, because SnapStart and forks copy memory.
+    """
 
     __slots__ = ("jitter", "nonce")
 
@@ -129,7 +146,7 @@ class Chance:
 
 
 class Memory:
-    """What one client remembers between calls: DynamoDB's time, and what it observed of other holders."""
+    """What one client remembers between calls: DynamoDB's time, and what it has observed of other holders."""
 
     __slots__ = ("observations", "server")
 
@@ -139,12 +156,15 @@ class Memory:
 
 
 class Wish:
-    """What an acquisition wants. Times are elapsed seconds on the driver's timeline.
+    """What an acquisition asks for. Times are elapsed seconds on the driver's timeline.
 
-    lease_end: when the lease must end (the invocation's deadline), None for no such end. wait_until: when to stop
-    waiting; patient False is one decision. refresh_period caps the back-off of polls, seconds. replace: the row is
-    replaced whole, so that what others left in it goes. window: for an event, the seconds for which it counts as done
-    once it is completed; None for a plain lock. advice: for the error of a wait that ran out; None for the usual one.
+    lease_end: when the lease must end (the invocation's deadline); None if there is no such end.
+    wait_until: when to stop waiting.
+    patient: whether to wait at all; False means one decision.
+    refresh_period: the longest back-off between polls, in seconds.
+    replace: replace the whole row, so that attributes of others disappear.
+    window: for an event, how long it counts as done after its completion, in seconds; None for a plain lock.
+    advice: the remedy in the error when the lock is not granted; None for the usual one.
     """
 
     __slots__ = (
@@ -199,11 +219,15 @@ class Wish:
 
 
 class Hold:
-    """A lock that was granted, until it is lost or ended: the states are at the head of this module.
+    """A granted lock, until it is lost or ended. The module's docstring lists the states.
 
-    valid_until is elapsed seconds on the driver's timeline. version and expiry_ms are the newest *sent*. window: as in
-    Wish. holder: who has it now, where a refused renewal named one. unavailable: DynamoDB did not answer the latest
-    renewal. Others read these attributes, and change them by the methods alone.
+    valid_until: elapsed seconds on the driver's timeline.
+    version, expiry_ms: the newest that were *sent*.
+    window: as in Wish.
+    holder: the owner that has the lock now, if a refused renewal named one.
+    unavailable: DynamoDB did not answer the latest renewal.
+
+    Other code may read these attributes, but changes them only through the methods.
     """
 
     __slots__ = (
@@ -252,8 +276,8 @@ class Hold:
         self.ended = False
         self.handed_over = False
         self.unclear = False
-        # Where the row is deleted, a late copy of the claim could bring owner and token back after another had the
-        # lock: a renewal that is granted proves nothing then.
+        # If the row is deleted on release, a late copy of the claim could bring back its owner and token after another
+        # had the lock. Then a granted renewal proves nothing.
         self.hold_on_unavailable = wish.hold_on_unavailable and not wish.delete_on_release
         self.unavailable = False
         self.holder: str | None = None
@@ -265,10 +289,10 @@ class Hold:
         return self.lost or self.ended
 
     def expire(self, elapsed: float) -> bool:
-        """Lose the lock if its validity is over; returns whether it is lost.
+        """Lose the lock if its validity is over. Return whether it is lost.
 
-        Where it is to be held on through an outage and DynamoDB did not answer the latest renewal, it is not lost: not
-        held either, until a renewal is granted, which proves that nobody had it in between.
+        With hold_on_unavailable, the lock is not lost if DynamoDB did not answer the latest renewal. It is not held
+        either, until a renewal is granted. That proves that no other client had it in between.
         """
         if not self.ended and elapsed >= self.valid_until and not (self.hold_on_unavailable and self.unavailable):
             self.lost = True
@@ -277,25 +301,25 @@ class Hold:
     def lose(self, *, gone: bool = False, holder: str | None = None) -> None:
         self.gone = self.gone or gone
         self.holder = holder or self.holder
-        self.lost = True  # last: threads that see it read the others
+        self.lost = True  # set last: a thread that sees it also reads the others
 
     def end(self) -> None:
-        """A last act is begun."""
+        """Note that a last act begins."""
         self.ended = True
 
     def hand_over(self) -> None:
         self.ended = self.handed_over = True
 
     def withdraw(self) -> None:
-        """No string was given after all; it stays ended."""
+        """Note that no string was returned after all. The hold stays ended."""
         self.handed_over = False
 
     def doubt(self) -> None:
-        """A release or commit is about to be sent. While no answer is here, an exception may come up from the yield."""
+        """Note that a release or commit is about to be sent. Until it is answered, the yield may raise."""
         self.unclear = True
 
     def settle(self, *, unclear: bool) -> None:
-        """The last act has its answer."""
+        """Note that the last act was answered."""
         self.unclear = unclear
 
     def complete(self) -> None:
@@ -304,44 +328,45 @@ class Hold:
     # -- renewals
 
     def shorten(self, lease_ms: int, elapsed: float) -> None:
-        """Cut validity, before a renewal with a shorter lease is sent (rule 7)."""
+        """Cut validity before a renewal with a shorter lease is sent (rule 7)."""
         if lease_ms < self.lease_ms:
             self.valid_until = min(self.valid_until, elapsed + lease_ms / 1000 * (1 - lease.DRIFT))
 
     def rise(self, lease_ms: int, now: float, nonce: str) -> str:
-        """The version to send with this lease at ``now`` (DynamoDB's time), above all that were sent (rule 6)."""
+        """Return the version to send with this lease at ``now`` (DynamoDB's time), above all earlier ones (rule 6)."""
         self.lease_ms = lease_ms
         self.expiry_ms = max(lease.expiry_ms(now, lease_ms), self.expiry_ms + 1)
         self.version = make_version(self.expiry_ms, nonce)
         return self.version
 
     def go_above(self, expiry_ms: int) -> None:
-        """The next version is to rise above one of mine that was met (rule 8)."""
+        """Make the next version rise above one of mine that the row showed (rule 8)."""
         self.expiry_ms = max(self.expiry_ms, expiry_ms)
 
     def extend(self, sent: float, date: int | None) -> None:
-        """A renewal of the newest version, first sent at ``sent`` (elapsed), was granted at ``date``."""
+        """Note that a renewal with the newest version, first sent at ``sent`` (elapsed), was granted at ``date``."""
         if date is not None:
             self.valid_until = max(self.valid_until, sent + lease.validity(self.lease_ms, self.expiry_ms, date))
-        self.unavailable = False  # last: a look of another thread in between finds it valid, or held on
+        self.unavailable = False  # set last: another thread that looks in between finds the hold valid or unavailable
 
     def answered(self, outcome: Outcome) -> None:
-        """A renewal was neither granted nor refused by its condition. Throttling does not end an outage."""
+        """Note that a renewal was neither granted nor refused by its condition. Throttling does not end an outage."""
         no_answer = is_ambiguous(outcome) or isinstance(outcome, TransportError)
         self.unavailable = no_answer or (self.unavailable and may_pass(outcome))
 
     def note_data(self, data: str) -> None:
-        """The row holds this data now (base64): its size counts for what is stored next."""
+        """Note that the row holds this data now (base64). Its size counts when more is stored."""
         self.item = {**self.item, self.place.schema.data: {"B": data}}
 
 
 def exchange(
     request: requests.Request, memory: Memory, chance: Chance, look: Look, until: float
 ) -> Steps[tuple[Outcome, bool, Look]]:
-    """Send, and send the same body again while nobody can say what came of it, until ``until`` (elapsed seconds).
+    """Send a request. Send the same body again while its outcome is unknown or temporary (rule 3).
 
-    Returns the last outcome, whether any send was ambiguous, and the last look. Rule 3. Bounded by ``until``: there is
-    a pause before each further send, and none is sent later.
+    until: when to stop, in elapsed seconds. There is a pause before each further send, and nothing is sent later.
+
+    Returns the last outcome, whether any send was ambiguous, and the last look.
     """
     unclear = False
     tries = 0
@@ -364,7 +389,7 @@ def exchange(
 
 
 def is_ambiguous(outcome: Outcome) -> bool:
-    """Whether a request with this outcome may have been carried out."""
+    """Return whether a request with this outcome may have been carried out."""
     if isinstance(outcome, TransactionCanceled):
         return False
     if isinstance(outcome, ServiceError):
@@ -373,19 +398,19 @@ def is_ambiguous(outcome: Outcome) -> bool:
 
 
 def may_pass(outcome: Outcome) -> bool:
-    """Whether it is worth sending again: what is no answer of DynamoDB's, or one that it calls temporary."""
+    """Return whether sending again is worthwhile: there was no answer from DynamoDB, or one that it calls temporary."""
     if isinstance(outcome, ServiceError):
         return outcome.retryable
     return isinstance(outcome, TransportError)
 
 
 def row_of(outcome: Outcome | None, place: Place) -> Row | None:
-    """The row that a refusal shows, None where nothing stood there. Whatever cannot be read in it is not mine."""
+    """Return the row that a refusal shows, or None if there was none. Anything unreadable in it is not mine."""
     return Row(outcome.item, place.schema) if isinstance(outcome, ConditionFailed) and outcome.item else None
 
 
 def ask(request: requests.Request, memory: Memory, chance: Chance, look: Look) -> Steps[Reply]:
-    """Send a request that changes nothing, and again while it is unclear or refused for the moment."""
+    """Send a request that changes nothing. Send it again while its outcome is unclear or a temporary refusal."""
     outcome, _, _ = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
     if not isinstance(outcome, Reply):
         raise outcome
@@ -393,6 +418,6 @@ def ask(request: requests.Request, memory: Memory, chance: Chance, look: Look) -
 
 
 def read(place: Place, memory: Memory, chance: Chance, look: Look) -> Steps[tuple[Row | None, int | None]]:
-    """The row as it stands (None: there is none) and the reply's Date."""
+    """Return the row as it is now (None if there is none) and the reply's Date."""
     reply = yield from ask(requests.read(place), memory, chance, look)
     return read_row(reply.item, place.schema, place.key), reply.date

@@ -1,21 +1,21 @@
-"""The requests as DynamoDB's JSON: claim, take over, renew, release, read. DESIGN: each has one condition.
+"""The requests as DynamoDB JSON: claim, take over, renew, release, read. By design, each has one condition.
 
-| request   | condition                                                  | effect                                   |
-|-----------|------------------------------------------------------------|------------------------------------------|
-| claim     | no version (of any schema), or released                    | new owner, version, lease, token         |
-| take over | version = the one observed                                 | the same                                 |
-| … a dedup | … and completedUntil absent, or the passed one observed    | the same                                 |
-| renew     | owner and token mine, not released, version < the new one  | new version and lease                    |
-| release   | owner and token (or version) mine, not released            | released (an event: completed), or gone  |
-| read      | consistent                                                 | nothing                                  |
+| request      | condition                                                    | effect                                |
+|--------------|--------------------------------------------------------------|---------------------------------------|
+| claim        | no version (of any schema), or released                      | new owner, version, lease, token      |
+| take over    | version = the one observed                                   | the same                              |
+| … an event   | … and completedUntil absent, or as observed and passed       | the same                              |
+| renew        | owner and token mine, not released, version < the new one    | new version and lease                 |
+| release      | owner and token (or version) mine, not released              | released (event: completed) or deleted|
+| read         | none (a consistent read)                                     | none                                  |
 
-Every write asks for what stood there when its condition fails, so a contended claim has the holder's row in its very
-first reply. (ReturnValuesOnConditionCheckFailure: DynamoDB API reference, UpdateItem.)
+Every write asks for the existing row in case its condition fails. So a contended claim gets the holder's row in its
+first reply. (Source: ReturnValuesOnConditionCheckFailure in UpdateItem, DynamoDB API reference.)
 """
 
 from __future__ import annotations
 
-from binascii import a2b_base64, b2a_base64  # built in: costs nothing, base64 would import struct and re
+from binascii import a2b_base64, b2a_base64  # built in and free; base64 would import struct and re
 
 from .row import RELEASED
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Place:
-    """Where a lock's row stands: table, key names and values, and the schema it is written in."""
+    """Where a lock's row is: the table, the names and values of its keys, and the schema that it is written in."""
 
     __slots__ = ("item_key", "key", "key_names", "schema", "sort_key", "table", "where")
 
@@ -56,15 +56,17 @@ class Place:
             self.key_names = (partition_key_name, sort_key_name)
 
     def is_of(self, item: Item | None) -> bool:
-        """Whether an item can stand here: it has this key. None, no item, can."""
+        """Return whether an item can be here: it has this key, or there is no item."""
         return not item or all(item.get(name) == value for name, value in self.item_key.items())
 
 
 class Content:
-    """What the application wants in the row beside the lock.
+    """What the application stores in the row, beside the lock.
 
-    data: base64 text, None to leave what is stored. replace_data False writes data only where none is stored.
-    attributes: DynamoDB's JSON. ttl: seconds added to the expiry, None for no time to live.
+    data: base64 text; None leaves what is stored.
+    replace_data: if False, ``data`` is written only if none is stored.
+    attributes: additional attributes as DynamoDB JSON.
+    ttl: seconds from the expiry to the time to live; None for no time to live.
     """
 
     __slots__ = ("attributes", "data", "replace_data", "ttl")
@@ -83,17 +85,17 @@ class Content:
 
 
 def encode_data(data: bytes | bytearray) -> str:
-    """Bytes as DynamoDB's JSON has them."""
+    """Return bytes as DynamoDB JSON represents them: as base64 text."""
     return b2a_base64(data, newline=False).decode()
 
 
 def decode_data(text: str) -> bytes:
-    """The bytes that stand so in DynamoDB's JSON."""
+    """Return the bytes that DynamoDB JSON represents as ``text``."""
     return a2b_base64(text)
 
 
 class _Update:
-    """An UpdateItem in the making: names and values are placeholders, since DynamoDB reserves 573 words."""
+    """Builds an UpdateItem. Names and values are placeholders, because DynamoDB reserves 573 words."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -116,7 +118,7 @@ class _Update:
         return placeholder
 
     def set(self, attribute: str, value: dict[str, Any], template: str = "{value}") -> str:
-        """SET the attribute; returns the value's placeholder, for use in the condition."""
+        """SET the attribute. Return the value's placeholder, for use in the condition."""
         name, placeholder = self.name(attribute), self.value(value)
         self.sets.append(f"{name} = " + template.format(name=name, value=placeholder))
         return placeholder
@@ -132,7 +134,7 @@ class _Update:
             self.set(self.place.schema.ttl, value)
 
     def ttl(self, expiry_ms: int, completed_until: int | None, ttl: int | None) -> dict[str, Any] | None:
-        """The later of expiry and completion plus the configured time, or no ttl at all."""
+        """Return the time to live: the later of expiry and completion, plus the configured seconds. None for no ttl."""
         seconds = self.place.schema.ttl_seconds if ttl is None else ttl
         if seconds is None:
             return None
@@ -158,15 +160,16 @@ def _write(update: _Update, condition: list[str], **more: Any) -> dict[str, Any]
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         **more,
     }
-    if update.values:  # DynamoDB refuses an empty map
+    if update.values:  # left out if empty, because DynamoDB refuses an empty map
         request["ExpressionAttributeValues"] = update.values
     return request
 
 
 class Grant:
-    """What a claim, take-over, replacement or adoption writes: the row's new holder, and until when.
+    """What a claim, take-over, replacement or adoption writes: the row's new holder, and until when it holds the lock.
 
-    expiry_ms: the one in ``version``, epoch ms. seed_ms: where the tokens of a new row begin, epoch ms.
+    expiry_ms: the expiry in ``version``, in epoch ms.
+    seed_ms: the start of the tokens in a new row, in epoch ms.
     """
 
     __slots__ = ("expiry_ms", "lease_ms", "owner", "seed_ms", "version")
@@ -180,7 +183,11 @@ class Grant:
 
 
 class Completion:
-    """What a release says about an event: done ``until`` (epoch s), and the text that duplicates are given, if any."""
+    """What a release says about an event.
+
+    until: the time until which the event counts as done, in epoch seconds.
+    result: the text that duplicates get; None for none.
+    """
 
     __slots__ = ("result", "until")
 
@@ -199,8 +206,11 @@ def claim(
     event: bool = False,
     completed_until: int | None = None,
 ) -> Request:
-    """Claim a free lock, or take over under the version ``observed``; for an ``event`` only while it is as completed
-    as it was observed: not at all, or ``completed_until`` a time that has passed."""
+    """Claim a free lock, or take a lock over under the version ``observed``.
+
+    event: write only while the event's completion is as observed: absent (``completed_until`` None), or
+        ``completed_until``, which has passed.
+    """
     schema = place.schema
     update = _Update(place)
     update.set(schema.owner, {"S": grant.owner})
@@ -229,10 +239,10 @@ def claim(
 def replace(
     place: Place, grant: Grant, content: Content, *, observed: Row | None, only_if_exists: bool = False
 ) -> Request:
-    """Replace the row whole, under the version and the token observed (the Java client's way: foreign columns go).
+    """Replace the whole row, under the version and token observed. This is the Java client's way: unknown columns go.
 
-    Data that is not given, and what belongs to an event (completedUntil, result), is carried over: so the row must also
-    be as released as it was observed. A release keeps version and token, and may have stored any of these.
+    Data that is not passed, and what belongs to an event (completedUntil, result), is carried over. A release keeps the
+    version and token, and may have stored any of these. So the row must also still be released, or not, as observed.
     """
     schema = place.schema
     old: Item = {} if observed is None else observed.item
@@ -262,7 +272,7 @@ def replace(
 
 
 def adopt(place: Place, grant: Grant, content: Content, *, token: int) -> Request:
-    """Go on with what was handed over under ``token``: a renewal that raises the token."""
+    """Continue with a lock that was handed over under ``token``: a renewal that raises the token."""
     schema = place.schema
     update = _Update(place)
     new = update.set(schema.version, {"S": grant.version})
@@ -288,7 +298,7 @@ def _is_as_observed(update: _Update, name: str, value: dict[str, Any] | None) ->
 
 def _is_free(update: _Update) -> str:
     schema = update.place.schema
-    # A version under another schema's name is a lock that this client cannot read, which is not the same as a free one.
+    # A version under another schema's name belongs to a lock that this client cannot read. That lock is not free.
     no_version = " AND ".join(
         f"attribute_not_exists({update.name(name)})" for name in (schema.version, *schema.foreign_versions)
     )
@@ -309,7 +319,7 @@ def renew(
     content: Content,
     delete_data: bool = False,
 ) -> Request:
-    """A new version and lease for the lock that ``owner`` holds under ``token``."""
+    """Write a new version and lease for the lock that ``owner`` holds under ``token``."""
     schema = place.schema
     update = _Update(place)
     new = update.set(schema.version, {"S": version})
@@ -335,10 +345,12 @@ def release(
     completion: Completion | None = None,
     content: Content,
 ) -> Request:
-    """Release what ``owner`` holds under ``token``, or (giving up a claim) under ``version``; with the ``completion``
-    of an event, which its row then bears.
+    """Release the lock that ``owner`` holds under ``token``, or under ``version`` to give up a claim.
 
-    Under a version the ttl stays as it is: who gives up a claim may not know for how long the row's event is done.
+    completion: the completion of an event, which is written to the row.
+
+    Under a version, the ttl stays as it is: a client that gives up a claim may not know how long the row's event counts
+    as done.
     """
     schema = place.schema
     update = _Update(place)
@@ -372,7 +384,7 @@ def _is_mine(update: _Update, owner: str, token: int | None) -> list[str]:
 
 
 def transact_item(place: Place, *, owner: str, token: int) -> dict[str, Any]:
-    """An Update for somebody's own transaction: it sets the owner to itself while the lock is held."""
+    """Return an Update for the application's own transaction. It sets the owner to itself while the lock is held."""
     update = _Update(place)
     update.set(place.schema.owner, {"S": owner})
     _, request = update.request([*_is_mine(update, owner, token), *update.not_released()])
@@ -380,7 +392,7 @@ def transact_item(place: Place, *, owner: str, token: int) -> dict[str, Any]:
 
 
 def unguarded_item(place: Place) -> dict[str, Any]:
-    """An Update that changes nothing that a lock looks at, and is never refused."""
+    """Return an Update that is never refused and changes nothing that locks use."""
     names = {"#n0": "lambdaLockDisabled"}
     return {
         "Update": {
@@ -393,7 +405,8 @@ def unguarded_item(place: Place) -> dict[str, Any]:
 
 
 def commit(items: list[dict[str, Any]], last: Request, client_token: str) -> Request:
-    """The application's writes and the lock's ``last`` one, all or none. The same client token is the same commit."""
+    """Carry out the application's writes and the lock's ``last`` write, all or none. The same client token means the
+    same commit."""
     return "TransactWriteItems", {"TransactItems": [*items, {"Update": last[1]}], "ClientRequestToken": client_token}
 
 

@@ -234,7 +234,7 @@ def _read_go(value: dict[str, Any]) -> int | None:
 
 
 def _up(milliseconds: float) -> int | None:
-    """Rounded up: a lease read too long makes us wait, one too short makes us steal. None for no finite number."""
+    """Round up: a lease read too long makes us wait, one read too short makes us steal. None if it is not finite."""
     return -int(-milliseconds // 1) if abs(milliseconds) <= _LONGEST_MS else None
 
 
@@ -254,7 +254,7 @@ def _leading_unit(text: str) -> str | None:
 
 _LEASE_FORMATS = {"ms": _read_ms, "go": _read_go, "seconds": _read_seconds}
 
-#: What the Java client (amazon-dynamodb-lock-client) reads and writes; the default.
+#: The schema of the Java client (amazon-dynamodb-lock-client); the default.
 JAVA = Schema(
     name="JAVA",
     partition_key="key",
@@ -272,9 +272,9 @@ JAVA = Schema(
     completed_until="completedUntil",
     result="result",
 )
-#: What cirello.io/dynamolock reads and writes.
+#: The schema of the Go client, cirello.io/dynamolock.
 GO = JAVA.replace(name="GO", lease_format="go")
-#: What python-dynamodb-lock reads and writes: it deletes a row on release and always gives it an expiry_time.
+#: The schema of python-dynamodb-lock, which deletes a row on release and always gives it an expiry_time.
 PYTHON = Schema(
     name="PYTHON",
     partition_key="lock_key",
@@ -296,10 +296,12 @@ _VERSION_NAMES = (JAVA.version, PYTHON.version)
 
 
 class Row:
-    """One item of the table, read in one schema. ``item`` is the whole of it as DynamoDB's JSON.
+    """One item of the table, read in one schema.
 
-    version None: a free lock. lease_ms, token, completed_until None: absent, or not to be read (`require_lease` and
-    `require_token` make that an error, `unreadable` tells which).
+    item: the whole item as DynamoDB JSON.
+    version: None for a free lock.
+    lease_ms, token, completed_until: None if absent or unreadable. `unreadable` says which; `require_lease` and
+        `require_token` raise an error.
     """
 
     __slots__ = ("completed_until", "expiry_ms", "item", "lease_ms", "owner", "released", "token", "version")
@@ -316,11 +318,11 @@ class Row:
 
     @property
     def is_free(self) -> bool:
-        """Nobody holds it: it was released, or never taken."""
+        """Whether the lock is free: it was released, or never taken."""
         return self.released or self.version is None
 
     def require_lease(self, schema: Schema, key: str) -> int:
-        """The lease in ms; LockFormatError where it cannot be read: such a row is never taken over."""
+        """Return the lease in ms. Raises LockFormatError if it cannot be read: such a row is never taken over."""
         if self.lease_ms is None:
             raise LockFormatError(
                 f"the row of lock {key!r}, held by {self.owner!r}, has a {schema.lease} that the schema {schema.name} "
@@ -331,7 +333,7 @@ class Row:
         return self.lease_ms
 
     def require_token(self, schema: Schema, key: str) -> int:
-        """The fencing token; LockFormatError where it cannot be read: no grant could count on from it."""
+        """Return the fencing token. Raises LockFormatError if it cannot be read: the next grant could not add to it."""
         if self.token is None:
             raise LockFormatError(
                 f"the row of lock {key!r} has a {schema.token} that is not a whole number of up to {_TOKEN_DIGITS} "
@@ -342,7 +344,7 @@ class Row:
         return self.token
 
     def unreadable(self, schema: Schema) -> tuple[str, ...]:
-        """The attributes that are there and cannot be read, and the lease of a held row that has none."""
+        """Return the names of attributes that are present but cannot be read, and of a held row's missing lease."""
         values = {schema.token: self.token, schema.completed_until: self.completed_until}
         names = [name for name, value in values.items() if value is None and name in self.item]
         if not self.is_free and self.lease_ms is None:
@@ -351,8 +353,10 @@ class Row:
 
 
 def read_row(item: Item | None, schema: Schema, key: str) -> Row | None:
-    """The row of an item, None where there is none; LockFormatError where it is a row of another schema, or where its
-    version is not a string."""
+    """Return the row of an item, or None if there is no item.
+
+    Raises LockFormatError if the row was written in another schema, or if its version is not a string.
+    """
     if not item:
         return None
     if schema.version not in item and (others := [name for name in schema.foreign_versions if name in item]):
@@ -376,12 +380,12 @@ def _text(item: Item, name: str) -> str | None:
 
 
 def _whole(item: Item, name: str, digits: int) -> int | None:
-    """A whole number of at most so many digits, 0 or more, exactly; None for anything else."""
+    """Return the exact value of a whole number, 0 or more, with at most ``digits`` digits. None for anything else."""
     text = item.get(name, {}).get("N")
     if not isinstance(text, str) or len(text) > 64 or not _NUMERALS.issuperset(text):
         return None
     if not text.isdigit():
-        from decimal import Decimal, InvalidOperation  # rare: it costs 2 ms
+        from decimal import Decimal, InvalidOperation  # rarely needed, and importing it takes 2 ms
 
         try:
             number = Decimal(text)

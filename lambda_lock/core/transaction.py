@@ -1,20 +1,21 @@
-"""Commit: the application's own writes and the lock's last one, in one transaction, done only while the lock is held.
+"""Commit: the application's own writes and the lock's last write, in one transaction, only while the lock is held.
 
-This is what a lock alone cannot give: a holder that was paused and writes late is refused by DynamoDB itself.
+A lock alone cannot do this: if a holder was paused and writes late, DynamoDB itself refuses the write.
 
-The rules, beside those of protocol.py
---------------------------------------
-1. From the first send on the handle is neither held nor renewed; commit is the lock's last act.
-2. All sends bear one client token, so a commit that was carried out answers "done" when it is sent again.
-3. A conflict with another's transaction is no refusal: it is tried again while validity lasts.
-4. A commit whose every send was ambiguous is sent once more.
-5. A refused commit is followed by a release, which completes no event. If that is carried out, the lock was still ours
-   after the refusal and is not any more: no copy of the commit was or will be carried out, the refusal is final.
-6. Otherwise the same commit is sent once more: success is done. Refused by the lock's condition is final: no copy will
-   be carried out any more, and one that was would have been answered with success (for the ten minutes for which
-   DynamoDB knows a client token). Refused by the application's conditions alone says nothing: the lock may still be
-   ours, and a late copy may find those conditions changed.
-7. Not for a lock that deletes its row: a late copy of the claim could bring the same owner and token back.
+The rules, in addition to those of protocol.py
+----------------------------------------------
+1. From the first send on, the handle is neither held nor renewed. Commit is the lock's last act.
+2. All sends have the same client token. So if a commit was carried out, sending it again is answered with "done".
+3. A conflict with another transaction is not a refusal. The commit is tried again while validity lasts.
+4. If every send of a commit was ambiguous, it is sent once more.
+5. A refused commit is followed by a release, which completes no event. If the release is carried out, the lock was
+   still ours after the refusal, and no longer is. Then no copy of the commit was or will be carried out, and the
+   refusal is final.
+6. Otherwise the same commit is sent once more. Success means done. A refusal by the lock's condition is final: no copy
+   will be carried out any more, and if one had been, the answer would have been success (for the ten minutes for which
+   DynamoDB remembers a client token). A refusal by the application's conditions alone proves nothing: the lock may
+   still be ours, and a late copy may find those conditions changed.
+7. Commit is not for a lock that deletes its row: a late copy of the claim could bring back the same owner and token.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from .outcome import Outcome
     from .protocol import Chance, Hold, Memory, Steps
 
-_TOKEN_KNOWN = 590.0  # seconds: DynamoDB knows a client token for ten minutes (API reference, TransactWriteItems)
+_TOKEN_KNOWN = 590.0  # seconds; DynamoDB remembers a client token for ten minutes (API reference, TransactWriteItems)
 _CONFLICT = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded", "None"})
 
 
@@ -48,12 +49,15 @@ def commit(
     data: str | None = None,
     result: str | None = None,
 ) -> Steps[None]:
-    """Write ``items`` and release, all or none; an event is completed with them, and ``result`` stored. At most 99
-    items, in DynamoDB's JSON. The hold is `completed` where an event is.
+    """Write ``items`` and release the lock, all or none. For an event, complete it too, and store ``result``.
 
-    Raises LockLostError where the lock was not ours any more, CommitRefusedError where the application's own
-    conditions did not hold (the lock is released then), TransportError(ambiguous=True) where nobody can know, and the
-    service's error for items that it cannot take.
+    items: at most 99, as DynamoDB JSON.
+
+    If an event was completed, the hold is `completed`.
+
+    Raises LockLostError if the lock was no longer ours, CommitRefusedError if the application's own conditions did not
+    hold (the lock is then released), TransportError(ambiguous=True) if the outcome is unknown, and the service's error
+    for items that DynamoDB does not accept.
     """
     hold.end()
     hold.doubt()
@@ -102,10 +106,10 @@ def _release(hold: Hold, data: str | None, completion: requests.Completion | Non
 def _send(
     request: requests.Request, hold: Hold, memory: Memory, chance: Chance, look: Look
 ) -> Steps[tuple[Outcome, bool, Look]]:
-    """Send, and again while only conflicts with others' transactions stand in the way and validity lasts.
+    """Send the commit. Send it again while validity lasts and only conflicts with other transactions prevent it.
 
-    Returns what `exchange` does: the outcome, whether any send was ambiguous, and the last look. Bounded by the lock's
-    validity, with a pause before each further decision.
+    There is a pause before each further decision. Returns what `exchange` returns: the outcome, whether any send was
+    ambiguous, and the last look.
     """
     tries, unclear = 0, False
     while True:
@@ -123,18 +127,18 @@ def _is_conflict(outcome: Outcome) -> bool:
 
 
 def _is_lost(outcome: Outcome) -> bool:
-    """Whether the lock's own condition did not hold."""
+    """Return whether the lock's own condition did not hold."""
     return isinstance(outcome, TransactionCanceled) and outcome.reasons[-1:] == ["ConditionalCheckFailed"]
 
 
 def _lock_row(hold: Hold, outcome: Outcome) -> Row | None:
     assert isinstance(outcome, TransactionCanceled)
     item = outcome.items[-1]
-    return Row(item, hold.place.schema) if item else None  # whatever cannot be read in it is not mine
+    return Row(item, hold.place.schema) if item else None  # anything unreadable in it is not mine
 
 
 def _refusal(hold: Hold, outcome: Outcome) -> Exception:
-    """The error to raise for a commit that was refused for good."""
+    """Return the error to raise for a commit that was refused for good."""
     key = hold.place.key
     error: LockError
     if not isinstance(outcome, TransactionCanceled):
