@@ -161,7 +161,7 @@ class Acquisition:
         return step
 
     def first(self) -> Next:
-        """Start with a claim, the only request if there is no contention. A replacement first reads what it replaces."""
+        """Start with a claim, the only request without contention. A replacement first reads what it replaces."""
         return Read() if self.wish.replace else Take()
 
     # -- requests ---------------------------------------------------------------------------------------------------

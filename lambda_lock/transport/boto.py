@@ -1,7 +1,7 @@
-"""DynamoDB through boto3: for profiles, SSO, instance roles, proxies, and for a client the user has already.
+"""DynamoDB through boto3: for profiles, SSO, instance roles and proxies, and for a client that the user already has.
 
-The seam's items are DynamoDB JSON as on the wire, where binary values are base64 text; botocore gives and takes bytes.
-Everything else is the same, except that times in the answers of table operations are datetimes there.
+A transport's items are DynamoDB JSON as on the wire, where binary values are base64 text. botocore uses bytes instead.
+Everything else is the same, except that botocore returns the times in answers to table operations as datetimes.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _NOT_SENT = (
     failures.CredentialRetrievalError,
     failures.MetadataRetrievalError,
 )
-#: What botocore's parser raises, also for JSON of another form or nested too deep.
+#: What botocore's parser raises, also for JSON of an unexpected form or nested too deep.
 _UNREADABLE = (ResponseParserError, AttributeError, TypeError, ValueError, KeyError, RecursionError)
-#: Cannot be cured by sending again.
+#: Sending again would not help.
 _MISCONFIGURED = (
     failures.NoCredentialsError,
     failures.PartialCredentialsError,
@@ -94,7 +94,7 @@ class BotoTransport:
         Raises LockConfigurationError too, if boto3 does not accept the request or cannot send it because of
         credentials, profile or settings, and if the endpoint's certificate is not trusted.
         """
-        if self._pid != os.getpid():  # a forked child: the parent's connections are not for it
+        if self._pid != os.getpid():  # a forked child must not use the parent's connections
             self._client.close()
             self._pid = os.getpid()
         call = getattr(self._client, self._methods[operation])
@@ -102,17 +102,17 @@ class BotoTransport:
             answer = call(**_to_boto(request))
         except failures.ClientError as error:
             refused = self._refusal(error)
-            # botocore takes any page for an error's message
+            # botocore takes any page as the message of an error
             raise refused from (None if isinstance(refused, TransportError) else _cause(error))
         except failures.ParamValidationError as error:
-            # Cut before the first value, and without its cause: values of an item are not for a log.
+            # Cut before the first value, and without its cause: the values of an item must not reach a log.
             what = str(error).partition(", value:")[0]
             raise LockConfigurationError(f"boto3 does not accept the request: {what}") from None
         except _MISCONFIGURED as error:
             raise LockConfigurationError(
                 f"boto3 cannot send the request: {_text(error)}. Check credentials, profile and the AWS_* variables"
             ) from _cause(error)
-        except _UNREADABLE as error:  # without its cause, which may quote the answer
+        except _UNREADABLE as error:  # raised without its cause, which may quote the answer
             raise unusable(f"botocore cannot read it ({type(error).__name__})") from None
         except failures.BotoCoreError as error:
             raise self._failure(error) from _cause(error)
@@ -143,7 +143,7 @@ class BotoTransport:
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
             return LockConfigurationError(f"the endpoint's certificate is not trusted: {_text(error)}. {UNTRUSTED}")
         unsent = isinstance(error, _NOT_SENT)
-        # With retries inside, the last try may not have been sent, but an earlier one.
+        # If the client retries by itself, an earlier try may have been sent, even if the last one was not.
         if unsent and self._sends_once:
             return TransportError(False, f"nothing was sent: {_text(error)}")
         return unusable(_text(error))
@@ -162,7 +162,7 @@ def own_transport(session: Any, region: str | None, endpoint_url: str | None, *,
     if session is not None and not isinstance(session, boto3.session.Session):
         raise TypeError(f"boto3_session must be a boto3.Session, not {type(session).__name__}")
     config = Config(
-        retries={"total_max_attempts": 1},  # the core sends again, and knows what that means
+        retries={"total_max_attempts": 1},  # the core itself sends again, and accounts for it
         connect_timeout=2,
         read_timeout=1,
         tcp_keepalive=True,
@@ -170,7 +170,7 @@ def own_transport(session: Any, region: str | None, endpoint_url: str | None, *,
     )
     try:
         session = session or boto3.session.Session()
-        if not (region or session.region_name):  # boto3 takes an empty AWS_DEFAULT_REGION for the name of one
+        if not (region or session.region_name):  # boto3 takes an empty AWS_DEFAULT_REGION as a name
             raise failures.NoRegionError
         client = session.client("dynamodb", region_name=region, endpoint_url=endpoint_url, config=config)
     except failures.NoRegionError as error:
@@ -180,7 +180,7 @@ def own_transport(session: Any, region: str | None, endpoint_url: str | None, *,
         ) from error
     except (failures.BotoCoreError, ValueError) as error:
         raise LockConfigurationError(f"boto3 cannot make a client for DynamoDB: {_text(error)}") from _cause(error)
-    # botocore compares checksums only where it may send again.
+    # botocore compares checksums only if it may send again.
     client.meta.events.register("before-parse.dynamodb", _check_checksum)
     client.meta.events.register("before-parse.dynamodb", _check_body)
     return BotoTransport(client, reason=reason)
@@ -196,7 +196,7 @@ def _check(client: Any) -> None:
     service = client.meta.service_model.service_name
     if service != "dynamodb":
         raise TypeError(f"boto3_client is a client for {service}: {remedy}")
-    # The client of a resource turns every value into DynamoDB JSON, what is DynamoDB JSON already included.
+    # The client of a resource converts every value to DynamoDB JSON, even values that are DynamoDB JSON already.
     probe: dict[str, Any] = {"Key": {"key": {"S": "probe"}}}
     model = client.meta.service_model.operation_model("GetItem")
     client.meta.events.emit("before-parameter-build.dynamodb.GetItem", params=probe, model=model, context={})
@@ -205,12 +205,12 @@ def _check(client: Any) -> None:
 
 
 def _text(error: Exception) -> str:
-    """What botocore says, which may quote an endpoint or a proxy."""
+    """Return botocore's message without passwords: it may quote the URL of an endpoint or a proxy."""
     return without_password(str(error))
 
 
 def _cause(error: Exception) -> Exception | None:
-    """The error, unless a traceback with its text would show a password or values of an item."""
+    """Return the error, or None if a traceback with its text would show a password or values of an item."""
     text = str(error)
     return error if without_values(without_password(text)) == text else None
 
@@ -222,7 +222,7 @@ def _check_checksum(response_dict: dict[str, Any], **_: Any) -> None:
 
 
 def _check_body(response_dict: dict[str, Any], **_: Any) -> None:
-    # botocore reads what is not JSON, and an error inside a 200, as an empty answer.
+    # botocore reads a body that is not JSON, or an error inside a 200, as an empty answer.
     status = response_dict["status_code"]
     try:
         fields = json.loads(response_dict["body"])
@@ -233,7 +233,7 @@ def _check_body(response_dict: dict[str, Any], **_: Any) -> None:
 
 
 def _is_dynamodbs(metadata: dict[str, Any]) -> bool:
-    # botocore reads a proxy's welcome page as an empty answer, and its refusal as an error of DynamoDB's.
+    # botocore reads a proxy's welcome page as an empty answer, and a proxy's refusal as an error from DynamoDB.
     kind: str = metadata.get("HTTPHeaders", {}).get("content-type", "")
     return kind.startswith("application/x-amz-json")
 
@@ -243,7 +243,8 @@ def _date(metadata: dict[str, Any]) -> int | None:
 
 
 def _to_boto(value: Any) -> Any:
-    """The same request with bytes for base64 text. {"B": text} can be nothing else: attribute names map to dicts."""
+    """Return the same request with bytes instead of base64 text. {"B": text} can only be a binary value, because
+    attribute names map to dicts."""
     if isinstance(value, dict):
         if len(value) == 1:
             if isinstance(text := value.get("B"), str):
@@ -257,7 +258,7 @@ def _to_boto(value: Any) -> Any:
 
 
 def _from_boto(value: Any) -> Any:
-    """The same answer as on the wire: base64 text for bytes, epoch seconds for datetimes."""
+    """Return the same answer as on the wire: base64 text instead of bytes, epoch seconds instead of datetimes."""
     if isinstance(value, dict):
         return {name: _from_boto(inner) for name, inner in value.items()}
     if isinstance(value, list):

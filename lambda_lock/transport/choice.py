@@ -1,12 +1,16 @@
-"""Which transport a client gets: HTTPS where arguments and environment say all it needs, boto3 for everything else.
+"""Which transport a client gets: HTTPS if the arguments and the environment say all that it needs, otherwise boto3.
 
-Order of the questions: a boto3 client or session that was passed; settings that only boto3 understands (a profile, a
-proxy, an endpoint with a path, what the default profile says of endpoints and certificates); the Region; credentials in
-the environment, then of a container, as the SDKs have them.
+These are checked in order:
 
-So that a program's locks are where its boto3 clients are, everything that boto3 heeds has the same meaning here or goes
-to boto3. One thing differs on purpose: AWS_REGION, which Lambda sets and the other SDKs heed, comes before
-AWS_DEFAULT_REGION, the only one that boto3 knows.
+1. a boto3 client or session that was passed;
+2. settings that only boto3 understands: a profile, a proxy, an endpoint with a path, or what the default profile says
+   about endpoints and certificates;
+3. the Region;
+4. credentials in the environment, then those of a container, as in the SDKs.
+
+A program's locks must be in the same place as its boto3 clients. So every setting that boto3 reads has the same meaning
+here, or leads to boto3. One difference is deliberate: AWS_REGION comes before AWS_DEFAULT_REGION. Lambda sets the
+first, and the other SDKs read it, but boto3 reads only the second.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 _PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE")
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _CONTAINER = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
-#: What the default profile may say of where DynamoDB is, and whom to trust.
+#: The settings in the default profile that say where DynamoDB is, and which certificates to trust.
 _SETTINGS = frozenset(
     {
         "account_id_endpoint_mode",
@@ -41,7 +45,7 @@ _SETTINGS = frozenset(
         "use_fips_endpoint",
     }
 )
-#: The SDKs' files. Their credentials come before a container's, as do those of AWS_WEB_IDENTITY_TOKEN_FILE.
+#: The SDKs' files. Their credentials, and those of AWS_WEB_IDENTITY_TOKEN_FILE, come before a container's.
 _FILES = (("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"), ("AWS_CONFIG_FILE", "~/.aws/config"))
 
 
@@ -94,7 +98,7 @@ def _choose(
     region = endpoints.region(region_name, environ)
     if boto3_session is not None:
         if region_name is None and getattr(boto3_session, "region_name", None):
-            region = None  # the session's own
+            region = None  # the session has its own
         return _boto("boto3_session was passed", session=boto3_session, region=region, url=endpoint_url)
     url = endpoints.configured_url(endpoint_url, environ)
     reason = _setting_of_boto(region, url, environ)
@@ -122,7 +126,7 @@ def _refuse_beside_client(**others: object) -> None:
 
 
 def _setting_of_boto(region: str | None, url: str | None, environ: Mapping[str, str]) -> str:
-    """A setting whose meaning only boto3 knows; "" if there is none."""
+    """Return a setting that only boto3 understands, or "" if there is none."""
     for name in _PROFILES:
         if environ.get(name):
             return f"{name} is set"
@@ -139,9 +143,9 @@ def _setting_of_boto(region: str | None, url: str | None, environ: Mapping[str, 
 
 
 def _setting_in(path: str) -> str:
-    """The first of _SETTINGS in the default profile of a file, which mostly is not there; "" if there is none.
+    """Return the first of _SETTINGS in a file's default profile, or "" if there is none. Mostly there is no such file.
 
-    Read by lines: loading configparser would cost 2 ms of each cold start on a machine that has the file.
+    The file is read line by line: importing configparser would add 2 ms to each cold start that finds the file.
     """
     try:
         with open(os.path.expanduser(os.path.expandvars(path)), encoding="utf-8", errors="replace") as file:
@@ -164,7 +168,7 @@ def _setting_in(path: str) -> str:
 def _why_boto(
     environ: Mapping[str, str], endpoint: endpoints.Endpoint | None, source: tuple[CredentialSource, str] | None
 ) -> str:
-    """What else is there, or missing, that only boto3 can deal with; "" if there is nothing."""
+    """Return what else is present or missing that only boto3 can handle, or "" if there is nothing."""
     if endpoint is None:
         return f"there is no Region in the arguments or environment (AWS_REGION){endpoints.empty_region(environ)}"
     if endpoint.path != "/":
@@ -178,10 +182,10 @@ def _why_boto(
 
 
 def _source(environ: Mapping[str, str], logger: logging.Logger) -> tuple[CredentialSource, str] | None:
-    """Where credentials can be had without boto3, and its name; None where boto3 would look elsewhere first."""
+    """Return a source of credentials that needs no boto3, and its name. None if boto3 would look elsewhere first."""
     from .credentials import ContainerCredentials, EnvironmentCredentials
 
-    if environ.get(_KEYS[0]) or environ.get(_KEYS[1]):  # with one of them missing the error at use says so
+    if environ.get(_KEYS[0]) or environ.get(_KEYS[1]):  # if one of them is missing, the first use raises an error
         return EnvironmentCredentials(environ), _KEYS[0]
     container = next((name for name in _CONTAINER if environ.get(name)), None)
     if not container or environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
@@ -192,17 +196,18 @@ def _source(environ: Mapping[str, str], logger: logging.Logger) -> tuple[Credent
 
 
 def proxy_variable(endpoint: endpoints.Endpoint, environ: Mapping[str, str]) -> str | None:
-    """The variable that names a proxy for this endpoint, if one does and NO_PROXY does not except the host."""
+    """Return the variable that names a proxy for this endpoint, or None. NO_PROXY may exempt the host."""
     scheme = "https" if endpoint.tls else "http"
     found = _spelling(f"{scheme}_proxy", environ)
-    if found is None or (found == "HTTP_PROXY" and "REQUEST_METHOD" in environ):  # under CGI that one is a header's
+    if found is None or (found == "HTTP_PROXY" and "REQUEST_METHOD" in environ):  # under CGI, a header can set it
         return None
     exceptions = _spelling("no_proxy", environ)
     return None if exceptions and _is_excepted(endpoint, environ[exceptions]) else found
 
 
 def _spelling(name: str, environ: Mapping[str, str]) -> str | None:
-    """Which of a variable's two spellings counts, if any: lower case comes first, also to switch it off by ""."""
+    """Return which of a variable's two spellings counts, or None. Lower case comes first, even if it is empty: that
+    switches the variable off."""
     spelling = name if name in environ else name.upper()
     return spelling if environ.get(spelling) else None
 

@@ -1,4 +1,4 @@
-"""What DynamoDB's refusals mean to the core: one place for both transports."""
+"""What DynamoDB's refusals mean to the core. Both transports use this."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SKEW = ("signature expired", "signature not yet current")
 def refusal(
     code: str, message: str, fields: Mapping[str, Any], date: int | None
 ) -> ConditionFailed | TransactionCanceled | ServiceError | TransportError:
-    """The exception for an error that DynamoDB answered with a 4xx status. ``fields`` are those of its body."""
+    """Return the exception for an error that DynamoDB answered with a 4xx status. ``fields`` are those of its body."""
     if code == "ConditionalCheckFailedException":
         return ConditionFailed(_item(fields, "Item"), date)
     if code == "TransactionCanceledException":
@@ -31,18 +31,18 @@ def refusal(
 
 
 def without_values(message: str) -> str:
-    """An error's message without the part of the request that DynamoDB quotes ("Value '[…]' at 'item' failed")."""
+    """Return an error's message without the quoted part of the request, as in "Value '[…]' at 'item' failed"."""
     start, end = message.find("Value '"), message.rfind("' at '")
     return f"{message[:start]}Value '…{message[end:]}" if 0 <= start < end else message
 
 
 def short(code: str) -> str:
-    """An error's name without its namespace: ``com.amazonaws.dynamodb.v20120810#ValidationException``."""
+    """Return an error's name without its namespace: ``com.amazonaws.dynamodb.v20120810#ValidationException``."""
     return code.rpartition("#")[2].partition(":")[0]
 
 
 def result(operation: str, body: dict[str, Any]) -> Any:
-    """What a Reply's ``item`` is: the item read, the attributes a write returned, or for other operations the body."""
+    """Return the ``item`` of a Reply: the item read, the attributes that a write returned, or else the whole body."""
     if operation == "GetItem":
         return _item(body, "Item")
     if operation in ("PutItem", "UpdateItem", "DeleteItem"):
@@ -51,6 +51,6 @@ def result(operation: str, body: dict[str, Any]) -> Any:
 
 
 def _item(fields: Mapping[str, Any], name: str) -> Any:
-    """None where it is missing or empty. Anything that is no item is left as it is, for runtime/drive.py to refuse."""
+    """Return the item, or None if it is missing or empty. If it is not an item, runtime/drive.py refuses it."""
     item = fields.get(name)
     return None if item == {} else item

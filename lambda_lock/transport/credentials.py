@@ -1,7 +1,7 @@
-"""Credentials that can be had without boto3: given, from the environment, or from a container endpoint.
+"""Credentials that need no boto3: passed directly, from the environment, or from a container endpoint.
 
-Each source has ``get(now, deadline)``, which gives the Credentials to sign with, and ``expire()``, which is called when
-DynamoDB says that they have ended and tells whether the next ``get`` may find others.
+Each source has two methods. ``get(now, deadline)`` returns the Credentials to sign with. ``expire()`` is called when
+DynamoDB says that they have expired, and returns whether the next ``get`` may find new ones.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
         def expire(self) -> bool: ...
 
 
-_EARLY = 600.0  # seconds before their end at which credentials are fetched anew
-_PAUSE = 30.0  # seconds between two tries while the old ones are still good
+_EARLY = 600.0  # seconds before their expiry at which new credentials are fetched
+_PAUSE = 30.0  # seconds between two tries while the old credentials are still valid
 _RELATIVE_HOST = "http://169.254.170.2"  # the ECS agent
-_PLAIN_HOSTS = ("localhost", "::1", "169.254.170.2", "169.254.170.23", "fd00:ec2::23")  # may be asked without TLS
+_PLAIN_HOSTS = ("localhost", "::1", "169.254.170.2", "169.254.170.23", "fd00:ec2::23")  # need no TLS
 
 
 class Credentials:
@@ -72,7 +72,7 @@ class Credentials:
 class EnvironmentCredentials:
     """AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, read again for each request.
 
-    The token's old name, AWS_SECURITY_TOKEN, comes first, as in botocore.
+    As in botocore, the token's old name AWS_SECURITY_TOKEN takes precedence.
     """
 
     __slots__ = ("_environ",)
@@ -81,7 +81,7 @@ class EnvironmentCredentials:
         self._environ = environ
 
     def get(self, now: float, deadline: float) -> Credentials:
-        """Raises LockConfigurationError where one of the two keys is missing by now."""
+        """Return the credentials. Raises LockConfigurationError if one of the two keys is missing by now."""
         access_key, secret_key = self._environ.get("AWS_ACCESS_KEY_ID"), self._environ.get("AWS_SECRET_ACCESS_KEY")
         if not access_key or not secret_key:
             missing = "AWS_SECRET_ACCESS_KEY" if access_key else "AWS_ACCESS_KEY_ID"
@@ -94,23 +94,30 @@ class EnvironmentCredentials:
 
 
 class ContainerCredentials:
-    """The endpoint that ECS, EKS Pod Identity, Greengrass and SnapStart offer; asked anew ten minutes before the end.
+    """The endpoint of ECS, EKS Pod Identity, Greengrass and SnapStart. New credentials are fetched ten minutes before
+    the old ones expire.
 
-    Its address and authorization are read from the environment when it is asked. One thread asks; while what there is
-    is still good the others use that.
+    The endpoint's address and authorization are read from the environment at each fetch. Only one thread fetches. The
+    others use the old credentials while these are valid.
     """
 
     def __init__(self, environ: Mapping[str, str] = os.environ, logger: Logger | None = None) -> None:
         self._environ = environ
         self._logger = logger
-        self._current: tuple[Credentials, float] | None = None  # with the epoch second at which they end
+        self._current: tuple[Credentials, float] | None = None  # with their expiry in epoch seconds
         self._asked = 0.0  # monotonic
         self._pid = os.getpid()
         self._asking = threading.Lock()
 
     def get(self, now: float, deadline: float) -> Credentials:
-        """now: epoch seconds. Raises LockConfigurationError where the endpoint refuses or cannot be asked at all, and
-        TransportError(ambiguous=False) where it cannot be reached, if what there is has ended."""
+        """Return the credentials.
+
+        now: the time in epoch seconds.
+        deadline: when to stop waiting, on time.monotonic().
+
+        If the old credentials have expired, raises LockConfigurationError if the endpoint refuses or its settings
+        cannot be used, and TransportError(ambiguous=False) if it cannot be reached.
+        """
         current = self._current
         if current and now < current[1] - _EARLY:
             return current[0]
@@ -234,7 +241,7 @@ def _read(body: bytes, where: str) -> tuple[Credentials, float]:
             raise ValueError("Expiration is not a date")
         return Credentials(fields["AccessKeyId"], fields["SecretAccessKey"], fields.get("Token")), ends
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        # Without the error's text and without the error, which has the whole answer: it may be a secret.
+        # Neither the error nor its text is passed on: they contain the answer, which may be secret.
         raise LockConfigurationError(
             f"the answer of {where} is not JSON with AccessKeyId, SecretAccessKey and Expiration "
             f"({type(error).__name__}): check AWS_CONTAINER_CREDENTIALS_FULL_URI"

@@ -1,8 +1,8 @@
-"""Where DynamoDB is: the Region and the URL, from arguments and environment, as the AWS SDKs have them.
+"""Where DynamoDB is: the Region and the URL, from arguments and environment, as in the AWS SDKs.
 
-An argument beats the environment; AWS_ENDPOINT_URL_DYNAMODB beats AWS_ENDPOINT_URL; an empty variable counts as unset.
-Endpoints that name an account are used only where AWS_ACCOUNT_ID_ENDPOINT_MODE requires them, and then by boto3: the
-Region's serves every account.
+An argument takes precedence over the environment, and AWS_ENDPOINT_URL_DYNAMODB over AWS_ENDPOINT_URL. An empty
+variable counts as unset. Endpoints that name an account are used only if AWS_ACCOUNT_ID_ENDPOINT_MODE requires them,
+and then through boto3. The Region's endpoint serves every account.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: Partitions by the beginning of their Regions' names: DNS suffix, and the one for dual-stack. Any other is `aws`.
+#: Partitions by the prefix of their Regions' names: the DNS suffix, and the one for dual-stack. All others are `aws`.
 _PARTITIONS = (
     ("cn-", "amazonaws.com.cn", "api.amazonwebservices.com.cn"),
     ("eusc-", "amazonaws.eu", "api.amazonwebservices.eu"),
@@ -37,23 +37,27 @@ _URL = re.compile(
 
 
 def without_password(text: str) -> str:
-    """``text`` without user name and password of the URL in it, if there are any: for an error."""
+    """Return ``text`` without the user name and password of a URL in it, for use in an error."""
     return re.sub("//.*@", "//…@", text, flags=re.DOTALL)
 
 
 def _shown(url: str) -> str:
-    """A text that was given for a URL, and may be none: where ``//`` is missing, all before the host goes."""
+    """Return the text that was passed as a URL, without a password. If it has no ``//``, drop all before the host."""
     shown = without_password(url)
     return shown if "//" in shown else shown.rpartition("@")[2]
 
 
 class Endpoint:
-    """An URL taken apart. ``host`` is bare, ``authority`` as in the Host header, ``path`` "/" unless one was given."""
+    """The parts of a URL. ``host`` has no port or brackets, ``authority`` is as in the Host header, and ``path`` is "/"
+    by default."""
 
     __slots__ = ("authority", "host", "path", "port", "tls", "url")
 
     def __init__(self, url: str) -> None:
-        """Raises LockConfigurationError where the URL is not ``http(s)://host[:port][/path]``."""
+        """Raises LockConfigurationError if the URL is not ``http(s)://host[:port][/path]``.
+
+        Raises TypeError if it is not a str.
+        """
         if not isinstance(url, str):
             raise TypeError(f"endpoint_url must be a str such as 'https://host:8000', not {type(url).__name__}")
         match = _URL.fullmatch(url)
@@ -75,9 +79,10 @@ class Endpoint:
 
 
 def region(argument: str | None, environ: Mapping[str, str]) -> str | None:
-    """The Region: the argument, AWS_REGION, AWS_DEFAULT_REGION, or None.
+    """Return the Region: the argument, AWS_REGION, AWS_DEFAULT_REGION, or None.
 
-    Raises LockConfigurationError where it is no host label: it becomes part of a host name.
+    Raises LockConfigurationError if it is not a valid host label, because it becomes part of a host name. Raises
+    TypeError if it is not a str.
     """
     name = argument or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
     if not name:
@@ -93,22 +98,22 @@ def region(argument: str | None, environ: Mapping[str, str]) -> str | None:
 
 
 def empty_region(environ: Mapping[str, str]) -> str:
-    """For the message that there is no Region: which variable is there but empty, "" if none is."""
+    """Say which Region variable is set but empty, or return "". For errors about a missing Region."""
     return "".join(
         f"; {name} is set, but empty" for name in ("AWS_REGION", "AWS_DEFAULT_REGION") if environ.get(name) == ""
     )
 
 
 def is_pseudo(name: str, url: str | None) -> bool:
-    """Whether boto3 makes something else of this name than a part of a host's, as of ``local`` and ``fips-us-east-1``.
+    """Return whether boto3 does not simply put this name into a host name, as with ``local`` and ``fips-us-east-1``.
 
-    With a ``url`` configured, ``local`` is only signed with.
+    If a ``url`` is configured, ``local`` is only used for signing.
     """
     return "fips" in name or (name == "local" and not url)
 
 
 def configured_url(argument: str | None, environ: Mapping[str, str]) -> str | None:
-    """The endpoint URL that argument or environment ask for, or None."""
+    """Return the endpoint URL from the argument or the environment, or None."""
     if argument:
         return argument
     if _is_true(environ, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"):
@@ -117,12 +122,12 @@ def configured_url(argument: str | None, environ: Mapping[str, str]) -> str | No
 
 
 def resolve(region_name: str, url: str | None, environ: Mapping[str, str]) -> str:
-    """The URL to use for a Region: the one configured, else AWS's own.
+    """Return the URL to use for a Region: the configured one, or else AWS's own.
 
     AWS_USE_FIPS_ENDPOINT and AWS_USE_DUALSTACK_ENDPOINT choose among AWS's own.
 
-    Raises LockConfigurationError where a URL is configured together with one of the two, as the SDKs do, and where
-    there is no URL and the name is not like a Region's: the host that it would give is not DynamoDB's.
+    Raises LockConfigurationError if a URL is configured together with one of these two, as the SDKs do. Raises it too
+    if there is no URL and the name does not look like a Region's, because the resulting host would not be DynamoDB's.
     """
     fips, dualstack = _is_true(environ, "AWS_USE_FIPS_ENDPOINT"), _is_true(environ, "AWS_USE_DUALSTACK_ENDPOINT")
     if not url and not _REGION.fullmatch(region_name):
@@ -141,9 +146,9 @@ def resolve(region_name: str, url: str | None, environ: Mapping[str, str]) -> st
 
 
 def regional_url(region_name: str, *, fips: bool = False, dualstack: bool = False) -> str:
-    """AWS's own endpoint of a Region."""
+    """Return AWS's own endpoint for a Region."""
     suffix, dual_suffix = next(row[1:] for row in _PARTITIONS if region_name.startswith(row[0]))
-    # GovCloud's plain endpoint is its FIPS one; with dual-stack it is named like everywhere else.
+    # GovCloud's plain endpoint is its FIPS endpoint. With dual-stack, the name is the same as everywhere else.
     plain = not fips or (region_name.startswith("us-gov-") and not dualstack)
     service = "dynamodb" if plain else "dynamodb-fips"
     return f"https://{service}.{region_name}.{dual_suffix if dualstack else suffix}"

@@ -1,19 +1,22 @@
-"""HTTP/1.1 as a client that asks one thing at a time: http.client without email, which costs 12 ms of a cold start.
+"""An HTTP/1.1 client that sends one request at a time. It replaces http.client, which imports email and would add 12 ms
+to a cold start.
 
 The rules
 ---------
-1. A request is bytes, sent once. Whatever fails before its first byte may have left is TransportError(ambiguous=False);
-   whatever fails after that is ambiguous. This module never sends anything twice.
-2. A connection is used again only after an answer that was read to its end, with nothing behind it, and that did not
-   say ``Connection: close``. On time-outs, errors and every other BaseException it is closed.
-3. An answer must say where it ends (Content-Length or chunked), in a bounded head and body. Anything that RFC 9112 does
-   not have, or that nobody asked for, is an error: an answer is never guessed. It is read in time linear in its size,
-   and errors do not show its bytes, which may be secret.
-4. An idle connection that shows something to read (an end, mostly), or that is older than IDLE by any clock (a frozen
-   environment stops some of them), is closed instead of used: a cut known beforehand is no ambiguous failure.
-5. Connections belong to the process that made them. A forked child closes its copies, which does not end the parent's
-   connection, and says nothing over TLS: nowhere is a TLS connection unwrapped.
-6. Deadlines are readings of time.monotonic() and bound the whole step, name look-up included, not single reads.
+1. A request is bytes, and is sent once. A failure before its first byte can have left is
+   TransportError(ambiguous=False). A failure after that is ambiguous. This module never sends anything twice.
+2. A connection is reused only if the last answer was read to its end, nothing follows it, and it did not say
+   ``Connection: close``. On timeouts, errors and every other BaseException, the connection is closed.
+3. An answer must say where it ends (Content-Length or chunked), and its head and body are limited in size. Anything
+   that RFC 9112 does not allow, or that was not requested, is an error: this module never guesses. An answer is read in
+   time linear in its size. Errors do not show its bytes, which may be secret.
+4. An idle connection is closed instead of used if there is something to read (usually its end), or if it is older than
+   IDLE by any clock (a frozen environment stops some clocks). If a cut is known beforehand, the failure is not
+   ambiguous.
+5. Connections belong to the process that opened them. A forked child closes its copies, which does not end the parent's
+   connection. It sends nothing over TLS either, because TLS connections are never unwrapped.
+6. Deadlines are readings of time.monotonic(). They apply to the whole step, including the name look-up, and not to
+   single reads.
 """
 
 from __future__ import annotations
@@ -35,26 +38,26 @@ if TYPE_CHECKING:
     from .endpoint import Endpoint
     from .trust import Trust
 
-ANSWER_TIMEOUT = 1.0  # seconds an answer is awaited on a connection that is open already
-IDLE = 20.0  # seconds; front ends and NATs cut later than that
-MAX_IDLE = 32  # connections kept for later
+ANSWER_TIMEOUT = 1.0  # seconds to wait for an answer on a connection that is open already
+IDLE = 20.0  # seconds; front ends and NATs cut idle connections later than that
+MAX_IDLE = 32  # how many idle connections are kept
 MAX_HEAD = 64 * 1024
-MAX_BODY = 16 * 1024 * 1024  # DynamoDB answers with no more
+MAX_BODY = 16 * 1024 * 1024  # DynamoDB's answers are never larger
 _RECEIVE = 64 * 1024
 UNTRUSTED = "If a proxy or the endpoint has its own certificate, set AWS_CA_BUNDLE to the file of those to trust"
 
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([2-5]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?")
-# The value with the blanks around it: leaving them out here as well would backtrack, cubically.
+# The value includes the spaces around it: excluding them here would cause cubic backtracking.
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t\x20-\x7e\x80-\xff]*)")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
 
 
 class Malformed(Exception):
-    """The answer is not HTTP as rule 3 wants it."""
+    """The answer is not HTTP as rule 3 requires."""
 
 
 class Answer:
-    """``status``; ``headers`` with names in lower case; ``body`` whole."""
+    """An HTTP answer: its ``status``, its ``headers`` with names in lower case, and its whole ``body``."""
 
     __slots__ = ("body", "headers", "status")
 
@@ -65,13 +68,16 @@ class Answer:
 
 
 class Connection:
-    """One open connection. ``reusable`` tells whether another request may be sent over it (rule 2)."""
+    """One open connection. ``reusable`` says whether another request may be sent over it (rule 2)."""
 
     __slots__ = ("_buffer", "_deadline", "_peer", "_socket", "idle_since", "reusable")
 
     def __init__(self, endpoint: Endpoint, context: SSLContext | None, deadline: float) -> None:
-        """Connects, with TLS where there is a context. Raises TransportError(ambiguous=False), and
-        LockConfigurationError for a certificate that is not trusted: to try again would not help."""
+        """Connect, with TLS if there is a context.
+
+        Raises TransportError(ambiguous=False) if that fails. Raises LockConfigurationError if the certificate is not
+        trusted, because trying again would not help.
+        """
         self._peer = endpoint.authority
         self._buffer = bytearray()
         self._deadline = deadline
@@ -87,12 +93,12 @@ class Connection:
             ) from error
 
     def _wrap(self, context: SSLContext, host: str) -> None:
-        from ssl import SSLCertVerificationError  # loaded: there is a context
+        from ssl import SSLCertVerificationError  # already loaded, because there is a context
 
         bare = self._socket
         try:
-            bare.settimeout(_left(self._deadline))  # Python bounds the whole handshake by it
-            # As bytes: a str would load the IDNA tables.
+            bare.settimeout(_left(self._deadline))  # Python applies it to the whole handshake
+            # Passed as bytes: a str would load the IDNA tables.
             self._socket = context.wrap_socket(bare, server_hostname=host.encode())
         except BaseException as error:
             bare.close()
@@ -103,7 +109,7 @@ class Connection:
             raise
 
     def exchange(self, request: bytes, deadline: float) -> Answer:
-        """Send, and read the answer. Raises TransportError(ambiguous=True) for all that may go wrong."""
+        """Send a request and read the answer. Raises TransportError(ambiguous=True) for every failure."""
         self.reusable = False
         self._deadline = deadline
         try:
@@ -119,10 +125,10 @@ class Connection:
         return answer
 
     def is_quiet(self) -> bool:
-        """Whether there is nothing to read, as there must not be on an idle connection."""
+        """Return whether there is nothing to read. An idle connection must be quiet."""
         try:
             self._socket.settimeout(0)
-            # The plain socket's method: what is there may not be read through TLS, and need not be.
+            # This uses the plain socket's method: peeking does not work through TLS, and is not needed there.
             socket.socket.recv(self._socket, 1, socket.MSG_PEEK)
         except BlockingIOError:
             return True
@@ -141,7 +147,7 @@ class Connection:
             rest = rest[self._socket.send(rest) :]
 
     def _read_answer(self) -> tuple[Answer, bool]:
-        """The answer, and whether the server said that it is the connection's last."""
+        """Return the answer, and whether the server said that it is the last one on this connection."""
         head = self._take_line(b"\r\n\r\n", MAX_HEAD)
         status_line, *lines = head.split(b"\r\n")
         status = _STATUS.fullmatch(status_line)
@@ -178,7 +184,7 @@ class Connection:
             if self._take(2) != b"\r\n":
                 raise Malformed("a chunk longer than its size")
         spent = 0
-        while line := self._take_line(b"\r\n", MAX_HEAD):  # trailers: checked, and of no use here
+        while line := self._take_line(b"\r\n", MAX_HEAD):  # trailers are checked but not used
             _fields([line])
             spent += len(line)
             if spent > MAX_HEAD:
@@ -212,13 +218,13 @@ class Connection:
 
 
 def clocks() -> tuple[float, ...]:
-    """Readings of all clocks there are: any of them may stand still in a frozen environment."""
+    """Return the readings of all available clocks. Any of them may stand still in a frozen environment."""
     boot = time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else 0.0
     return time.monotonic(), boot, time.time()
 
 
 class Pool:
-    """Connections to one endpoint, kept while idle. For any number of threads; none waits for another."""
+    """Connections to one endpoint, kept while idle. Any number of threads may use it, and none waits for another."""
 
     def __init__(
         self,
@@ -226,7 +232,7 @@ class Pool:
         make_trust: Callable[[bool], Trust],
         clocks: Callable[[], tuple[float, ...]] = clocks,
     ) -> None:
-        """``make_trust(whole)`` is called for https only: at the first connection, and where that is not trusted."""
+        """``make_trust(whole)`` is called only for https: at the first connection, and again if that is not trusted."""
         self._endpoint = endpoint
         self._make_trust = make_trust
         self._trust: Trust | None = None
@@ -236,7 +242,7 @@ class Pool:
         self._closed = False
 
     def exchange(self, request: bytes, deadline: float, answer_timeout: float) -> Answer:
-        """Send over an idle connection, where the answer is awaited for ``answer_timeout``, or over a new one."""
+        """Send over an idle connection, or over a new one. On an idle one, the answer may take ``answer_timeout``."""
         connection = self._take()
         if connection is None:
             connection = self._connect(deadline)
@@ -247,7 +253,7 @@ class Pool:
         return answer
 
     def close(self) -> None:
-        """Close what is idle, and from now on each connection after its answer."""
+        """Close all idle connections. From now on, also close each connection after its answer."""
         self._closed = True
         self._drop_all()
 
@@ -302,7 +308,7 @@ def _fields(lines: list[bytes]) -> dict[str, str]:
         if not field:
             raise Malformed("a header that breaks HTTP's grammar")
         name, value = field[1].decode("ascii").lower(), field[2].strip(b" \t").decode("latin-1")
-        # Two Content-Lengths become "5, 5", which is no length: repeated framing is refused with that.
+        # Two Content-Lengths become "5, 5", which is not a valid length. So repeated framing headers are refused.
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
 
@@ -325,7 +331,7 @@ def _why(error: Exception) -> str:
 
 
 def _dial(host: str, port: int, deadline: float) -> socket.socket:
-    """A connected socket: each address of the name is tried, for an even share of the time left."""
+    """Return a connected socket. Each address of the name is tried, with an equal share of the time left."""
     addresses = _look_up(host, port, deadline)
     for index, (family, kind, protocol, _, address) in enumerate(addresses):
         try:
@@ -349,12 +355,12 @@ def _open(family: int, kind: int, protocol: int, address: Any, timeout: float) -
 
 
 def _look_up(host: str, port: int, deadline: float) -> list[Any]:
-    """getaddrinfo, which knows no time-out: a thread waits for it where there is a name to look up."""
+    """Call getaddrinfo, which has no timeout. If there is a name to look up, a thread does it."""
     found: list[Any] = []
 
     def ask() -> None:
         try:
-            # As bytes: a str would load the IDNA tables.
+            # Passed as bytes: a str would load the IDNA tables.
             found.append(socket.getaddrinfo(host.encode(), port, type=socket.SOCK_STREAM))
         except OSError as error:
             found.append(error)
@@ -374,7 +380,7 @@ def _run(ask: Callable[[], None], deadline: float) -> None:
     thread = threading.Thread(target=ask, name="lambda_lock-getaddrinfo", daemon=True)
     try:
         thread.start()
-    except RuntimeError:  # no thread can be started: the interpreter is going down, or a limit is reached
+    except RuntimeError:  # no thread can be started: the interpreter is shutting down, or a limit is reached
         ask()
         return
     thread.join(_left(deadline))

@@ -1,4 +1,4 @@
-"""DynamoDB over HTTPS, on the standard library alone: the quick way where credentials can be had without boto3."""
+"""DynamoDB over HTTPS, with the standard library alone: the fast way if credentials are available without boto3."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from .credentials import CredentialSource
     from .trust import Trust
 
-#: What a lock waits for. Pages of a Scan, and operations on tables, may take longer than ANSWER_TIMEOUT.
+#: The operations of locks. Pages of a Scan and operations on tables may take longer than ANSWER_TIMEOUT.
 _QUICK = ("GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems")
-_JSON = "application/x-amz-json-1.0"  # what a request is, and every answer of DynamoDB's
+_JSON = "application/x-amz-json-1.0"  # the type of every request to DynamoDB, and of every answer
 
 
 class HttpsTransport:
@@ -96,7 +96,7 @@ class HttpsTransport:
         try:
             return _read(operation, answer)
         except ServiceError as error:
-            if error.code in EXPIRED and self._credentials.expire():  # the next send has other credentials
+            if error.code in EXPIRED and self._credentials.expire():  # the next send uses new credentials
                 raise ServiceError(error.code, error.message, True, error.date) from None
             raise
 
@@ -119,7 +119,7 @@ class HttpsTransport:
 
 
 def _trust(whole: bool) -> Trust:
-    from .trust import Trust  # and ssl with it: for https only
+    from .trust import Trust  # loads ssl, so only for https
 
     return Trust(os.environ, whole=whole)
 
@@ -134,14 +134,14 @@ def _read(operation: str, answer: Answer) -> Reply:
         raise unusable(f"HTTP {status} with an x-amz-crc32 that does not match its body")
     try:
         body = json.loads(answer.body)
-    except (ValueError, RecursionError) as error:  # RecursionError: nested without end
+    except (ValueError, RecursionError) as error:  # RecursionError: nested too deep
         raise unusable(f"HTTP {status} without readable JSON") from error
     if not isinstance(body, dict):
         raise unusable(f"HTTP {status} with JSON that is not an object")
     code = short(str(body.get("__type") or answer.headers.get("x-amzn-errortype") or ""))
     if status == 200 and not code:
         return Reply(result(operation, body), date)
-    if not 400 <= status < 500 or not code:  # an error inside a 200 is not DynamoDB's either
+    if not 400 <= status < 500 or not code:  # an error inside a 200 does not come from DynamoDB either
         raise unusable(f"HTTP {status} {code[:80]!r}")
-    # Amazon's DynamoDB Local spells some errors' text "Message".
+    # DynamoDB Local names the text of some errors "Message".
     raise refusal(code, str(body.get("message") or body.get("Message") or ""), body, date)

@@ -1,11 +1,11 @@
-"""AWS Signature Version 4, for a POST to "/" without a query: all that DynamoDB's protocol needs.
+"""AWS Signature Version 4, for a POST to "/" without a query. DynamoDB's protocol needs no more.
 
-The rules: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+Source: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 """
 
 from __future__ import annotations
 
-import hashlib  # 2.3 ms, nearly all of it OpenSSL's libcrypto, which TLS needs as well
+import hashlib  # 2.3 ms, nearly all of it for OpenSSL's libcrypto, which TLS needs as well
 import hmac  # 0.2 ms on top of hashlib
 import time
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from .credentials import Credentials
 
-# The signing key changes with the day, the Region and the secret; one entry, as a process uses one of each at a time.
-# Replaced whole, so that threads need no lock.
+# The signing key depends on the day, the Region and the secret. One entry is enough, because a process uses one of each
+# at a time. The entry is replaced as a whole, so threads need no lock.
 _last_key: tuple[tuple[str, str, str, str], bytes] | None = None
 
 
@@ -29,9 +29,10 @@ def authorization(
     now: float,
     service: str = "dynamodb",
 ) -> dict[str, str]:
-    """The headers that sign a POST to "/": X-Amz-Date, X-Amz-Security-Token where there is a token, Authorization.
+    """Return the headers that sign a POST to "/": X-Amz-Date, X-Amz-Security-Token if there is a token, Authorization.
 
-    headers: all that are to be signed, Host among them. now: epoch seconds of the signature.
+    headers: all headers to sign, including Host.
+    now: the time of the signature, in epoch seconds.
     """
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     added = {"X-Amz-Date": moment}
