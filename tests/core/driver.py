@@ -1,4 +1,4 @@
-"""Runs the core's generators by hand: virtual clocks, and a function that answers each request."""
+"""Runs the core's generators by hand, with virtual clocks and a function that answers each request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lambda_lock.testing.table import Table
 
 T = TypeVar("T")
 NOW = 1_800_000_000.0  # epoch seconds at the start
-MANY = 500  # requests: more means that a loop has no end
+MANY = 500  # requests; more would mean an endless loop
 Answer = Callable[[str, dict[str, Any]], Any]
 
 
@@ -25,10 +25,9 @@ def place(schema: Schema = JAVA) -> Place:
 
 
 class Driver:
-    """One process. ``answer`` gives the outcome of a request, or raises it; each takes ``trip`` seconds.
+    """One process. ``answer`` returns or raises the outcome of a request. Each request takes ``trip`` seconds.
 
-    thrown: exceptions to throw into the steps, by the number of the step, from 1. After a step that a wait ends with
-    ``closed`` set, as a closed client's does, that is thrown.
+    thrown: exceptions to throw into the steps, by the number of the step, from 1.
     """
 
     def __init__(self, answer: Answer, trip: float = 0.002) -> None:
@@ -90,7 +89,7 @@ class Driver:
 
 
 class OnTable(Driver):
-    """A process on a table in memory. ``damage`` changes attributes of the row behind its back."""
+    """A process on a table in memory. ``damage`` changes attributes of the row without its knowledge."""
 
     def __init__(self, schema: Schema = JAVA, trip: float = 0.002) -> None:
         super().__init__(self.apply, trip)

@@ -1,4 +1,4 @@
-"""Whatever rows and answers say, a decision is a handful of requests: no loop of the core is without an end."""
+"""No matter what rows and answers say, a decision takes a handful of requests: the core has no endless loops."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def test_who_waits_before_answers_that_contradict_each_other_pauses_between_them
     with pytest.raises((TransportError, LockTimeoutError)):
         driver.acquire(patient=True, wait_until=10.0)
     assert driver.now < 20
-    assert len(driver.sent) < 250  # 40 pauses or so, with a handful of writes between two
+    assert len(driver.sent) < 250  # about 40 pauses, with a handful of writes between two of them
 
 
 def test_a_grant_that_is_never_any_good_is_not_corrected_for_ever() -> None:
-    """Each Date is an hour before the one that the expiry was reckoned from."""
+    """Each Date is an hour before the one that the expiry was computed from."""
     driver = OnTable()
     driver.apply = lambda operation, request: Reply(  # type: ignore[method-assign]
         driver.table.apply(operation, request), int(NOW) - 3600 * len(driver.sent)
@@ -67,20 +67,20 @@ def test_a_grant_that_is_never_any_good_is_not_corrected_for_ever() -> None:
     with pytest.raises((TransportError, LockNotGrantedError)):
         driver.acquire()
     assert len(driver.sent) <= HANDFUL
-    assert "isReleased" in driver.row  # and nothing is left held
+    assert "isReleased" in driver.row  # and no lock stays held
 
 
 def test_the_rows_of_another_lock_in_the_answers_end_a_wait_of_none_with_an_error() -> None:
-    """A write that is carried out, and answered with somebody else's row."""
+    """A write that is carried out but answered with somebody else's row."""
     driver = Driver(lambda operation, request: Reply(DEAD, int(NOW)))
     with pytest.raises(LockError):
         driver.acquire()
-    assert len(driver.sent) <= 2 * HANDFUL  # what was sent is given back
+    assert len(driver.sent) <= 2 * HANDFUL  # what was claimed is given back
 
 
-# A row under my owner and token that no request can match
+# A row with my owner and token that no request can match
 
-HIGHEST = {"S": f"L1:9999999999999:{'f' * 32}"}  # no version of 13 digits is above it
+HIGHEST = {"S": f"L1:9999999999999:{'f' * 32}"}  # above every version with 13 digits
 UNMATCHED = {
     "a version that none can be above": {"recordVersionNumber": HIGHEST},
     "a token with a fraction": {"fencingToken": {"N": "{token}.5"}},
@@ -90,7 +90,7 @@ UNMATCHED = {
 
 
 def damaged(driver: OnTable, damage: dict[str, Any]) -> Hold:
-    """A lock whose row was changed behind its back."""
+    """A lock whose row was changed without its knowledge."""
     hold = driver.acquire()
     for name, value in damage.items():
         driver.damage(**{name: {kind: text.replace("{token}", str(hold.token)) for kind, text in value.items()}})
@@ -131,7 +131,7 @@ def test_an_adoption_that_the_row_can_only_refuse_ends_after_a_handful_of_reques
         driver.run(handover.adopt(wish, hold.token, driver.memory, driver.chance, driver.look()))
     assert len(driver.sent) - before <= HANDFUL + 1
     assert driver.row["ownerName"] == {"S": hold.owner}
-    assert "isReleased" not in driver.row  # left alone
+    assert "isReleased" not in driver.row  # the row is left alone
 
 
 def test_an_honest_row_that_a_newer_renewal_of_ours_has_changed_is_still_gone_above() -> None:

@@ -1,4 +1,4 @@
-"""Any DynamoDB JSON in any of our columns: only documented errors come out, within a handful of requests."""
+"""Any DynamoDB JSON in any of our columns leads only to documented errors, within a handful of requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lambda_lock.testing import in_memory
 
 from .driver import NOW, OnTable, place
 
-HANDFUL = 12  # requests: an acquire, and what it gives back
+HANDFUL = 12  # requests: an acquire, and giving it back
 
 numbers = st.one_of(
     st.integers(-5, 5).map(str),
@@ -58,7 +58,7 @@ def columns(schema: Schema) -> list[str]:
 
 @st.composite
 def damage(draw: st.DrawFn) -> tuple[Schema, dict[str, Any]]:
-    """A schema, and values for some of its columns; None takes one away."""
+    """A schema, and values for some of its columns. None removes a column."""
     schema = draw(schemas)
     names = draw(st.lists(st.sampled_from(columns(schema)), min_size=1, max_size=9, unique=True))
     return schema, {name: draw(st.none() | values) for name in names}
@@ -152,7 +152,7 @@ def test_any_row_can_be_listed_and_shown_among_others(damaged: tuple[Schema, dic
 
 
 def _unwired(item: dict[str, Any]) -> dict[str, Any]:
-    """As boto3's low-level client takes it: bytes in the place of base64."""
+    """The item in the form that boto3's low-level client takes: bytes instead of base64."""
 
     def plain(value: Any) -> Any:
         if value is None:

@@ -19,7 +19,7 @@ UNKNOWN = TransportError(True)
 
 
 class Troubled(OnTable):
-    """The claim is carried out and its reply lost, as often as it is sent; ``trouble`` meets the releases after it."""
+    """Each time the claim is sent, it is carried out and its reply is lost. ``trouble`` then meets the releases."""
 
     def __init__(self, *trouble: Exception, carried_out: bool = False) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Troubled(OnTable):
 
     def apply_troubled(self, operation: str, request: dict[str, Any]) -> Any:
         if "if_not_exists" in request.get("UpdateExpression", ""):
-            with contextlib.suppress(ConditionFailed):  # sent again, it was carried out before
+            with contextlib.suppress(ConditionFailed):  # sent again, although it was carried out before
                 self.apply(operation, request)
             return UNKNOWN
         self.releases += 1
@@ -80,7 +80,7 @@ def test_a_refused_permission_is_not_asked_for_again() -> None:
 
 
 class Again(BaseException):
-    """As KeyboardInterrupt, CancelledError."""
+    """Stands for KeyboardInterrupt and CancelledError."""
 
 
 @pytest.mark.parametrize("at", range(3, 3 + 6))
@@ -92,7 +92,7 @@ def test_an_interrupt_thrown_in_again_does_not_end_the_giving_back(at: int) -> N
         driver.acquire()
     assert not driver.is_held
     if at <= driver.steps:
-        assert caught.value is second  # the newer is told, and what it interrupted is its context
+        assert caught.value is second  # the newer one is raised, and the one that it interrupted is its context
         assert second.__context__ is first
 
 
@@ -113,7 +113,7 @@ def test_a_client_that_is_closed_while_it_gives_back_raises_what_it_gave_up_for(
 
 
 def test_an_interrupt_after_a_long_sleep_leaves_the_giving_back_its_whole_time() -> None:
-    """The interrupt brings no look at the clocks: the time of a decision counts from the first answer."""
+    """An interrupt comes without a look at the clocks, so a decision's time counts from the first answer."""
     driver = Troubled(*[THROTTLED] * 6)
     claims = driver.apply_troubled
 

@@ -1,4 +1,4 @@
-"""The arithmetic of leases: expiry, validity, observations, elapsed time, the plan of heartbeats."""
+"""The arithmetic of leases: expiry, validity, observations, elapsed time, and when heartbeats are planned."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def row(version: str, lease_ms: int) -> Row:
 def test_a_validity_ends_before_any_front_end_says_the_expiry(
     started: float, lease_ms: int, holders: float, waiters: float, trip: float
 ) -> None:
-    """Front ends are off by -0.25 to 0.25 s and cut to whole seconds; the holder's clock is as slow as DRIFT allows."""
+    """Front ends are off by up to 0.25 s and truncate to whole seconds. The holder's clock is as slow as allowed."""
     expiry = lease.expiry_ms(started, lease_ms)
     valid = lease.validity(lease_ms, expiry, int(started + trip + holders))
     ends = started + valid / (1 - lease.DRIFT)
-    if ends > started + trip:  # else it is no good on arrival
+    if ends > started + trip:  # otherwise it is unusable on arrival
         assert int(ends + waiters) * 1000 < expiry
 
 
@@ -70,7 +70,7 @@ def test_elapsed_never_lags_while_one_clock_goes_on(freezes: list[tuple[float, i
     elapsed = Elapsed(*clocks)
     for length, running, step_back in freezes:
         true += length
-        clocks[running] += length  # the others stop
+        clocks[running] += length  # the other clocks stop
         elapsed = elapsed.after(*clocks)
         if step_back:
             clocks[2] -= 50

@@ -1,4 +1,4 @@
-"""The five requests, on the in-memory table: their conditions and effects; and that table against a real engine."""
+"""The conditions and effects of the five requests on the in-memory table, which is compared with a real engine."""
 
 from __future__ import annotations
 
@@ -197,13 +197,13 @@ def test_what_a_claim_writes_is_read_back(schema: Schema, data: bytes, replace: 
     assert not row.is_free
 
 
-# -- events: DONE is when a completion ends
+# -- events: DONE is the time at which a completion ends
 
 DONE = E // 1000 + 500
 
 
 def completed(locks: Table, until: int = DONE, result: str | None = '"paid"') -> None:
-    """Leave a row whose event was completed."""
+    """Leave a row with a completed event."""
     locks.apply(*claim(event=True))
     locks.apply(*release(completion=Completion(until, result)))
 
@@ -271,7 +271,7 @@ def test_a_late_take_over_of_an_event_does_not_undo_its_completion_which_kept_th
     late: dict[str, Any] = {"owner": "you#1", "version": version(digit="2"), "observed": version()}
     with pytest.raises(ConditionFailed):
         locks.apply(*claim(event=True, **late))
-    locks.apply(*claim(**late))  # a plain lock's: the version is all that it asks for
+    locks.apply(*claim(**late))  # a plain lock's: it requires only the version
 
 
 def test_a_plain_lock_on_an_event_s_row_leaves_completion_and_result_alone(locks: Table) -> None:
@@ -371,8 +371,8 @@ many_requests = st.one_of(
     ),
     st.just(requests.read(PLACE)),
 )
-# Left out, as the engine of these tests differs from DynamoDB: two absent attributes compared by = (it says yes), sums
-# with and begins_with() of another type.
+# Left out because the engine of these tests differs from DynamoDB: = between two absent attributes (true there), sums
+# with another type, and begins_with() of another type.
 CONDITIONS = [
     "a = :x", "a <> :x", "a < :x", "a <= :x", "a > :x", "a >= :x", "NOT a = :x", "a < b OR b = :x", "a > b AND b = :x",
     "NOT (a = :x OR b = :x)", "attribute_exists(a) AND a <> :x", "attribute_not_exists(b) OR b <> :x", "a IN (:x, :s)",

@@ -1,4 +1,4 @@
-"""Rows and schemas: what is read, what is refused, what is written."""
+"""Rows and schemas: what is read, refused and written."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_a_schema_refuses_unknown_fields_formats_and_equal_names() -> None:
         JAVA.replace(ttl="data")
 
 
-# What is out of range
+# Values out of range
 
 
 @pytest.mark.parametrize("text", ["0", "00", "-1", "9" * 20, "9" * 400, "9" * 5000])
@@ -237,4 +237,4 @@ def test_a_readable_row_has_nothing_unreadable() -> None:
     assert row().unreadable(JAVA) == ()
     assert row(fencingToken={"N": "7"}, completedUntil={"N": "1800000000"}).unreadable(JAVA) == ()
     released = row(recordVersionNumber={"S": "v"}, isReleased={"S": "1"}, leaseDuration={"S": "0"})
-    assert released.unreadable(JAVA) == ()  # nobody asks for the lease of a free lock
+    assert released.unreadable(JAVA) == ()  # the lease of a free lock does not matter

@@ -1,4 +1,4 @@
-"""Transactions on the in-memory table, adoption and replacement; and all of it against a real engine."""
+"""Transactions, adoption and replacement on the in-memory table, and all of them compared with a real engine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def grant(owner: str = "me#1", at: str = version(), lease_ms: int = 10_000) -> G
 
 
 def held(locks: Table, owner: str = "me#1", at: str = version()) -> Any:
-    """A row just claimed: its token is 5001."""
+    """A row that was just claimed. Its token is 5001."""
     return locks.apply(*requests.claim(PLACE, grant(owner, at), Content(ttl=60)))
 
 
@@ -166,7 +166,7 @@ def test_the_same_client_token_is_the_same_transaction_until_it_is_forgotten(loc
     first = ("TransactWriteItems", {"TransactItems": [only_new("row")], "ClientRequestToken": "one"})
     locks.apply(*first)
     locks.apply("UpdateItem", {"TableName": "locks", "Key": {"key": {"S": "row"}}, "UpdateExpression": "SET a = key"})
-    locks.apply(*first)  # its condition would not hold any more
+    locks.apply(*first)  # its condition would no longer hold
     with pytest.raises(ServiceError, match="IdempotentParameterMismatch"):
         locks.apply("TransactWriteItems", {"TransactItems": [put("else")], "ClientRequestToken": "one"})
     del locks.done["one"]
@@ -300,7 +300,7 @@ def on_table(locks: Table, operation: str, request: dict[str, Any]) -> Any:
 
 
 def placed(request: Any, table: str, suffix: str) -> Any:
-    """The same request for that table, its client token made unique for one example."""
+    """The same request for that table. Its client token is made unique for one example."""
     if isinstance(request, list):
         return [placed(one, table, suffix) for one in request]
     if not isinstance(request, dict):

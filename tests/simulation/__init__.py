@@ -1,4 +1,4 @@
-"""A seeded simulator: the shipped protocol, driven in virtual time against everything that a network and clocks can do.
+"""A seeded simulator: the shipped protocol, driven in virtual time against all that networks and clocks can do.
 
 `python -m tests.simulation --help` runs it by hand. Start reading at world.py; judge.py says what must hold.
 """

@@ -1,4 +1,4 @@
-"""Many runs with their totals, one run with its trace, or every mutation with what it did."""
+"""Prints many runs with their totals, one run with its trace, or every mutation with its effects."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--runs", type=int, default=2000, help="how many seeds from there on")
+    parser.add_argument("--runs", type=int, default=2000, help="how many seeds, from the first one on")
     parser.add_argument("--bias", choices=sorted(BIASES), help="one bias for all runs; without it each seed draws one")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--trace", action="store_true", help="run one seed and print all that happens")
-    parser.add_argument("--broken", choices=sorted(MUTATIONS), help="with one rule of the protocol broken")
+    parser.add_argument("--trace", action="store_true", help="run one seed and print everything that happens")
+    parser.add_argument("--broken", choices=sorted(MUTATIONS), help="break this rule of the protocol")
     parser.add_argument(
-        "--mutations", metavar="PART", nargs="?", const="", help="run every mutation (whose name has PART)"
+        "--mutations", metavar="PART", nargs="?", const="", help="run every mutation (whose name contains PART)"
     )
     return parser.parse_args()
 
@@ -40,7 +40,7 @@ def _one(options: argparse.Namespace) -> int:
             result = simulate(options.seed, options.bias, print)
     else:
         result = simulate(options.seed, options.bias, print)
-    print(result if result.failures else f"seed {options.seed} ({result.bias}): nothing to object to")
+    print(result if result.failures else f"seed {options.seed} ({result.bias}): no failures")
     return bool(result.failures)
 
 

@@ -1,4 +1,4 @@
-"""An application's own rows, which commits write under a condition that comes and goes: each lock has one."""
+"""An application's own rows, one for each lock. Commits write them under a condition that comes and goes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .world import World
 
 
 def change(world: World, key: str) -> None:
-    """The row of ``key`` lets commits pass or not, now and at some moments to come."""
+    """Make the row of ``key`` accept commits or not, now and at some later moments."""
     rng = world.rng
     _set_open(world, key)
     for _ in range(rng.choice((0, 1, 3))):
@@ -31,7 +31,7 @@ def _set_open(world: World, key: str) -> None:
 
 
 def items(key: str) -> list[dict[str, Any]]:
-    """What a commit under the lock ``key`` writes."""
+    """Return what a commit under the lock ``key`` writes."""
     update = {
         "TableName": "application",
         "Key": {"key": {"S": f"application-{key}"}},

@@ -1,4 +1,4 @@
-"""The lives of our clients: acquire, hold, renew, release, or die of it, again and again."""
+"""The lives of our clients: acquire, hold, renew, then release or die, again and again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 Part = Generator[Send | Wait, Event, T]
 
 _DOCUMENTED = (LockNotGrantedError, LockLostError, TransportError, ServiceError)
-_PATIENCE = 40.0  # seconds of elapsed time that an acquire may take beyond its wait: its sends, and giving up
+_PATIENCE = 40.0  # seconds of elapsed time that an acquire may take beyond its wait, for its sends and for giving up
 
 
 def place_of(key: str) -> Place:
@@ -37,20 +37,20 @@ def place_of(key: str) -> Place:
 
 
 def owner_name(process: Process) -> str:
-    """Unique for each acquisition, as DESIGN section 2 wants it."""
+    """Return an owner that is unique for each acquisition, as DESIGN section 2 requires."""
     return f"{process.name}#{process.world.chance.nonce()[:8]}"
 
 
 def may_hand_over(hold: protocol.Hold) -> bool:
-    """As Lock.hand_over has it: not what deletes its row."""
+    """As in Lock.hand_over: not for a lock that deletes its row."""
     return not hold.delete_on_release
 
 
 class Client:
-    """One of our processes, with its memory of the server's time and of other holders.
+    """One of our processes, which remembers the server's time and other holders.
 
-    string: what another one handed over, for a line of execution beside that of ``beside``, in the same process, that
-    does nothing but go on with it.
+    string: what another client handed over. This client then runs beside ``beside``, in the same process, and only
+        continues with that lock.
     """
 
     process: Process
@@ -62,10 +62,10 @@ class Client:
         self.world = world
         self.rng = world.rng
         self.keys = keys
-        self.kind = kind  # of its leases
+        self.kind = kind  # of leases that it asks for
         self.process = beside.process if beside else Process(world, name, world.rng.choice(world.settings.skews))
         self.memory = beside.memory if beside else protocol.Memory(100)
-        self.zombies: list[OurHolding] = []  # lost, to be released later
+        self.zombies: list[OurHolding] = []  # lost, but released only later
         if not beside:
             world.clients.append(self)
         self.task = self.process.start(self.successor(string) if beside else self.life())
@@ -154,7 +154,7 @@ class Client:
         world.judge.expiry(holding, 0, 3.5)
         if waiter.unharmed:
             world.counts["clean grants"] += 1
-        # A slow clock may leave so little of the first validity that no renewal can be in time.
+        # A slow clock may leave so little of the first validity that no renewal can come in time.
         holding.harmless = waiter.unharmed and hold.valid_until - process.peek() > 0.3
         return holding
 
@@ -214,7 +214,7 @@ class Client:
         yield from self.finish(holding)
 
     def heartbeats(self, holding: OurHolding, planned: bool) -> Part[None]:
-        """One that the application asks for, or two."""
+        """One or two heartbeats that the application asks for."""
         rng, settings = self.rng, self.world.settings
         for _ in range(1 + (rng.random() < settings.pair)):
             while holding.renewing:
@@ -228,7 +228,7 @@ class Client:
             self.plan(holding)
 
     def renew(self, holding: OurHolding, lease_ms: int | None = None) -> Part[bool]:
-        """Renewals of one handle are sent one after the other: this is what sees to it."""
+        """Renew once. This makes sure that the renewals of one handle are sent one after the other."""
         hold, process, world = holding.hold, self.process, self.world
         holding.renewing = True
         before_ms, was_lost = hold.expiry_ms, hold.lost
@@ -251,7 +251,7 @@ class Client:
         return renewal.renewed
 
     def plan(self, holding: OurHolding) -> None:
-        """Plan heartbeats anew, as after a grant and after each renewal by the application."""
+        """Plan heartbeats again, as after a grant and after each renewal by the application."""
         holding.plan += 1
         elapsed, hold = self.process.peek(), holding.hold
         if holding.over or not lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms):
@@ -283,7 +283,7 @@ class Client:
                 return
 
     def judge_end(self, holding: OurHolding, planned: bool, end: float) -> None:
-        """Who renews as planned, and is hit by no fault, still holds when the work is done."""
+        """A client that renews as planned, and is hit by no fault, still holds the lock when its work is done."""
         if not planned or not holding.harmless or self.process.faulted >= holding.since:
             return
         hold = holding.hold
@@ -306,7 +306,7 @@ class Client:
             self.perish()
             yield Wait(0)
         if rng.random() < settings.forget:
-            holding.plan += 1  # no heartbeat any more
+            holding.plan += 1  # no more heartbeats
             self.world.trace(self.process.name, f"forgets {holding}")
         elif holding.hold.lost and rng.random() < settings.late_release:
             self.zombies.append(holding)
@@ -314,7 +314,7 @@ class Client:
             yield from self.end(holding)
 
     def end(self, holding: OurHolding) -> Part[None]:
-        """By whichever last act."""
+        """End the hold by one of the last acts."""
         if holding.hold.window is not None:
             yield from self.end_event(holding)
             return
@@ -327,7 +327,7 @@ class Client:
             yield from self.release(holding)
 
     def end_event(self, holding: OurHolding) -> Part[None]:
-        """As the wrapper around a handler does; the handler may commit."""
+        """As the wrapper around a handler does. The handler may commit."""
         rng, settings, world = self.rng, self.world.settings, self.world
         holding.failed = rng.random() < settings.fail
         world.trace(self.process.name, f"the handler under {holding} {'fails' if holding.failed else 'succeeds'}")
@@ -354,7 +354,7 @@ class Client:
             if (lost and had_it and world.judge.changed[holding.key] < errand.started) or (
                 not lost and errand.unharmed
             ):
-                world.judge.fail("refused", f"{holding} may not hand over what is there: {error!r}")
+                world.judge.fail("refused", f"{holding} could not hand over, though it has the lock: {error!r}")
             yield from self.release(holding)
             return
         finally:
@@ -367,7 +367,7 @@ class Client:
             world.at(world.now + delay, self.deliver, string)
 
     def deliver(self, string: str) -> None:
-        """The string reaches some process, perhaps this one."""
+        """Hand the lock over. The string reaches some process, perhaps this one."""
         client = self.rng.choice(self.world.clients)
         client.process.call(Client, self.world, "", self.keys, self.kind, client, string)
 
@@ -400,7 +400,7 @@ class Client:
             errand.close()
 
     def perish(self) -> None:
-        """Die, and let another process come."""
+        """Die, and let another process take its place."""
         if self.process.dead or self.task.done:
             return
         self.process.die()

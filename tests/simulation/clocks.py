@@ -1,8 +1,8 @@
-"""The clocks of one process, as functions of true time: each has its rate, may stop in a freeze, and the wall may be
-stepped.
+"""The clocks of one process, as functions of true time. Each has its own rate and may stop in a freeze. The wall clock
+may be stepped.
 
-What DESIGN section 4 assumes is kept here: rates within DRIFT of each other, and between two looks at least one clock
-that neither stopped nor was stepped back.
+The assumptions of DESIGN section 4 are kept here: all rates are within DRIFT of each other, and between two looks at
+least one clock neither stopped nor was stepped back.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from lambda_lock.core.lease import DRIFT
 EPOCH = 1_800_000_000.0  # true time 0 as epoch seconds
 MONOTONIC, BOOTTIME, WALL = ALL = (0, 1, 2)
 NAMES = ("monotonic", "boottime", "wall")
-_SPREAD = 0.499 * DRIFT  # a rate's distance from 1: two of them differ by less than DRIFT
+_SPREAD = 0.499 * DRIFT  # how far a rate may be from 1, so that two rates differ by less than DRIFT
 
 
 class Clocks:
-    """``unwatched``: whether the assumption about looks is broken too (it shows what it is needed for)."""
+    """``unwatched``: whether the assumption about looks is broken too, to show why it is needed."""
 
     def __init__(self, rng: random.Random, now: float, offset: float, extreme: bool, unwatched: bool) -> None:
         sides = (-_SPREAD, _SPREAD)
@@ -34,7 +34,7 @@ class Clocks:
 
     @property
     def rate(self) -> float:
-        """The monotonic clock's, by which a process sleeps."""
+        """The monotonic clock's reading, by which a process sleeps."""
         return self._rates[MONOTONIC]
 
     def read(self, now: float) -> tuple[float, float, float]:
@@ -49,7 +49,7 @@ class Clocks:
         self._spoiled = set(self._stopped)
 
     def stop(self, now: float, which: set[int]) -> set[int]:
-        """Freeze: ``which`` clocks stop, less one where the assumption asks for it. Returns those that did."""
+        """Freeze: ``which`` clocks stop, except one if the assumption requires it. Return those that stopped."""
         self._advance(now)
         if len(self._spoiled | which) == len(ALL) and not (self._unwatched and len(which) < len(ALL)):
             which = which & self._spoiled
@@ -62,7 +62,7 @@ class Clocks:
         self._stopped = set()
 
     def step(self, now: float, seconds: float) -> bool:
-        """Step the wall clock; returns whether it was done."""
+        """Step the wall clock. Return whether that was done."""
         self._advance(now)
         if seconds < 0:
             others_stop = self._stopped >= {MONOTONIC, BOOTTIME}

@@ -1,7 +1,7 @@
-"""Events: what is delivered again and again, and by rights handled once for each window.
+"""Events: they are delivered again and again, and should be handled once in each window.
 
-A client's turn is a delivery. What was not told "done" (a handler that failed, died, or was too late) comes again; what
-was may come again too, and duplicates come at the same time.
+A client's turn is a delivery. An event that was not answered "done" (its handler failed, died, or was too late) comes
+again. One that was may come again too. Duplicates may come at the same time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Events:
-    """The events of a run, or its locks. keys: those that clients draw from, shared with them."""
+    """The events of a run, or its locks. keys: the keys that clients draw from; the list is shared with them."""
 
     def __init__(self, world: World, keys: list[str]) -> None:
         self.world = world
@@ -22,7 +22,7 @@ class Events:
         self._windows: dict[str, int] = {}
 
     def window(self, key: str) -> int:
-        """Of the event of that key: what makes the wish for a lock one for the event."""
+        """Return what turns the wish for the lock of that key into one for its event."""
         if key not in self._windows:
             rng, scale = self.world.rng, self.world.scale
             windows = {"short": (1, 2, 1 + int(scale * rng.uniform(0, 1.5))), "hour": (3600,)}
@@ -30,7 +30,7 @@ class Events:
         return self._windows[key]
 
     def told_done(self, key: str) -> None:
-        """A delivery was answered "done": perhaps a new event comes in its place, perhaps it comes once more."""
+        """A delivery was answered "done". A new event may take its place, or the same one may come again."""
         if key in self.keys and self.world.rng.random() < self.world.settings.next_event:
             new = f"{key[0]}{len(self.all)}"
             self.keys[self.keys.index(key)] = new

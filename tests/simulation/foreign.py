@@ -1,8 +1,8 @@
-"""A foreign client on the same rows, in the manner of the Java one: Get and Put, versions without meaning, patience.
+"""A foreign client on the same rows that works like the Java one: Get and Put, opaque versions, patience.
 
-It waits a whole lease since it first saw a version, by its own monotonic clock, and counts its own lease from before
-its send. Its clocks neither stop nor step, as it trusts the monotonic one alone, and all foreign clients of a run
-share one machine's: they make no allowance for drift among themselves, which is not ours to judge.
+It waits a whole lease from when it first saw a version, by its own monotonic clock. It counts its own lease from before
+its send. It trusts the monotonic clock alone, so its clocks neither stop nor step. All foreign clients of a run share
+the clocks of one machine, because they make no allowance for drift among themselves, which is not judged here.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ForeignClient:
         self.kind = kind
         self.process = Process(world, name, steady=True, clocks=clocks)
         self.readable = world.rng.random() >= world.settings.unreadable
-        self.zero = name.endswith("2")  # how an unreadable lease is written: as nothing, or as a Go duration
+        self.zero = name.endswith("2")  # how an unreadable lease is written: not at all, or as a Go duration
         self.carries = (
             world.rng.random() < 0.5
         )  # columns that it does not know are written back (updateExistingLockRecord)
@@ -143,7 +143,7 @@ class ForeignClient:
         left = holding.until - self.process.monotonic()
         yield Wait(max(0.0, left * rng.choice(settings.foreign_work)))
         if rng.random() < settings.die + 0.2:
-            holding.over_now = rng.random() < 0.5  # or is counted on until its time is over
+            holding.over_now = rng.random() < 0.5  # or the client relies on it until its time is over
             return
         holding.over_now = True
         yield from self.release(holding)

@@ -1,7 +1,7 @@
-"""What must hold, in true time. The judge sees everything; the processes it judges see only their clocks and replies.
+"""What must hold, in true time. The judge sees everything. The processes that it judges see only clocks and replies.
 
-A process *holds* at a true time if, looking at its clocks then, it would find its handle held. A frozen process looks
-at its thaw, and that look counts for the whole freeze. The dead hold nothing.
+A process *holds* at a true time if a look at its clocks at that time would show its handle as held. A frozen process
+looks when it thaws, and that look counts for the whole freeze. Dead processes hold nothing.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
     from .world import Process, World
 
-SLACK = 1.6  # seconds: a back-off within an exchange, some hops, and a moment of a client's own
-DATES = 1.25  # seconds after an expiry until every front end's Date, cut to whole seconds, has reached it
+SLACK = 1.6  # seconds: a back-off within an exchange, some hops, and a moment in the client
+DATES = 1.25  # seconds after an expiry until every front end's Date, truncated to whole seconds, has reached it
 
 
 class Holding(Protocol):
-    """A lock that some process thinks it has."""
+    """A lock that some process believes it holds."""
 
     process: Process
     key: str
-    suspects: list[tuple[str, str]]  # what would be a failure, should the frozen process thaw and still hold
+    suspects: list[tuple[str, str]]  # what is a failure if the frozen process still holds when it thaws
 
     @property
     def over(self) -> bool:
-        """Whether it is lost or ended for good."""
+        """Whether the lock is lost or ended for good."""
 
     def is_held(self, elapsed: float) -> bool: ...
     def owns(self, item: Any) -> bool:
-        """Whether a row is this holding's, and held."""
+        """Whether a row belongs to this holding and is held."""
 
 
 class OurHolding:
@@ -51,10 +51,10 @@ class OurHolding:
         self.wish = wish
         self.suspects: list[tuple[str, str]] = []
         self.renewing = False
-        self.plan = 0  # number of the newest plan of heartbeats
+        self.plan = 0  # the number of the newest heartbeat plan
         self.since = process.world.now
-        self.harmless = False  # whether no fault hit its acquisition
-        self.failed = False  # the event's handler did
+        self.harmless = False  # True if no fault hit its acquisition
+        self.failed = False  # the event's handler failed
         self.committing = False  # its last act is a commit
 
     @property
@@ -84,14 +84,14 @@ class Judge:
         self.writes: Counter[str] = Counter()
         self.errands: dict[int, Errand] = {}  # the releases that are under way, by their first request
         self.commits: dict[str, Commit] = {}  # by client token
-        self.releases: dict[int, Release] = {}  # of our holdings, by any of their requests: late copies too
-        self.completed: dict[str, list[int]] = {}  # until when, in the order of the completions, by key
+        self.releases: dict[int, Release] = {}  # of our holdings, by any of their requests, including late copies
+        self.completed: dict[str, list[int]] = {}  # until when events are done, in order of completion, by key
         self.adopted: dict[str, set[str]] = {}  # the strings that were adopted in the row's life, by key
         self._holdings: dict[str, list[Holding]] = {}
         self._newest: dict[str, Holding] = {}  # granted, by key
-        self._tokens: dict[str, int] = {}  # the newest in the row's life, by key
+        self._tokens: dict[str, int] = {}  # the newest token in the row's life, by key
         self._granted: dict[str, int] = {}
-        self._plain: set[str] = set()  # rows claimed last by a plain lock: it sees no completion
+        self._plain: set[str] = set()  # rows last claimed by a plain lock, which does not see completions
 
     def fail(self, kind: str, message: str) -> None:
         self.world.trace("JUDGE", f"{kind}: {message}")
@@ -116,11 +116,11 @@ class Judge:
                 self._suspect(holding, "robbed", f"{holding} lost its row to a request of {process.name}")
 
     def _token(self, key: str, before: Any, after: Any) -> None:
-        # Deleted, or held by a foreign client, which drops our token or turns it back (DESIGN, section 2): a new life.
+        # Deleted, or held by a foreign client, which drops our token or sets it back (DESIGN section 2): a new life.
         if after is None or "fencingToken" not in after or expiry_of(after[JAVA.version]["S"]) is None:
             self._tokens.pop(key, None)
             self._granted.pop(key, None)
-            if not self.world.deletes:  # where every release deletes, nothing is handed over
+            if not self.world.deletes:  # if every release deletes, nothing is handed over
                 self.adopted.pop(key, None)
             return
         token = int(after["fencingToken"]["N"])
@@ -133,12 +133,12 @@ class Judge:
     # -- events
 
     def is_done(self, key: str) -> bool:
-        """Whether the newest completion of an event stands, whichever front end is asked."""
+        """Whether the newest completion of an event still counts, no matter which front end is asked."""
         completed = self.completed.get(key)
         return completed is not None and completed[-1] > EPOCH + self.world.now + self.world.settings.front_ends
 
     def _completion(self, action: Send, key: str, before: Any, after: Any) -> None:
-        """What a write makes of an event: only its owner completes it, once, and a completion stays."""
+        """Judge a write to an event's row: only the owner completes the event, once, and a completion stays."""
         release = self._release(action)
         if release is not None and before.get(JAVA.owner) != {"S": release.holding.hold.owner}:
             self.fail("late release", f"{release.holding} released or completed {key}, which was another's")
@@ -154,14 +154,14 @@ class Judge:
         if release is not None and _completes(action):
             self._completed(release, key, until, action.operation == "TransactWriteItems")
         elif before.get(JAVA.completed_until) != after.get(JAVA.completed_until):
-            self.fail("completed", f"{key} was completed by what is no release")
+            self.fail("completed", f"{key} was completed by a request that is not a release")
 
     def _completed(self, release: Release, key: str, until: int, by_commit: bool) -> None:
         holding = release.holding
         release.completed = True
         self.world.counts["completions"] += 1
         assert holding.hold.window is not None, "only events are completed"
-        # A Date is cut to seconds, and front ends differ.
+        # A Date is truncated to seconds, and front ends differ.
         unsure = 2.0 + 2 * lease.DRIFT * (release.started - holding.since)
         short = EPOCH + release.started + holding.hold.window - until
         if short > unsure:
@@ -228,13 +228,13 @@ class Judge:
     # -- single acts
 
     def renewed(self, holding: Holding) -> None:
-        """A renewal came through: if the lock is held now, nobody has had it in between, also not in an outage."""
+        """A renewal was granted: if the lock is held now, no one else has had it in between, not even in an outage."""
         newest = self._newest[holding.key]
         if newest is not holding and holding.is_held(holding.process.peek()):
             self.fail("came back", f"{holding} renewed {holding.key}, which {newest} has had since")
 
     def adopt(self, key: str, string: str) -> None:
-        """A string was adopted: once, as long as its row is kept."""
+        """A string was adopted. That may happen only once, as long as its row is kept."""
         strings = self.adopted.setdefault(key, set())
         if string in strings:
             self.fail("adopted twice", f"{key} was adopted twice by {string}")
@@ -253,14 +253,14 @@ class Judge:
             self.fail("false refusal", f"{commit.holding} was told that commit {token} is refused; carried out later")
 
     def expiry(self, holding: OurHolding, before_ms: int, beyond: float) -> None:
-        """A correct writer's stored expiry frees the row soon after its lease, should it die now."""
+        """A correct writer's stored expiry frees the row soon after its lease if the writer dies now."""
         hold = holding.hold
         latest = EPOCH + self.world.now * (1 + lease.DRIFT) + hold.lease_ms / 1000 + lease.GRACE + beyond
         if hold.expiry_ms > max(before_ms + 2, latest * 1000):
             self.fail("expiry", f"{holding} wrote an expiry {hold.expiry_ms / 1000 - latest:.1f} s too late")
 
     def released(self, holding: OurHolding, done: bool, errand: Errand) -> None:
-        """What `release` returned is true, and no late copy that it saw is left."""
+        """What `release` returned is true, and it left no late copy that it saw."""
         row = self.world.table.get(holding.key)
         if not done and errand.carried_out and not self.world.settings.answered_twice:
             self.fail("release", f"release of {holding} was False, but it was carried out")
@@ -274,7 +274,7 @@ class Judge:
 
 
 class Errand:
-    """Watches one call of a generator: what it sends, and what came of the newest request."""
+    """Watches one call of a generator: what it sends, and the outcome of the newest request."""
 
     def __init__(self, world: World, process: Process, key: str) -> None:
         self.world = world
@@ -309,13 +309,13 @@ class Errand:
 
 
 class Release(Errand):
-    """Watches one release or commit: all that it sends is known as this holding's, late copies too."""
+    """Watches one release or commit: everything that it sends is recorded as this holding's, including late copies."""
 
     def __init__(self, world: World, holding: OurHolding) -> None:
         super().__init__(world, holding.process, holding.key)
         self.holding = holding
         self.completed = False  # the event, by one of its requests
-        self._requests: list[Any] = []  # kept, so that no other request gets an id of theirs
+        self._requests: list[Any] = []  # kept, so that no other request gets one of their ids
 
     def sends(self, action: Send) -> None:
         super().sends(action)
@@ -328,13 +328,13 @@ class Release(Errand):
 
 
 class Commit(Release):
-    """Watches one commit: what was told of it is true, and remains so."""
+    """Watches one commit: what its caller was told is true, and stays true."""
 
     def __init__(self, world: World, holding: OurHolding) -> None:
         super().__init__(world, holding)
         holding.committing = True
         self.done = 0  # how often it was carried out
-        self.refused = False  # it was told so
+        self.refused = False  # its caller was told so
         self._had_it = holding.owns(world.table.get(holding.key))
 
     def sends(self, action: Send) -> None:
@@ -365,13 +365,13 @@ class Commit(Release):
 
 
 class Waiter(Errand):
-    """Watches one acquisition: nobody waits for a ghost, and nobody is refused what is free."""
+    """Watches one acquisition: no one waits for a dead holder, and no one is refused a free lock."""
 
     def __init__(self, world: World, process: Process, wish: Wish) -> None:
         super().__init__(world, process, wish.place.key)
         self.wish = wish
-        self._since = self._latest = -1.0  # by when it should have the lock, if nothing happens since then
-        self._may_be_there: set[str] = set()  # versions of its own that it has seen, or had no clear answer for
+        self._since = self._latest = -1.0  # the time by which it should have the lock, if nothing else happens
+        self._may_be_there: set[str] = set()  # its own versions that it has seen, or has no clear answer for
         self._writes = world.judge.writes[self.key]
         self._was_free = self._is_free()
         self._giving_back: float | None = None  # elapsed time of the first release
@@ -394,7 +394,7 @@ class Waiter(Errand):
         if since != self._since:
             self._since, self._latest = since, max(since, self._free_at(since)) + refresh + SLACK
         if now > self._latest:
-            self.world.judge.fail("starved", f"{self.wish.owner} still waits, though {self.key} is free for long")
+            self.world.judge.fail("starved", f"{self.wish.owner} still waits, though {self.key} has long been free")
 
     def interrupted(self) -> None:
         if self.outcome is None:
@@ -424,7 +424,7 @@ class Waiter(Errand):
         until, judge = error.completed_until, self.world.judge
         assert until is not None
         if until not in judge.completed.get(self.key, ()):
-            judge.fail("false done", f"{self.wish.owner} was told that {self.key} is done, which nobody completed")
+            judge.fail("false done", f"{self.wish.owner} was told that {self.key} is done, but no one completed it")
         elif until <= EPOCH + self.started - self.world.settings.front_ends:
             judge.fail("false done", f"{self.wish.owner} was told that {self.key} is done until {until}: it had passed")
 
@@ -435,7 +435,7 @@ class Waiter(Errand):
         return row.expiry_ms is not None and row.expiry_ms / 1000 - EPOCH + DATES < self.world.now
 
     def _free_at(self, since: float) -> float:
-        """True time at which the row is free for this waiter at the latest, if nobody writes."""
+        """The latest true time at which the row is free for this waiter, if there are no writes."""
         row = self._row()
         if row is None or row.is_free:
             return since
@@ -447,7 +447,7 @@ class Waiter(Errand):
         return min(observed, row.expiry_ms / 1000 - EPOCH + DATES)
 
     def _abandoned(self) -> None:
-        """A claim that landed before the acquisition's last request is not left behind, if it could know of it."""
+        """If the acquisition could know that a claim landed before its last request, that claim is not left behind."""
         row, judge = self._row(), self.world.judge
         if row is None or row.is_free or row.owner != self.wish.owner or judge.changed[self.key] >= self.sent:
             return
@@ -455,10 +455,10 @@ class Waiter(Errand):
             return
         if self._tried_to_give_back() and not isinstance(self.outcome, (Reply, ConditionFailed)):
             return
-        judge.fail("left behind", f"{self.wish.owner} gave up, and left {self.key} held by nobody")
+        judge.fail("left behind", f"{self.wish.owner} gave up, but left its claim in {self.key}")
 
     def _tried_to_give_back(self) -> bool:
-        """Whether it ended with releases, for the time of a decision less its last pause."""
+        """Whether it ended with releases, for the time of a decision minus its last pause."""
         since = self._giving_back
         return since is not None and self.process.peek() - since > DECISION - 1.5
 
@@ -467,7 +467,7 @@ class Waiter(Errand):
 
 
 class Adopter(Waiter):
-    """Watches one adoption: what was handed over and is there still is granted."""
+    """Watches one adoption: a lock that was handed over and is still there is granted."""
 
     def __init__(self, world: World, process: Process, wish: Wish, token: int) -> None:
         super().__init__(world, process, wish)
@@ -480,13 +480,13 @@ class Adopter(Waiter):
         self._own |= versions_in(action)
 
     def failed(self, error: BaseException, elapsed: float) -> None:
-        self._may_be_there &= self._own  # the others are another adopter's, under the same owner
+        self._may_be_there &= self._own  # the others belong to another adopter, under the same owner
         self._abandoned()
         if self.wish.lease_end is not None and self.wish.lease_end - elapsed < 6:
             return
         unchanged = self._writes == self.world.judge.writes[self.key]
         if unchanged and self.unharmed and self._was_there and not self.world.settings.dateless:
-            self.world.judge.fail("refused", f"{self.wish.owner} may not adopt what is there: {error!r}")
+            self.world.judge.fail("refused", f"{self.wish.owner} could not adopt, though the lock is there: {error!r}")
 
     def _is_there(self) -> bool:
         row = self._row()
@@ -494,20 +494,20 @@ class Adopter(Waiter):
 
 
 def versions_in(action: Send) -> set[str]:
-    """The versions of ours that a request writes or compares."""
+    """Return our versions that a request writes or compares."""
     values = [*action.request.get("ExpressionAttributeValues", {}).values(), *action.request.get("Item", {}).values()]
     return {value["S"] for value in values if value.get("S", "").startswith("L1:")}
 
 
 def _gives_back(action: Send) -> bool:
-    """Whether an acquisition's request is a release: all its other writes ask for the row that they make."""
+    """Whether an acquisition's request is a release: all its other writes ask for the row that they write."""
     return action.operation == "DeleteItem" or (
         action.operation == "UpdateItem" and "ReturnValues" not in action.request
     )
 
 
 def _completes(action: Send) -> bool:
-    """Whether an update, or the last one of a transaction, completes an event."""
+    """Whether an update, or the last update of a transaction, completes an event."""
     request = action.request["TransactItems"][-1]["Update"] if "TransactItems" in action.request else action.request
     names = request.get("ExpressionAttributeNames", {})
     update = request.get("UpdateExpression", "")
@@ -519,5 +519,5 @@ def _number(item: Any, name: str) -> int:
 
 
 def _refused_for_now(outcome: Any) -> bool:
-    """A clear answer: this send was not carried out (a copy of it may be, which its sender cannot know)."""
+    """A clear answer: this send was not carried out. A copy of it may be, but the sender cannot know that."""
     return isinstance(outcome, ServiceError) and outcome.code in ("ThrottlingException", "TransactionConflictException")

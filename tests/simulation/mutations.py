@@ -1,8 +1,8 @@
-"""The rules, each broken alone. A simulator that does not notice is too tame, or the rule is not needed: both must be
-said.
+"""The rules, each broken on its own. If the simulator does not notice, it is too tame, or the rule is not needed. Both
+must be said.
 
-Every mutation patches the shipped core for the length of a `with broken(name):` and is run under the biases in which it
-hurts. What happened to how many runs: `python -m tests.simulation --mutations`.
+Every mutation patches the shipped core inside `with broken(name):` and runs under the biases in which it hurts.
+`python -m tests.simulation --mutations` prints what happened to how many runs.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ _Patch = Callable[[Any, str, Any], None]
 
 
 class Mutation:
-    """biases: those under which it shows best. runs: in how many at most it must have shown.
+    """biases: the biases under which it shows best.
+    runs: the number of runs within which it must show.
 
-    shows: the kinds of failure of which one must be seen. redundant: why none is to be expected, for a rule that
-    exclusion does not need.
+    shows: the kinds of failure; one of them must be seen.
+    redundant: for a rule that exclusion does not need, why no failure is expected.
     """
 
     def __init__(
@@ -253,7 +254,7 @@ def _(patch: _Patch) -> None:
 
 
 def _without(kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """A request whose condition lacks what it says about ``kind``: a part of "attribute condition"."""
+    """Return a request without the part of its condition about ``kind``, which is part of "attribute condition"."""
 
     def build(*arguments: Any, **more: Any) -> Any:
         operation, request = original(*arguments, **more)
@@ -267,7 +268,7 @@ def _without(kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _kinds(request: dict[str, Any], part: str) -> str:
-    """Which attribute a part of a condition is about, and how."""
+    """Return which attribute a part of a condition is about, and the part itself."""
     for placeholder, name in request["ExpressionAttributeNames"].items():
         if placeholder in part.replace(")", " ").replace("(", " ").split():
             return f"{name} {part}"
@@ -275,7 +276,7 @@ def _kinds(request: dict[str, Any], part: str) -> str:
 
 
 def _always(part: str) -> str:
-    """As true as can be, with the same placeholders."""
+    """Return a condition that is always true, with the same placeholders."""
     return f"({part} OR NOT {part})"
 
 
@@ -313,14 +314,14 @@ def _(patch: _Patch) -> None:
     "renewals",
     "shortened",
     runs=150,
-    redundant="'version < the new one' refuses what does not rise, and the answer says above what to go: one "
+    redundant="'version < the new one' refuses what does not rise, and the answer says what to go above: one "
     "more request. A late renewal that is above has a later expiry, and then a lease at least as long",
 )
 def _(patch: _Patch) -> None:
     original = keep.renew
 
     def renew(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
-        hold.expiry_ms = 0  # forgotten: the next version is reckoned from the time and the lease alone
+        hold.expiry_ms = 0  # forgotten: the next version is computed from the time and the lease alone
         return (yield from original(hold, *arguments, **more))
 
     patch(keep, "renew", renew)
@@ -448,7 +449,7 @@ def _(patch: _Patch) -> None:
             while True:
                 if isinstance(action, protocol.Send):
                     first = first or action.request
-                    if action.request is not first:  # the copy's release: not sent
+                    if action.request is not first:  # the release of the copy is not sent
                         error = ServiceError("AccessDeniedException", "")
                         action = steps.send(protocol.Event(arguments[2], error))
                         continue
@@ -577,7 +578,7 @@ def _(patch: _Patch) -> None:
 
 
 def _renewing(last: Any) -> Any:
-    """The lock's part of a commit, that leaves the lock held."""
+    """The lock's part of a commit that leaves the lock held."""
     operation, request = last
     names = {name: "held" if old == "isReleased" else old for name, old in request["ExpressionAttributeNames"].items()}
     return operation, {**request, "ExpressionAttributeNames": names}
@@ -613,7 +614,7 @@ def _(patch: _Patch) -> None:
 
 
 @mutation(
-    "a refusal counted as final whatever came of the release",
+    "a refusal counted as final, no matter how the release ended",
     "commits-lost",
     "commits-late",
     runs=4000,
@@ -642,15 +643,15 @@ def _(patch: _Patch) -> None:
     patch(transaction, "_TOKEN_KNOWN", float("inf"))
 
 
-@mutation("a row replaced whatever its version", "replacing-foreign", runs=300)
+@mutation("a row replaced regardless of its version", "replacing-foreign", runs=300)
 def _(patch: _Patch) -> None:
     patch(requests, "replace", _without("recordVersionNumber", requests.replace))
 
 
 @mutation(
-    "a row replaced whatever its token", "replacing", runs=200,
-    redundant="the version alone tells one grant or renewal from another; the token is what it counts on, and a late "
-    "copy of a claim brings an old version back only with another token, and then nobody holds",
+    "a row replaced regardless of its token", "replacing", runs=200,
+    redundant="the version alone tells one grant or renewal from another; the token is what grants raise, and a late "
+    "copy of a claim brings an old version back only with another token, and then there is no holder",
 )  # fmt: skip
 def _(patch: _Patch) -> None:
     patch(requests, "replace", _without("fencingToken", requests.replace))
@@ -662,13 +663,13 @@ _EVENTS = ("events-passing", "events-late", "events")
 _NOT_ONCE = ("done again", "done twice")
 
 
-@mutation("an event claimed and taken over whatever its completion", *_EVENTS, runs=20, shows=_NOT_ONCE)
+@mutation("an event claimed and taken over regardless of its completion", *_EVENTS, runs=20, shows=_NOT_ONCE)
 def _(patch: _Patch) -> None:
     original = requests.claim
     patch(requests, "claim", lambda *arguments, event, **more: original(*arguments, **more))
 
 
-@mutation("an event taken over whatever its completion", *_EVENTS, runs=400, shows=_NOT_ONCE)
+@mutation("an event taken over regardless of its completion", *_EVENTS, runs=400, shows=_NOT_ONCE)
 def _(patch: _Patch) -> None:
     original = requests.claim
 
@@ -738,7 +739,7 @@ def _(patch: _Patch) -> None:
 
 
 def _completing(hold: Any, completion: Any) -> Any:
-    """The completion alone, of a row that its owner has released."""
+    """Only the completion, in a row that its owner has released."""
     operation, request = requests.release(
         hold.place, owner=hold.owner, token=hold.token, delete=False, expiry_ms=hold.expiry_ms, completion=completion,
         content=requests.Content(ttl=hold.ttl),
@@ -798,7 +799,7 @@ def _(patch: _Patch) -> None:
     patch(requests._Update, "ttl", lambda self, expiry_ms, completed_until, ttl: original(self, expiry_ms, None, ttl))
 
 
-# -- what DESIGN section 4 assumes: broken, it shows ------------------------------------------------------------------
+# -- the assumptions of DESIGN section 4: breaking them shows ---------------------------------------------------------
 
 
 @mutation("front ends further apart than half a second", "slow-clocks", runs=200)

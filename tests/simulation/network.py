@@ -1,4 +1,4 @@
-"""What becomes of a request: delivered, lost, late, twice; its reply likewise."""
+"""What happens to a request: it is delivered, lost, late, or delivered twice. The same goes for its reply."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from .world import Task, World
 
-REMEMBERED = 600.0  # seconds for which DynamoDB knows a client token
-OPEN_CONNECTION = 1.0  # seconds that a transport waits for an answer where it need not connect
+REMEMBERED = 600.0  # seconds for which DynamoDB remembers a client token
+OPEN_CONNECTION = 1.0  # seconds that a transport waits for an answer on an open connection
 
 
 class Network:
@@ -124,7 +124,7 @@ class Network:
         return self.world.rng.uniform(0.001, 0.02)
 
     def _long(self) -> float:
-        """How late a late copy is: log-uniform from less than a time-out to some leases."""
+        """How late a late copy is: log-uniform, from less than a timeout to several leases."""
         return (
             min(10 ** self.world.rng.uniform(-0.5, 1.0), 10.0)
             if self.world.rng.random() < 0.6
@@ -197,7 +197,7 @@ class Network:
 
 
 def keys_of(action: Send) -> list[str]:
-    """The rows that a request is about; the lock's is the last."""
+    """The rows that a request is about. The lock's row is the last."""
     request = action.request
     if action.operation == "TransactWriteItems":
         return [item["Update"]["Key"]["key"]["S"] for item in request["TransactItems"]]

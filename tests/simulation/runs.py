@@ -32,7 +32,7 @@ _FAULTS = (
 
 
 class Result:
-    """What came of one run. failures: the first message of each kind."""
+    """The result of one run. failures: the first message of each kind."""
 
     def __init__(self, seed: int, bias: str, failures: dict[str, str], counts: Counter[str]) -> None:
         self.seed = seed
@@ -47,7 +47,7 @@ class Result:
 
 
 def simulate(seed: int, bias: str | None = None, trace: Callable[[str], None] | None = None) -> Result:
-    """One run, the same for the same seed and bias."""
+    """Run once. The same seed and bias give the same run."""
     rng = random.Random(seed)
     drawn = draw_bias(rng)
     settings = settings_for(bias or drawn)
@@ -76,15 +76,15 @@ def simulate(seed: int, bias: str | None = None, trace: Callable[[str], None] | 
 
 
 def _vary(rng: random.Random, settings: Settings) -> None:
-    """Some runs see more of the faults, some fewer, some none of one kind."""
+    """Vary the settings: some runs see more of the faults, some fewer, and some none of one kind."""
     for name in _FAULTS:
         setattr(settings, name, getattr(settings, name) * rng.choice((0, 0.5, 1, 1, 1, 1.5)))
 
 
 def _try_once_more(world: World, key: str) -> None:
-    """After all that, the lock is not stuck: whoever comes when the stored expiry has passed gets it.
+    """After all that, the lock is not stuck: a client that comes after the stored expiry gets it.
 
-    So does an event, or it was done before.
+    The same goes for an event, unless it was done before.
     """
     process = Process(world, "last")
     process.spared, process.steady = True, True
@@ -116,15 +116,15 @@ def _try_once_more(world: World, key: str) -> None:
             yield from acquire.acquire(wish, protocol.Memory(10), world.chance, look)
         except DuplicateEventError as error:
             waiter.failed(error, process.peek())
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the failure looked for
-            world.judge.fail("stuck", f"{key} cannot be acquired any more: {error!r}")
+        except Exception as error:  # noqa: BLE001 - any error is the failure that is looked for
+            world.judge.fail("stuck", f"{key} can no longer be acquired: {error!r}")
 
     task = process.start(life())
     world.run()
 
 
 class Totals:
-    """The sums of many runs, and those that failed."""
+    """The totals of many runs, and the failed runs."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -135,7 +135,7 @@ class Totals:
         self.failed += other.failed
 
     def kinds(self) -> Counter[str]:
-        """How many runs failed in which way."""
+        """Return how many runs failed in which way."""
         return Counter(kind for result in self.failed for kind in result.failures)
 
     def __str__(self) -> str:
@@ -150,7 +150,7 @@ class Totals:
 
 
 def run_many(first: int, runs: int, bias: str | None = None, rule: str | None = None) -> Totals:
-    """Seeds ``first``, ``first`` + 1, ... in this process, with the named rule broken if one is named."""
+    """Run the seeds ``first``, ``first`` + 1, ... in this process. If a rule is named, it is broken."""
     total = Totals()
     with broken(rule) if rule else nullcontext():
         for seed in range(first, first + runs):
@@ -164,12 +164,12 @@ def run_many(first: int, runs: int, bias: str | None = None, rule: str | None = 
 def run_chunks(
     first: int, runs: int, bias: str | None = None, processes: int = 2, rule: str | None = None, chunk: int = 100
 ) -> Iterator[Totals]:
-    """The same over several processes, a chunk at a time, in whatever order they come."""
+    """The same in several processes, in chunks that finish in any order."""
     chunks = [(start, min(chunk, first + runs - start), bias, rule) for start in range(first, first + runs, chunk)]
     if processes == 1 or len(chunks) == 1:
         yield from itertools.starmap(run_many, chunks)
         return
-    # Spawned, not forked: a test's process has threads.
+    # Spawned, not forked, because a test's process has threads.
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         yield from pool.imap_unordered(_run_chunk, chunks)
 

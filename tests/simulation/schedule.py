@@ -1,4 +1,4 @@
-"""What happens how often: the settings of a run, and the biases towards rare pairs of faults."""
+"""How often things happen: the settings of a run, and the biases towards rare pairs of faults."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Settings:
-    """Probabilities are for each occasion: a send, an acquisition, a hold. Durations are true seconds."""
+    """Probabilities are per occasion: per send, acquisition or hold. Durations are true seconds."""
 
     # The network, for each send
     lost = 0.03
@@ -21,7 +21,7 @@ class Settings:
     slow = 0.05  # replies that take up to 3 s
     dateless = 0.0
     answered_twice = 0.0  # the sender sees the answer to a second copy (a proxy sends again by itself)
-    front_ends = 0.2  # a Date is off by as much, either way
+    front_ends = 0.2  # a Date is off by up to this much, either way
     # Processes
     clients = (3, 3, 4)
     keys = (1, 1, 1, 2)
@@ -31,10 +31,10 @@ class Settings:
     freeze = 0.03  # for each send or wait
     unwatched = False
     die = 0.08
-    foreign = 0  # how many processes are a foreign client's
+    foreign = 0  # how many processes are foreign clients
     foreign_heartbeats = (0, 0, 2, 4)
-    foreign_work = (0.1, 0.5, 0.99, 0.9999, 1.0)  # parts of a lease
-    unreadable = 0.0  # of the foreign processes' rows: with a lease that ours cannot read
+    foreign_work = (0.1, 0.5, 0.99, 0.9999, 1.0)  # as fractions of a lease
+    unreadable = 0.0  # of the foreign processes' rows have a lease that our clients cannot read
     # What clients want
     leases = ("second", "short", "short", "medium", "long")
     fail_fast = 0.3
@@ -51,7 +51,7 @@ class Settings:
     late_release = 0.3  # a lost handle is released only after the next acquisition
     replace = 0.1  # of the acquires: the row is replaced whole
     hand_over = 0.15  # of the holds end so
-    copies = (1, 1, 2, 3)  # how many processes get the string of one handing over
+    copies = (1, 1, 2, 3)  # how many processes get the string of one handover
     hold_on = 0.0  # of the acquires hold on through an outage
     commit = 0.2  # of the holds end so
     is_open = 0.7  # how often the application's row lets a commit pass
@@ -78,18 +78,18 @@ _LATE = {"lost": 0.04, "reply_lost": 0.08, "double": 0.12, "late": 0.15, "slow":
 
 BIASES: dict[str, dict[str, Any]] = {
     "mixed": {},
-    # Nothing goes wrong but deaths and clocks: what must be granted is, and what is held stays held.
+    # Nothing goes wrong except deaths and clocks: what must be granted is granted, and what is held stays held.
     "calm": {**_CLEAN, "deadline": 0.5},
     "stormy": {**_LATE, "freeze": 0.06, "step": 0.1, "die": 0.12},
     # A clock a few seconds fast, with late requests.
     "fast": {**_LATE, "skews": ("fast",), "freeze": 0.01, "no_heartbeat": 0.5, "give_up": 0.02},
-    # Ever new processes with a fast clock: their first claims are corrected, while copies of them still fly.
+    # New processes with a fast clock keep coming: their first claims are corrected while copies are still in flight.
     "corrections": {
         "lost": 0.05, "reply_lost": 0.15, "double": 0.15, "late": 0.3, "slow": 0.1, "skews": ("edge",),
         "freeze": 0.01, "step": 0.0, "die": 0.6, "no_heartbeat": 0.6, "fail_fast": 0.1, "give_up": 0.02,
         "leases": ("short", "second", "medium"), "grants": 10,
     },
-    # Clocks that leave little of the first validity, and nothing else that goes wrong.
+    # Clocks that leave little of the first validity. Nothing else goes wrong.
     "calm-slow": {
         **_CLEAN, "skews": ("slow",), "no_heartbeat": 0.0, "die": 0.3, "leases": ("short", "medium"),
         "reheartbeat": 0.0,
@@ -121,14 +121,14 @@ BIASES: dict[str, dict[str, Any]] = {
         **_CLEAN, "foreign": 1, "clients": (2,), "leases": ("hours",), "extreme_rates": 1.0, "no_heartbeat": 0.9,
         "die": 0.0, "reheartbeat": 0.0,
     },
-    # One of ours that polls often, behind a foreign holder whose clock is slow.
+    # One of our clients polls often, behind a foreign holder whose clock is slow.
     "foreign-drift": {
         **_CLEAN, "foreign": 1, "clients": (1,), "keys": (1,), "leases": ("hours",), "extreme_rates": 1.0,
         "no_heartbeat": 1.0, "die": 0.0, "skews": ("right",), "fail_fast": 0.0, "deadline": 0.0,
         "polls": 3000.0, "grants": 2,
         "foreign_heartbeats": (0,), "foreign_work": (1.0,),
     },
-    # Waiters whose monotonic clock stops, behind foreign holders that use their lease up.
+    # Waiters whose monotonic clock stops, behind foreign holders that use up their lease.
     "foreign-dates": {
         **_CLEAN, "freeze": 0.06, "foreign": 1, "clients": (2, 3), "leases": ("short", "second"), "die": 0.0,
         "skews": ("right",), "foreign_heartbeats": (0,), "foreign_work": (1.0,), "no_heartbeat": 1.0, "deadline": 0.0,
@@ -139,12 +139,12 @@ BIASES: dict[str, dict[str, Any]] = {
         **_LATE, "hand_over": 0.8, "commit": 0.0, "reheartbeat": 0.8, "pair": 0.8, "copies": (2, 3), "die": 0.02,
         "leases": ("short", "second"),
     },
-    # Late copies of claims, for strings that come late too.
+    # Late copies of claims, and strings that also come late.
     "handing-over-deleted": {
         **_CLEAN, "double": 0.5, "hand_over": 0.8, "delete_all": 1.0, "commit": 0.0, "copies": (8, 12), "die": 0.0,
         "leases": ("second",), "clients": (1,), "keys": (1,), "skews": ("right",), "grants": 10,
     },
-    # Renewals without an answer, held on; whoever comes next deletes the row, and late copies of the claim find none.
+    # Unanswered renewals, held on. The next client deletes the row, and late copies of the claim find none.
     "outages": {
         **_CLEAN, "double": 0.45, "lost": 0.5, "hold_on": 1.0, "delete_all": 1.0, "no_heartbeat": 0.0,
         "die": 0.0, "leases": ("short",), "deadline": 0.0, "keys": (1,), "hand_over": 0.0, "commit": 0.0,
@@ -157,13 +157,13 @@ BIASES: dict[str, dict[str, Any]] = {
         "is_open": 0.4, "freeze": 0.05, "die": 0.0, "late_release": 0.6,
         "leases": ("short", "second"), "deadline": 0.1,
     },
-    # Nothing but the lock's own requests gets lost, and late copies of the commit find the row as it was.
+    # Only the lock's own requests get lost, and late copies of the commit find the row unchanged.
     "commits-lost": {
         "lost": 0.3, "reply_lost": 0.1, "late": 0.25, "double": 0.1, "commit": 0.9, "hand_over": 0.0, **_KEPT,
         "is_open": 0.3,
         "freeze": 0.0, "step": 0.0, "die": 0.0, "leases": ("medium", "long"), "forget": 0.0,
     },
-    # Freezes in the middle of a commit, longer than DynamoDB knows its client token.
+    # Freezes in the middle of a commit, longer than DynamoDB remembers its client token.
     "commits-frozen": {
         "lost": 0.02, "reply_lost": 0.2, "late": 0.1, "double": 0.1, "freeze": 0.2, "commit": 0.9, "hand_over": 0.0,
         **_KEPT,
@@ -178,12 +178,12 @@ BIASES: dict[str, dict[str, Any]] = {
     "odd": {"dateless": 0.02, "answered_twice": 0.05},
     "events": _EVENTS,
     "events-calm": {**_CLEAN, **_EVENTS, "deadline": 0.5},
-    # First owners that are late: frozen over their lease, their requests under way for long.
+    # First owners that are late: frozen beyond their lease, with requests that take long.
     "events-late": {
         **_LATE, **_EVENTS, "freeze": 0.05, "no_heartbeat": 0.7, "late_release": 0.6, "die": 0.05, "deadline": 0.1,
         "leases": ("short", "second"), "fail": 0.15,
     },
-    # Windows that pass, so that what is observed of a completion is not its absence.
+    # Windows that pass, so that an observed completion is present instead of absent.
     "events-passing": {
         **_LATE, **_EVENTS, "windows": ("short",), "next_event": 0.0, "keys": (1,), "no_heartbeat": 0.8,
         "late_release": 0.5, "freeze": 0.04, "die": 0.03, "deadline": 0.1, "leases": ("short", "second"), "fail": 0.1,
@@ -193,7 +193,7 @@ BIASES: dict[str, dict[str, Any]] = {
     "events-odd": {**_EVENTS, "dateless": 0.02, "answered_twice": 0.05},
 }  # fmt: skip
 
-#: How often each is drawn where none is asked for.
+#: How often each bias is drawn if none is asked for.
 WEIGHTS = {
     "mixed": 6,
     "calm": 2,
@@ -221,7 +221,7 @@ def settings_for(bias: str) -> Settings:
 
 
 def draw_lease(rng: random.Random, kind: str) -> float:
-    """Seconds, at least one."""
+    """Return seconds, at least one."""
     if kind == "second":
         return rng.choice((1.0, 1.0, rng.uniform(1, 2)))
     if kind == "short":
@@ -234,7 +234,7 @@ def draw_lease(rng: random.Random, kind: str) -> float:
 
 
 def draw_skew(rng: random.Random, kind: str) -> float:
-    """Seconds by which a wall clock is off."""
+    """Return the seconds by which a wall clock is off."""
     if kind == "right":
         return rng.uniform(-0.2, 0.2)
     if kind == "near":
@@ -244,5 +244,5 @@ def draw_skew(rng: random.Random, kind: str) -> float:
     if kind == "fast":
         return rng.choice((rng.uniform(2, 9), rng.uniform(2, 9), rng.uniform(5, 120)))
     if kind == "edge":
-        return rng.uniform(2.5, 8)  # around what is corrected
+        return rng.uniform(2.5, 8)  # around the limit for corrections
     return -rng.uniform(0.5, 15)

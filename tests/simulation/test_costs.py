@@ -1,4 +1,4 @@
-"""What a lock costs in requests when nothing goes wrong, and when one thing does."""
+"""How many requests a lock costs when nothing goes wrong, and when one thing does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUIET = {
 
 
 class Counted:
-    """Runs one life in a quiet world, and counts its requests."""
+    """Runs one client's life in a quiet world and counts its requests."""
 
     def __init__(self, offset: float = 0.0) -> None:
         self.world = World(1, Settings(**QUIET))

@@ -64,7 +64,7 @@ RARE = [name for name in NEEDED if name not in QUICK]
 
 
 def shown(name: str, runs: int, processes: int) -> bool:
-    """Whether one of the runs under any of the mutation's biases shows that a rule is broken."""
+    """Return whether a run under one of the mutation's biases shows that a rule is broken."""
     mutation = MUTATIONS[name]
     for start in range(0, runs, 200):
         for bias in mutation.biases:
@@ -101,5 +101,5 @@ def test_hundreds_of_thousands_of_grants_have_no_two_holders_and_no_ghost() -> N
 @pytest.mark.parametrize("share", [pytest.param(4, id="a quarter"), pytest.param(1, id="all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [name for name in MUTATIONS if name not in NEEDED])
 def test_a_rule_that_exclusion_does_not_need_may_be_broken(name: str, share: int) -> None:
-    """Should this fail one day, the reason that stands beside the mutation is wrong."""
+    """If this ever fails, the reason given for the mutation is wrong."""
     assert not shown(name, MUTATIONS[name].runs // share, processes=1), MUTATIONS[name].redundant

@@ -1,7 +1,7 @@
-"""A discrete-event world in virtual true time: processes with clocks of their own, a network, and one table.
+"""A discrete-event world in virtual true time: processes with their own clocks, a network, and one table.
 
 A `Task` is a generator that yields what the protocol's generators yield (Send, Wait), so a client's life is written
-with ``yield from acquire.acquire(...)``: the shipped code, driven as a thread or a task would drive it. All
+with ``yield from acquire.acquire(...)``. This is the shipped code, driven as a thread or a task would drive it. All
 randomness comes from one seed, so a run can be repeated event for event.
 """
 
@@ -24,17 +24,17 @@ from .judge import Judge
 from .network import Network
 from .schedule import Settings, draw_skew
 
-MAX_EVENTS = 60_000  # of a run: more means that something goes on for ever
+MAX_EVENTS = 60_000  # of a run; more would mean an endless loop
 
 Life = Generator[Send | Wait, Event, None]
 
 
 class GivenUp(BaseException):
-    """Thrown into a task that waits: KeyboardInterrupt, a cancelled task, a closed client."""
+    """Thrown into a waiting task, like KeyboardInterrupt, a cancelled task or a closed client."""
 
 
 class EndlessError(Exception):
-    """A run did not end."""
+    """The run did not end."""
 
 
 class World:
@@ -50,10 +50,10 @@ class World:
         self.network = Network(self)
         self.chance = Chance(lambda: f"{self.rng.getrandbits(128):032x}", self.rng.random)
         self.processes: list[Process] = []
-        self.clients: list[Any] = []  # of ours, dead ones too
+        self.clients: list[Any] = []  # ours, including dead ones
         self.deletes = False  # whether every release deletes its row
-        self.keeps = True  # whether everybody keeps rows and tokens, as commits assume (docs/transactions.md)
-        self.scale = 10.0  # seconds: the order of the leases of this run
+        self.keeps = True  # whether all clients keep rows and tokens, as commits assume (docs/transactions.md)
+        self.scale = 10.0  # seconds: the order of magnitude of the leases in this run
         self.events = Events(self, [])
         self._trace = trace
         self._events: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
@@ -64,7 +64,7 @@ class World:
         heapq.heappush(self._events, (when, self._number, call, arguments))
 
     def run(self) -> None:
-        """Until nothing is left to happen."""
+        """Run until nothing is left to happen."""
         events = self._events
         for _ in range(MAX_EVENTS):
             if not events:
@@ -83,7 +83,7 @@ class World:
 
 
 class Process:
-    """Clocks, and tasks that share them. Frozen, it does nothing; dead, nothing any more."""
+    """Clocks, and tasks that share them. While frozen, it does nothing. Once dead, it never does anything again."""
 
     def __init__(
         self, world: World, name: str, skew: str = "right", steady: bool = False, clocks: Clocks | None = None
@@ -91,7 +91,7 @@ class Process:
         rng, settings = world.rng, world.settings
         self.world = world
         self.name = name
-        self.steady = steady  # its clocks neither stop nor step: a foreign client judges by its monotonic clock alone
+        self.steady = steady  # its clocks neither stop nor step: a foreign client goes by its monotonic clock alone
         self.clocks = clocks or Clocks(
             rng, world.now, draw_skew(rng, skew), rng.random() < settings.extreme_rates, settings.unwatched
         )
@@ -99,8 +99,8 @@ class Process:
         self.spared = False  # by the network
         self.dead = False
         self.frozen = False
-        self.faulted = world.now  # true time: when the last fault that hit this process was over
-        self.holdings: list[Any] = []  # what judge.py calls Holdings, current ones
+        self.faulted = world.now  # the true time at which the last fault of this process was over
+        self.holdings: list[Any] = []  # the current Holdings (see judge.py)
         self._pending: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
         world.processes.append(self)
 
@@ -121,7 +121,7 @@ class Process:
         return look
 
     def peek(self) -> float:
-        """Elapsed time if it looked now."""
+        """Return the elapsed time that a look would show now."""
         return self._elapsed.after(*self.clocks.read(self.world.now)).total
 
     def monotonic(self) -> float:
@@ -130,7 +130,7 @@ class Process:
     # -- faults
 
     def call(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Let the process do something: now, at its thaw, or never."""
+        """Let the process do something now, when it thaws, or never."""
         if self.dead:
             return
         if self.frozen:
@@ -200,11 +200,11 @@ class Task:
         self.process = process
         self.life = life
         self.done = False
-        self.watcher: Any = None  # told of each event while set
+        self.watcher: Any = None  # while set, it is told of each event
         self._serial = 0
 
     def resume(self, serial: int, outcome: Any) -> None:
-        """The answer to action number ``serial``; too late if something else came first."""
+        """Take the answer to action number ``serial``. It is too late if something else came first."""
         if serial != self._serial or self.done:
             return
         event = Event(self.process.look(), outcome)
@@ -213,7 +213,7 @@ class Task:
         self._go(self.life.send, event if serial else None)
 
     def interrupt(self, when: Callable[[], bool]) -> None:
-        """Throw GivenUp into the task, should ``when`` hold by then."""
+        """Throw GivenUp into the task, if ``when`` holds by then."""
         if not self.done and self._serial and when():
             self.process.world.trace(self.process.name, "gives up")
             self.process.world.counts["given up"] += 1
@@ -242,12 +242,12 @@ class Task:
         if isinstance(action, Wait):
             world.at(world.now + action.seconds / process.clocks.rate, process.call, self.resume, self._serial, None)
         else:
-            # Between the look that the request is reckoned from and its departure the process may freeze.
+            # The process may freeze between the look that the request is based on and its departure.
             process.call(world.network.send, self, self._serial, action)
 
 
 def date_of(world: World) -> int:
-    """The Date header of a front end, now."""
+    """Return the Date header of a front end, now."""
     spread, rng = world.settings.front_ends, world.rng
     offset = rng.choice((-spread, spread)) if rng.random() < 0.5 else rng.uniform(-spread, spread)
     return int(EPOCH + world.now + offset)

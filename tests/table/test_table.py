@@ -1,4 +1,4 @@
-"""The lock table itself, on the real engine: made, looked for, checked."""
+"""The lock table itself, on the real engine: creating it, looking for it, checking it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALWAYS = float("inf")
 
 @pytest.fixture
 def name(engine: Ministack, table: str) -> Iterator[str]:
-    """The name of a table that is not there; if a test makes it, it goes with the test."""
+    """The name of a table that does not exist. If a test creates it, it is deleted after the test."""
     fresh = f"{table}-made"
     yield fresh
     with suppress(EngineError):
@@ -103,7 +103,7 @@ def test_without_waiting_one_request_is_sent(wire: Wire, name: str) -> None:
 
 
 def with_status(status: str) -> Callable[[Answer], Answer]:
-    """The engine's tables are active at once and until they are gone; DynamoDB's are not."""
+    """The engine's tables are active at once, and until they are deleted. DynamoDB's are not."""
 
     def alter(answer: Answer) -> Answer:
         headers = [(name, value) for name, value in answer.headers if name.lower() != "x-amz-crc32"]
@@ -154,7 +154,7 @@ def test_a_reply_that_is_lost_is_no_failure(operation: str, engine: Ministack, w
 def test_a_time_to_live_that_a_lost_reply_had_set_already_is_no_failure(
     engine: Ministack, wire: Wire, name: str
 ) -> None:
-    """DynamoDB refuses to enable it twice; the engine does not."""
+    """DynamoDB refuses to enable it twice. The engine does not."""
     wire.drop_reply("UpdateTimeToLive")
     wire.answer(400, "ValidationException", "UpdateTimeToLive")
     create_table(name)
@@ -182,7 +182,7 @@ def test_an_outage_is_an_error_after_a_few_tries(wire: Wire, name: str) -> None:
 
 
 class Starting:
-    """A server that takes no connection at first, as one that was started a moment ago."""
+    """A server that accepts no connections at first, like one that was started a moment ago."""
 
     def __init__(self, refusals: float) -> None:
         self.refusals = refusals
@@ -364,7 +364,7 @@ def test_a_check_changes_nothing(engine: Ministack, table: str) -> None:
     assert (described(engine, table), time_to_live(engine, table)) == before
 
 
-# Errors of all three
+# Errors of all three functions
 
 CALLS: list[Callable[..., object]] = [create_table, table_exists, check_table]
 

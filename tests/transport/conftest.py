@@ -1,4 +1,4 @@
-"""A DynamoDB that says what a test tells it to, byte for byte, and an environment without AWS in it."""
+"""A DynamoDB stub that answers byte for byte as a test tells it to, and an environment without AWS settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EPOCH = 1795236553
 
 
 def answer(body: object = None, status: int = 200, *, headers: dict[str, str] | None = None) -> bytes:
-    """An answer as DynamoDB gives it, with Date and checksum."""
+    """An answer as DynamoDB sends it, with Date and checksum."""
     raw = body if isinstance(body, bytes) else json.dumps({} if body is None else body).encode()
     fields = {
         "Date": DATE,
@@ -54,7 +54,7 @@ def cut(_: Stub, connection: socket.socket) -> bool:
 
 
 def silence(stub: Stub, connection: socket.socket) -> bool:
-    """Never answer; end when the client closes its side, or with the test."""
+    """Never answer. End when the client closes its side, or when the test ends."""
     while connection.recv(65536):
         pass
     stub.hung_up.set()
@@ -62,7 +62,7 @@ def silence(stub: Stub, connection: socket.socket) -> bool:
 
 
 def drip(stub: Stub, connection: socket.socket) -> bool:
-    """Answer a byte at a time, so that no single read ever waits long and the whole never ends."""
+    """Answer one byte at a time, so that no single read waits long but the whole never ends."""
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
     while not stub.stopped.wait(0.01):
         connection.sendall(b" ")
@@ -70,15 +70,15 @@ def drip(stub: Stub, connection: socket.socket) -> bool:
 
 
 class Stub:
-    """Answers each request with the next of ``script``, and when that is used up as ``otherwise`` does: empty."""
+    """Answers each request with the next entry of ``script``. After the last, ``otherwise`` answers: empty."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.script: list[Say] = []
         self.otherwise: Say = say(answer())
         self.requests: list[bytes] = []
-        self.carriers: list[int] = []  # which connection each request came on, from 1
+        self.carriers: list[int] = []  # the number of the connection that each request came on, from 1
         self.connections = 0
-        self.closed = threading.Semaphore(0)  # released for each connection that this side has closed
+        self.closed = threading.Semaphore(0)  # released once for each connection that the server has closed
         self.hung_up = threading.Event()
         self.stopped = threading.Event()
         self._tls = tls
@@ -154,7 +154,7 @@ def stub() -> Iterator[Stub]:
 
 @pytest.fixture
 def https(stub: Stub) -> Iterator[HttpsTransport]:
-    """The HTTPS transport, over plain HTTP, to the stub."""
+    """The HTTPS transport, connected to the stub over plain HTTP."""
     transport = HttpsTransport("eu-west-1", stub.url, Credentials("AKIDEXAMPLE", "secret"), time.time)
     yield transport
     transport.close()
@@ -162,7 +162,7 @@ def https(stub: Stub) -> Iterator[HttpsTransport]:
 
 @pytest.fixture
 def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> pytest.MonkeyPatch:
-    """No AWS variable, no proxy, no file in the home directory, no instance metadata."""
+    """An environment without AWS variables, proxies, files in the home directory or instance metadata."""
     for name in list(os.environ):
         if name.startswith("AWS_") or name == "REQUESTS_CA_BUNDLE" or name.lower().endswith("_proxy"):
             monkeypatch.delenv(name)

@@ -1,4 +1,4 @@
-"""What clients make of answers that are not DynamoDB's: over both transports, down to the error of a call."""
+"""How clients treat answers that did not come from DynamoDB, over both transports, down to the error of a call."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.support.clocks import LeapingClock
 
 from .conftest import Stub, answer, say
 
-HANDFUL = 30  # requests of one call: a few sends for a decision of 5 s, and as many to give back what may have landed
+HANDFUL = 30  # requests of one call: a few sends for a decision of 5 s, and as many to release what may have landed
 Connect = Callable[..., LockClient]
 
 
 @pytest.fixture(params=["https", "boto3"])
 def connect(request: pytest.FixtureRequest, stub: Stub) -> Iterator[Connect]:
-    """Makes clients of the stub, for which pauses take no time."""
+    """Makes clients that use the stub. Their pauses take no time."""
     clients: list[LockClient] = []
     transport: HttpsTransport | BotoTransport
     if request.param == "https":
@@ -65,7 +65,7 @@ def refused(**fields: Any) -> bytes:
 
 
 def grant(stub: Stub, connection: socket.socket) -> bool:
-    """Answer a claim as DynamoDB does, with the row that it writes."""
+    """Answer a claim as DynamoDB does: with the row that the claim writes."""
     values = stub.bodies()[-1]["ExpressionAttributeValues"]
     version = next(value for value in values.values() if value.get("S", "").startswith("L1:"))
     lease = {"leaseDuration": values[":v2"], "recordVersionNumber": version, "ownerName": values[":v0"]}
@@ -97,7 +97,7 @@ def test_a_decision_sends_a_handful_of_requests_whatever_the_server_says(
     client = connect()
     with pytest.raises(TransportError):
         client.acquire("a", wait=wait)
-    assert len(stub.requests) <= HANDFUL * (2 + wait)  # giving the claim back is a decision of its own
+    assert len(stub.requests) <= HANDFUL * (2 + wait)  # releasing the claim is a decision of its own
 
 
 def test_an_error_inside_a_200_is_no_answer(stub: Stub, connect: Connect) -> None:
@@ -166,7 +166,7 @@ def test_json_that_is_nested_too_deep_is_no_answer(stub: Stub, connect: Connect)
     stub.otherwise = say(now(b'{"Item": {"key": {"S": "a"}, "x": ' + b'{"M": {"x": ' * 50_000))
     fails(lambda: connect().get("a"))
     value: object = {"S": "x"}
-    for _ in range(31):  # as deep as DynamoDB lets it be
+    for _ in range(31):  # as deep as DynamoDB allows
         value = {"M": {"x": value}}
     stub.otherwise = say(now(json.dumps({"Item": row(x=value)}).encode()))
     found = connect().get("a")

@@ -33,7 +33,7 @@ def own(stub: Stub) -> Iterator[BotoTransport]:
 
 @pytest.fixture
 def users(stub: Stub) -> Iterator[BotoTransport]:
-    """A transport with a client that sends three times by itself."""
+    """A transport whose client itself sends up to three times."""
     config = Config(retries={"total_max_attempts": 3, "mode": "standard"}, read_timeout=1)
     transport = BotoTransport(boto3.client("dynamodb", region_name="eu-west-1", endpoint_url=stub.url, config=config))
     yield transport
@@ -147,7 +147,7 @@ def test_a_request_that_boto3_does_not_take_is_a_configuration_error(stub: Stub,
 
 def test_a_forked_child_does_not_use_its_parents_connection(stub: Stub, own: BotoTransport) -> None:
     own.send("GetItem", REQUEST, timeout=3)
-    own._pid = os.getpid() + 1  # as it looks in a child
+    own._pid = os.getpid() + 1  # as it is in a child
     own.send("GetItem", REQUEST, timeout=3)
     own.send("GetItem", REQUEST, timeout=3)
     assert stub.connections == 2

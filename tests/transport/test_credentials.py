@@ -21,12 +21,12 @@ KEYS = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SES
 
 
 def soon() -> float:
-    """A deadline for the step at hand."""
+    """A deadline for the current step."""
     return time.monotonic() + 20
 
 
 def grant(name: str, ends: str = "2026-11-21T05:49:13Z", token: str | None = "token") -> Say:
-    """The endpoint's answer; by default the credentials end an hour after EPOCH."""
+    """The endpoint's answer. By default, the credentials expire an hour after EPOCH."""
     fields = {"AccessKeyId": name, "SecretAccessKey": "secret", "Token": token, "Expiration": ends}
     return say(answer({name: value for name, value in fields.items() if value is not None}))
 
@@ -109,7 +109,7 @@ def test_the_endpoint_is_asked_once_and_then_again_before_the_end(stub: Stub) ->
     source = container(stub)
     assert source.get(EPOCH, soon()).access_key == "first"
     assert source.get(EPOCH + 2999, soon()).access_key == "first"
-    source._asked -= 3600  # its own clock; time does not pass in tests
+    source._asked -= 3600  # the source's own clock; time does not pass in tests
     assert source.get(EPOCH + 3001, soon()).access_key == "second"
     assert source.get(EPOCH + 3002, soon()).access_key == "second"
     assert len(stub.requests) == 2
@@ -179,7 +179,7 @@ def test_credentials_are_not_asked_of_any_host_without_tls(uri: str) -> None:
 )
 def test_the_hosts_of_the_sdks_may_be_asked(uri: str) -> None:
     source = ContainerCredentials({"AWS_CONTAINER_CREDENTIALS_FULL_URI": uri})
-    with pytest.raises(TransportError) as caught:  # they may be asked, but there is no time to
+    with pytest.raises(TransportError) as caught:  # this address is allowed, but no time is left to ask it
         source.get(EPOCH, time.monotonic())
     assert caught.value.ambiguous is False
 
@@ -199,7 +199,7 @@ def test_a_relative_uri_is_the_ecs_agents() -> None:
         say(answer([])),
         grant("a", ends="tomorrow"),
         grant("a b"),
-        grant("a", ends="2026-11-21T04:49:13Z"),  # this very second
+        grant("a", ends="2026-11-21T04:49:13Z"),  # in this very second
     ],
 )
 def test_an_endpoint_that_gives_no_credentials_is_a_clear_error(stub: Stub, refusal: Say) -> None:
@@ -226,10 +226,10 @@ def test_credentials_that_are_still_good_are_used_with_a_warning_while_the_endpo
     source.get(EPOCH, soon())
     source._asked -= 3600
     assert source.get(EPOCH + 3300, soon()).access_key == "a"
-    assert source.get(EPOCH + 3301, soon()).access_key == "a"  # without asking again so soon
+    assert source.get(EPOCH + 3301, soon()).access_key == "a"  # without another request so soon
     assert len(stub.requests) == 2
     assert [record.levelname for record in caplog.records] == ["WARNING"]
-    with pytest.raises(TransportError, match="HTTP 500"):  # they have ended
+    with pytest.raises(TransportError, match="HTTP 500"):  # they have expired
         source.get(EPOCH + 3600, soon())
 
 

@@ -15,7 +15,7 @@ SECONDS = st.integers(min_value=-62135596800, max_value=253402300799)  # the yea
 @given(SECONDS)
 def test_a_date_header_is_read_as_the_standard_library_reads_it(seconds: int) -> None:
     text = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).strftime("%a, %d %b %Y %H:%M:%S GMT")
-    text = text if len(text) == 29 else text[:12] + text[12:].zfill(17)  # a year before 1000 is not padded everywhere
+    text = text if len(text) == 29 else text[:12] + text[12:].zfill(17)  # not every platform pads a year before 1000
     assert http_date(text) == seconds
 
 

@@ -45,7 +45,7 @@ def transport(request: pytest.FixtureRequest, table: str) -> Iterator[Anyway]:
 
 
 def outcome(transport: Anyway, operation: str, **request: Any) -> tuple[Any, ...]:
-    """What came of a request, in a form that can be compared, without its date; that is checked here."""
+    """The outcome of a request in a form that can be compared. The date is checked here and left out."""
     try:
         result: Any = transport.send(operation, request, timeout=10)
         what: tuple[Any, ...] = ("done", result.item)

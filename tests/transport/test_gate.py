@@ -1,4 +1,4 @@
-"""What passes for an answer: items in DynamoDB's form, of the operation that was asked for, and pages that end."""
+"""Which answers are accepted: items in DynamoDB's form, for the requested operation, and pages that end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MALFORMED = [
 
 @pytest.fixture
 def client(stub: Stub) -> Iterator[LockClient]:
-    """A client of the stub, for which pauses take no time. boto3 reads answers by its own model."""
+    """A client that uses the stub. Its pauses take no time. boto3 reads answers by its own model."""
     transport = HttpsTransport("eu-west-1", stub.url, Credentials("a", "b"), time.time)
     with LockClient("locks", transport=transport, clock=LeapingClock(), heartbeat_period=0) as client:
         yield client

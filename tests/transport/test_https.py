@@ -205,7 +205,7 @@ def test_a_message_may_be_spelled_with_a_capital(stub: Stub, https: HttpsTranspo
 def test_an_answer_that_is_not_dynamodbs_word_is_ambiguous(stub: Stub, https: HttpsTransport, data: bytes) -> None:
     stub.script = [say(data)]
     fails(https, ambiguous=True)
-    assert len(stub.requests) == 1  # sending again is the core's decision
+    assert len(stub.requests) == 1  # whether to send again is up to the core
 
 
 # HTTP
@@ -296,7 +296,7 @@ def test_an_answer_outside_the_grammar_is_ambiguous_and_ends_the_connection(
     ],
 )
 def test_no_header_keeps_the_process_for_long(line: bytes) -> None:
-    # On a CPU clock: the expression for a header took 17 s for the first of these, and very much longer for the next.
+    # In CPU time: the expression for a header once took 17 s for the first of these, and far longer for the next.
     began = time.process_time()
     with contextlib.suppress(http1.Malformed):
         http1._fields(line.split(b"\r\n"))
@@ -356,7 +356,7 @@ except KeyboardInterrupt:
 def test_an_answer_on_an_open_connection_is_awaited_for_a_second_only(stub: Stub, https: HttpsTransport) -> None:
     stub.script = [say(answer()), silence]
     get(https)
-    fails(https, ambiguous=True, timeout=3600)  # would hang here otherwise
+    fails(https, ambiguous=True, timeout=3600)  # otherwise the test would hang here
 
 
 def test_no_time_left_means_that_nothing_was_sent(stub: Stub, https: HttpsTransport) -> None:
@@ -380,7 +380,7 @@ def test_a_name_that_does_not_exist_is_not_ambiguous() -> None:
 
 def test_a_host_may_be_a_name_with_several_addresses(stub: Stub) -> None:
     transport = HttpsTransport("eu-west-1", f"http://localhost:{stub.port}", Credentials("a", "b"))
-    get(transport)  # the stub listens on IPv4 only; localhost may be ::1 as well
+    get(transport)  # the stub listens on IPv4 only, and localhost may also be ::1
     transport.close()
     assert len(stub.requests) == 1
 
@@ -400,7 +400,7 @@ def test_requests_go_over_one_connection(stub: Stub, https: HttpsTransport) -> N
     get(https)
     with pytest.raises(ServiceError):
         get(https)
-    fails(https, ambiguous=True)  # a whole answer all the same
+    fails(https, ambiguous=True)  # a complete answer all the same
     get(https)
     assert stub.connections == 1
 
@@ -534,7 +534,7 @@ assert not loaded, loaded
         "AWS_SECRET_ACCESS_KEY": "b",
         "PYTHONPATH": ":".join(path for path in sys.path if path),
     }
-    # -S: no site-packages, where .pth files may import anything
+    # -S: without site-packages, whose .pth files may import anything
     subprocess.run([sys.executable, "-S", "-c", script], check=True, timeout=60, env=environ)
     assert len(stub.requests) == 1
 

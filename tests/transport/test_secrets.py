@@ -1,4 +1,4 @@
-"""What is secret, or other people's text, in errors, reprs and the log: the one not at all, the other on one line."""
+"""Errors, reprs and the log do not show secrets, and show other people's text on one line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FORGED = "x\n2026-11-21 WARNING lock 'b' is lost\x1b[2J\u2028"
 
 
 def shows(error: BaseException) -> str:
-    """All that a log would have of it, with its causes."""
+    """Everything that a log would show of the error, with its causes."""
     return "".join(traceback.format_exception(error)) + repr(error)
 
 
@@ -160,7 +160,7 @@ def test_the_name_of_a_holder_cannot_break_the_line_of_an_error_or_the_log(
     with caplog.at_level(logging.DEBUG, "lambda_lock"):
         caught = raised(lambda: client.acquire("a", wait=0), LockNotGrantedError)
     assert isinstance(caught, LockNotGrantedError)
-    assert caught.holder == FORGED  # as data it is as it came
+    assert caught.holder == FORGED  # as data, it is unchanged
     assert str(caught).isprintable()
     assert r"held by x\n2026-11-21" in str(caught)
     assert str(pickle.loads(pickle.dumps(caught))) == str(caught)

@@ -23,7 +23,7 @@ HEADER_VALUES = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_
 def botocore_headers(
     url: str, headers: dict[str, str], body: bytes, keys: Credentials, region: str, now: int
 ) -> dict[str, str]:
-    """What botocore adds to the same request, signed at a given time."""
+    """The headers that botocore adds to the same request, signed at a given time."""
     auth = SigV4Auth(BotoCredentials(keys.access_key, keys.secret_key, keys.token), "dynamodb", region)
     request = AWSRequest(
         "POST", url, headers={name: value for name, value in headers.items() if name != "Host"}, data=body

@@ -24,7 +24,7 @@ from .conftest import EPOCH, Stub, answer, say, silence
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for 127.0.0.1 that is its own authority, and its key, in one file."""
+    """A self-signed certificate for 127.0.0.1 and its key, in one file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "lambda_lock test")])
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Which certificates are loaded: Amazon's first, the system's all only where these do not do, AWS_CA_BUNDLE's alone."""
+"""Which certificates are loaded: first Amazon's, all of the system's only if those fail, or only AWS_CA_BUNDLE's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Serve = Callable[[str], Stub]
 
 
 def certificate(common: str, folder: Path) -> Path:
-    """A self-signed certificate for localhost with its key, in one file."""
+    """A self-signed certificate for localhost and its key, in one file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
     now = datetime.now(UTC)
@@ -51,7 +51,7 @@ def certificate(common: str, folder: Path) -> Path:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    """Starts a server whose certificate bears this name."""
+    """Starts a server whose certificate has this name."""
     started: list[Stub] = []
 
     def start(common: str) -> Stub:
@@ -67,7 +67,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 @pytest.fixture
 def system(tmp_path: Path, bare_environment: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Lets the system's file have these certificates, of those that were made before."""
+    """Puts these certificates, which were made before, into the system's file."""
 
     def trust(*names: str) -> None:
         path = tmp_path / "system.pem"
