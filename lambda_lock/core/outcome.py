@@ -109,7 +109,7 @@ class TransactionCanceled(Exception):
     """A transaction was not carried out.
 
     reasons: DynamoDB's cancellation code for each item of the transaction, in their order.
-    items: the items as they were, in the same order; None where there was none.
+    items: the items as they were, in the same order; None for an item that did not exist.
     date: as in Reply.
 
     Example::

@@ -31,9 +31,9 @@ The rules
    version sent may extend validity.
 7. **A renewal that shortens the lease cuts validity before it is sent**, because its reply may be lost.
 8. **Lost is final, and nothing is sent for a lost lock**, because its row may still protect work in progress. A refused
-   renewal may show my owner and token, not released. Then it met a newer version of mine, and the next one goes above
-   it. That is tried a handful of times; a row that refuses more was not written by us. After any other refusal, the
-   lock is lost.
+   renewal may show my owner and token, not released. Then the row has a newer version of mine, and the next one goes
+   above it. That is tried a handful of times; a row that refuses more was not written by us. After any other refusal,
+   the lock is lost.
 9. **From the first send of a release on, the handle is neither held nor renewed.** A release that is refused at its
    first send did not release anything. Nor did any release of a lock that a refused renewal has shown to be lost. After
    an ambiguous send, a refusal is read like this:
@@ -66,7 +66,7 @@ Only the Hold's own methods change them. A Hold is held while it is neither lost
 Lost and ended are final, and a Hold can be both. These marks come with them:
 
 - ``gone`` (lost): a refused renewal showed that the row is another's, released or deleted. So no release of mine can be
-  carried out any more.
+  carried out from then on.
 - ``handed_over`` (ended): a string was returned, or may have been, with which another process continues as the same
   owner. `withdraw` says that none was.
 - ``unclear`` (ended): the outcome of a release or commit that was sent is unknown. A second one interprets a refusal

@@ -168,11 +168,11 @@ class Schema:
 
     @property
     def foreign_versions(self) -> tuple[str, ...]:
-        """What the other schemas call a version: a row that has one of these, and none of ours, is not a free lock."""
+        """The other schemas' names for a version. A row with one of these, and without ours, is not a free lock."""
         return tuple(name for name in _VERSION_NAMES if name != self.version)
 
     def round_lease(self, lease_ms: int) -> int:
-        """``lease_ms`` rounded down to the unit that this schema can write."""
+        """Return ``lease_ms`` rounded down to the unit that this schema can write."""
         return lease_ms - lease_ms % 1000 if self.lease_format == "seconds" else lease_ms
 
     def write_lease(self, lease_ms: int) -> dict[str, str]:
@@ -183,7 +183,7 @@ class Schema:
         return {"N": str(lease_ms // 1000)}
 
     def read_lease(self, value: dict[str, Any] | None) -> int | None:
-        """The lease in ms, None where it cannot be read in this schema: one of zero or less is none."""
+        """Return the lease in ms, or None if this schema cannot read it. Zero or less counts as unreadable."""
         lease_ms = None if value is None else _LEASE_FORMATS[self.lease_format](value)
         return lease_ms if lease_ms is not None and 0 < lease_ms <= _LONGEST_MS else None
 

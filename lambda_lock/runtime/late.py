@@ -18,7 +18,7 @@ _forking: dict[int, Late] = {}  # by thread
 class Late:
     """A context for first uses: only one thread at a time is in it, and no fork happens meanwhile. It can be used once.
 
-    It only avoids repeated work and hangs. So a thread does not wait for it for ever, but goes on without it: a signal
+    It only serves to avoid repeated work and hangs. So a thread that has waited too long continues without it: a signal
     handler may have interrupted the very import that the thread inside is waiting for.
     """
 

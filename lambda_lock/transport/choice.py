@@ -112,7 +112,7 @@ def _choose(
     from .https import HttpsTransport
 
     return HttpsTransport(
-        region, endpoint.url, source[0], now, reason=f"Region and credentials are at hand ({source[1]})"
+        region, endpoint.url, source[0], now, reason=f"Region and credentials are known ({source[1]})"
     )
 
 

@@ -276,7 +276,7 @@ class Pool:
         while self._idle:
             try:
                 connection = self._idle.pop()
-            except IndexError:  # another thread was quicker
+            except IndexError:  # another thread took it
                 return None
             if self._is_young(connection) and connection.is_quiet():
                 return connection

@@ -118,7 +118,7 @@ def refused(**options: Any) -> Callable[[], object]:
 @pytest.mark.parametrize(
     ("options", "kind", "text"),
     [
-        ({"max_workers": 0}, ValueError, "max_workers=0 is out of range: give 1 or more"),
+        ({"max_workers": 0}, ValueError, "max_workers=0 is out of range: pass 1 or more"),
         ({"max_workers": -3}, ValueError, "max_workers=-3 is out of range"),
         ({"max_workers": True}, TypeError, "max_workers must be an int, not True"),
         ({"max_workers": "2"}, TypeError, "max_workers must be an int, not '2'"),

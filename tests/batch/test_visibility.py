@@ -258,7 +258,7 @@ def test_a_record_that_cannot_be_changed_for_what_it_lacks_is_logged(
 
 @pytest.mark.parametrize("bad", [-1, 43_200.5, float("nan")])
 def test_a_time_out_of_range_is_refused(bad: float) -> None:
-    with pytest.raises(ValueError, match=r"retry_visibility=.*out of range: give 0 to 43200 seconds"):
+    with pytest.raises(ValueError, match=r"retry_visibility=.*out of range: pass 0 to 43200 seconds"):
         sqs_batch(retry_visibility=bad)
 
 

@@ -65,7 +65,7 @@ class Driver:
 
     def send(self, step: Send) -> Any:
         self.sent.append((step.operation, step.request))
-        assert len(self.sent) < MANY, "this goes on for ever"
+        assert len(self.sent) < MANY, "endless loop"
         self.now += self.trip
         try:
             return self.answer(step.operation, step.request)

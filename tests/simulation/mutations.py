@@ -105,7 +105,7 @@ def _(patch: _Patch) -> None:
     )
 
 
-@mutation("an observation not begun anew when the version changes", "mixed", "calm", "foreign", runs=60)
+@mutation("an observation not restarted when the version changes", "mixed", "calm", "foreign", runs=60)
 def _(patch: _Patch) -> None:
     def note(self: Any, where: object, row: Any, lease_ms: int, received: Any, date: int | None) -> Any:
         return self._seen.setdefault(where, lease.Observation(row.version, lease_ms, received.monotonic, date))
@@ -376,7 +376,7 @@ def _(patch: _Patch) -> None:
     patch(lease, "clock_was_fast", lambda lease_ms, expiry_ms, date: False)
 
 
-@mutation("released and claimed anew instead of corrected", "corrections", runs=20_000)
+@mutation("released and claimed again instead of corrected", "corrections", runs=20_000)
 def _(patch: _Patch) -> None:
     original = acquire.Acquisition.write
 
