@@ -23,17 +23,17 @@ The rules
    shows up again, it is taken over again and never counts as a grant. (With a release and a new claim instead, a late
    release could free the lock under its holder.)
 5. **A claim that is given up is followed by one release under its version**, sent like any other decision. If the claim
-   arrives even later, or no release gets through, the lock has no holder behind it until its stored expiry, and no
-   longer.
+   arrives even later, or no release gets through, the row stays locked without a holder until its stored expiry, and
+   no longer.
 6. **Versions of one holder rise** by at least 1 ms from one send to the next, and a renewal requires ``version < the
    new one``. So a late renewal cannot turn the expiry back while the holder counts on a newer one. Renewals of one
    handle are sent one after the other, each with a new version; the driver of `renew` ensures that. Only the newest
    version sent may extend validity.
 7. **A renewal that shortens the lease cuts validity before it is sent**, because its reply may be lost.
 8. **Lost is final, and nothing is sent for a lost lock**, because its row may still protect work in progress. A refused
-   renewal may show my owner and token, not released. Then the row has a newer version of mine, and the next one goes
-   above it. That is tried a handful of times; a row that refuses more was not written by us. After any other refusal,
-   the lock is lost.
+   renewal may show my owner and token, not released. Then the row has a newer version of mine, and the next send
+   goes above it. That is tried a handful of times; a row that refuses more was not written by us. After any other
+   refusal, the lock is lost.
 9. **From the first send of a release on, the handle is neither held nor renewed.** A release that is refused at its
    first send did not release anything. Nor did any release of a lock that a refused renewal has shown to be lost. After
    an ambiguous send, a refusal is read like this:
