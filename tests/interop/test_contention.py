@@ -18,14 +18,7 @@ DEFAULT_LEASE = 20.0  # of our, the Java and the Go client; the Python client's 
 COMPRESSION = DEFAULT_LEASE / LEASE
 
 
-@pytest.mark.parametrize(
-    "minutes",
-    [
-        2,
-        pytest.param(10, marks=pytest.mark.slow),
-        pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
-    ],
-)
+@pytest.mark.parametrize("minutes", [2, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
 def test_minutes_of_mixed_contention_lose_no_increment(
     minutes: int, engine: Ministack, make_table: Callable[..., str], start: Start
 ) -> None:
@@ -50,6 +43,6 @@ def test_minutes_of_mixed_contention_lose_no_increment(
         [row] = engine.scan(table)
         assert int(row["n"]["N"]) == sum(int(tally["done"]) for tally in mine), mine
         assert any(tally["done"] for tally in mine), mine
-        if minutes >= 10:  # in a shorter run, one of them may never get the lock
+        if minutes > 2:  # too short a run may pass one of them by
             assert all(tally["done"] for tally in mine), mine
             assert sum(tally["abandoned"] for tally in mine), mine

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled, TransportError
 
+from .clocks import EPOCH
+
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import Send
 
@@ -177,11 +179,13 @@ class Network:
         return self.world.table.get(keys_of(action)[-1])
 
     def _date(self) -> int | None:
-        from .world import date_of
-
-        if self.world.settings.dateless and self.world.rng.random() < self.world.settings.dateless:
+        """The Date header of a front end, now."""
+        rng, settings = self.world.rng, self.world.settings
+        if settings.dateless and rng.random() < settings.dateless:
             return None
-        return date_of(self.world)
+        spread = settings.front_ends
+        offset = rng.choice((-spread, spread)) if rng.random() < 0.5 else rng.uniform(-spread, spread)
+        return int(EPOCH + self.world.now + offset)
 
     def _answer(self, seconds: float, task: Task, serial: int, outcome: Any) -> None:
         if self.world.settings.dateless and getattr(outcome, "date", 0) is None:  # an answer without Date is a fault

@@ -18,7 +18,7 @@ from lambda_lock.core import lease
 from lambda_lock.core.protocol import Chance, Event, Send, Wait
 from lambda_lock.testing.table import Table
 
-from .clocks import ALL, EPOCH, NAMES, Clocks
+from .clocks import ALL, NAMES, Clocks
 from .events import Events
 from .judge import Judge
 from .network import Network
@@ -244,10 +244,3 @@ class Task:
         else:
             # The process may freeze between the look that the request is based on and its departure.
             process.call(world.network.send, self, self._serial, action)
-
-
-def date_of(world: World) -> int:
-    """Return the Date header of a front end, now."""
-    spread, rng = world.settings.front_ends, world.rng
-    offset = rng.choice((-spread, spread)) if rng.random() < 0.5 else rng.uniform(-spread, spread)
-    return int(EPOCH + world.now + offset)
