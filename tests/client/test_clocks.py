@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
-from email.utils import parsedate_to_datetime
+from dataclasses import replace
+from email.utils import formatdate
 
 import pytest
 
@@ -11,7 +13,7 @@ from lambda_lock import LockClient
 from lambda_lock.errors import LockFormatError, LockNotGrantedError
 from rig.wire import Answer, Wire
 from tests.support.clients import Make
-from tests.support.clocks import SkewedClock
+from tests.support.clocks import LeapingClock, SkewedClock
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
@@ -19,28 +21,34 @@ from .conftest import look
 
 
 @pytest.fixture
-def dates(wire: Wire) -> list[float]:
-    """The Dates of all answers that came over the wire, epoch seconds."""
+def clock() -> LeapingClock:
+    return LeapingClock()
+
+
+@pytest.fixture
+def dates(wire: Wire, clock: LeapingClock) -> list[float]:
+    """The Dates of all answers that came over the wire, epoch seconds. DynamoDB's clock leaps with the client's."""
     seen: list[float] = []
 
     def note(answer: Answer) -> Answer:
-        date = next(value for name, value in answer.headers if name.lower() == "date")
-        seen.append(parsedate_to_datetime(date).timestamp())
-        return answer
+        seen.append(math.floor(clock.wall()))
+        headers = [(name, value) for name, value in answer.headers if name.lower() != "date"]
+        return replace(answer, headers=[*headers, ("Date", formatdate(seen[-1], usegmt=True))])
 
     wire.alter_reply(note, times=float("inf"))
     return seen
 
 
 def test_a_fail_fast_call_takes_over_a_dead_holder_once_its_stored_expiry_has_passed(
-    wired: LockClient, rows: Rows, dates: list[float]
+    make: Make, rows: Rows, clock: LeapingClock, dates: list[float]
 ) -> None:
+    client = make(clock=clock, heartbeat_period=0)
     expiry = time.time() + 1.5
     rows.put_held("a", expires_at=expiry, lease_seconds=3600)
     refused = []
-    while (lock := wired.try_acquire("a")) is None:
+    while (lock := client.try_acquire("a")) is None:
         refused.append(dates[-1])
-        time.sleep(0.05)
+        clock.leapt += 0.05
     assert refused
     assert max(refused) < expiry
     judged, granted = dates[-2:]  # the refused claim that showed the holder, and the take-over
@@ -49,13 +57,13 @@ def test_a_fail_fast_call_takes_over_a_dead_holder_once_its_stored_expiry_has_pa
     assert lock.fencing_token == 8
 
 
-def test_a_holder_that_died_is_replaced_by_who_waits(make: Make, rows: Rows) -> None:
+def test_a_holder_that_died_is_replaced_by_who_waits(make: Make, rows: Rows, clock: LeapingClock) -> None:
     dead = make(heartbeat_period=0)
     held = dead.acquire("a", lease_duration=1)
-    before = time.monotonic()
     dead.close(release=False)
-    lock = make().acquire("a", wait=20)
-    assert time.monotonic() - before >= 1  # it saw the version stand still for its lease
+    before = clock.monotonic()
+    lock = make(clock=clock, heartbeat_period=0).acquire("a", wait=20)
+    assert clock.monotonic() - before >= 1  # it saw the version stand still for its lease
     assert lock.fencing_token == held.fencing_token + 1
     assert rows.version("a") == lock.version
 
@@ -68,37 +76,41 @@ def test_the_error_about_a_dead_holder_says_when_to_come_back(client: LockClient
     assert 2 < caught.value.retry_after < 6
 
 
-def test_repeated_fail_fast_calls_free_a_dead_foreign_lock_after_its_lease(client: LockClient, rows: Rows) -> None:
-    rows.put_foreign("a", lease_seconds=1)
-    before = time.monotonic()
+def test_repeated_fail_fast_calls_free_a_dead_foreign_lock_after_its_lease(
+    make: Make, rows: Rows, clock: LeapingClock
+) -> None:
+    client = make(clock=clock, heartbeat_period=0)
+    rows.put_foreign("a", lease_seconds=20)
+    before = clock.monotonic()
     assert client.try_acquire("a") is None
-    first_seen = time.monotonic()
+    first_seen = clock.monotonic()
     while (lock := client.try_acquire("a")) is None:
-        time.sleep(0.05)
-    assert time.monotonic() - before >= 1.0
-    assert time.monotonic() - first_seen < 20
+        clock.leapt += 1
+    assert clock.monotonic() - before >= 20
+    assert clock.monotonic() - first_seen < 40
     assert lock.is_held
 
 
-def test_a_foreign_holder_that_renews_is_never_taken_over(client: LockClient, rows: Rows) -> None:
-    end = time.monotonic() + 2.5
-    while time.monotonic() < end:
-        rows.put_foreign("a", lease_seconds=1)
+def test_a_foreign_holder_that_renews_is_never_taken_over(make: Make, rows: Rows, clock: LeapingClock) -> None:
+    client = make(clock=clock, heartbeat_period=0)
+    for _ in range(6):
+        rows.put_foreign("a", lease_seconds=20)
         for _ in range(4):
             assert client.try_acquire("a") is None
-            time.sleep(0.1)
+            clock.leapt += 3
 
 
-def test_a_fresh_client_knows_nothing_of_what_another_observed(make: Make, rows: Rows) -> None:
+def test_a_fresh_client_knows_nothing_of_what_another_observed(make: Make, rows: Rows, clock: LeapingClock) -> None:
     rows.put_foreign("a", lease_seconds=1)
-    assert make().try_acquire("a") is None
-    time.sleep(1.2)
-    assert make().try_acquire("a") is None
+    assert make(clock=clock).try_acquire("a") is None
+    clock.leapt += 1.2
+    assert make(clock=clock).try_acquire("a") is None
 
 
-def test_who_waits_frees_a_dead_foreign_lock(client: LockClient, rows: Rows) -> None:
-    rows.put_foreign("a", lease_seconds=1)
-    assert client.acquire("a", wait=20).is_held
+def test_who_waits_frees_a_dead_foreign_lock(make: Make, rows: Rows, clock: LeapingClock) -> None:
+    rows.put_foreign("a", lease_seconds=20)
+    with make(clock=clock, heartbeat_period=0).acquire("a", wait=60) as lock:
+        assert lock.is_held
 
 
 def test_a_held_row_whose_lease_cannot_be_read_is_left_alone(client: LockClient, rows: Rows) -> None:
