@@ -1,8 +1,12 @@
-"""Shared by tests of decorated functions: a fresh process, another client, and an error to raise."""
+"""Shared by tests of decorated functions: a fresh process, another client, an error to raise, and async twins."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -31,3 +35,29 @@ def other(table: str) -> Iterator[LockClient]:
 
 class Boom(Exception):
     pass
+
+
+Decorator: TypeAlias = Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]
+
+
+def as_async(decorator: Decorator) -> Decorator:
+    """The decorator on an async def function that does what a plain one does; the outcome is simply called."""
+
+    def with_options(*args: Any, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(body)
+            async def handler(*args: Any, **kwargs: Any) -> Any:
+                # On a thread, where `done` may run a loop of its own: AsyncLock is bound to none.
+                return await asyncio.to_thread(body, *args, **kwargs)
+
+            decorated = decorator(*args, **options)(handler)
+            return functools.wraps(body)(lambda *args, **kwargs: asyncio.run(decorated(*args, **kwargs)))
+
+        return decorate
+
+    return with_options
+
+
+def done(act: Any) -> Any:
+    """What came of an act of the current lock, which an AsyncLock's is awaited for."""
+    return asyncio.run(act) if inspect.iscoroutine(act) else act

@@ -1,4 +1,7 @@
-"""@with_lock on the real client and a real engine. How its arguments are checked: test_decorating.py."""
+"""@with_lock on the real client and a real engine, as `def` and as `async def` where a test asks for `locked`.
+
+How its arguments are checked: test_decorating.py. What only asyncio has: tests/aio/test_decorated.py.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ from lambda_lock.decorators.with_lock import current_lock, with_lock
 from rig.engine import Ministack
 from rig.wire import Wire
 from tests.support.context import Context
-from tests.support.decorated import Boom
+from tests.support.decorated import Boom, done
+
+from .conftest import Locked
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -38,15 +43,8 @@ pytestmark = pytest.mark.usefixtures("table")
 def fresh_default_client() -> Iterator[None]:
     set_default_client(None)
     yield
-    default_client().close()
+    default_client().close(release=False)  # the wire that its requests went over may be gone
     set_default_client(None)
-
-
-@pytest.fixture
-def other(table: str) -> Iterator[LockClient]:
-    """Another client of the same table, with nothing to do with the decorators'."""
-    with LockClient(table, owner_prefix="other") as client:
-        yield client
 
 
 def is_free(other: LockClient, key: str) -> bool:
@@ -57,19 +55,20 @@ def is_free(other: LockClient, key: str) -> bool:
 # --- held while the function runs ---------------------------------------------------------------------------------
 
 
-def test_the_lock_is_held_while_the_function_runs_and_free_afterwards(other: LockClient) -> None:
-    @with_lock("order#{id}")
+def test_the_lock_is_held_while_the_function_runs_and_free_afterwards(locked: Locked, other: LockClient) -> None:
+    @locked("order#{id}")
     def handler(event: dict[str, str], context: object) -> str:
         assert other.try_acquire("order#7") is None
         assert is_free(other, "order#8")
+        assert current_lock().key == "order#7"
         return "done"
 
     assert handler({"id": "7"}, Context()) == "done"
     assert is_free(other, "order#7")
 
 
-def test_a_call_takes_one_request_to_acquire_and_one_to_release(wire: Wire) -> None:
-    @with_lock("order#{id}")
+def test_a_call_takes_one_request_to_acquire_and_one_to_release(locked: Locked, wire: Wire) -> None:
+    @locked("order#{id}")
     def handler(event: dict[str, str], context: object) -> None: ...
 
     handler({"id": "7"}, Context())
@@ -77,21 +76,24 @@ def test_a_call_takes_one_request_to_acquire_and_one_to_release(wire: Wire) -> N
     assert wire.operations == ["UpdateItem"] * 4
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        Boom("boom"),
-        KeyboardInterrupt(),
-        SystemExit(3),
-        LockNotGrantedError("mine"),
-        StopIteration("of an iterator"),
-        GeneratorExit(),
-    ],
-)
+@pytest.mark.parametrize("error", [Boom("boom"), LockNotGrantedError("mine")], ids=repr)
 def test_an_error_of_the_function_comes_through_unchanged_and_the_lock_is_free(
+    error: Exception, locked: Locked, other: LockClient
+) -> None:
+    raises_unchanged(error, locked, other)
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), SystemExit(3), StopIteration("of an iterator"), GeneratorExit()], ids=repr
+)
+def test_what_ends_a_plain_function_comes_through_unchanged_and_the_lock_is_free(
     error: BaseException, other: LockClient
 ) -> None:
-    @with_lock("k", on_not_granted="skip")
+    raises_unchanged(error, with_lock, other)
+
+
+def raises_unchanged(error: BaseException, locked: Locked, other: LockClient) -> None:
+    @locked("k", on_not_granted="skip")
     def handler(event: object, context: object) -> None:
         raise error
 
@@ -103,30 +105,30 @@ def test_an_error_of_the_function_comes_through_unchanged_and_the_lock_is_free(
     assert is_free(other, "k")
 
 
-def test_arguments_and_result_pass_through() -> None:
-    @with_lock("{a}")
+def test_arguments_and_result_pass_through(locked: Locked) -> None:
+    @locked("{a}")
     def function(a: str, /, b: int = 2, *rest: int, c: int, **more: int) -> tuple[object, ...]:
         return a, b, rest, c, more
 
     assert function("x", 3, 4, c=5, d=6) == ("x", 3, (4,), 5, {"d": 6})
 
 
-def test_methods_lock_by_their_arguments_and_their_own_self(other: LockClient) -> None:
+def test_methods_lock_by_their_arguments_and_their_own_self(locked: Locked, other: LockClient) -> None:
     class Service:
         def __init__(self) -> None:
             self.done: list[str] = []
 
-        @with_lock("{order}")
+        @locked("{order}")
         def charge(self, order: str) -> None:
             self.done.append(current_lock().key)
 
         @classmethod
-        @with_lock("{order}")
+        @locked("{order}")
         def refund(cls, order: str) -> str:
             return f"{cls.__name__} {current_lock().key}"
 
         @staticmethod
-        @with_lock("{order}")
+        @locked("{order}")
         def check(order: str) -> str:
             return current_lock().key
 
@@ -134,16 +136,16 @@ def test_methods_lock_by_their_arguments_and_their_own_self(other: LockClient) -
     service.charge("o-1")
     service.charge(order="o-2")
     assert service.done == ["o-1", "o-2"]
-    assert service.refund("o-3") == "Service o-3"
+    assert service.refund("o-3") == Service.refund("o-3") == "Service o-3"
     assert service.check("o-4") == "o-4"
 
 
-def test_keys_come_from_functions_and_expressions_too() -> None:
-    @with_lock(lambda event, context: f"f#{event['id']}")
+def test_keys_come_from_functions_and_expressions_too(locked: Locked) -> None:
+    @locked(lambda event, context: f"f#{event['id']}")
     def by_function(event: dict[str, str], context: object) -> str:
         return current_lock().key
 
-    @with_lock(key_jmespath="join('#', [a.b, id])")
+    @locked(key_jmespath="join('#', [a.b, id])")
     def by_expression(event: dict[str, Any], context: object) -> str:
         return current_lock().key
 
@@ -151,8 +153,8 @@ def test_keys_come_from_functions_and_expressions_too() -> None:
     assert by_expression({"id": "1", "a": {"b": "x"}}, None) == "x#1"
 
 
-def test_a_call_whose_arguments_give_no_key_sends_nothing(wire: Wire) -> None:
-    @with_lock("{id}")
+def test_a_call_whose_arguments_give_no_key_sends_nothing(locked: Locked, wire: Wire) -> None:
+    @locked("{id}")
     def handler(event: dict[str, str], context: object) -> None:
         pytest.fail("must not run")
 
@@ -161,13 +163,21 @@ def test_a_call_whose_arguments_give_no_key_sends_nothing(wire: Wire) -> None:
     assert wire.operations == []
 
 
-def test_the_wrapper_looks_like_the_function() -> None:
-    def handler(event: dict[str, str], context: object = None) -> str:
-        """What it does."""
-        return "done"
+def plain(event: dict[str, str], context: object = None) -> str:
+    """What it does."""
+    return "done"
 
+
+async def awaited(event: dict[str, str], context: object = None) -> str:
+    """What it does."""
+    return "done"
+
+
+@pytest.mark.parametrize("handler", [plain, awaited])
+def test_the_wrapper_looks_like_the_function(handler: Callable[..., Any]) -> None:
     wrapped = with_lock("k")(handler)
-    assert (wrapped.__name__, wrapped.__doc__, wrapped.__module__) == ("handler", "What it does.", __name__)
+    assert inspect.iscoroutinefunction(wrapped) == (handler is awaited)
+    assert (wrapped.__name__, wrapped.__doc__, wrapped.__module__) == (handler.__name__, "What it does.", __name__)
     assert wrapped.__qualname__ == handler.__qualname__
     assert inspect.signature(wrapped) == inspect.signature(handler)
     assert inspect.unwrap(wrapped) is handler
@@ -185,8 +195,8 @@ def test_partial_and_callable_objects_can_be_decorated() -> None:
 # --- contention ---------------------------------------------------------------------------------------------------
 
 
-def test_a_held_lock_is_an_error_that_names_the_holder(other: LockClient) -> None:
-    @with_lock("k", wait=0)
+def test_a_held_lock_is_an_error_that_names_the_holder(locked: Locked, other: LockClient) -> None:
+    @locked("k", wait=0)
     def handler(event: object, context: object) -> None:
         pytest.fail("must not run")
 
@@ -195,8 +205,8 @@ def test_a_held_lock_is_an_error_that_names_the_holder(other: LockClient) -> Non
     assert caught.value.holder == held.owner
 
 
-def test_a_call_that_does_not_get_the_lock_is_skipped(other: LockClient) -> None:
-    @with_lock("k", wait=0, on_not_granted="skip")
+def test_a_call_that_does_not_get_the_lock_is_skipped(locked: Locked, other: LockClient) -> None:
+    @locked("k", wait=0, on_not_granted="skip")
     def handler(event: object, context: object) -> str:
         return "done"
 
@@ -205,13 +215,15 @@ def test_a_call_that_does_not_get_the_lock_is_skipped(other: LockClient) -> None
     assert handler({}, Context()) == "done"
 
 
-def test_a_call_that_does_not_get_the_lock_is_answered_with_its_own_arguments(other: LockClient) -> None:
+def test_a_call_that_does_not_get_the_lock_is_answered_with_its_own_arguments(
+    locked: Locked, other: LockClient
+) -> None:
     def answer(event: dict[str, str], context: object, *, error: LockNotGrantedError) -> dict[str, Any]:
         with pytest.raises(LookupError):
             current_lock()
         return {"statusCode": 409, "id": event["id"], "key": error.key}
 
-    @with_lock("{id}", wait=0, on_not_granted=answer)
+    @locked("{id}", wait=0, on_not_granted=answer)
     def handler(event: dict[str, str], context: object) -> dict[str, Any]:
         return {"statusCode": 200}
 
@@ -220,11 +232,13 @@ def test_a_call_that_does_not_get_the_lock_is_answered_with_its_own_arguments(ot
     assert handler({"id": "k"}, Context()) == {"statusCode": 200}
 
 
-def test_an_error_of_the_answer_comes_through_with_the_refusal_as_its_context(other: LockClient) -> None:
+def test_an_error_of_the_answer_comes_through_with_the_refusal_as_its_context(
+    locked: Locked, other: LockClient
+) -> None:
     def answer(event: object, context: object, *, error: LockNotGrantedError) -> None:
         raise Boom
 
-    @with_lock("k", wait=0, on_not_granted=answer)
+    @locked("k", wait=0, on_not_granted=answer)
     def handler(event: object, context: object) -> None: ...
 
     with other.acquire("k"), pytest.raises(Boom) as caught:
@@ -270,11 +284,13 @@ def test_an_error_is_freed_with_its_last_reference() -> None:
 
 
 @pytest.mark.parametrize("on_not_granted", ["skip", lambda event, context, error: "answered"])
-def test_a_refusal_from_within_the_function_is_not_the_decorators_own(on_not_granted: Any, other: LockClient) -> None:
-    @with_lock("inner", wait=0)
+def test_a_refusal_from_within_the_function_is_not_the_decorators_own(
+    locked: Locked, on_not_granted: Any, other: LockClient
+) -> None:
+    @locked("inner", wait=0)
     def inner() -> None: ...
 
-    @with_lock("outer", on_not_granted=on_not_granted)
+    @locked("outer", on_not_granted=on_not_granted)
     def handler(event: object, context: object) -> None:
         inner()
 
@@ -284,8 +300,8 @@ def test_a_refusal_from_within_the_function_is_not_the_decorators_own(on_not_gra
 
 
 @pytest.mark.parametrize("on_not_granted", ["skip", lambda event, context, error: "answered"])
-def test_an_outage_is_not_contention_and_always_raises(on_not_granted: Any, wire: Wire) -> None:
-    @with_lock("k", wait=0, on_not_granted=on_not_granted)
+def test_an_outage_is_not_contention_and_always_raises(locked: Locked, on_not_granted: Any, wire: Wire) -> None:
+    @locked("k", wait=0, on_not_granted=on_not_granted)
     def handler(event: object, context: object) -> None: ...
 
     wire.answer(400, "AccessDeniedException", times=float("inf"))
@@ -293,8 +309,8 @@ def test_an_outage_is_not_contention_and_always_raises(on_not_granted: Any, wire
         handler({}, Context())
 
 
-def test_too_little_time_is_not_contention_and_always_raises(wire: Wire) -> None:
-    @with_lock("k", on_not_granted="skip")
+def test_too_little_time_is_not_contention_and_always_raises(locked: Locked, wire: Wire) -> None:
+    @locked("k", on_not_granted="skip")
     def handler(event: object, context: object) -> None: ...
 
     with pytest.raises(LockNotGrantedError):
@@ -302,16 +318,16 @@ def test_too_little_time_is_not_contention_and_always_raises(wire: Wire) -> None
     assert wire.operations == []
 
 
-def test_a_wait_that_runs_out_is_a_timeout(other: LockClient) -> None:
-    @with_lock("k", wait=0.2, refresh_period=0.05)
+def test_a_wait_that_runs_out_is_a_timeout(locked: Locked, other: LockClient) -> None:
+    @locked("k", wait=0.2, refresh_period=0.05)
     def handler(event: object, context: object) -> None: ...
 
     with other.acquire("k"), pytest.raises(LockTimeoutError):
         handler({}, Context())
 
 
-def test_a_waiting_call_goes_on_when_the_lock_is_released(other: LockClient, wire: Wire) -> None:
-    @with_lock("k", refresh_period=0.05)
+def test_a_waiting_call_goes_on_when_the_lock_is_released(locked: Locked, other: LockClient, wire: Wire) -> None:
+    @locked("k", refresh_period=0.05)
     def handler(event: object, context: object) -> str:
         return "done"
 
@@ -330,12 +346,12 @@ def test_a_waiting_call_goes_on_when_the_lock_is_released(other: LockClient, wir
 # --- nesting ------------------------------------------------------------------------------------------------------
 
 
-def test_current_lock_is_the_innermost_of_this_call() -> None:
-    @with_lock("inner")
+def test_current_lock_is_the_innermost_of_this_call(locked: Locked) -> None:
+    @locked("inner")
     def inner() -> str:
         return current_lock().key
 
-    @with_lock("outer")
+    @locked("outer")
     def outer() -> list[str]:
         return [current_lock().key, inner(), current_lock().key]
 
@@ -404,10 +420,12 @@ def test_a_key_that_was_released_early_may_be_taken_again_within_the_call() -> N
 # --- leaving ------------------------------------------------------------------------------------------------------
 
 
-def test_a_function_may_release_its_lock_itself(other: LockClient, caplog: pytest.LogCaptureFixture) -> None:
-    @with_lock("k")
+def test_a_function_may_release_its_lock_itself(
+    locked: Locked, other: LockClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    @locked("k")
     def handler() -> bool:
-        current_lock().release()
+        done(current_lock().release())
         return is_free(other, "k")
 
     assert handler()
@@ -416,11 +434,11 @@ def test_a_function_may_release_its_lock_itself(other: LockClient, caplog: pytes
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_release_that_fails_is_logged_and_hides_neither_result_nor_error(
-    fails: bool, wire: Wire, caplog: pytest.LogCaptureFixture
+    locked: Locked, fails: bool, wire: Wire, caplog: pytest.LogCaptureFixture
 ) -> None:
     error = Boom()
 
-    @with_lock("k")
+    @locked("k")
     def handler() -> str:
         wire.answer(400, "AccessDeniedException", times=float("inf"))
         if fails:
@@ -465,9 +483,9 @@ def test_no_error_of_the_release_is_raised(error: Exception, caplog: pytest.LogC
 
 
 def test_a_function_that_finished_although_its_lock_was_lost_gives_its_result_with_a_warning(
-    engine: Ministack, table: str, caplog: pytest.LogCaptureFixture
+    locked: Locked, engine: Ministack, table: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    @with_lock("k")
+    @locked("k")
     def handler() -> str:
         engine.dynamodb("DeleteItem", {"TableName": table, "Key": {"key": {"S": "k"}}})
         return "done"
@@ -476,6 +494,20 @@ def test_a_function_that_finished_although_its_lock_was_lost_gives_its_result_wi
     finished = [record for record in caplog.records if record.__dict__.get("lock_event") == "finished_lost"]
     assert [record.levelno for record in finished] == [logging.WARNING]
     assert "handler() finished although its lock 'k' was lost" in finished[0].message
+
+
+def test_a_commit_is_the_functions_last_act(
+    locked: Locked, other: LockClient, table: str, engine: Ministack, caplog: pytest.LogCaptureFixture
+) -> None:
+    @locked("k")
+    def handler() -> None:
+        lock: Any = current_lock()
+        done(lock.commit([{"Put": {"TableName": table, "Item": {"key": {"S": "order"}}}}]))
+
+    handler()
+    assert {"key": {"S": "order"}} in engine.scan(table)
+    assert is_free(other, "k")
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 def test_a_function_that_returns_a_coroutine_is_refused_before_it_runs(other: LockClient) -> None:
@@ -494,8 +526,8 @@ def test_a_function_that_returns_a_coroutine_is_refused_before_it_runs(other: Lo
 # --- the invocation -----------------------------------------------------------------------------------------------
 
 
-def test_the_lease_ends_with_the_invocation_and_the_owner_is_named_after_it() -> None:
-    @with_lock("k")
+def test_the_lease_ends_with_the_invocation_and_the_owner_is_named_after_it(locked: Locked) -> None:
+    @locked("k")
     def handler(event: object, context: object) -> tuple[float, str]:
         return current_lock().lease_duration, current_lock().owner
 
@@ -504,23 +536,29 @@ def test_the_lease_ends_with_the_invocation_and_the_owner_is_named_after_it() ->
     assert owner.startswith("orders/request-1#")
 
 
-def test_functions_that_are_not_handed_the_context_share_the_handlers_deadline() -> None:
-    @with_lock("helper")
+def test_functions_that_are_not_handed_the_context_share_the_handlers_deadline(locked: Locked) -> None:
+    @locked("helper")
     def helper() -> float:
         return current_lock().lease_duration
 
-    @with_lock("handler")
-    def handler(event: object, context: object) -> float:
-        return helper()
+    @locked("name")
+    def name() -> str:
+        return current_lock().owner
+
+    @locked("handler")
+    def handler(event: object, context: object) -> tuple[float, str]:
+        return helper(), name()
 
     assert helper() == 20
-    assert 7 < handler({}, Context(remaining=8.0)) <= 8
+    lease, owner = handler({}, Context(remaining=8.0))
+    assert 7 < lease <= 8
+    assert owner.startswith("orders/request-1#")
     assert helper() == 20
     register_lambda_context(Context(remaining=9.0))
     assert 8 < helper() <= 9
 
 
-def test_the_time_left_is_read_once_for_nested_functions() -> None:
+def test_the_time_left_is_read_once_for_nested_functions(locked: Locked) -> None:
     class Counting(Context):
         reads = 0
 
@@ -528,11 +566,11 @@ def test_the_time_left_is_read_once_for_nested_functions() -> None:
             self.reads += 1
             return super().get_remaining_time_in_millis()
 
-    @with_lock("inner")
+    @locked("inner")
     def inner(context: object) -> str:
         return "done"
 
-    @with_lock("outer")
+    @locked("outer")
     def handler(event: object, context: object) -> str:
         return inner(context)
 
@@ -569,13 +607,15 @@ def test_the_default_client_is_made_once_from_the_environment(table: str, engine
     assert [item["key"]["S"] for item in engine.scan(table)] == ["k"]
 
 
-def test_key_names_come_from_the_environment_too(engine: Ministack, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine.create_table("own-names", "pk", "sk")
-    monkeypatch.setenv("LAMBDA_LOCK_TABLE", "own-names")
+def test_key_names_come_from_the_environment_too(
+    locked: Locked, table: str, engine: Ministack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = engine.create_table(f"{table}-own-names", "pk", "sk")
+    monkeypatch.setenv("LAMBDA_LOCK_TABLE", own)
     monkeypatch.setenv("LAMBDA_LOCK_PARTITION_KEY", "pk")
     monkeypatch.setenv("LAMBDA_LOCK_SORT_KEY", "sk")
-    with_lock("k", sort_key="s")(lambda: None)()
-    assert [(item["pk"]["S"], item["sk"]["S"]) for item in engine.scan("own-names")] == [("k", "s")]
+    locked("k", sort_key="s")(lambda: None)()
+    assert [(item["pk"]["S"], item["sk"]["S"]) for item in engine.scan(own)] == [("k", "s")]
 
 
 def test_a_client_that_is_given_beats_the_default_one(other: LockClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -598,10 +638,10 @@ def test_the_default_client_can_be_set_and_functions_decorated_before_use_it(oth
     assert handler().startswith("other#")
 
 
-def test_without_a_table_the_call_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_table_the_call_says_what_to_set(locked: Locked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LAMBDA_LOCK_TABLE")
     with pytest.raises(LockConfigurationError, match="LAMBDA_LOCK_TABLE"):
-        with_lock("k")(lambda: None)()
+        locked("k")(lambda: None)()
 
 
 # --- the kill switch ----------------------------------------------------------------------------------------------
@@ -609,9 +649,9 @@ def test_without_a_table_the_call_says_what_to_set(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("word", ["1", "true", "YES", " on "])
 def test_with_the_switch_on_a_call_runs_unprotected_with_a_warning(
-    word: str, wire: Wire, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    locked: Locked, word: str, wire: Wire, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    @with_lock("{id}")
+    @locked("{id}")
     def handler(event: dict[str, str], context: object) -> tuple[str, bool]:
         return current_lock().key, current_lock().is_held
 
@@ -627,23 +667,30 @@ def test_with_the_switch_on_a_call_runs_unprotected_with_a_warning(
 
 @pytest.mark.parametrize(("word", "warnings"), [("", 0), ("0", 0), ("false", 0), ("No", 0), ("off", 0), ("maybe", 1)])
 def test_with_the_switch_off_or_unreadable_the_lock_is_taken(
-    word: str, warnings: int, wire: Wire, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    locked: Locked,
+    word: str,
+    warnings: int,
+    wire: Wire,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("LAMBDA_LOCK_DISABLED", word)
-    with_lock("k")(lambda: None)()
+    locked("k")(lambda: None)()
     assert wire.operations == ["UpdateItem"] * 2
     assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == warnings
 
 
-def test_with_the_switch_on_nothing_about_locks_keeps_a_call_from_running(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_the_switch_on_nothing_about_locks_keeps_a_call_from_running(
+    locked: Locked, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
     monkeypatch.delenv("LAMBDA_LOCK_TABLE")
 
-    @with_lock("{missing}")
+    @locked("{missing}")
     def handler(event: object) -> str:
         return "done" if "missing" in current_lock().key else ""
 
-    @with_lock("k")
+    @locked("k")
     def nested(levels: int) -> int:
         return 1 + nested(levels - 1) if levels else 0
 
