@@ -20,7 +20,7 @@ export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 # More tests than cores run at once, because most of them wait for leases and processes.
 JOBS ?= 6
-PARALLEL := --numprocesses $(JOBS) --dist loadscope
+PARALLEL = --numprocesses $(JOBS) --dist loadscope
 SOURCES := $(wildcard lambda_lock rig demo benchmarks examples infra tests)
 
 # Installing a virtual environment ends with a stamp file. So an installation that failed is repeated, and a complete one
