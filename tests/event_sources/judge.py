@@ -17,28 +17,56 @@ class Run(NamedTuple):
     """One run of an order's work, from its first note to its last."""
 
     order: str
+    number: int  # how often the order was begun, this time included
     entered: int
     last: int
-    well: bool  # it reached its end
+    kinds: frozenset[str]  # of its notes
+    cut_off: bool  # it was the last of its worker in an invocation that was killed
+
+    @property
+    def well(self) -> bool:
+        """Whether it did all its work."""
+        return not self.kinds.isdisjoint(("left", "committed"))
+
+    @property
+    def settled(self) -> bool:
+        """Whether the order is certainly complete in the lock table, so that nothing may run it again.
+
+        A commit completes it. Otherwise the worker completes it after the run's last note, and may be killed before it
+        does. A later note of that worker shows that it was not.
+        """
+        return "committed" in self.kinds or ("left" in self.kinds and not self.cut_off)
 
 
 def runs(notes: Notes) -> list[Run]:
     """The runs in a journal, in the order in which they were entered."""
+    killed = {note["invocation"] for note in open_invocations(notes)}
     of_run: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    latest: dict[tuple[str, int], int] = {}  # of each worker of each invocation
     for note in notes:
         if "order" in note:
             of_run.setdefault((note["order"], note["run"]), []).append(note)
+            worker = note["invocation"], note["worker"]
+            latest[worker] = max(note["at"], latest.get(worker, note["at"]))
     found = []
-    for (order, _), seen in of_run.items():
+    for (order, number), seen in of_run.items():
         times = [note["at"] for note in seen]
-        found.append(Run(order, min(times), max(times), any(note["what"] == "left" for note in seen)))
+        invocation, worker_id = seen[0]["invocation"], seen[0]["worker"]
+        cut_off = invocation in killed and latest[invocation, worker_id] == max(times)
+        kinds = frozenset(note["what"] for note in seen)
+        found.append(Run(order, int(number), min(times), max(times), kinds, cut_off))
     return sorted(found, key=lambda run: run.entered)
 
 
-def open_processes(notes: Notes) -> list[int]:
-    """The processes of the invocations that have not ended. One that was killed never does."""
+def open_invocations(notes: Notes) -> list[Mapping[str, Any]]:
+    """The first notes of the invocations that have not ended. One that was killed never does."""
     ended = {note["invocation"] for note in notes if note["what"] == "ended"}
-    return [note["pid"] for note in notes if note["what"] == "began" and note["invocation"] not in ended]
+    return [note for note in notes if note["what"] == "began" and note["invocation"] not in ended]
+
+
+def open_processes(notes: Notes) -> list[int]:
+    """The processes of the invocations that have not ended."""
+    return [note["pid"] for note in open_invocations(notes)]
 
 
 def deliveries(notes: Notes) -> int:
@@ -73,18 +101,29 @@ def _not_done(orders: Mapping[str, Order], seen: Sequence[Run], effects: Effects
 def _miscounted(orders: Mapping[str, Order], seen: Sequence[Run], effects: Effects) -> Iterator[str]:
     """A committed effect happens once; so does a plain one, and again after each run that broke off behind it.
 
-    A run may break off for another's sake as well: the process of all workers of a batch dies with one of them.
+    A run may break off for another's sake as well, before its plan or beyond it: the process of all workers of a batch
+    dies with one of them. It may even have reached its end, and not have completed the order yet. Once a run is
+    settled, nothing is repeated.
     """
     for name, order in orders.items():
+        own = [run for run in seen if run.order == name]
         commit = bool(order.get("commit"))
         behind_it = ("between",) if commit else ("between", "after")
-        plain = 1 + sum(step.endswith(behind_it) for step in order.get("plan", ()))
-        expected = {"effects": 0 if _is_poison(order) else plain, "committed": int(commit)}
+        planned = [number for number, step in enumerate(order.get("plan", ()), 1) if step.endswith(behind_it)]
+        expected = {"effects": 0 if _is_poison(order) else 1 + len(planned), "committed": int(commit)}
         counted = {what: effects.get(name, {}).get(what, 0) for what in expected}
-        broken = sum(run.order == name and not run.well for run in seen) - len(order.get("plan", ()))
-        more = counted["effects"] - expected["effects"]
-        if counted["committed"] != expected["committed"] or not 0 <= more <= max(broken, 0):
+        unsettled = itertools.takewhile(lambda run: not run.settled, own)
+        more = sum(run.number not in planned and not _fails_before(order, run) for run in unsettled)
+        fewer = len(planned) - sum(run.number in planned and "breaks off" in run.kinds for run in own)
+        allowed = range(expected["effects"] - fewer, expected["effects"] + more + 1)
+        if counted["committed"] != expected["committed"] or counted["effects"] not in allowed:
             yield f"miscounted: {name} has {counted}, not {expected}"
+
+
+def _fails_before(order: Order, run: Run) -> bool:
+    """Whether the run can have had no effect, by its plan."""
+    plan = order.get("plan", ())
+    return run.number <= len(plan) and bool(plan[run.number - 1].endswith("before"))
 
 
 def _two_inside(orders: Mapping[str, Order], seen: Sequence[Run]) -> Iterator[str]:

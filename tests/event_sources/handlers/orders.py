@@ -9,8 +9,9 @@ An order is a dict; what it does not name is None:
   "hang". When: "before" the effects, "between" the plain one and the committed one, "after" both, or "answering", when
   all orders of the batch are done and Lambda has not been told. Runs beyond the plan go well.
 
-Effects are counted without any condition: one that happens twice is there twice. Notes are added, never overwritten;
-``at`` is the machine's monotonic clock in ns, the same for all processes.
+Effects are counted without any condition: one that happens twice is there twice. Notes are added, never overwritten.
+``at`` is the machine's monotonic clock in ns, the same for all processes. ``worker`` is the thread: it does one order
+after another, and completes each before it begins the next.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 import uuid
 from typing import Any
@@ -34,18 +36,19 @@ LOOK_SECONDS = 0.05
 engine = Ministack()
 engine.port = int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2])
 answering: list[str] = []  # what is to go wrong once the orders of this invocation are done
+invocation = ""  # the one under way
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     if not event["Records"]:
         return {}  # this only starts the process
     begin(context, event["Records"])
-    return end(context, process_sqs(event, do_record, context=context, **OPTIONS))
+    return end(process_sqs(event, do_record, context=context, **OPTIONS))
 
 
 def decorated(event: dict[str, Any], context: Any) -> dict[str, Any]:
     begin(context, event["Records"])
-    return end(context, batch(event, context))
+    return end(batch(event, context))
 
 
 @sqs_batch(**OPTIONS)
@@ -81,13 +84,14 @@ def do(order: dict[str, Any]) -> None:
         time.sleep(LOOK_SECONDS)
         note("inside", order, run)
     what, when = planned(order, int(run))
-    interrupt(what, when == "before", order, run)
+    break_off(what, when == "before", order, run)
     count(order, "effects")
-    interrupt(what, when == "between", order, run)
+    break_off(what, when == "between", order, run)
     if order.get("commit"):
         update = {"TableName": os.environ["EFFECTS"], "Key": key, "UpdateExpression": "ADD committed :one"}
         current_dedup().commit([{"Update": {**update, "ExpressionAttributeValues": {":one": {"N": "1"}}}}])
-    interrupt(what, when == "after", order, run)
+        note("committed", order, run)
+    break_off(what, when == "after", order, run)
     if when == "answering":
         answering.append(what)
     note("left", order, run)
@@ -99,18 +103,23 @@ def planned(order: dict[str, Any], run: int) -> tuple[str, str]:
     return what, when
 
 
-def interrupt(what: str, now: bool, order: dict[str, Any], run: str) -> None:
+def break_off(what: str, now: bool, order: dict[str, Any], run: str) -> None:
     if not now:
         return
+    note("breaks off", order, run)
+    interrupt(what)
+    while what == "hang":
+        time.sleep(LOOK_SECONDS)
+        note("inside", order, run)
+
+
+def interrupt(what: str) -> None:
     if what == "raise":
-        raise RuntimeError(order["id"])
+        raise RuntimeError("it was planned")
     if what == "exit":
         os._exit(1)
     if what == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    while what == "hang":
-        time.sleep(LOOK_SECONDS)
-        note("inside", order, run)
 
 
 def count(order: dict[str, Any], what: str) -> int:
@@ -125,7 +134,8 @@ def count(order: dict[str, Any], what: str) -> int:
 
 
 def note(what: str, order: dict[str, Any], run: str) -> None:
-    write(what=what, at=time.monotonic_ns(), order=order["id"], run=run)
+    worker = threading.get_ident()
+    write(what=what, at=time.monotonic_ns(), order=order["id"], run=run, invocation=invocation, worker=worker)
 
 
 def are_noted(wanted: dict[str, int]) -> bool:
@@ -135,16 +145,18 @@ def are_noted(wanted: dict[str, int]) -> bool:
 
 
 def begin(context: Any, records: list[Record]) -> None:
+    global invocation
+    invocation = context.aws_request_id
     answering.clear()
     receives = {record["messageId"]: int(record["attributes"]["ApproximateReceiveCount"]) for record in records}
-    write(what="began", invocation=context.aws_request_id, pid=os.getpid(), receives=receives)
+    write(what="began", invocation=invocation, pid=os.getpid(), receives=receives)
 
 
-def end(context: Any, answer: dict[str, Any]) -> dict[str, Any]:
+def end(answer: dict[str, Any]) -> dict[str, Any]:
     returned = [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
-    write(what="ended", invocation=context.aws_request_id, returned=returned)
+    write(what="ended", invocation=invocation, returned=returned)
     for what in answering:
-        interrupt(what, True, {"id": "answering"}, "0")
+        interrupt(what)
     return answer
 
 
