@@ -134,7 +134,7 @@ def test_an_old_handle_that_was_lost_does_not_release_the_next_lock(client: Lock
 def test_an_old_handle_does_not_stop_the_heartbeat_of_the_next_lock(wire: Wire, wired: LockClient, rows: Rows) -> None:
     old = wired.acquire("a")
     rows.delete("a")
-    new = wired.acquire("a", lease_duration=1)
+    new = wired.acquire("a", lease_duration=3)
     assert old.release() is False
     with pytest.raises(LockAlreadyReleasedError):
         old.release()

@@ -19,6 +19,7 @@ from lambda_lock.client.base import session_of
 from lambda_lock.errors import LockAlreadyReleasedError, LockError, LockLostError, OwnerMismatchError
 from rig.engine import ROOT, Ministack
 from rig.wire import Wire
+from tests.support.clients import Make
 from tests.support.elsewhere import in_child, in_thread
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
@@ -113,15 +114,16 @@ def test_a_child_neither_holds_nor_releases_its_parents_lock(wire: Wire, wired: 
     assert lock.release() is True
 
 
-def test_a_child_renews_none_of_its_parents_locks(wire: Wire, wired: LockClient) -> None:
-    lock = wired.acquire("a", lease_duration=1)
+def test_a_child_renews_none_of_its_parents_locks(wire: Wire, make: Make) -> None:
+    client = make(heartbeat_period=0.2)
+    lock = client.acquire("a")
     wait_until(lambda: wire.count() >= 3)
     reader, writer = os.pipe()
     result = in_child(lambda: os.read(reader, 1))
-    wired.close(release=False)  # from here on only the child could renew
+    client.close(release=False)  # from here on only the child could renew
     time.sleep(0.1)  # what was on its way
     wire.clear()
-    time.sleep(1.2)  # nothing can be waited for: longer than the lease
+    time.sleep(1.2)  # nothing can be waited for: six times the period
     assert wire.operations == []
     assert not lock.is_held
     os.write(writer, b"x")

@@ -18,6 +18,7 @@ from rig.lambda_runtime import FunctionError
 pytestmark = pytest.mark.ministack_only("queues, rules and functions")
 
 HANDLERS = Path(__file__).parent / "handlers"
+SOON = 3  # seconds until a message comes again; longer than a busy machine takes to handle and delete it
 Note = dict[str, Any]
 Notes = Callable[..., list[Note]]
 
@@ -37,10 +38,12 @@ def cloud() -> Iterator[Cloud]:
 
 @pytest.fixture(scope="module")
 def consumer(cloud: Cloud, record: Path) -> Function:
-    """A function with a timeout that is long enough for all tests."""
-    return cloud.function(
+    """A function with a timeout that is long enough for all tests. It is warm: no test waits for its process."""
+    function = cloud.function(
         "consumer.handler", HANDLERS, environment={"RECORD": str(record), "SOME_VARIABLE": "x"}, timeout=30
     )
+    function.invoke({"id": "warm"})
+    return function
 
 
 @pytest.fixture
@@ -89,7 +92,7 @@ def test_a_message_is_consumed_once_and_is_gone(cloud: Cloud, consumer: Function
 
 
 def test_only_the_message_reported_comes_again(cloud: Cloud, consumer: Function, notes: Notes) -> None:
-    queue = cloud.queue("partial", visibility=1)
+    queue = cloud.queue("partial", visibility=SOON)
     queue.send({"id": "kept-1"}, {"id": "returned", "do": "report"}, {"id": "kept-2"})
     cloud.subscribe(queue, consumer)
     cloud.wait_until(lambda: len(notes("returned")) == 4 and queue.is_empty())
@@ -101,7 +104,7 @@ def test_only_the_message_reported_comes_again(cloud: Cloud, consumer: Function,
 def test_the_whole_batch_of_a_handler_that_crashes_comes_again(
     cloud: Cloud, consumer: Function, notes: Notes, how: str
 ) -> None:
-    queue = cloud.queue(f"crash-{how}", visibility=1)
+    queue = cloud.queue(f"crash-{how}", visibility=SOON)
     queue.send({"id": f"before-{how}"}, {"id": f"crash-{how}", "do": how})
     cloud.subscribe(queue, consumer)
     cloud.wait_until(lambda: len(notes(f"crash-{how}")) == 3 and queue.is_empty())
@@ -112,8 +115,8 @@ def test_the_whole_batch_of_a_handler_that_crashes_comes_again(
 def test_the_batch_of_a_handler_that_times_out_comes_again_in_another_process(
     cloud: Cloud, record: Path, notes: Notes
 ) -> None:
-    hurried = cloud.function("consumer.handler", HANDLERS, environment={"RECORD": str(record)}, timeout=1)
-    queue = cloud.queue("timeout", visibility=2)
+    hurried = cloud.function("consumer.handler", HANDLERS, environment={"RECORD": str(record)}, timeout=2)
+    queue = cloud.queue("timeout", visibility=4)
     cloud.subscribe(queue, hurried)
     queue.send({"id": "hanging", "do": "hang"})
     cloud.wait_until(lambda: len(notes("hanging")) == 3 and queue.is_empty())
@@ -126,7 +129,7 @@ def test_the_batch_of_a_handler_that_times_out_comes_again_in_another_process(
 def test_a_handler_slower_than_the_visibility_timeout_is_run_a_second_time_beside_the_first(
     cloud: Cloud, consumer: Function, notes: Notes
 ) -> None:
-    queue = cloud.queue("slow", visibility=1)
+    queue = cloud.queue("slow", visibility=SOON)
     cloud.subscribe(queue, consumer)
     queue.send({"id": "slow", "do": "meet"})
     cloud.wait_until(lambda: len(notes("slow")) == 4 and queue.is_empty())
@@ -155,7 +158,7 @@ def test_no_more_batches_are_under_way_at_once_than_were_allowed(
 def test_a_message_received_too_often_goes_to_the_dead_letter_queue(
     cloud: Cloud, consumer: Function, notes: Notes
 ) -> None:
-    queue = cloud.queue("poison", visibility=1, dead_letter_after=2)
+    queue = cloud.queue("poison", visibility=SOON, dead_letter_after=2)
     cloud.subscribe(queue, consumer)
     queue.send({"id": "poison", "do": "report", "receives": 99})
     cloud.wait_until(queue.is_empty)
@@ -168,7 +171,7 @@ def test_a_message_received_too_often_goes_to_the_dead_letter_queue(
 def test_a_fifo_group_keeps_its_order_also_where_a_message_comes_again(
     cloud: Cloud, consumer: Function, notes: Notes
 ) -> None:
-    queue = cloud.queue("ordered.fifo", visibility=1)
+    queue = cloud.queue("ordered.fifo", visibility=SOON)
     names = [f"ordered-{number}" for number in range(12)]
     queue.send(*({"id": name, "do": "raise" if name == names[0] else None} for name in names), group="g")
     cloud.subscribe(queue, consumer, batch_size=5)
@@ -179,7 +182,7 @@ def test_a_fifo_group_keeps_its_order_also_where_a_message_comes_again(
 def test_a_fifo_group_loses_what_the_handler_does_not_report_after_a_failure(
     cloud: Cloud, consumer: Function, notes: Notes
 ) -> None:
-    queue = cloud.queue("unreported.fifo", visibility=1)
+    queue = cloud.queue("unreported.fifo", visibility=SOON)
     queue.send({"id": "first", "do": "report"}, {"id": "later"}, group="g")
     cloud.subscribe(queue, consumer)
     cloud.wait_until(lambda: len(notes("first")) == 4 and queue.is_empty())

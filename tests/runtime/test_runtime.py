@@ -13,6 +13,7 @@ from rig.lambda_runtime import FunctionError, TimedOut
 from rig.wire import Request, Wire
 from tests.support.elsewhere import in_thread
 from tests.support.rows import Rows
+from tests.support.waiting import wait_until
 
 from .conftest import LONG, Start
 
@@ -24,13 +25,14 @@ SLACK = 8.0  # seconds that a busy machine may take
 
 
 def test_a_lock_is_held_while_the_handler_runs_and_released_with_its_answer(
-    start: Start, rows: Rows, wire: Wire
+    start: Start, rows: Rows, wire: Wire, tmp_path: Path
 ) -> None:
     environment = start(function_name="orders")
-    invocation = environment.invoke({"id": 1, "sleep": 0.3}, LONG, request_id="r-1")
+    invocation = environment.invoke({"id": 1, "until": str(tmp_path / "go-on")}, LONG, request_id="r-1")
     environment.wait_for_line("holding r-1")
     assert rows.is_held("order-1")
     assert rows["order-1"]["ownerName"]["S"].startswith("orders/r-1#")
+    (tmp_path / "go-on").touch()
     answer = invocation.result()
     assert not rows.is_held("order-1")
     assert answer["held"]
@@ -47,13 +49,14 @@ def test_a_warm_environment_costs_two_requests_a_lock_over_one_connection(start:
     assert environment.cold_starts == 1
 
 
-def test_the_lease_ends_with_the_invocation(start: Start, rows: Rows) -> None:
+def test_the_lease_ends_with_the_invocation(start: Start, rows: Rows, tmp_path: Path) -> None:
     environment = start()
-    invocation = environment.invoke({"id": 1, "sleep": 0.2}, 5.0, request_id="r-1")
+    invocation = environment.invoke({"id": 1, "until": str(tmp_path / "go-on")}, 5.0, request_id="r-1")
     environment.wait_for_line("holding r-1")
     assert invocation.deadline is not None
     assert 3000 < int(rows["order-1"]["leaseDuration"]["S"]) <= 5000
     assert abs(rows.expiry("order-1") - (invocation.deadline + GRACE)) < 1.5
+    (tmp_path / "go-on").touch()
     invocation.result()
 
 
@@ -109,7 +112,7 @@ def test_a_freeze_longer_than_the_lease_is_noticed_before_the_handler_goes_on(
     start: Start, rows: Rows, tmp_path: Path
 ) -> None:
     go_on = tmp_path / "go-on"
-    frozen, other = start(lease=1.5), start(lease=1.5)
+    frozen, other = start(lease=1.5), start()
     invocation = frozen.invoke({"id": 1, "until": str(go_on)}, LONG, request_id="r-1")
     frozen.wait_for_line("holding r-1")
     frozen.freeze()
@@ -158,23 +161,26 @@ def test_an_invocation_that_needs_no_heartbeat_leaves_no_thread(start: Start) ->
 
 
 def test_a_long_invocation_is_renewed_and_nothing_is_sent_after_it(start: Start, wire: Wire, rows: Rows) -> None:
-    environment = start("locking.either", lease=1)
-    invocation = environment.invoke({"id": 1, "sleep": 2.5}, LONG, request_id="r-1")
+    environment = start("locking.either", lease=2)
+    invocation = environment.invoke({"id": 1, "sleep": 3.5}, LONG, request_id="r-1")
     answer = invocation.result()
     assert answer["held"] is True
     assert answer["threads"] == ["lambda_lock-heartbeat", "lambda_lock-renewal"]
     assert wire.count() >= 5
     assert not rows.is_held("order-1")
-    pid = environment.pid
-    time.sleep(0.2)  # until it waits for its next event
-    before = switches(pid)
     wire.clear()
-    time.sleep(1.3)  # nothing can be waited for: longer than the lease, and than a look at the clocks
+    wait_until(lambda: sleeps(environment.pid))
     assert wire.operations == []
-    assert switches(pid) == before
     again = environment.invoke({"id": 1, "sleep": 1.2}, LONG).result()
     assert again["held"] is True
     assert again["threads"] == ["lambda_lock-heartbeat", "lambda_lock-renewal"]
+
+
+def sleeps(pid: int | None) -> bool:
+    """Whether its threads do nothing for longer than the lease, and than a look at the clocks. That takes as long."""
+    before = switches(pid)
+    time.sleep(2.3)
+    return switches(pid) == before
 
 
 def switches(pid: int | None) -> int:
@@ -190,7 +196,7 @@ def switches(pid: int | None) -> int:
 
 def test_no_renewal_is_planned_near_the_deadline(start: Start, wire: Wire) -> None:
     environment = start(lease=3)
-    answer = environment.invoke({"id": 1, "sleep": 2.2}, 3.2).result()
+    answer = environment.invoke({"id": 1, "sleep": 1.5}, 3.2).result()
     assert answer["held"] is True
     assert answer["threads"] == []
     assert wire.operations == ["UpdateItem", "UpdateItem"]
