@@ -358,7 +358,8 @@ def our_messages(logger: Logger) -> Iterator[None]:
     before = lock_logger.handlers[:], lock_logger.level, lock_logger.propagate
     copy_config_to_registered_loggers(logger, include={"lambda_lock"})
     yield
-    lock_logger.handlers[:], lock_logger.level, lock_logger.propagate = before
+    lock_logger.handlers[:], level, lock_logger.propagate = before
+    lock_logger.setLevel(level)  # not by the attribute: a logger remembers which levels are enabled
 
 
 @pytest.mark.usefixtures("our_messages")
