@@ -25,6 +25,22 @@ __all__ = ["fresh_process", "rows"]
 Make = Callable[..., AsyncLockClient]
 
 
+class KeepingClient(AsyncLockClient):
+    """A client that keeps the handles it returns: a test may drop them, and no ResourceWarning is reported."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.kept: list[AsyncLock] = []
+
+    async def acquire(self, *arguments: Any, **options: Any) -> AsyncLock:
+        self.kept.append(await super().acquire(*arguments, **options))
+        return self.kept[-1]
+
+    async def adopt(self, *arguments: Any, **options: Any) -> AsyncLock:
+        self.kept.append(await super().adopt(*arguments, **options))
+        return self.kept[-1]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run `async def` tests: no plugin is needed for that."""
@@ -41,7 +57,7 @@ def make(table: str) -> Iterator[Make]:
     clients: list[AsyncLockClient] = []
 
     def build(*arguments: Any, **options: Any) -> AsyncLockClient:
-        clients.append(AsyncLockClient(*arguments, **options))
+        clients.append(KeepingClient(*arguments, **options))
         return clients[-1]
 
     yield build

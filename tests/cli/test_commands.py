@@ -260,8 +260,8 @@ def test_a_forced_release_leaves_all_else_in_the_row(run: Run, rows: Rows) -> No
 def test_a_lock_released_by_force_can_be_taken_at_once_and_its_token_rises(run: Run, rows: Rows) -> None:
     rows.put_held("a", expires_in=600)
     run("release", "a", "--force", "--yes")
-    with LockClient() as client:
-        assert client.acquire("a", wait=0).fencing_token == 8
+    with LockClient() as client, client.acquire("a", wait=0) as lock:
+        assert lock.fencing_token == 8
 
 
 @pytest.mark.parametrize(

@@ -46,10 +46,11 @@ def test_an_acquire_whose_client_is_closed_at_the_grant_says_so_and_holds_nothin
     assert not rows.is_held("a")
 
 
-def test_what_an_interrupted_close_began_to_release_is_released_by_the_next(wired: LockClient, rows: Rows) -> None:
+def test_what_an_interrupted_close_began_to_release_is_released_by_the_next(make: Make, rows: Rows) -> None:
+    client = make(keeping=False)
     with pytest.warns(ResourceWarning):
-        wired.acquire("a")
-    send, sent = wired.transport.send, list[object]()
+        client.acquire("a")
+    send, sent = client.transport.send, list[object]()
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
         if not sent:
@@ -57,24 +58,25 @@ def test_what_an_interrupted_close_began_to_release_is_released_by_the_next(wire
             raise KeyboardInterrupt
         return send(*arguments, **options)
 
-    wired.transport.send = interrupted  # type: ignore[method-assign]
+    client.transport.send = interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
-        wired.close()
+        client.close()
     assert rows.is_held("a")
-    wired.close()
+    client.close()
     assert not rows.is_held("a")
 
 
 def test_a_release_that_failed_is_made_up_for_by_close_though_its_handle_is_gone(
-    wire: Wire, wired: LockClient, rows: Rows
+    wire: Wire, make: Make, rows: Rows
 ) -> None:
-    lock = wired.acquire("a")
+    client = make(keeping=False)
+    lock = client.acquire("a")
     wire.answer(400, "AccessDeniedException", "UpdateItem")
     with pytest.raises(LockError):
         lock.release()
     del lock
     gc.collect()
-    wired.close()
+    client.close()
     assert not rows.is_held("a")
 
 
@@ -131,7 +133,7 @@ def test_a_logging_handler_that_blocks_delays_no_other_lock(
 
     logger.addHandler(Handler(block))
     losing = make(logger=logger, lease_duration=1, heartbeat_period=0).acquire("losing", safe_time=0.1)
-    with make(lease_duration=1, endpoint_url=rows.engine.url).acquire("kept") as kept:
+    with make(heartbeat_period=0.2, endpoint_url=rows.engine.url).acquire("kept") as kept:
         assert blocked.wait(10)
         first = rows.expiry("kept")
         wait_until(lambda: rows.expiry("kept") > first + 2)

@@ -205,5 +205,6 @@ def test_a_client_that_is_forgotten_ends_its_senders(table: str) -> None:
         threading.Event().wait(0.01)
     work = session_of(client).renewals._work
     lock.release()
+    client.transport.close()  # type: ignore[attr-defined]
     del client, lock
     wait_until(lambda: gc.collect() >= 0 and not work.senders)  # a tick may have had the lock in hand

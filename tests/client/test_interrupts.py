@@ -192,7 +192,7 @@ def _interrupted_last_act(memory: Memory, act: str) -> None:
 def test_a_handle_that_is_dropped_is_told_and_its_row_released_with_the_client(
     make: Make, rows: Rows, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = make()
+    client = make(keeping=False)
     with client:
         with pytest.warns(ResourceWarning, match="handle of lock 'a' was dropped while the lock is held"):
             assert client.try_acquire("a") is not None
@@ -205,7 +205,7 @@ def test_a_handle_that_is_dropped_is_told_and_its_row_released_with_the_client(
 
 
 def test_a_dropped_handle_is_left_to_its_lease_where_close_releases_nothing(make: Make, rows: Rows) -> None:
-    client = make()
+    client = make(keeping=False)
     with pytest.warns(ResourceWarning):
         client.acquire("a")
     client.close(release=False)
@@ -215,7 +215,7 @@ def test_a_dropped_handle_is_left_to_its_lease_where_close_releases_nothing(make
 def test_a_dropped_handle_of_a_lock_that_was_released_lost_or_handed_over_is_nothing_to_tell(
     make: Make, rows: Rows, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = make(heartbeat_period=0)
+    client = make(heartbeat_period=0, keeping=False)
     client.acquire("released").release()
     client.acquire("handed over").hand_over()
     lock = client.acquire("lost", lease_duration=1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient
+from lambda_lock import Lock, LockClient
 from rig.wire import Wire
 
 from .clocks import LeapingClock
@@ -15,13 +15,33 @@ from .clocks import LeapingClock
 Make = Callable[..., LockClient]
 
 
+class KeepingClient(LockClient):
+    """A client that keeps the handles it returns: a test may drop them, and no ResourceWarning is reported."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.kept: list[Lock] = []
+
+    def acquire(self, *arguments: Any, **options: Any) -> Lock:
+        self.kept.append(super().acquire(*arguments, **options))
+        return self.kept[-1]
+
+    def adopt(self, *arguments: Any, **options: Any) -> Lock:
+        self.kept.append(super().adopt(*arguments, **options))
+        return self.kept[-1]
+
+
 @pytest.fixture
 def make(table: str) -> Iterator[Make]:
-    """Creates clients, and closes them at the end of the test. The locks that they hold stay in the table."""
+    """Creates clients, and closes them at the end of the test. The locks that they hold stay in the table.
+
+    ``keeping=False`` creates a client that does not keep its handles, for tests about dropped handles.
+    """
     clients: list[LockClient] = []
 
-    def build(*arguments: Any, **options: Any) -> LockClient:
-        clients.append(LockClient(*arguments, **options))
+    def build(*arguments: Any, keeping: bool = True, **options: Any) -> LockClient:
+        kind = KeepingClient if keeping else LockClient
+        clients.append(kind(*arguments, **options))
         return clients[-1]
 
     yield build

@@ -12,6 +12,7 @@ import pytest
 
 from lambda_lock import LockClient, default_client, set_default_client
 
+from .clients import KeepingClient
 from .fresh import forget_invocations
 
 
@@ -28,7 +29,7 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def other(table: str) -> Iterator[LockClient]:
     """Another client of the same table, independent of the decorators' client."""
-    client = LockClient(table, owner_prefix="other")
+    client = KeepingClient(table, owner_prefix="other")
     yield client
     client.close(release=False)  # not with a release: the wire for its requests may be gone
 

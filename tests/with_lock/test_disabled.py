@@ -103,7 +103,8 @@ def test_the_transact_item_of_a_stand_in_refuses_nothing(engine: Ministack, tabl
         stand_in = stands_in(client)
         engine.dynamodb("TransactWriteItems", {"TransactItems": [stand_in.transact_item(), put(table, "order")]})
         assert stand_in.is_held
-        assert client.try_acquire("k") is not None  # nor does it leave a lock
+        lock = client.try_acquire("k")
+        assert lock is not None  # nor does it leave a lock
 
 
 def test_a_stand_in_cannot_be_handed_over(stand_in: StandIn) -> None:
