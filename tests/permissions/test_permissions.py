@@ -98,9 +98,10 @@ def _prewarm(key: str) -> None:
 def _close(key: str) -> None:
     client = LockClient()
     try:
-        client.acquire(key)
+        lock = client.acquire(key)
     finally:
         client.close()
+    assert not lock.is_held
 
 
 def _await(key: str) -> None:
@@ -170,8 +171,12 @@ def _get_by_command(key: str) -> None:
 
 
 def _release_by_command(key: str) -> None:
-    default_client().acquire(key)
-    _command("release", key, "--force", "--yes")
+    client = LockClient()
+    try:
+        lock = client.acquire(key)
+        _command("release", lock.key, "--force", "--yes")
+    finally:
+        client.close(release=False)
 
 
 def _command(*arguments: str, expected: tuple[int, ...] = (0,)) -> None:
