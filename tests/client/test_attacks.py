@@ -198,12 +198,12 @@ def test_a_look_at_the_end_of_an_outage_does_not_lose_the_lock(
     with in_memory(clock=clock) as memory:
         holder = LockClient(clock=clock, heartbeat_period=0, lease_duration=10, hold_on_unavailable=True)
         lock = holder.acquire("a")
-        monkeypatch.setattr(memory, "send", _down)
-        clock.advance(6)
-        with pytest.raises(TransportError):
-            lock.heartbeat()
-        clock.advance(60)
-        monkeypatch.undo()
+        with monkeypatch.context() as outage:  # undo() would undo the environment as well
+            outage.setattr(memory, "send", _down)
+            clock.advance(6)
+            with pytest.raises(TransportError):
+                lock.heartbeat()
+            clock.advance(60)
         looks: list[bool] = []
         validity = lease.validity
 
