@@ -144,7 +144,7 @@ def test_after_the_release_nothing_is_sent_and_the_thread_sleeps(wire: Wire, mak
 
 def test_a_forgotten_lock_is_not_renewed_for_ever(wire: Wire, make: Make, rows: Rows) -> None:
     client = make(heartbeat_period=0.1, keeping=False)
-    lock = client.acquire("a", lease_duration=1)
+    lock = client.acquire("a")
     wait_until(lambda: wire.count() >= 3)
     gone = weakref.ref(held_by(lock).upkeep)
     with pytest.warns(ResourceWarning, match="'a' was dropped"):  # noqa: PT031 - in whichever step it is collected
