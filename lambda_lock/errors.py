@@ -49,6 +49,10 @@ class LockError(Exception):
         super().__init__(printable(message))
         self.key = key
 
+    def about(self, key: str) -> None:
+        """Name the lock. What found the error, a transport for example, knows no key."""
+        self.key = key
+
     def __reduce__(self) -> tuple[Any, ...]:
         # The subclasses take keyword arguments, but by default pickle would pass positional ones.
         return _rebuild, (type(self), self.args), self.__dict__
@@ -222,6 +226,10 @@ class DuplicateEventError(LockError):
         super().__init__(message, key=key)
         self.result = result
         self.completed_until = completed_until
+
+    def give(self, result: object) -> None:
+        """Set the result for the application, in place of the stored text."""
+        self.result = result
 
 
 class CommitRefusedError(LockError):

@@ -127,7 +127,7 @@ class Session:
 
             raise explain(error, place) from error
         except TransportError as error:
-            error.key = place.key
+            error.about(place.key)
             raise
 
     # -- renewals ---------------------------------------------------------------------------------------------------

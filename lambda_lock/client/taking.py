@@ -45,6 +45,7 @@ class Fresh:
         self._order = order
         self._grant = grant
         self.granted: list[Hold] = []
+        self._held: HeldLock | None = None  # kept alive until it is returned or given back: it was not dropped
 
     def steps(self, look: Look) -> Steps[HeldLock]:
         """The requests, and what follows a grant or a refusal."""
@@ -73,7 +74,7 @@ class Fresh:
         self._session.open_locks.add(hold)
 
     def _register(self, hold: Hold) -> HeldLock:
-        held = HeldLock(self._session, hold, self._order.terms, Lock)
+        self._held = held = HeldLock(self._session, hold, self._order.terms, Lock)
         self._session.open_locks.attach(hold, held)
         self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here
         held.tell("granted", "lock %r was granted")

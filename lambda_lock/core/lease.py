@@ -69,9 +69,10 @@ class Elapsed:
         self.clocks = clocks
         self.total = total
 
-    def after(self, *clocks: float) -> Self:
-        advance = max(now - before for now, before in zip(clocks, self.clocks, strict=True))
-        return type(self)(*clocks, total=self.total + max(advance, 0.0))
+    def after(self, monotonic: float, boottime: float, wall: float) -> Self:
+        m, b, w = self.clocks
+        advance = max(monotonic - m, boottime - b, wall - w, 0.0)
+        return type(self)(monotonic, boottime, wall, total=self.total + advance)
 
 
 class ServerTime:

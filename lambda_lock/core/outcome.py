@@ -144,7 +144,7 @@ class ServiceError(Exception):
     message: DynamoDB's own text.
     retryable: whether the request is worth sending again.
     date: as in Reply.
-    operation: the operation that was sent, which the sender of the request fills in. Errors about permissions name it.
+    operation: the operation that was sent. Errors about permissions name it. `answers` sets it.
 
     Example::
 
@@ -159,3 +159,8 @@ class ServiceError(Exception):
         self.message = message
         self.retryable = retryable
         self.date = date
+
+    def answers(self, operation: str) -> ServiceError:
+        """Note which operation this is the answer to. The driver of the protocol calls it, for every transport."""
+        self.operation = operation
+        return self

@@ -255,12 +255,9 @@ class _EventGuard(Guard):
     def answered(self, error: LockError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not isinstance(error, DuplicateEventError):
             return super().answered(error, args, kwargs)
-        if self.stores_result:
-            from ..client.result import decode
+        from ..client.result import decode
 
-            error.result = decode(error.result, error.key)
-        else:
-            error.result = None
+        error.give(decode(error.result, error.key) if self.stores_result else None)
         if self.on_duplicate == "return":
             return error.result
         if self.on_duplicate == "raise":

@@ -60,8 +60,7 @@ def send(step: Send, transport: Transport) -> Outcome:
     try:
         outcome = transport.send(step.operation, step.request, timeout=step.timeout)
     except ServiceError as error:
-        error.operation = step.operation
-        return error
+        return error.answers(step.operation)
     except TransportError as error:
         return error
     except (ConditionFailed, TransactionCanceled) as refused:

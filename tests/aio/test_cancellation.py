@@ -551,7 +551,6 @@ async def test_a_heartbeat_cancelled_anywhere_leaves_a_lock_that_beats_on(
     await beats_again(lock, rows)
 
 
-@pytest.mark.filterwarnings("ignore:the handle of lock:ResourceWarning")  # an interrupt may destroy a new handle
 @pytest.mark.parametrize("lost", [False, True])
 def test_an_acquire_interrupted_at_any_line_leaves_nothing_held(
     lost: bool, wire: Wire, make: Make, engine: Ministack, table: str

@@ -347,9 +347,7 @@ def test_a_key_that_may_not_be_used_is_named() -> None:
 
 
 def _refusal(operation: str, message: str) -> ServiceError:
-    error = ServiceError("AccessDeniedException", message)
-    error.operation = operation
-    return error
+    return ServiceError("AccessDeniedException", message).answers(operation)
 
 
 def test_listing_needs_a_permission_of_its_own_and_says_so(become: Become) -> None:

@@ -216,10 +216,10 @@ def _(patch: _Patch) -> None:
         __slots__ = ()
 
         def __init__(self, *clocks: float, total: float = 0.0) -> None:
-            super().__init__(clocks[0], total=total)
+            super().__init__(clocks[0], clocks[0], clocks[0], total=total)
 
         def after(self, *clocks: float) -> Monotonic:
-            return super().after(clocks[0])
+            return super().after(clocks[0], clocks[0], clocks[0])
 
     patch(lease, "Elapsed", Monotonic)
 
@@ -230,10 +230,10 @@ def _(patch: _Patch) -> None:
         __slots__ = ()
 
         def __init__(self, *clocks: float, total: float = 0.0) -> None:
-            super().__init__(clocks[-1], total=total)
+            super().__init__(clocks[-1], clocks[-1], clocks[-1], total=total)
 
         def after(self, *clocks: float) -> Wall:
-            return super().after(clocks[-1])
+            return super().after(clocks[-1], clocks[-1], clocks[-1])
 
     patch(lease, "Elapsed", Wall)
 
