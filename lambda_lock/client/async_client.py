@@ -86,7 +86,7 @@ class AsyncLockClient(Client):
     def held(self) -> tuple[AsyncLock, ...]:
         """`LockClient.held`. The handles are new ones of the same locks."""
         open_locks = self._session.open_locks.handled()
-        return tuple(AsyncLock(held, self._runner) for held in open_locks if held.is_held())
+        return tuple(AsyncLock(held.face(), self._runner) for held in open_locks if held.is_held())
 
     async def close(self, *, release: bool = True) -> None:
         """`LockClient.close`."""
@@ -105,7 +105,8 @@ class AsyncLockClient(Client):
 
     async def _take(self, taking: Taking) -> AsyncLock:
         try:
-            return AsyncLock(await self._runner.run((taking.place, taking.steps), taking.after_wait), self._runner)
+            await self._runner.run((taking.place, taking.steps), taking.after_wait)
+            return AsyncLock(taking.lock(), self._runner)
         except BaseException:
             if taking.granted:
                 await self._runner.settle(taking.give_back)

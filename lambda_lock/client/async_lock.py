@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ..errors import LockAlreadyReleasedError
-from .lock import Handle
+from .lock import Handle, held_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from .async_runner import AsyncRunner
-    from .held import HeldLock
+    from .lock import Lock
 
 _LOOK = 0.25  # seconds between two looks at what other threads do: a release, a loss
 _LEAST = 0.01  # seconds
@@ -23,8 +23,9 @@ _LEAST = 0.01  # seconds
 class AsyncLock(Handle):
     """`Lock` for asyncio: what asks DynamoDB is awaited, all else is the same. An async context manager."""
 
-    def __init__(self, held: HeldLock, runner: AsyncRunner) -> None:
-        super().__init__(held)
+    def __init__(self, lock: Lock, runner: AsyncRunner) -> None:
+        super().__init__(held_by(lock))
+        self._lock = lock  # kept, so that all callbacks and hooks are given this one
         self._runner = runner
 
     async def wait_lost(self, timeout: float | None = None) -> bool:

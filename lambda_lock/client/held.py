@@ -254,7 +254,7 @@ class HeldLock(Standing):
 
     # -- re-entrance ------------------------------------------------------------------------------------------------
 
-    def enter_again(self, *, event: bool) -> HeldLock:
+    def enter_again(self, *, event: bool) -> None:
         """Count up. One release more is needed then. event: it is entered for an event, so it must be one's lock."""
         if event and self.hold.window is None:
             raise LockConfigurationError(
@@ -263,7 +263,6 @@ class HeldLock(Standing):
                 key=self.key,
             )
         self._entered += 1
-        return self
 
     def leave_all(self) -> None:
         """The next release is the outermost one."""

@@ -238,8 +238,8 @@ class LockClient(Client):
 
     def _take(self, taking: Taking) -> Lock:
         try:
-            lock: Lock = self._session.run(taking.place, taking.steps, taking.after_wait).face()
-            return lock
+            self._session.run(taking.place, taking.steps, taking.after_wait)
+            return taking.lock()
         except BaseException:
             taking.give_back()
             raise

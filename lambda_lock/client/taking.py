@@ -24,12 +24,17 @@ if TYPE_CHECKING:
     from .session import Session
 
     class Taking(Protocol):
-        """An operation that leads to a lock. It may be cancelled, and gives back what it has taken then."""
+        """An operation that leads to a lock. It may be cancelled, and gives back what it has taken then.
+
+        The lock is not the result of the steps, but asked for after them: the frames that drive them may outlive them,
+        in the traceback of an error, and would keep it.
+        """
 
         place: Place
         granted: list[Hold]
 
-        def steps(self, look: Look) -> Steps[HeldLock]: ...
+        def steps(self, look: Look) -> Steps[None]: ...
+        def lock(self) -> Lock: ...
         def after_wait(self) -> None: ...
         def give_back(self) -> None: ...
 
@@ -45,16 +50,20 @@ class Fresh:
         self._order = order
         self._grant = grant
         self.granted: list[Hold] = []
-        self._held: HeldLock | None = None  # kept alive until it is returned or given back: it was not dropped
+        self._locks: list[Lock] = []  # kept alive until it is handed out or given back: it was not dropped
 
-    def steps(self, look: Look) -> Steps[HeldLock]:
+    def steps(self, look: Look) -> Steps[None]:
         """The requests, and what follows a grant or a refusal."""
         try:
             hold = yield from self._grant(look, self._keep)
-            return self._register(hold)
+            self._register(hold)
         except (DuplicateEventError, LockNotGrantedError) as error:
             self._tell_refused(error)
             raise
+
+    def lock(self) -> Lock:
+        """The lock that was taken. It is kept no longer."""
+        return self._locks.pop()
 
     def after_wait(self) -> None:
         """Raise ClientClosedError or LockTimeoutError if the wait is to end."""
@@ -73,12 +82,13 @@ class Fresh:
         self.granted.append(hold)
         self._session.open_locks.add(hold)
 
-    def _register(self, hold: Hold) -> HeldLock:
-        self._held = held = HeldLock(self._session, hold, self._order.terms, Lock)
+    def _register(self, hold: Hold) -> None:
+        held = HeldLock(self._session, hold, self._order.terms, Lock)
+        self._locks.append(held.face())  # before anybody is told of it: all are given this one
+        held.upkeep.watch()
         self._session.open_locks.attach(hold, held)
         self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here
         held.tell("granted", "lock %r was granted")
-        return held
 
     def _tell_refused(self, error: DuplicateEventError | LockNotGrantedError) -> None:
         holder, event = None, "duplicate"
@@ -98,9 +108,15 @@ class Again:
         self._held = held
         self._event = event
 
-    def steps(self, look: Look) -> Steps[HeldLock]:
-        yield from ()  # nothing is sent
-        return self._held.enter_again(event=self._event)
+    def steps(self, look: Look) -> Steps[None]:
+        """Nothing is sent."""
+        yield from ()
+
+    def lock(self) -> Lock:
+        """The lock, entered again. That is the last step: an interrupt after it would leave a count too many."""
+        lock: Lock = self._held.face()
+        self._held.enter_again(event=self._event)
+        return lock
 
     def after_wait(self) -> None:
         """There is no wait."""

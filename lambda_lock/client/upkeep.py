@@ -30,7 +30,7 @@ _AFTER_FAULT = 1.0  # seconds until a renewal that could not even be sent is tri
 
 
 class Upkeep:
-    """Renews one hold as long as it is neither lost nor ended."""
+    """Renews one hold, from the first `watch` on, as long as it is neither lost nor ended."""
 
     def __init__(self, session: Session, hold: Hold, terms: Terms, subject: Subject) -> None:
         self._session = session
@@ -44,12 +44,11 @@ class Upkeep:
         self._slot: float | None = None
         self._heartbeat: Heartbeat | None = None
         self._next = self._planned(lease.first_heartbeat(self._elapsed(), hold.valid_until, hold.lease_ms))
-        self._watch()
 
     # -- for the heartbeat ------------------------------------------------------------------------------------------
 
     def tick(self) -> float | None:
-        """Do what is due. Returns the seconds until the next tick. None: there is none until the next `_watch`."""
+        """Do what is due. Returns the seconds until the next tick. None: there is none until the next `watch`."""
         if self._hold.ended or self.notice(apart=True):
             return None
         if self._is_due() and not self._awaits_its_slot():
@@ -79,7 +78,7 @@ class Upkeep:
             self.notice()
         finally:
             self._dispatched = False
-            self._watch()
+            self.watch()
 
     def _renew_if_idle(self) -> None:
         turn = Ticket()
@@ -161,7 +160,7 @@ class Upkeep:
         self._failures = 0
         self._slot = None
         self._next = self._later()
-        self._watch()
+        self.watch()
 
     # -- when ---------------------------------------------------------------------------------------------------------
 
@@ -194,7 +193,7 @@ class Upkeep:
             moments.append(self._next)
         return max(min(moments) - now, 0.0) if moments else None
 
-    def _watch(self) -> None:
+    def watch(self) -> None:
         """Let the heartbeat look after the lock if there is anything to do. Raises LockError if it cannot start."""
         seconds = self._seconds_to_next_tick()
         if self._hold.is_over() or seconds is None:

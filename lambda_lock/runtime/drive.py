@@ -28,6 +28,7 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
     """
     resume: Callable[[Any], Send | Wait] = steps.send
     value: Event | BaseException | None = None
+    outcome: Outcome | None = None
     try:
         while True:
             try:
@@ -47,7 +48,8 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
                     raise
                 resume, value, sleep = steps.throw, error, timeline.clock.sleep
     finally:
-        del value  # an error, whose traceback has this frame: they would keep each other, and all that the frames hold
+        # Errors, whose tracebacks have this frame: they would keep each other, and all that the frames hold, as a lock.
+        del value, outcome
 
 
 def send(step: Send, transport: Transport) -> Outcome:
@@ -56,16 +58,15 @@ def send(step: Send, transport: Transport) -> Outcome:
     Every outcome enters the protocol here, with every transport. An outcome that shows another row than the one asked
     for is not a usable answer.
     """
-    outcome: Outcome
     try:
-        outcome = transport.send(step.operation, step.request, timeout=step.timeout)
+        reply = transport.send(step.operation, step.request, timeout=step.timeout)
+        return reply if _answers(step.operation, step.request, reply) else another_answer(step.operation)
     except ServiceError as error:
         return error.answers(step.operation)
     except TransportError as error:
         return error
-    except (ConditionFailed, TransactionCanceled) as refused:
-        outcome = refused
-    return outcome if _answers(step.operation, step.request, outcome) else another_answer(step.operation)
+    except (ConditionFailed, TransactionCanceled) as refused:  # not kept in a variable: its traceback has this frame
+        return refused if _answers(step.operation, step.request, refused) else another_answer(step.operation)
 
 
 def _answers(operation: str, request: dict[str, Any], outcome: Any) -> bool:

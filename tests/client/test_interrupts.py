@@ -137,6 +137,28 @@ def _interrupted_release(memory: Memory) -> None:
     client.close()
 
 
+def test_an_interrupted_reentrant_acquire_is_not_counted() -> None:
+    apart(_interrupted_reentrance)
+
+
+def _interrupted_reentrance(memory: Memory) -> None:
+    client = LockClient(heartbeat_period=0)
+    lock, again = client.acquire("a", reentrant=True), list[Lock]()
+
+    def act() -> None:
+        again.append(client.acquire("a", reentrant=True))
+
+    for points in sweep(act):
+        for handle in again:
+            handle.release()
+        again.clear()
+        assert lock.release()
+        assert held(memory) == [], f"point {points}"
+        lock = client.acquire("a", reentrant=True)
+    assert points > 20
+    lock.release()
+
+
 def test_an_interrupted_close_can_be_repeated() -> None:
     apart(_interrupted_close)
 
