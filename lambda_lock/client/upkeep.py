@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..core import keep, lease, protocol
 from ..core.outcome import ServiceError
 from ..errors import LockError, TransportError
+from ..runtime.drive import Pause
 from ..runtime.late import Late
 from ..runtime.signalsafe import Flag, Ticket, Turn
 from .signals import Signals
@@ -123,7 +124,7 @@ class Upkeep:
         for _ in range(int(protocol.DECISION / _TURN_PAUSE)):
             if self._turn.take(turn):
                 return look
-            look = (yield protocol.Wait(_TURN_PAUSE)).look
+            look = (yield Pause(_TURN_PAUSE)).look
             check()
         raise self._unknown(None)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled, another_answer
-from ..core.protocol import Event, Send
+from ..core.protocol import Event, Send, Wait
 from ..errors import TransportError
 
 TYPE_CHECKING = False
@@ -12,11 +14,17 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from ..core.outcome import Outcome
-    from ..core.protocol import Steps, Wait
+    from ..core.protocol import Steps
     from ..transport import Transport
     from .timeline import Timeline
 
     T = TypeVar("T")
+
+
+class Pause(Wait):
+    """Yielded: sleep by the machine's clock, whatever clock the client has. Another thread is at work meanwhile."""
+
+    __slots__ = ()
 
 
 def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Callable[[float], None]) -> T:
@@ -38,7 +46,7 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
                     if isinstance(step, Send):
                         outcome = send(step, transport)
                     else:
-                        sleep(step.seconds)
+                        (time.sleep if isinstance(step, Pause) else sleep)(step.seconds)
                     resume, value = steps.send, Event(timeline.look(), outcome)
             except BaseException as error:
                 if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from ..core.protocol import Event, Send
 from ..errors import TransportError
-from .drive import send
+from .drive import Pause, send
 from .threads import LIMIT, Busy
 
 TYPE_CHECKING = False
@@ -44,7 +46,7 @@ async def drive_async(
             if isinstance(step, Send):
                 outcome = await _send(step, transport, asking)
             else:
-                await sleep(step.seconds)
+                await (asyncio.sleep if isinstance(step, Pause) else sleep)(step.seconds)
             event = Event(timeline.look(), outcome)
     except BaseException as error:
         if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it

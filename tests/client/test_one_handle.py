@@ -106,3 +106,24 @@ def test_the_hooks_of_an_async_client_get_one_and_the_same_lock() -> None:
     asyncio.run(hold())
     assert hook.told.wait(10)
     assert hook.seen == [True]
+
+
+def test_a_heartbeat_that_waits_for_another_one_leaves_a_manual_clock_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, send, sending = ManualClock(), Memory.send, threading.Event()
+
+    def slowly(*arguments: Any, **options: Any) -> Any:
+        sending.set()
+        time.sleep(0.1)
+        return send(*arguments, **options)
+
+    with in_memory(clock=clock), LockClient("locks", clock=clock) as client:
+        lock = client.acquire("a")
+        monkeypatch.setattr(Memory, "send", slowly)
+        before = clock.monotonic()
+        other = threading.Thread(target=lock.heartbeat)
+        other.start()
+        assert sending.wait(10)
+        lock.heartbeat()
+        other.join()
+        assert clock.monotonic() == before
+        lock.release()
