@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+_ACQUIRE, _ADOPT = LockClient.acquire, LockClient.adopt  # as written here: an application may wrap them, to trace calls
+
 
 class AsyncLockClient(Client):
     """`LockClient` for asyncio: the same settings and methods, awaited.
@@ -51,7 +53,7 @@ class AsyncLockClient(Client):
 
     async def acquire(self, key: str, *, wait: float | None = None, **options: Unpack[AcquireOptions]) -> AsyncLock:
         """`LockClient.acquire`. Cancelling the task ends the wait and leaves nothing held."""
-        check_options(LockClient.acquire, options)
+        check_options(_ACQUIRE, options)
         return await self._take(taking.acquire(self._session, key, wait=wait, **options))
 
     async def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> AsyncLock | None:
@@ -65,7 +67,7 @@ class AsyncLockClient(Client):
 
     async def adopt(self, token: str, *, context: object = None, **options: Unpack[AdoptOptions]) -> AsyncLock:
         """`LockClient.adopt`."""
-        check_options(LockClient.adopt, options)
+        check_options(_ADOPT, options)
         return await self._take(taking.adopt(self._session, token, context=context, **options))
 
     async def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:

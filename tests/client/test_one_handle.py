@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import threading
 import time
@@ -127,3 +128,21 @@ def test_a_heartbeat_that_waits_for_another_one_leaves_a_manual_clock_alone(monk
         other.join()
         assert clock.monotonic() == before
         lock.release()
+
+
+@pytest.mark.usefixtures("memory")
+def test_an_async_client_takes_its_options_though_the_application_wraps_acquire(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    acquire = LockClient.acquire
+
+    @functools.wraps(acquire)
+    def traced(*arguments: Any, **options: Any) -> Lock:
+        return acquire(*arguments, **options)
+
+    async def take() -> float:
+        async with AsyncLockClient("locks") as client, await client.acquire("a", lease_duration=5) as lock:
+            return lock.lease_duration
+
+    monkeypatch.setattr(LockClient, "acquire", traced)
+    assert asyncio.run(take()) == 5
