@@ -29,7 +29,9 @@ _ACQUIRE, _ADOPT = LockClient.acquire, LockClient.adopt  # as written here: an a
 
 
 class AsyncLockClient(Client):
-    """`LockClient` for asyncio: the same settings and methods, awaited.
+    """`LockClient` for asyncio. It has the same settings and methods; those that send requests are awaited.
+
+    Parameters, results and errors are those of `LockClient`.
 
     Example::
 
@@ -46,18 +48,27 @@ class AsyncLockClient(Client):
 
     @classmethod
     def over(cls, client: LockClient) -> Self:
-        """Return an async client with the settings, connections and locks of ``client``."""
+        """Return an async client with the settings, connections and locks of ``client``.
+
+        Example: ``client = AsyncLockClient.over(default_client())``
+        """
         made = cls.__new__(cls)
         made._begin(session_of(client))
         return made
 
     async def acquire(self, key: str, *, wait: float | None = None, **options: Unpack[AcquireOptions]) -> AsyncLock:
-        """`LockClient.acquire`. Cancelling the task ends the wait and leaves nothing held."""
+        """`LockClient.acquire`, awaited. Cancelling the task ends the wait and leaves nothing held.
+
+        Example: ``async with await client.acquire("invoice#7", wait=10) as lock: ...``
+        """
         check_options(_ACQUIRE, options)
         return await self._take(taking.acquire(self._session, key, wait=wait, **options))
 
     async def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> AsyncLock | None:
-        """`LockClient.try_acquire`."""
+        """`LockClient.try_acquire`, awaited.
+
+        Example: ``if lock := await client.try_acquire("report"): ...``
+        """
         try:
             return await self.acquire(key, wait=wait, **options)
         except LockNotGrantedError as error:
@@ -66,32 +77,50 @@ class AsyncLockClient(Client):
             return None
 
     async def adopt(self, token: str, *, context: object = None, **options: Unpack[AdoptOptions]) -> AsyncLock:
-        """`LockClient.adopt`."""
+        """`LockClient.adopt`, awaited.
+
+        Example: ``async with await client.adopt(event["lock"]) as lock: ...``
+        """
         check_options(_ADOPT, options)
         return await self._take(taking.adopt(self._session, token, context=context, **options))
 
     async def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
-        """`LockClient.get`."""
+        """`LockClient.get`, awaited.
+
+        Example: ``record = await client.get("invoice#7")``
+        """
         return await self._run(reading.get(self._session, key, sort_key))
 
     async def list(self, *, key: str | None = None) -> AsyncIterator[LockRecord]:
-        """`LockClient.list`, for ``async for``."""
+        """`LockClient.list`, for ``async for``.
+
+        Example: ``held = [record.key async for record in client.list() if not record.is_released]``
+        """
         pages = reading.pages_of(self._session, key)
         while (request := pages.request()) is not None:
             for record in pages.take(await self._run(reading.ask(self._session, pages.place, request))):
                 yield record
 
     async def prewarm(self) -> None:
-        """`LockClient.prewarm`."""
+        """`LockClient.prewarm`, awaited.
+
+        Example: ``await client.prewarm()``
+        """
         await self._run(reading.prewarm(self._session))
 
     def held(self) -> tuple[AsyncLock, ...]:
-        """`LockClient.held`. The handles are new ones of the same locks."""
+        """`LockClient.held`. The handles are new ones for the same locks.
+
+        Example: ``keys = [lock.key for lock in client.held()]``
+        """
         open_locks = self._session.open_locks.handled()
         return tuple(AsyncLock(held.face(), self._runner) for held in open_locks if held.is_held())
 
     async def close(self, *, release: bool = True) -> None:
-        """`LockClient.close`."""
+        """`LockClient.close`, awaited.
+
+        Example: ``await client.close()``
+        """
         await self._runner.settle(functools.partial(close, self._session, release=release))
 
     async def __aenter__(self) -> Self:

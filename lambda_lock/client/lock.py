@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Handle:
-    """What `Lock` and `AsyncLock` have in common: everything that sends nothing."""
+    """What `Lock` and `AsyncLock` have in common: everything that sends no request."""
 
     def __init__(self, held: HeldLock) -> None:
         self._held = held
@@ -42,9 +42,9 @@ class Handle:
 
     @property
     def fencing_token(self) -> int:
-        """Rises with every grant of this key, as long as the row is kept. Give it to what must refuse late writers.
+        """Rises with every grant of this key, as long as the row is kept.
 
-        See Kleppmann, "How to do distributed locking" (2016).
+        Pass it to stores that must refuse late writers. See Kleppmann, "How to do distributed locking" (2016).
         """
         return self._held.hold.token
 
@@ -80,7 +80,7 @@ class Handle:
 
     @property
     def is_expired(self) -> bool:
-        """Whether the lock is not held any more: its validity ended, it was lost, or it was released."""
+        """Whether the lock is no longer held: its validity ended, it was lost, or it was released."""
         return not self._held.is_held()
 
     @property
@@ -96,18 +96,19 @@ class Handle:
     def raise_if_lost(self) -> None:
         """Raise LockLostError if the lock is not held now. Call this before each step that must not be done twice.
 
-        It raises once the lock is lost, once it was released (by another thread, say), and with ``hold_on_unavailable``
-        while an outage lasts longer than the validity.
+        It also raises after a release (by another thread, for example) and, with ``hold_on_unavailable``, while an
+        outage outlasts the validity.
 
         Example: ``lock.raise_if_lost(); charge(card)``
         """
         self._held.raise_if_lost()
 
     def transact_item(self) -> dict[str, Any]:
-        """Return an Update for a transaction of your own, which then happens only while this lock is held.
+        """Return an Update for a transaction of your own, which then succeeds only while this lock is held.
 
-        A renewal at the same moment may cancel the transaction with TransactionConflict. Send it again then. Raises
-        what `commit` raises before it sends anything.
+        A renewal at the same moment may cancel the transaction with TransactionConflict: send it again.
+
+        Raises LockAlreadyReleasedError, OwnerMismatchError and LockConfigurationError as `commit` does.
 
         Example: ``boto3_client.transact_write_items(TransactItems=[lock.transact_item(), put])``
         """
@@ -135,16 +136,23 @@ def complete(handle: Handle, result: str | None) -> Any:
 
 
 class Lock(Handle):
-    """A held lock. `LockClient.acquire` makes it. As a context manager it releases the lock at the end of the block.
+    """A lock that `LockClient.acquire` returned. Use it in a ``with`` block, which releases it at its end.
 
     It may be used from several threads of the process that acquired it. In a forked child it is not held, and it is
     neither renewed nor released there.
+
+    Example::
+
+        with client.acquire("invoice#7") as lock:
+            lock.raise_if_lost()
     """
 
     def wait_lost(self, timeout: float | None = None) -> bool:
-        """Block until the lock is lost (True), or was released or ``timeout`` seconds have passed (False).
+        """Wait until the lock is lost, was released, or ``timeout`` has passed.
 
-        timeout: seconds; None: no limit.
+        timeout: seconds, 0 or more. None: no limit.
+
+        Returns True if the lock is lost, and False otherwise.
 
         Example: ``if lock.wait_lost(10): stop_work()``
         """
@@ -162,21 +170,24 @@ class Lock(Handle):
     ) -> None:
         """Renew the lock now, with new data or another lease.
 
-        data: bytes to store. None leaves what is stored. delete_data: delete what is stored. Not together with data.
-        lease_duration: seconds, from now on. None leaves it.
+        data: bytes to store. None keeps the stored data.
+        delete_data: True: delete the stored data. Not together with ``data``.
+        lease_duration: the lease from now on, in seconds, 1 or more. None keeps the current one.
 
-        Raises LockLostError if the lock is lost, LockAlreadyReleasedError after a release, and TransportError where the
-        outcome is unknown (the lock is then held until its validity ends), LockArgumentError or TypeError for bad
-        input.
+        Raises LockLostError if the lock is lost, LockAlreadyReleasedError after a release, OwnerMismatchError in
+        another process, TransportError if the outcome is unknown (the lock is then held until its validity ends),
+        LockConfigurationError if DynamoDB refused the request, and LockArgumentError or TypeError for bad input.
 
         Example: ``lock.heartbeat(data=b"page 7")``
         """
         self._run(self._held.heartbeat(data, delete_data, lease_duration))
 
     def ensure(self, seconds: float) -> None:
-        """Make sure that the lock is held for ``seconds`` more. If less is left, renew it with a lease that is enough.
+        """Make sure that the lock is held for ``seconds`` more. If less is left, renew it with a long enough lease.
 
-        Raises what `heartbeat` raises, and LockArgumentError if the invocation ends before.
+        seconds: 0 or more.
+
+        Raises what `heartbeat` raises, and LockArgumentError if the invocation ends sooner.
 
         Example: ``lock.ensure(30); copy_file()``
         """
@@ -185,14 +196,16 @@ class Lock(Handle):
     def release(self, *, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False) -> bool:
         """Release the lock.
 
-        data: bytes to store in the row. None leaves what is stored. delete: whether the row is deleted. None: as
-        acquire was told by ``delete_on_release``. best_effort: log the errors below instead of raising them, and
-        return False.
+        data: bytes to store in the row. None keeps the stored data.
+        delete: whether to delete the row. None: what ``delete_on_release`` of `LockClient.acquire` says.
+        best_effort: True: if DynamoDB does not answer or refuses the request, log that and return False.
 
-        Returns True if the lock was released, False if it was lost before. Raises LockAlreadyReleasedError the second
-        time, OwnerMismatchError in another process, TransportError(ambiguous=True) where the outcome is unknown (the
-        lease ends by itself), and TransportError or LockConfigurationError where DynamoDB refused. After an error
-        release may be called again.
+        Returns True if the lock was released, and False if it had been lost before.
+
+        Raises LockAlreadyReleasedError the second time, OwnerMismatchError in another process,
+        TransportError(ambiguous=True) if the outcome is unknown (the lease ends by itself), TransportError or
+        LockConfigurationError if DynamoDB refused, and LockArgumentError or TypeError for bad input. After a
+        TransportError or LockConfigurationError, release may be called again.
 
         Example: ``lock.release(data=b"done")``
         """
@@ -201,30 +214,37 @@ class Lock(Handle):
     def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None) -> None:
         """Write ``items`` and release the lock in one transaction: the items are written only while the lock is held.
 
-        items: 1 to 99 entries of TransactWriteItems (low-level DynamoDB JSON, as boto3's client takes them), of this
-        account and Region. data: bytes to leave in the lock's row. result: a JSON value for the event's duplicates,
-        where the lock is that of @deduplicate: the same transaction completes the event.
+        items: 1 to 99 entries of TransactWriteItems (low-level DynamoDB JSON, as boto3's client takes them), for tables
+            of this account and Region.
+        data: bytes to store in the lock's row. None keeps the stored data.
+        result: a JSON value for the event's duplicates, if the lock belongs to @deduplicate. The same transaction
+            completes the event.
 
-        It is the lock's last act. Raises CommitRefusedError where a condition of the items did not hold (the lock is
-        released then), LockLostError where the lock was not held any more (nothing is written then),
-        TransportError(ambiguous=True) where the outcome is unknown, LockAlreadyReleasedError and OwnerMismatchError as
-        `release` does, and LockConfigurationError for a lock that deletes its row or for items that DynamoDB cannot
-        take.
+        The handle cannot be used for another commit or hand_over afterwards.
+
+        Raises CommitRefusedError if a condition of the items did not hold (the lock is then released), LockLostError if
+        the lock was no longer held (nothing is then written), TransportError(ambiguous=True) if the outcome is unknown,
+        TransportError if DynamoDB did not carry it out, LockAlreadyReleasedError and OwnerMismatchError as `release`
+        does, LockConfigurationError for a lock that deletes its row and for items that DynamoDB refuses, and
+        LockArgumentError or TypeError for bad input.
 
         Example: ``lock.commit([{"Put": {"TableName": "orders", "Item": {"id": {"S": "7"}}}}])``
         """
         self._run(self._held.commit(items, data, result))
 
     def hand_over(self, *, lease_duration: float | None = None) -> str:
-        """End this handle, and return a string with which another process goes on: `LockClient.adopt`.
+        """End this handle, and return a string with which another process continues the lock: `LockClient.adopt`.
 
-        lease_duration: seconds for which the lock is renewed, so that there is time to adopt it. None: the full lease.
-        It does not end with this invocation.
+        lease_duration: seconds for which the lock is renewed, 1 or more, so that there is time to adopt it. None: the
+            full lease. It does not end with this invocation.
 
-        From here on this handle is neither held nor renewed. Raises LockLostError where the lock was not held any more,
-        LockFormatError where its row is damaged, and LockAlreadyReleasedError, OwnerMismatchError or
-        LockConfigurationError as `release` does. Raises LockConfigurationError too, and the lock stays held, for the
-        event of @deduplicate (the process that adopts it could not complete it) and for a lock that deletes its row.
+        From now on this handle is neither held nor renewed.
+
+        Raises LockLostError if the lock was no longer held, LockFormatError if its row is damaged,
+        LockAlreadyReleasedError, OwnerMismatchError, TransportError or LockConfigurationError as `release` does, and
+        LockArgumentError or TypeError for bad input. Also raises LockConfigurationError, and the lock stays held, for
+        the event of @deduplicate (the process that adopts it could not complete it) and for a lock that deletes its
+        row.
 
         Example: ``queue.send_message(MessageBody=lock.hand_over(lease_duration=300))``
         """

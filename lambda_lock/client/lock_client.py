@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 
 class LockClient(Client):
-    """Locks in one DynamoDB table, for threads. Building a client does no I/O and needs no table or credentials yet.
+    """Locks in one DynamoDB table. It may be used from several threads.
 
-    The settings are described in `lambda_lock.client.settings.Settings`.
+    Creating a client sends nothing, and needs neither the table nor credentials yet. ``help(LockClient.__init__)``
+    describes the settings.
 
     Example::
 
@@ -63,34 +64,38 @@ class LockClient(Client):
         """Take the lock ``key``. If it is held elsewhere, wait for it.
 
         key: 1 to 2,048 bytes of UTF-8.
-        wait: seconds to wait. None: the invocation's time left less ``reserve`` (outside Lambda the lease + 5 s). 0:
-            one decision. inf: no limit.
-        reserve: seconds that the work needs after the grant. None: a quarter of the time left, at least 1 s.
-        data: bytes stored with the lock. None leaves what is stored, b"" empties it.
+        wait: seconds to wait, 0 or more. None: the invocation's time left less ``reserve`` (outside Lambda: the lease +
+            5 s). 0: try once. inf: no limit.
+        reserve: seconds that the work needs after the grant, 0 or more. None: a quarter of the time left, at least 1 s.
+        data: bytes to store with the lock. None keeps the stored data, b"" empties it.
         replace_data: False: store ``data`` only if the row has none.
         attributes: plain Python values, stored as columns of the row.
         sort_key: the value of the table's sort key, where it has one.
         lease_duration: seconds, 1 or more. None: the client's.
-        refresh_period: seconds, the longest pause between two polls. None: the client's.
-        delete_on_release: delete the row on release. Fencing tokens do not continue to rise then.
-        replace: write the row anew, so that columns which others left in it go. Costs one request more.
+        refresh_period: the longest pause between two polls, in seconds, 0.01 or more. None: the client's.
+        delete_on_release: delete the row on release. The order of fencing tokens is then not guaranteed.
+        replace: rewrite the row, which removes columns that others left in it. Costs one more request.
         only_if_exists: take the lock only if its row exists.
-        reentrant: if the same thread or task holds the lock already, count up and return the same Lock.
-        safe_time: seconds before the end of validity at which ``on_danger`` is called. None: the client's.
+        reentrant: if the same thread or task already holds the lock, return the same Lock. It is then released by as
+            many releases as there were acquires.
+        safe_time: seconds before the end of validity at which ``on_danger`` is called, above 0 and below the lease.
+            None: the client's.
         on_danger: called with the Lock, on a thread of its own, when ``safe_time`` is reached.
         on_lost: called with the Lock, on a thread of its own, when the lock is lost.
         cancel_check: called after each pause of the wait. When it returns True, LockTimeoutError is raised.
-        context: the Lambda context, for the time it has left. None: the context that a decorator or
-            `register_lambda_context` left.
+        context: the Lambda context, for the time it has left. None: the context of the enclosing decorator, or the one
+            passed to `register_lambda_context`.
 
-        Returns the Lock. Raises LockNotGrantedError at once if ``wait=0`` finds the lock held, or if less than a second
-        is left; LockTimeoutError if a wait ran out; LockFormatError for a held row that cannot be read;
-        LockConfigurationError (table, keys, Region, credentials, permission); TransportError if DynamoDB did not
-        answer; LockError if the heartbeat's thread cannot start; ClientClosedError; LockArgumentError or TypeError for
-        bad input.
+        Returns the Lock.
+
+        Raises LockNotGrantedError at once if ``wait=0`` finds the lock held, or if less than a second is left;
+        LockTimeoutError if a wait ran out; LockFormatError for a held row that cannot be read; LockConfigurationError
+        if something is wrong with the table, its keys, the Region, the credentials or a permission; TransportError if
+        DynamoDB did not answer; LockError if the heartbeat's thread cannot start; ClientClosedError if the client was
+        closed; LockArgumentError or TypeError for bad input.
 
         After an error nothing is held here. A claim that may have reached DynamoDB is released first, which may take
-        5 s. If that gets no answer either, the row looks held until the lease ends.
+        5 s. If the release gets no answer either, the row looks held until the lease ends.
 
         Example: ``with client.acquire("invoice#7", wait=10) as lock: ...``
         """
@@ -119,9 +124,13 @@ class LockClient(Client):
         )
 
     def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> Lock | None:
-        """`acquire` in one decision (``wait=0``), or within ``wait`` seconds. Returns None if it is held elsewhere.
+        """Take the lock ``key`` without waiting, or within ``wait`` seconds. Returns None if it is held elsewhere.
 
-        Takes and raises what `acquire` does, except for contention.
+        key: as for `acquire`.
+        wait: seconds to wait, 0 or more. 0: try once. inf: no limit.
+        options: the other options of `acquire`.
+
+        Returns the Lock, or None. Raises what `acquire` raises, except for contention.
 
         Example: ``if lock := client.try_acquire("report"): ...``
         """
@@ -135,8 +144,10 @@ class LockClient(Client):
     def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
         """Read a lock without taking it, by one consistent read. Returns None if the table has no such row.
 
-        key, sort_key: as for `acquire`. Raises what `acquire` raises about table, keys, Region, credentials, permission
-        and transport.
+        key, sort_key: as for `acquire`.
+
+        Raises LockConfigurationError, TransportError, ClientClosedError, LockArgumentError and TypeError as `acquire`
+        does.
 
         Example: ``record = client.get("invoice#7")``
         """
@@ -146,11 +157,11 @@ class LockClient(Client):
         return self._run(get(self._session, key, sort_key))
 
     def list(self, *, key: str | None = None) -> Iterator[LockRecord]:
-        """All locks of the table, held or not, read page by page. Rows that never were a lock's are left out.
+        """Read all locks of the table, held or not, page by page. Rows that were never a lock's are left out.
 
-        key: only this partition, in a table with a sort key.
+        key: only this partition, in a table with a sort key. None: the whole table.
 
-        Needs dynamodb:Scan, or dynamodb:Query with ``key``, beyond a lock's four permissions. A Scan reads the whole
+        Needs dynamodb:Scan (with ``key`` dynamodb:Query) on top of a lock's four permissions. A Scan reads the whole
         table. Raises what `get` raises.
 
         Example: ``held = [record.key for record in client.list() if not record.is_released]``
@@ -165,7 +176,7 @@ class LockClient(Client):
     def prewarm(self) -> None:
         """Open the connection and learn DynamoDB's time, so that the first lock waits for neither.
 
-        One consistent read of a row that does not exist. Raises what `get` raises.
+        Sends one consistent read of a row that does not exist. Raises what `get` raises.
 
         Example: ``client.prewarm()  # at INIT``
         """
@@ -187,11 +198,14 @@ class LockClient(Client):
         """Continue a lock that was handed over. The fencing token rises by one.
 
         token: the string that `Lock.hand_over` returned.
-        lease_duration: seconds. None: as handed over. The lease ends with this invocation.
+        lease_duration: seconds, 1 or more. None: as handed over. The lease ends with this invocation.
         safe_time, on_danger, on_lost, context: as for `acquire`.
 
-        Raises LockLostError if the lock is not there any more or the string was adopted before, LockFormatError for a
-        string that is damaged or belongs to another table, and what `acquire` raises otherwise.
+        Returns the Lock.
+
+        Raises LockLostError if the lock is gone, was taken by another owner, or was adopted before. Raises
+        LockFormatError for a string that is damaged or belongs to another table. Otherwise raises what `acquire`
+        raises.
 
         Example: ``with client.adopt(event["lock"]) as lock: ...``
         """
@@ -208,17 +222,22 @@ class LockClient(Client):
         )
 
     def held(self) -> tuple[Lock, ...]:
-        """The locks of this client that are held now, in this process."""
+        """The locks of this client that are held now, in this process.
+
+        Example: ``keys = [lock.key for lock in client.held()]``
+        """
         return tuple(held.face() for held in self._session.open_locks.handled() if held.is_held())
 
     def close(self, *, release: bool = True) -> None:
-        """End the client. Acquires that wait raise ClientClosedError, and held locks are released.
+        """Close the client. Acquires that are waiting raise ClientClosedError, and held locks are released.
 
         release: False: leave held locks to their lease.
 
-        Locks whose handles were dropped are released as well. A release that fails is logged, and the others are tried
-        all the same. If two in a row get no answer (10 s at most), DynamoDB cannot be reached, and the rest is left to
-        its lease. After an interrupt, call close again: it continues. Otherwise closing twice does nothing.
+        Locks whose handles were dropped are released as well. If a release fails, that is logged, and the others are
+        still tried. If two in a row get no answer (10 s at most), DynamoDB cannot be reached, and the other locks are
+        left to their lease. After an interrupt, call close again: it continues. Otherwise closing twice does nothing.
+
+        Example: ``client.close()``, or ``with LockClient("locks") as client: ...``
         """
         with Late():
             from .closing import close
