@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ..client import checks
 from ..errors import LockConfigurationError
-from ..observe.log import logger, shown
+from ..observe.log import logger, shown, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,12 +51,13 @@ class Visibility:
         try:
             self._change(returned)
         except Exception as error:  # noqa: BLE001 - botocore raises many kinds, and the batch already has its outcome
-            logger.warning(
+            tell(
+                logger,
+                "visibility_failed",
                 "the visibility of returned messages was not changed (this needs sqs:ChangeMessageVisibility). They "
                 "come back after the queue's visibility timeout: %s: %s",
                 type(error).__name__,
-                shown(error),
-                extra={"lock_event": "visibility_failed"},
+                error,
             )
 
     def _change(self, returned: list[tuple[Record, Exception | None]]) -> None:
@@ -75,7 +76,7 @@ class Visibility:
             seconds = self._wanted(record, error)
             return None if seconds is None else int(checks.seconds("retry_visibility", seconds, least=0.0, most=_MOST))
         except Exception:  # noqa: BLE001 - the application's function failed, but the batch already has its outcome
-            logger.exception(
+            logger.exception(  # not a warning: the application has a bug
                 "retry_visibility= failed for message %s. The message comes back after the queue's visibility timeout",
                 shown(record["messageId"]),
                 extra={"lock_event": "visibility_failed"},
@@ -89,12 +90,13 @@ class Visibility:
         for start in range(0, len(entries), _BATCH):
             answer = client.change_message_visibility_batch(QueueUrl=url, Entries=entries[start : start + _BATCH])
             for failure in answer.get("Failed", ()):
-                logger.warning(
+                tell(
+                    logger,
+                    "visibility_failed",
                     "the visibility of a returned message of %s was not changed: %s %s",
-                    shown(arn),
-                    shown(failure.get("Code")),
-                    shown(failure.get("Message")),
-                    extra={"lock_event": "visibility_failed"},
+                    arn,
+                    failure.get("Code"),
+                    failure.get("Message"),
                 )
 
 

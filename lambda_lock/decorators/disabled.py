@@ -9,7 +9,7 @@ from ..client.base import run, session_of
 from ..client.reading import write_unguarded
 from ..core import requests
 from ..errors import LockAlreadyReleasedError, LockConfigurationError
-from ..observe.log import logger
+from ..observe.log import logger, tell
 from .environment import VARIABLE
 
 TYPE_CHECKING = False
@@ -58,12 +58,7 @@ class StandIn:
         self._client = client
         self._invocation = found
         self._held = _State()
-        logger.warning(
-            "%s is set: the call runs without its lock %r",
-            VARIABLE,
-            key,
-            extra={"lock_event": "disabled", "lock_key": key},
-        )
+        tell(logger, "disabled", "%s is set: the call runs without its lock %r", VARIABLE, key, key=key)
 
     @property
     def remaining(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ..client.lock_client import LockClient
-from ..observe.log import logger
+from ..observe.log import logger, tell
 from .functions import acquire_of, is_async
 
 TYPE_CHECKING = False
@@ -86,10 +86,6 @@ def disabled() -> bool:
     if word in _YES:
         return True
     if word not in _NO:
-        logger.warning(
-            "%s=%r is neither yes nor no, so locks stay on: write 1 to disable them, or remove it",
-            VARIABLE,
-            text,
-            extra={"lock_event": "switch_unreadable"},
-        )
+        message = "%s=%r is neither yes nor no, so locks stay on: write 1 to disable them, or remove it"
+        tell(logger, "switch_unreadable", message, VARIABLE, text)
     return False

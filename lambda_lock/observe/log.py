@@ -24,6 +24,9 @@ LEVELS = {
     "renewal_failed": logging.INFO,
     "records_returned": logging.INFO,
     "lost": logging.WARNING,
+    "disabled": logging.WARNING,
+    "switch_unreadable": logging.WARNING,
+    "visibility_failed": logging.WARNING,
     "finished_lost": logging.WARNING,
     "release_failed": logging.WARNING,
     "forgotten": logging.WARNING,
@@ -33,6 +36,7 @@ LEVELS = {
     "callback_failed": logging.ERROR,
     "hook_failed": logging.ERROR,
     "record_failed": logging.ERROR,
+    "heartbeat": logging.ERROR,
 }
 
 NOT_RELEASED = "lock %r was not released; its lease will run out by itself: %s"

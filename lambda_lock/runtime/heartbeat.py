@@ -20,10 +20,10 @@ import os
 import threading
 import time
 import weakref
-from _queue import Empty, SimpleQueue  # what `queue` gives, without the 3 ms of `queue`
+from _queue import Empty, SimpleQueue  # what `queue` exports, without the 3 ms that importing it takes
 from collections import deque
 
-from ..observe.log import logger
+from ..observe.log import logger, tell
 from .timeline import elapsed
 
 TYPE_CHECKING = False
@@ -153,8 +153,8 @@ class Heartbeat:
         seconds: float | None = _LOOK
         try:
             seconds = lock.tick()
-        except Exception:  # noqa: BLE001 - a fault of ours must not end the heartbeat of this lock either
-            logger.exception("the heartbeat of a lock failed; it is tried again", extra={"lock_event": "heartbeat"})
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not end the heartbeat of this lock either
+            tell(logger, "heartbeat", "the heartbeat of a lock failed; it is tried again", cause=error)
         finally:  # also where a logging handler raised SystemExit
             if seconds is None:
                 self._gone(id(lock), number)
@@ -271,7 +271,7 @@ def _renew(renewal: Renewal | None) -> None:
 
 def _tell_failed(error: BaseException) -> None:
     try:
-        logger.error("a renewal failed; it is tried again", exc_info=error, extra={"lock_event": "heartbeat"})
+        tell(logger, "heartbeat", "a renewal failed; it is tried again", cause=error)
     except BaseException:  # noqa: BLE001 - a logging handler that raises must not end it either
         return
 
