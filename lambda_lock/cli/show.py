@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..client.record import LockRecord
+from ..core.requests import encode_data
 from ..errors import printable
 
 _STYLES = {"held": "green", "expired": "yellow", "free": "dim", "completed": "cyan", "unreadable": "red"}
@@ -71,7 +71,7 @@ def as_dict(record: LockRecord) -> dict[str, Any]:
         "expires_at": record.expires_at,
         "read_at": record.read_at,
         "version": record.version,
-        "data": None if record.data is None else _base64(record.data),
+        "data": None if record.data is None else encode_data(record.data),
         "attributes": record.attributes,
         "completed_until": record.completed_until,
         "result": record.result,
@@ -183,11 +183,7 @@ def _readable(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return f"{len(data)} bytes, base64 {_base64(data)}"
-
-
-def _base64(data: bytes) -> str:
-    return b64encode(data).decode()
+        return f"{len(data)} bytes, base64 {encode_data(data)}"
 
 
 def _plain(value: object) -> object:
@@ -195,7 +191,7 @@ def _plain(value: object) -> object:
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, bytes | bytearray):
-        return _base64(bytes(value))
+        return encode_data(value)
     if isinstance(value, set | frozenset):
         return sorted(value, key=str)
     return str(value)
