@@ -192,7 +192,11 @@ def _key_faults(table: dict[str, Any], partition_key_name: str, sort_key_name: s
     faults = []
     for role, name, wanted in (("HASH", "partition key", partition_key_name), ("RANGE", "sort key", sort_key_name)):
         found = keys.get(role)
-        if found != wanted:
+        if found is None and wanted is not None:
+            faults.append(f"it has no {name}, but should have {wanted!r}")
+        elif wanted is None and found is not None:
+            faults.append(f"it has the {name} {found!r}, but should have none")
+        elif found != wanted:
             faults.append(f"its {name} is {found!r}, not {wanted!r}")
         elif found is not None and types[found] != "S":
             faults.append(f"its {name} {found!r} has type {types[found]}, not S (string)")
@@ -210,9 +214,11 @@ def _ttl_faults(description: dict[str, Any], ttl: str | None) -> list[str]:
     found = description.get("AttributeName") if description.get("TimeToLiveStatus") in ("ENABLED", "ENABLING") else None
     if found == ttl:
         return []
-    return [
-        f"its time to live is on {found!r}, not on {ttl!r}" if found else f"its time to live is off, not on {ttl!r}"
-    ]
+    if found is None:
+        return [f"its time to live is off, but should be on {ttl!r}"]
+    if ttl is None:
+        return [f"its time to live is on {found!r}, but should be off"]
+    return [f"its time to live is on {found!r}, not on {ttl!r}"]
 
 
 def _describe(transport: Transport, name: str) -> dict[str, Any] | None:

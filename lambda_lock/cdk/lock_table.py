@@ -322,7 +322,7 @@ def _account_of(table_arn: str, stack: cdk.Stack) -> str | None:
         return None
     if found is None:
         raise LockArgumentError(
-            f"table_arn={table_arn!r} is not the ARN of a table: give one of the form "
+            f"table_arn={table_arn!r} is not the ARN of a table: pass one of the form "
             "arn:aws:dynamodb:Region:account:table/name"
         )
     region, account = found.groups()
@@ -349,7 +349,7 @@ def _leading_keys(prefixes: Sequence[str]) -> dict[str, dict[str, list[str]]]:
         raise TypeError(f"key_prefixes must be a list of str, not {prefixes!r}")
     if not prefixes:
         raise LockArgumentError(
-            "key_prefixes is empty, which would not allow any lock: give prefixes, or None to allow all keys"
+            "key_prefixes is empty, which would not allow any lock: pass prefixes, or None to allow all keys"
         )
     for prefix in prefixes:
         if not prefix or (not cdk.Token.is_unresolved(prefix) and any(mark in prefix for mark in ("*", "?", "${"))):

@@ -280,7 +280,7 @@ def release(settings: Settings, force: bool, yes: bool, sort_value: str | None, 
     if not force:
         raise click.UsageError(
             "a lock is released by its holder, or ends with its lease. To release it although somebody else holds it, "
-            "give --force"
+            "use --force"
         )
     with settings.client() as client:
         record = client.get(key, sort_key=sort_value)
@@ -303,7 +303,7 @@ def release(settings: Settings, force: bool, yes: bool, sort_value: str | None, 
         raise Failure(f"lock {key!r} was released by its holder in the meantime: nothing was done", exits.NO)
     if found.owner == record.owner and found.token == record.fencing_token:
         raise Failure(
-            f"{record.owner} renewed lock {key!r} in the meantime, so it is alive: nothing was done. Stop it, or give "
+            f"{record.owner} renewed lock {key!r} in the meantime, so it is alive: nothing was done. Stop it, or use "
             "--yes, which leaves no time for a renewal",
             exits.NO,
         )
@@ -320,7 +320,7 @@ def _confirm(record: LockRecord) -> None:
     try:
         typed = click.prompt("Type the key to release it", prompt_suffix=": ", err=True)
     except click.Abort:
-        raise Failure("not released: the key was not typed. In a script, give --yes", exits.NO) from None
+        raise Failure("not released: the key was not typed. In a script, use --yes", exits.NO) from None
     if typed != record.key:
         raise Failure(f"not released: {typed!r} is not the key", exits.NO)
 
@@ -352,7 +352,7 @@ _no_ttl = click.option("--no-ttl", is_flag=True, help="No time to live. Needed i
     "--read-capacity",
     type=click.IntRange(min=1),
     metavar="UNITS",
-    help="Provisioned read capacity. Give --write-capacity too.",
+    help="Provisioned read capacity. Needs --write-capacity too.",
 )
 @click.option(
     "--write-capacity",
@@ -439,7 +439,7 @@ def check(settings: Settings, ttl: str | None, no_ttl: bool, name: str) -> None:
 
 def _ttl_attribute(settings: Settings, ttl: str | None, no_ttl: bool) -> str | None:
     if ttl is not None and no_ttl:
-        raise click.UsageError("--ttl and --no-ttl cannot be combined: give one of them")
+        raise click.UsageError("--ttl and --no-ttl cannot be combined: use one of them")
     return None if no_ttl else ttl or settings.schema.ttl
 
 

@@ -64,7 +64,7 @@ def _not_granted(error: LockNotGrantedError) -> str:
     left = "" if error.retry_after is None else f". Its lease ends in {error.retry_after:.0f} s unless it is renewed"
     waited = f" after {error.waited:.1f} s" if error.waited >= 0.1 else ""
     return (
-        f"lock {error.key!r} was not granted{waited}: it is held by {error.holder}{left}. To wait longer, give --wait "
+        f"lock {error.key!r} was not granted{waited}: it is held by {error.holder}{left}. To wait longer, use --wait "
         "SECONDS"
     )
 

@@ -52,7 +52,8 @@ def force_release(client: LockClient, record: LockRecord) -> Row | None:
         if isinstance(outcome, Reply):
             return None
         if not isinstance(outcome, ConditionFailed):
-            raise TransportError(True, f"whether lock {record.key!r} was released is unknown") if unclear else outcome
+            unknown = f"it is unknown whether lock {record.key!r} was released"
+            raise TransportError(True, unknown) if unclear else outcome
         row = Row(outcome.item or {}, schema)
         # After a lost reply: this very version, released, is what was asked for; so is a row deleted.
         done = unclear and (row.version is None or (row.version == record.version and row.is_free))

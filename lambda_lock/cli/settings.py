@@ -40,7 +40,7 @@ class Settings:
     def client(self, **options: Any) -> LockClient:
         """A client with these settings. Sends no request. Raises Failure if no table is named."""
         if self.table is None and not os.environ.get(TABLE_VARIABLE):
-            raise Failure(f"no lock table is named: give --table NAME, or set {TABLE_VARIABLE}", CONFIGURATION)
+            raise Failure(f"no lock table is named: use --table NAME, or set {TABLE_VARIABLE}", CONFIGURATION)
         return LockClient(
             self.table,
             region_name=self.region,

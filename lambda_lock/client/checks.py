@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..core.outcome import Item
     from ..transport import Transport
 
-MAX_LEASE = 365 * 86_400.0  # seconds; keeps expiries at 13 digits, and no one wants to wait longer for a dead holder
+MAX_LEASE = 365 * 86_400.0  # seconds; keeps expiries at 13 digits, and no caller waits longer for a dead holder
 _LONG_LEASE = 3600.0  # seconds; a longer lease may have been meant in milliseconds
 PARTITION_KEY_LIMIT = 2048  # bytes, "Quotas in Amazon DynamoDB"
 SORT_KEY_LIMIT = 1024
@@ -32,7 +32,9 @@ def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
         raise TypeError(f"{name} must be a str, not {value!r} ({type(value).__name__})")
     size = len(value.encode("utf-8", "surrogatepass"))
     if not size:
-        raise LockArgumentError(f"{name} is empty. Give each lock a name: every caller with an empty one shares a lock")
+        raise LockArgumentError(
+            f"{name} is empty. Give each lock a name: all callers with an empty one would share a lock"
+        )
     if size > limit:
         raise LockArgumentError(
             f"{name} {value[:40]!r}… has {size} bytes; DynamoDB allows {limit}. Shorten it, or use a hash of it",

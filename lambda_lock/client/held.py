@@ -259,7 +259,7 @@ class HeldLock(Standing):
         if event and self.hold.window is None:
             raise LockConfigurationError(
                 f"lock {self.key!r} is held already, but not by @deduplicate: it could not complete the event. Give "
-                "one of the two another key",
+                "one of the two a different key",
                 key=self.key,
             )
         self._entered += 1

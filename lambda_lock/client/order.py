@@ -88,7 +88,7 @@ def order(
     place = settings.place(key, options.get("sort_key"))
     terms = _terms(session, options)
     if terms.on_danger is not None and terms.safe_time is None:
-        raise LockArgumentError(f"on_danger would never be called for lock {key!r}: give safe_time= as well", key=key)
+        raise LockArgumentError(f"on_danger would never be called for lock {key!r}: pass safe_time= as well", key=key)
     content = content_of(place, settings.ttl, options)
     checks.optional_seconds("wait", wait, endless=True)
     checks.optional_seconds("reserve", options.get("reserve"))
@@ -129,7 +129,7 @@ def event_order(
     if made.wish.delete_on_release:
         raise LockConfigurationError(
             f"event {key!r} cannot be remembered: rows of the schema {session.settings.schema.name} are deleted on "
-            "release. Give deduplicate a client with the schema JAVA or GO, and a table of its own",
+            "release. Pass deduplicate a client with the schema JAVA or GO, and a table of its own",
             key=key,
         )
     return made
@@ -189,7 +189,7 @@ def _patience(
         return wait, None
     what = f"The wait was at most {most:.1f} s" if wait is None else f"wait={wait:g} was cut to {most:.1f} s"
     for_work = f"reserve={reserve:g}" if reserve is not None else f"{kept:.1f} s (reserve: a quarter, at least 1 s)"
-    smaller = "Give a smaller reserve=, raise" if kept else "Raise"
+    smaller = "Pass a smaller reserve=, raise" if kept else "Raise"
     return most, (
         f"{what}: the invocation had {left:.1f} s left, less {for_work} for the work. "
         f"{smaller} the function's timeout, or let the caller try again"

@@ -119,7 +119,7 @@ class Session:
 
     @contextmanager
     def explained(self, place: Place) -> Iterator[None]:
-        """Raise what DynamoDB refuses in the words of a user."""
+        """Turn DynamoDB's refusals into errors that say what is wrong and what to do."""
         try:
             yield
         except ServiceError as error:
@@ -159,7 +159,7 @@ class Session:
     def check_open(self) -> None:
         """Raise ClientClosedError if the client was closed."""
         if self.closed.is_set:
-            raise ClientClosedError("this LockClient was closed: build a new one")
+            raise ClientClosedError("this LockClient was closed: create a new one")
 
     def end(self) -> None:
         """Close connections and end the threads for renewals, after all locks were released or abandoned."""

@@ -54,22 +54,25 @@ class Settings:
 
     table: the table's name or ARN. None: read LAMBDA_LOCK_TABLE at the first use, and LAMBDA_LOCK_PARTITION_KEY and
         LAMBDA_LOCK_SORT_KEY with it.
-    lease_duration: seconds, 1 or more. A lock outlives a holder that died by this much, but never the invocation.
+    lease_duration: seconds, 1 or more. A lock outlives a holder that died by this much, but it never outlives the
+        invocation.
     heartbeat_period: seconds between renewals, at most half of the lease. None: planned from validity. 0: no renewals.
-    refresh_period: seconds, the longest pause between two polls of an acquire that waits.
-    safe_time: seconds before the end of validity at which ``on_danger`` is called. None: it is not called.
-    owner_prefix: the beginning of every owner. None: function name and request id, or host and process id.
+    refresh_period: the longest pause between two polls of an acquire that waits, in seconds, 0.01 or more.
+    safe_time: seconds before the end of validity at which ``on_danger`` is called, above 0 and below the lease. None:
+        it is not called.
+    owner_prefix: the beginning of every owner, 1 to 512 bytes. None: function name and request id, or host and process
+        id.
     ttl: seconds for which a row is kept after its last use, by DynamoDB's time to live on the attribute ``ttl``. None:
-        rows are kept for ever. Give None where the Java or Go client shares the table: these clients write a stale
-        value back.
+        rows are kept for ever. Pass None if the Java or Go client shares the table: these clients write a
+        stale value back.
     partition_key_name, sort_key_name: the names of the table's keys. None: the schema's ("key", and no sort key).
     schema: JAVA, GO or PYTHON: the client that shares the table.
     hold_on_unavailable: a lock is not lost because of 5xx errors and time-outs alone. Renewals go on after validity has
         ended, ``is_held`` is False until one succeeds, and no loss is signalled. This has no effect on locks that
-        delete their row on release (``delete_on_release``, PYTHON): there a renewal could not prove that nobody else
-        held the lock in between.
-    heartbeat_rate: the most renewals per second, for all locks of this client together. None: no limit.
-    observation_cache_size: the number of other holders whose rows the client remembers while it waits for them.
+        delete their row on release (``delete_on_release``, PYTHON): there, a renewal could not prove that no other
+        client held the lock in between.
+    heartbeat_rate: the most renewals per second, above 0, for all locks of this client together. None: no limit.
+    observation_cache_size: how many rows of other holders the client remembers while it waits for them, 1 or more.
     region_name, endpoint_url, boto3_client, boto3_session, transport: how requests are sent. None: as the environment
         says.
     clock: an object with monotonic(), boottime(), wall() and sleep(seconds), for tests. None: the system's clocks.
@@ -140,7 +143,7 @@ class Settings:
             table = variables.get(TABLE_VARIABLE, "")
             if not table:
                 raise LockConfigurationError(
-                    f"no lock table is configured: give LockClient(table), or set {TABLE_VARIABLE} (LockTable.connect "
+                    f"no lock table is configured: write LockClient(table), or set {TABLE_VARIABLE} (LockTable.connect "
                     "does)"
                 )
             checks.table_name(table)
@@ -154,13 +157,13 @@ class Settings:
         table, partition_key_name, sort_key_name = self.names()
         if sort_key is not None and sort_key_name is None:
             raise LockArgumentError(
-                f"sort_key={sort_key!r} was given, but the client has no sort_key_name: give it the table's", key=key
+                f"sort_key={sort_key!r} was passed, but the client has no sort_key_name: pass it the table's", key=key
             )
         if sort_key_name is not None:
             sort_key = self.schema.sort_key_value if sort_key is None else sort_key
             if sort_key is None:
                 raise LockArgumentError(
-                    f"the table has the sort key {sort_key_name!r}: give sort_key= for lock {key!r}", key=key
+                    f"the table has the sort key {sort_key_name!r}: pass sort_key= for lock {key!r}", key=key
                 )
             checks.key_text("sort_key", sort_key, checks.SORT_KEY_LIMIT)
         return Place(table, self.schema, partition_key_name, key, sort_key_name, sort_key)

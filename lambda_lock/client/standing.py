@@ -85,7 +85,7 @@ class Standing:
     def is_almost_expired(self) -> bool:
         if self.terms.safe_time is None:
             raise SessionMonitorNotSetError(
-                f"lock {self.key!r} has no safe_time: give safe_time=seconds to acquire, or to the client", key=self.key
+                f"lock {self.key!r} has no safe_time: pass safe_time=seconds to acquire, or to the client", key=self.key
             )
         return self.remaining() <= self.terms.safe_time
 
@@ -151,7 +151,7 @@ class Standing:
         self.check_process()
         if self.hold.ended:
             raise LockAlreadyReleasedError(
-                f"lock {self.key!r} was released, committed or handed over: acquire it anew", key=self.key
+                f"lock {self.key!r} was released, committed or handed over: acquire it again", key=self.key
             )
 
     def check_process(self) -> None:
@@ -166,8 +166,8 @@ class Standing:
         """Raise LockConfigurationError if the row is deleted on release."""
         if self.hold.delete_on_release:
             raise LockConfigurationError(
-                f"lock {self.key!r} deletes its row on release, so neither a transaction nor a handing over can rely "
-                "on it: a late copy of its claim could bring the same owner and token back. Acquire it without "
+                f"lock {self.key!r} deletes its row on release, so it cannot guard a transaction or be handed over: "
+                "a late copy of its claim could bring the same owner and token back. Acquire it without "
                 "delete_on_release, and not in the schema PYTHON",
                 key=self.key,
             )
@@ -202,7 +202,7 @@ class Standing:
     def _tell_forgotten(self) -> None:
         message = (
             f"the handle of lock {self.key!r} was dropped while the lock is held: keep it, and release it (`with "
-            "client.acquire(...) as lock:`). It is not renewed any more. It ends with its lease, or when the client is "
+            "client.acquire(...) as lock:`). It is no longer renewed. It ends with its lease, or when the client is "
             "closed"
         )
         tell(self.session.log, "forgotten", "%s", message, **about(self.hold))

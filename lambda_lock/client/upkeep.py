@@ -149,7 +149,7 @@ class Upkeep:
         key, left = self._hold.place.key, self._hold.valid_until - self._elapsed()
         unknown = TransportError(
             True,
-            f"whether lock {key!r} was renewed is unknown; it is held for {max(left, 0.0):.1f} s more, try again",
+            f"it is unknown whether lock {key!r} was renewed. It is held for another {max(left, 0.0):.1f} s: try again",
             key=key,
         )
         unknown.__cause__ = error
@@ -208,8 +208,8 @@ class Upkeep:
         except RuntimeError as error:
             key = self._hold.place.key
             raise LockError(
-                f"lock {key!r} cannot be kept, its heartbeat thread does not start: {error}. Let the process have "
-                "fewer threads or more memory; a lock with heartbeat_period=0, and no callbacks, needs no thread",
+                f"lock {key!r} cannot be kept, because its heartbeat thread does not start: {error}. Give the process "
+                "fewer threads or more memory. A lock with heartbeat_period=0 and no callbacks needs no thread",
                 key=key,
             ) from error
 
@@ -233,7 +233,7 @@ class Upkeep:
         return lost
 
     def lose(self, message: str, *, apart: bool = False) -> None:
-        """The lock is lost for good. This is told once, whatever shows it."""
+        """The lock is lost for good. This is reported once, however often it is noticed."""
         self._hold.lose()
         self._session.open_locks.discard(self._hold)
         if not self.over.is_set:

@@ -326,7 +326,7 @@ class Row:
         if self.lease_ms is None:
             raise LockFormatError(
                 f"the row of lock {key!r}, held by {self.owner!r}, has a {schema.lease} that the schema {schema.name} "
-                f"cannot read: {self.item.get(schema.lease)!r}. The row is left alone; give the client the schema that "
+                f"cannot read: {self.item.get(schema.lease)!r}. The row is left alone; pass the client the schema that "
                 "the row was written in, or delete the row once no work is done under the lock",
                 key=key,
             )
@@ -362,7 +362,7 @@ def read_row(item: Item | None, schema: Schema, key: str) -> Row | None:
     if schema.version not in item and (others := [name for name in schema.foreign_versions if name in item]):
         raise LockFormatError(
             f"the row of lock {key!r} was written in another schema than {schema.name}: it has no {schema.version}, "
-            f"but a {others[0]}. The row is left alone; give the client the schema that the row was written in",
+            f"but a {others[0]}. The row is left alone; pass the client the schema that the row was written in",
             key=key,
         )
     if schema.version in item and _text(item, schema.version) is None:

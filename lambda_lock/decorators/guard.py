@@ -1,4 +1,4 @@
-"""The decorated function: the key of each call, the lock around it, and the answer where that is not granted."""
+"""The decorated function: the key of each call, its lock, and what it returns if the lock is not granted."""
 
 from __future__ import annotations
 
@@ -161,7 +161,9 @@ def check_answer_of(func: Callable[..., Any], name: str, answer: object) -> None
     if not callable(answer):
         return
     if "error" in Parameters.of(func).names:
-        raise TypeError(f"the function has a parameter named error, which {name}= gets as well: rename it")
+        raise TypeError(
+            f"the function has a parameter named error, but {name}= gets an argument of that name: rename it"
+        )
     if is_async(answer) and not is_async(func):
         raise TypeError(f"{name}= must be a plain function here, because nothing would await an async def function")
     # A function that wraps another may pass on more than it is given. Only its own parameters count.

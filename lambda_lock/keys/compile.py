@@ -37,7 +37,7 @@ def compile_key(func: Callable[..., Any], key: Key | None, key_jmespath: str | N
     installed.
     """
     if (key is None) == (key_jmespath is None):
-        raise TypeError("give exactly one of key= (a template or a function) and key_jmespath= (an expression)")
+        raise TypeError("pass exactly one of key= (a template or a function) and key_jmespath= (an expression)")
     function = name_of(func)
     if key_jmespath is not None:
         if not isinstance(key_jmespath, str):

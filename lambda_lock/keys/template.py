@@ -180,7 +180,7 @@ def _entry(mapping: Mapping[Any, object], step: str, where: str) -> object:
 def _element(sequence: Sequence[object], step: str, where: str) -> object:
     if not step.isdecimal():
         raise Unusable(
-            f"{where} is {found_text(sequence)}: give the index of an element, as in [0], instead of [{step}]"
+            f"{where} is {found_text(sequence)}: write the index of an element, as in [0], instead of [{step}]"
         )
     if int(step) >= len(sequence):
         raise Unusable(f"{where} has {len(sequence)} elements, so [{step}] does not exist")

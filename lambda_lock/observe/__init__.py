@@ -1,1 +1,1 @@
-"""Everything that tells: the log, metrics and hooks. Private; docs/observing.md describes what it tells."""
+"""Reports what happens to locks: the log, metrics and hooks. Private; docs/observing.md describes the events."""

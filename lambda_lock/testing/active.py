@@ -56,9 +56,9 @@ def in_memory(
 
     tables: the application's tables, for `commit` and `transact_item`: for each the name of its partition key, or the
         names of both keys, ``{"orders": "order_id", "lines": ("order_id", "line")}``. Lock tables need not be named.
-        They come into being when they are used.
-    clock: where the Dates of its answers come from (whole seconds, as DynamoDB's). None: the machine's clock. Give your
-        clients the same ManualClock.
+        They are created when they are first used.
+    clock: where the Dates of its answers come from (whole seconds, like DynamoDB's). None: the machine's clock. Pass
+        your clients the same ManualClock.
     schema: the schema of your clients, in which hold, expire and rows write and read.
 
     ``as`` gives a Memory: hold, expire, rows, items, put, lose_reply, requests, clock. A block is entered once. As a
@@ -159,7 +159,7 @@ def _key_names(tables: Mapping[str, KeyNames]) -> dict[str, tuple[str, ...]]:
         names = (keys,) if isinstance(keys, str) else tuple(keys)
         if not 1 <= len(names) <= 2:
             raise LockArgumentError(
-                f"tables: {table!r} has {keys!r}: give the name of its partition key, or of partition and sort key"
+                f"tables: {table!r} has {keys!r}: pass the name of its partition key, or of both keys"
             )
         declared[checks.table_name(table)] = tuple(
             checks.attribute_name(f"a key of tables[{table!r}]", name) for name in names
@@ -172,5 +172,5 @@ def _checked_clock(clock: Clock | None) -> Clock:
         return SystemClock()
     for method in ("monotonic", "wall"):
         if not callable(getattr(clock, method, None)):
-            raise TypeError(f"clock must be a ManualClock or the like of it: {type(clock).__name__} has no {method}()")
+            raise TypeError(f"clock must be a ManualClock or similar: {type(clock).__name__} has no {method}()")
     return clock

@@ -82,5 +82,5 @@ def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be a number of seconds, not {value!r} ({type(value).__name__})")
     if not math.isfinite(value):
-        raise LockArgumentError(f"{name}={value!r} is not a valid time: give a finite number of seconds")
+        raise LockArgumentError(f"{name}={value!r} is not a valid time: pass a finite number of seconds")
     return float(value)

@@ -86,7 +86,7 @@ class Memory:
             self._apply(claim(place, grant, content, observed=None if row is None else row.version))
 
     def expire(self, key: str, *, sort_key: str | None = None, table: str | None = None) -> None:
-        """Make the holder of the lock ``key`` dead and its lease over. The next acquire takes the lock over at once.
+        """End the lease of the lock ``key``, as if its holder had died. The next acquire takes the lock over at once.
 
         key: the lock's key.
         sort_key: the lock's sort key, if the table has one.
@@ -100,7 +100,7 @@ class Memory:
             row = self._row(place)
             if row is None or row.is_free:
                 raise LockArgumentError(
-                    f"key={key!r} is not held in table {place.table!r}. Call hold() first, or give the key and the "
+                    f"key={key!r} is not held in table {place.table!r}. Call hold() first, or pass the key and the "
                     "table of a lock that is held (rows() lists the locks)",
                     key=key,
                 )

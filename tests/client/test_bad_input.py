@@ -160,7 +160,7 @@ def test_a_sort_key_that_dynamodb_would_refuse_is_refused(sort_key: str, make: M
 
 
 def test_a_table_with_a_sort_key_needs_one(make: Make) -> None:
-    refused(lambda: make(sort_key_name="sk").acquire("a"), LockArgumentError, "'sk'", "give sort_key=")
+    refused(lambda: make(sort_key_name="sk").acquire("a"), LockArgumentError, "'sk'", "pass sort_key=")
     refused(lambda: make(sort_key_name="sk").acquire("a", sort_key=5), TypeError, "sort_key", "5")  # type: ignore[arg-type]
 
 

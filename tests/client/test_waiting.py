@@ -31,19 +31,19 @@ from tests.support.waiting import wait_until
             60,
             {"wait": 90, "reserve": 50},
             "wait=90 was cut to 10.0 s: the invocation had 60.0 s left, less reserve=50 for the work. "
-            "Give a smaller reserve=, raise the function's timeout, or let the caller try again",
+            "Pass a smaller reserve=, raise the function's timeout, or let the caller try again",
         ),
         (
             60,
             {"wait": 90},
             "wait=90 was cut to 45.0 s: the invocation had 60.0 s left, less 15.0 s (reserve: a quarter, at least 1 s) "
-            "for the work. Give a smaller reserve=, raise",
+            "for the work. Pass a smaller reserve=, raise",
         ),
         (
             60,
             {},
             "The wait was at most 45.0 s: the invocation had 60.0 s left, less 15.0 s (reserve: a quarter, at least "
-            "1 s) for the work. Give a smaller reserve=, raise",
+            "1 s) for the work. Pass a smaller reserve=, raise",
         ),
         (
             60,
@@ -54,7 +54,7 @@ from tests.support.waiting import wait_until
         (
             60,
             {"wait": 5, "reserve": 80},
-            "wait=5 was cut to 0.0 s: the invocation had 60.0 s left, less reserve=80 for the work. Give a smaller",
+            "wait=5 was cut to 0.0 s: the invocation had 60.0 s left, less reserve=80 for the work. Pass a smaller",
         ),
         (60, {"wait": 5}, "5.0 s of waiting. Wait longer, or let the caller try again"),
         (60, {"wait": 0}, "Try again later, or pass wait=seconds"),

@@ -119,7 +119,7 @@ def test_a_parameter_of_the_name_that_an_answer_gets_is_refused(name: str) -> No
     def report(error: str) -> None: ...
 
     options: Any = {name: lambda **given: None}
-    with pytest.raises(TypeError, match=f"a parameter named error, which {name}= gets"):
+    with pytest.raises(TypeError, match=f"a parameter named error, but {name}= gets"):
         deduplicate("{error}", **options)(report)
     deduplicate("{error}")(report)
 

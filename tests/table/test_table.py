@@ -286,8 +286,8 @@ def test_a_table_that_fits_is_checked_with_two_reads(wire: Wire, engine: Minista
     [
         (("pk", None), {}, "its partition key is 'pk', not 'key'"),
         (("key", None), {"partition_key_name": "pk"}, "its partition key is 'key', not 'pk'"),
-        (("key", "sk"), {}, "its sort key is 'sk', not None"),
-        (("key", None), {"sort_key_name": "sk"}, "its sort key is None, not 'sk'"),
+        (("key", "sk"), {}, "it has the sort key 'sk', but should have none"),
+        (("key", None), {"sort_key_name": "sk"}, "it has no sort key, but should have 'sk'"),
         (("key", "sk"), {"sort_key_name": "part"}, "its sort key is 'sk', not 'part'"),
     ],
 )
@@ -321,9 +321,9 @@ def test_a_key_that_is_no_string_does_not_fit(role: str, key: str, engine: Minis
 @pytest.mark.parametrize(
     ("enabled", "wanted", "fault"),
     [
-        (None, "ttl", "its time to live is off, not on 'ttl'"),
+        (None, "ttl", "its time to live is off, but should be on 'ttl'"),
         ("expires", "ttl", "its time to live is on 'expires', not on 'ttl'"),
-        ("ttl", None, "its time to live is on 'ttl', not on None"),
+        ("ttl", None, "its time to live is on 'ttl', but should be off"),
     ],
 )
 def test_another_time_to_live_does_not_fit(
@@ -353,7 +353,7 @@ def test_all_that_does_not_fit_is_named_at_once(engine: Ministack, name: str) ->
         check_table(name)
     faults = str(caught.value).partition("for locks: ")[2].split("; ")
     assert [fault[:20] for fault in faults] == [
-        "its partition key is", "its sort key is 'sk'", "it is replicated to ", "its time to live is ",
+        "its partition key is", "it has the sort key '", "it is replicated to ", "its time to live is ",
     ]  # fmt: skip
 
 
