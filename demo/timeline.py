@@ -10,7 +10,7 @@ from typing import Literal
 from .evidence import Change, Delivery, Entry, Evidence, Freeze
 from .verify import predecessor
 
-_VISIBLE = 0.25  # seconds: what is shorter is no wait, but a slow machine
+_VISIBLE = 0.25  # seconds: anything shorter is not a wait but a slow machine
 
 State = Literal["waiting", "holding", "frozen"]
 Happening = Literal["renewed", "killed", "skipped", "returned", "lost", "duplicate", "taken over"]

@@ -41,7 +41,7 @@ _REPORTED_LINES = 20
 # A request is sent once: one sent again could put a message in a queue twice.
 _CONFIG = Config(retries={"total_max_attempts": 1}, connect_timeout=5, read_timeout=60)
 
-# Whoever runs this may have a profile chosen, and settings in a file: neither is for the engine.
+# The caller may have chosen a profile and have settings in a file: neither is meant for the engine.
 _NO_PROFILE = {"profile": (None, None, None, None), "config_file": (None, None, os.devnull, None)}
 
 

@@ -183,7 +183,7 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def _is_ready(self) -> bool:
-        """Whether it answers, or somebody else on its port does. OSError or HTTPException: nobody, or not yet."""
+        """Whether it answers, or another program on its port does. OSError or HTTPException: none does, or not yet."""
 
     def _start(self) -> None:
         for _ in range(self.ATTEMPTS):

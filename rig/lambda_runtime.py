@@ -66,7 +66,7 @@ class Invocation:
         return self._done.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for its end, whatever it is; False if it has not come in so many seconds."""
+        """Wait until it ends, in any way. Returns False if it has not ended after so many seconds."""
         return self._done.wait(timeout)
 
     def result(self, timeout: float | None = 60.0) -> Any:

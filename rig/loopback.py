@@ -31,7 +31,7 @@ class Handler(BaseHTTPRequestHandler):
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
     def reply(self, status: int, body: bytes = b"", headers: list[tuple[str, str]] | None = None) -> None:
-        """Send a reply. A client that has gone away is no error: it gave up."""
+        """Send a reply. A client that has gone away is not an error: it gave up."""
         given = headers or []
         phrase = HTTPStatus(status).phrase
         lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for name, value in given)]
@@ -40,7 +40,7 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.sendall("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
 
     def cut(self) -> None:
-        """Close the connection, whatever the client waits for."""
+        """Close the connection, even if the client is waiting for an answer."""
         self.close_connection = True
         with self.unless_gone():
             self.connection.shutdown(socket.SHUT_RDWR)
@@ -67,7 +67,7 @@ class Handler(BaseHTTPRequestHandler):
 class LoopbackServer(ThreadingHTTPServer):
     """Serves on a free port of 127.0.0.1 from ``with`` until its end; then no socket and no thread of it is left.
 
-    A handler that waits for something else than its client must be woken by whoever closes the server.
+    A handler that waits for something other than its client must be woken by the code that closes the server.
     """
 
     request_queue_size = 128

@@ -39,7 +39,7 @@ class Answer:
 class Request:
     """One request as it came in. ``status`` is what its client was answered: None while it waits, and if it was cut."""
 
-    operation: str  # "UpdateItem"; "" for what is no DynamoDB request
+    operation: str  # "UpdateItem"; "" for anything but a DynamoDB request
     body: dict[str, Any]
     method: str
     path: str

@@ -19,7 +19,7 @@ from tests.support.fresh import clear_environment
 settings.register_profile("untimed", deadline=None, print_blob=True, derandomize="CI" in os.environ)
 settings.load_profile("untimed")
 
-# A shell starts what runs in the background (CI, nohup) with these ignored, and whatever tests start would inherit it.
+# A shell starts what runs in the background (CI, nohup) with these ignored, and programs of tests would inherit it.
 for _number, _handler in (
     (signal.SIGINT, signal.default_int_handler),
     (signal.SIGQUIT, signal.SIG_DFL),

@@ -1,4 +1,4 @@
-"""The package's face: its public names, in whatever order they are asked for."""
+"""The package's public names, asked for in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever is cancelled settles the request under way, and leaves nothing held."""
+"""A cancelled task settles the request under way, and leaves nothing held."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests are sent on threads of the client's own: few, none without work, and nobody's exit waits for them."""
+"""Requests are sent on threads of the client's own: few, none without work, and no exit waits for them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_requests_under_way_are_bounded_and_those_that_wait_get_their_turn
         assert await ended(task) is None
 
 
-# Nobody waits for the crowd
+# What ends a lock does not wait behind a crowd of acquires
 
 
 async def test_a_release_and_a_renewal_go_before_a_hundred_polls(wire: Wire, wired: AsyncLockClient) -> None:
@@ -103,7 +103,7 @@ async def test_a_request_that_gets_no_thread_in_time_was_not_sent_and_is_tried_a
     stalled = wire.hold(times=FOR_EVER)
     crowd = [start(wired.get(f"lock {number}")) for number in range(8 * LIMIT)]
     await until(lambda: wire.count() >= LIMIT)
-    error = await ended(start(wired.acquire("a", wait=0)))  # one decision, whatever stands before it
+    error = await ended(start(wired.acquire("a", wait=0)))  # one decision, even if others wait before it
     assert isinstance(error, TransportError)
     stalled.release()
     wire.clear()

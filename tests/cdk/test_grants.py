@@ -187,7 +187,7 @@ def _alias(stack: cdk.Stack) -> iam.IGrantable:
     ],
     ids=["function with its role", "alias", "user", "group", "managed policy", "role"],
 )
-def test_whoever_can_receive_the_policy_receives_it(grantee: Callable[[cdk.Stack], iam.IGrantable]) -> None:
+def test_a_grantee_that_can_receive_the_policy_receives_it(grantee: Callable[[cdk.Stack], iam.IGrantable]) -> None:
     stack = in_an_account()
     locks = LockTable(stack, "Locks")
     locks.grant(grantee(stack))

@@ -218,7 +218,7 @@ def test_a_look_at_the_end_of_an_outage_does_not_lose_the_lock(
 
 
 def _down(operation: str, request: dict[str, Any], *, timeout: float) -> Any:
-    raise TransportError(True, "nobody answers")
+    raise TransportError(True, "no answer")
 
 
 def test_an_async_renewal_waits_for_the_one_under_way_but_not_for_ever(make: Make, client: LockClient) -> None:

@@ -119,7 +119,7 @@ def test_a_closed_client_gives_back_what_it_waited_for_though_the_release_is_thr
     assert not rows.is_held("a")
 
 
-def test_a_give_back_that_nobody_answers_ends_and_the_lease_frees_the_row(
+def test_a_give_back_without_an_answer_ends_and_the_lease_frees_the_row(
     wire: Wire, impatient: LockClient, rows: Rows
 ) -> None:
     wire.drop_reply("UpdateItem", times=float("inf"), when=is_claim)
@@ -304,7 +304,7 @@ def test_a_renewal_whose_reply_is_lost_is_tried_again_above_itself(wire: Wire, w
     assert lock.is_held
 
 
-def test_a_heartbeat_that_nobody_answers_leaves_the_lock_held(wire: Wire, impatient: LockClient) -> None:
+def test_a_heartbeat_without_an_answer_leaves_the_lock_held(wire: Wire, impatient: LockClient) -> None:
     lock = impatient.acquire("a")
     wire.unavailable(times=float("inf"))
     with pytest.raises(TransportError) as caught:
@@ -339,7 +339,7 @@ def test_a_late_renewal_does_not_bring_a_released_lock_back(wire: Wire, wired: L
 
 
 def test_a_shortened_lease_counts_from_its_first_send(wire: Wire, wired: LockClient) -> None:
-    """Its reply may be lost, and others go by it all the same."""
+    """Its reply may be lost, but other clients go by the row."""
     lock = wired.acquire("a", lease_duration=60)
     fault = wire.delay_reply("UpdateItem")
     result = in_thread(lambda: lock.heartbeat(lease_duration=5))

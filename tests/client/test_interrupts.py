@@ -1,4 +1,4 @@
-"""An interrupt at any point of acquire, release and close: nothing stays held that nobody can give back."""
+"""An interrupt at any point of acquire, release and close: nothing stays held that no call can give back."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def _interrupted_last_act(memory: Memory, act: str) -> None:
     client.close()
 
 
-# Handles that nobody keeps, and what close() makes of them
+# Handles that are dropped, and what close() does with them
 
 
 def test_a_handle_that_is_dropped_is_told_and_its_row_released_with_the_client(
@@ -218,7 +218,7 @@ def test_a_handle_that_is_dropped_is_told_and_its_row_released_with_the_client(
     with client:
         with pytest.warns(ResourceWarning, match="handle of lock 'a' was dropped while the lock is held"):
             assert client.try_acquire("a") is not None
-        assert rows.is_held("a")  # by nobody, but what ran under it may still run
+        assert rows.is_held("a")  # without a holder, but the work under it may still be running
         (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
         assert record.__dict__["lock_event"] == "forgotten"
         assert record.__dict__["lock_key"] == "a"

@@ -65,7 +65,7 @@ def test_who_waits_gets_the_lock_once_it_is_released(client: LockClient, make: M
     held = client.acquire("a")
     with Wire(rows.engine.url) as wire:
         waiter = make(endpoint_url=wire.url)
-        read = wire.delay_reply("GetItem")  # it polls: whoever is here has been refused
+        read = wire.delay_reply("GetItem")  # it polls, so it has been refused
         result = in_thread(lambda: waiter.acquire("a", wait=20, refresh_period=0.05))
         assert read.reached.wait(10)
         held.release()

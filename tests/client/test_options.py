@@ -35,7 +35,7 @@ from tests.support.waiting import wait_until
 
 from .conftest import look
 
-# replace=True: the row is written anew
+# replace=True: the row is rewritten
 
 
 def test_a_replacement_reads_and_puts_and_leaves_no_foreign_column(wire: Wire, wired: LockClient, rows: Rows) -> None:
@@ -190,7 +190,7 @@ def test_a_lost_reply_to_a_replacement_costs_one_more_request_and_one_token(
     assert not rows.is_held("a")
 
 
-def test_a_replacement_that_nobody_answers_is_given_back(wire: Wire, impatient: LockClient, rows: Rows) -> None:
+def test_a_replacement_without_an_answer_is_given_back(wire: Wire, impatient: LockClient, rows: Rows) -> None:
     put = wire.drop_reply("PutItem", times=float("inf"))
     with pytest.raises(TransportError):
         impatient.acquire("a", replace=True, wait=0)

@@ -86,14 +86,14 @@ def test_a_lock_is_held_again_once_a_renewal_comes_through(outage: Outage, wire:
     assert lock.release() is True
 
 
-@pytest.mark.parametrize("outage", OUTAGES[:2])  # while renewals arrive, nobody can take it
+@pytest.mark.parametrize("outage", OUTAGES[:2])  # while renewals arrive, no other client can take it
 def test_a_lock_that_another_took_in_the_outage_is_lost(outage: Outage, wire: Wire, make: Make, rows: Rows) -> None:
     told: list[Lock] = []
     lock = make(hold_on_unavailable=True).acquire("a", lease_duration=1, on_lost=told.append)
     outage(wire)
     other = make(endpoint_url=rows.engine.url).acquire("a", wait=60, refresh_period=0.1)
     assert not lock.is_held
-    assert not look(lock).lost  # nobody has told us
+    assert not look(lock).lost  # no answer has said so
     wire.clear()
     wait_until(lambda: lock.lost or lock.is_held)
     assert look(lock).lost  # and was held at no moment
@@ -172,7 +172,7 @@ def test_a_renewal_by_hand_brings_it_back(limbo: Limbo) -> None:
     assert limbo.told == []
 
 
-def test_ensure_brings_it_back_or_says_that_nobody_knows(limbo: Limbo) -> None:
+def test_ensure_brings_it_back_or_says_that_the_outcome_is_unknown(limbo: Limbo) -> None:
     with pytest.raises(TransportError):
         limbo.lock.ensure(1)
     limbo.end()

@@ -182,7 +182,7 @@ def test_forked_workers_share_neither_owner_nor_nonce(wire: Wire, wired: LockCli
 
 
 def test_a_fork_in_the_middle_of_other_threads_locks_leaves_the_child_working(client: LockClient) -> None:
-    """Whatever a thread of the parent holds at that moment, nobody gives it back in the child."""
+    """A lock that a thread of the parent holds at that moment is never given back in the child."""
     stop = threading.Event()
 
     def churn(number: int) -> None:

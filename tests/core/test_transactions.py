@@ -184,7 +184,7 @@ def test_a_refused_transaction_is_evaluated_anew_under_the_same_token(locks: Tab
     assert locks.get("row") is not None
 
 
-def test_whoever_meets_a_transaction_under_way_meets_a_conflict(locks: Table) -> None:
+def test_a_request_during_a_transaction_meets_a_conflict(locks: Table) -> None:
     before = dict(held(locks))
     locks.busy = {("k",)}
     with pytest.raises(ServiceError, match="TransactionConflict") as refused:

@@ -213,7 +213,7 @@ def test_a_plain_lock_on_the_row_leaves_what_belongs_to_the_event(once: Once, ot
     before = rows["e-1"]
     with other.acquire("e-1") as lock:
         lock.heartbeat()
-        assert handler(EVENT) == "done"  # done is done, whoever holds the row
+        assert handler(EVENT) == "done"  # it counts as done, no matter who holds the row
     after = rows["e-1"]
     assert [after[name] for name in ("completedUntil", "result")] == [before["completedUntil"], before["result"]]
     assert int(after["ttl"]["N"]) >= int(before["completedUntil"]["N"]) + 86_400
@@ -610,7 +610,7 @@ def test_a_scope_that_is_given_is_all_that_precedes_the_key(
     assert is_done(rows, "billing#e-1")
 
 
-def test_an_empty_scope_shares_the_event_with_whoever_uses_the_key(once: Once, rows: Rows) -> None:
+def test_an_empty_scope_shares_the_event_with_all_that_use_the_key(once: Once, rows: Rows) -> None:
     once("{id}", scope="", result="json")(lambda event: "theirs")(EVENT)
     assert is_done(rows, "e-1")
     assert once("{id}", scope="", result="json")(lambda event: pytest.fail("must not run"))(EVENT) == "theirs"
@@ -750,7 +750,7 @@ def test_a_lock_and_an_event_of_one_row_in_one_call_raise_at_once(dedup_outside:
 
 
 def test_a_reentrant_event_does_not_enter_a_lock_that_is_no_event(rows: Rows) -> None:
-    """It could not complete there: the event would run again with each delivery, and nobody would be told."""
+    """It could not complete there: the event would run again with each delivery, without any error."""
 
     @with_lock("{id}")
     @deduplicate("{id}", scope="", reentrant=True)

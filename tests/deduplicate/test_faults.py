@@ -361,7 +361,7 @@ def test_a_completion_of_a_fraction_that_passed_does_not_send_claim_after_claim(
     once: Once, wire: Wire, rows: Rows
 ) -> None:
     rows.put("e-1", completedUntil={"N": f"{int(time.time()) - 5}.5"})
-    with contextlib.suppress(LockFormatError):  # or it is run; but claims under a number that nobody wrote help nobody
+    with contextlib.suppress(LockFormatError):  # or it is run; but a claim under another number helps no one
         once("{id}", scope="")(lambda event: None)(EVENT)
     assert wire.count() <= 3
 

@@ -102,7 +102,7 @@ def test_a_lock_taken_from_a_holder_that_was_alive_is_found(evidence: Evidence) 
     assert "customer#a: token 11 was taken from a holder that was alive, at 2.50 s" in wrong(evidence)
 
 
-def test_a_lock_taken_from_nobody_known_is_found(evidence: Evidence) -> None:
+def test_a_lock_taken_from_an_unknown_holder_is_found(evidence: Evidence) -> None:
     evidence.changes.insert(0, Change(0.0, "granted", "customer#c", "invoices/r-1#9", 5, took_over=True))
     assert "customer#c: token 5 was taken from a holder that was alive" in wrong(evidence)
 

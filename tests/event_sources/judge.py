@@ -93,7 +93,7 @@ def wrongs(sent: Iterable[Order], notes: Notes, effects: Effects, dead: Iterable
 
 
 def _not_done(orders: Mapping[str, Order], seen: Sequence[Run], effects: Effects) -> Iterator[str]:
-    """What is committed is done, whatever becomes of the run afterwards."""
+    """What is committed is done, no matter how the run ends afterwards."""
     done = {run.order for run in seen if run.well} | {name for name, counts in effects.items() if "committed" in counts}
     yield from (f"never done: {name}" for name in orders if name not in done and not _is_poison(orders[name]))
 

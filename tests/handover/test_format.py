@@ -1,4 +1,4 @@
-"""The string: whatever was done to it on its way is noticed before anything is sent."""
+"""The string: any change on its way is noticed before anything is sent."""
 
 from __future__ import annotations
 

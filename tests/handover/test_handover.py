@@ -1,4 +1,4 @@
-"""A lock handed over: the first handle ends, whoever adopts goes on, and nobody else does."""
+"""A lock handed over: the first handle ends, the process that adopts it continues, and no other does."""
 
 from __future__ import annotations
 
@@ -336,7 +336,7 @@ def test_adopted_for_a_short_invocation_the_stored_expiry_is_cut_to_it(client: L
     assert rows.expiry("a") > time.time() + 3500
     adopted = client.adopt(string, context=Context(20))
     assert adopted.lease_duration <= 20
-    assert rows.expiry("a") < time.time() + 25  # nobody waits an hour for what ends with the invocation
+    assert rows.expiry("a") < time.time() + 25  # no waiter waits an hour for a lease that ends with the invocation
     assert adopted.fencing_token > lock.fencing_token
     assert rows["a"]["fencingToken"] == {"N": str(adopted.fencing_token)}
     adopted.heartbeat()

@@ -65,7 +65,7 @@ def test_a_hook_hears_of_an_event_that_was_done_with_what_is_stored(make: Make) 
     assert error.completed_until > time.time()
 
 
-def test_a_hook_hears_of_a_loss_that_nobody_looks_for(make: Make) -> None:
+def test_a_hook_hears_of_a_loss_that_no_call_looks_for(make: Make) -> None:
     listener = Listener()
     lock = make(hooks=(listener,), heartbeat_period=0).acquire("a", lease_duration=1)
     assert listener.events(2) == ["granted", "lost"]
@@ -264,7 +264,7 @@ def test_no_thread_is_left_when_all_is_told(make: Make) -> None:
     wait_until(lambda: "lambda_lock-hooks" not in {thread.name for thread in threading.enumerate()})
 
 
-# What is no hook
+# Objects that are not hooks
 
 
 class Nothing:

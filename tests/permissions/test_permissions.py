@@ -41,7 +41,7 @@ LOCKS, ORDERS = "permission-locks", "permission-orders"
 _ITEM = {"Put": {"TableName": ORDERS, "Item": {"key": {"S": "o-1"}}}}
 
 
-# Every operation takes a key that nobody has used
+# Every operation takes a key that has not been used
 
 
 def _acquire(key: str) -> None:

@@ -1,4 +1,4 @@
-"""Keys of what the Parser makes of events: its models hold dates, bytes, sets, and fields that nobody declared."""
+"""Keys of what the Parser makes of events: its models hold dates, bytes, sets, and undeclared fields."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from benchmarks.idempotency.measure import create_tables, play
 from rig.engine import Ministack
 
 # Requests and effects of each, and whether something was lost, done again or not told apart. How many requests it takes
-# is not asserted where a case waits: a poll more or less is no fault.
+# is not asserted where a case waits: one poll more or less does not matter.
 OURS = {
     "new": (2, 1, False),
     "duplicate": (1, 1, False),

@@ -230,7 +230,7 @@ def test_a_wait_that_ends_in_vain_says_what_there_was_to_see(cloud: Cloud, consu
         cloud.wait_until(lambda: False, seconds=0)
 
 
-def test_the_profile_of_whoever_runs_it_does_not_matter(engine: Ministack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_profile_of_the_caller_does_not_matter(engine: Ministack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "no-such-profile")
     monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:1")
     with Cloud(engine) as cloud:

@@ -130,7 +130,7 @@ def test_a_freeze_longer_than_the_lease_is_noticed_before_the_handler_goes_on(
     assert result["held"] is True
     assert result["lost"] is None
     assert result["token"] == answer["token"] + 1
-    assert frozen.wait_for_line("'order-1'")  # a warning: its result is returned all the same
+    assert frozen.wait_for_line("'order-1'")  # a warning: its result is still returned
 
 
 def test_a_freeze_shorter_than_the_lease_harms_nothing(start: Start, tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_refused_release_hides_neither_error_nor_result(start: Start, rows: Ro
     assert rows.is_held("order-2")
 
 
-def test_a_release_that_nobody_answers_hides_no_error(start: Start, wire: Wire, rows: Rows) -> None:
+def test_a_release_without_an_answer_hides_no_error(start: Start, wire: Wire, rows: Rows) -> None:
     lost = wire.drop_reply("UpdateItem", times=float("inf"), when=ends)
     environment = start()
     with pytest.raises(FunctionError) as caught:

@@ -400,7 +400,7 @@ def test_requests_go_over_one_connection(stub: Stub, https: HttpsTransport) -> N
     get(https)
     with pytest.raises(ServiceError):
         get(https)
-    fails(https, ambiguous=True)  # a complete answer all the same
+    fails(https, ambiguous=True)  # although the answer is complete
     get(https)
     assert stub.connections == 1
 
@@ -511,10 +511,10 @@ ask("parent")
 
 # Cold start
 
-DEAR = "typing dataclasses inspect asyncio uuid random email http.client urllib datetime calendar boto3 botocore"
+SLOW = "typing dataclasses inspect asyncio uuid random email http.client urllib datetime calendar boto3 botocore"
 
 
-def test_a_first_request_with_environment_credentials_imports_nothing_dear(
+def test_a_first_request_with_environment_credentials_imports_nothing_slow(
     stub: Stub, bare_environment: pytest.MonkeyPatch
 ) -> None:
     script = f"""
@@ -524,7 +524,7 @@ from lambda_lock.transport import choose
 transport = choose(now=time.time)
 assert transport.name == "https", transport.reason
 transport.send("GetItem", {{}}, timeout=60)
-loaded = set("{DEAR} ssl encodings.idna".split()) & set(sys.modules)
+loaded = set("{SLOW} ssl encodings.idna".split()) & set(sys.modules)
 assert not loaded, loaded
 """
     environ = {
