@@ -43,6 +43,11 @@ class LockError(Exception):
     """The base class of all errors of lambda_lock.
 
     key: the lock's key; None if the error does not concern a single lock.
+
+    Example::
+
+        except LockError as error:
+            logger.warning("no lock %s: %s", error.key, error)
     """
 
     def __init__(self, message: str = "", *, key: str | None = None) -> None:
@@ -50,7 +55,7 @@ class LockError(Exception):
         self.key = key
 
     def about(self, key: str) -> None:
-        """Name the lock. What found the error, a transport for example, knows no key."""
+        """Set the key. For lambda_lock's own modules: a transport, for example, does not know the key."""
         self.key = key
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -228,7 +233,7 @@ class DuplicateEventError(LockError):
         self.completed_until = completed_until
 
     def give(self, result: object) -> None:
-        """Set the result for the application, in place of the stored text."""
+        """Set the result for the application, in place of the stored text. For lambda_lock's own modules."""
         self.result = result
 
 

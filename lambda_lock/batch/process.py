@@ -80,7 +80,7 @@ def process_sqs(
         dedup_key; None: no lock.
     max_workers: the number of records that run at the same time, in threads; 1 or more. Records that have a lock key,
         an event or a FIFO message group in common run one after another, in their order.
-    wait: seconds to wait for a record's lock or event, 0 or more; 0: one try; None: as for with_lock. The wait uses up
+    wait: seconds to wait for a record's lock or event, 0 or more; 0: try once; None: as for with_lock. The wait uses up
         the time of the whole batch.
     window: seconds for which an event counts as done, 1 or more, as for deduplicate.
     scope: the prefix of the keys under which events are stored, as for deduplicate.
@@ -88,7 +88,7 @@ def process_sqs(
         nothing.
     reserve: seconds that record_handler needs after the grant, 0 or more; None: as for with_lock.
     lease_duration: seconds that a lease lasts, 1 or more; None: the client's.
-    refresh_period: seconds between two looks at a lock that is held elsewhere, 0.01 or more; None: the client's.
+    refresh_period: the longest pause between two polls, in seconds, 0.01 or more; None: the client's.
     client: the LockClient; None: default_client(), which reads LAMBDA_LOCK_TABLE.
     retry_visibility: seconds after which returned messages become visible again, instead of the rest of the queue's
         visibility timeout; 0 to 43,200 (SQS API reference, ChangeMessageVisibility), fractions are dropped. Or a

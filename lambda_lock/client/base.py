@@ -32,17 +32,19 @@ class Client:
     def transport(self) -> Transport:
         """How requests are sent. Its ``name`` and ``reason`` say which transport was chosen, and why.
 
-        Raises LockConfigurationError where none can be built: there is no Region, there are no credentials, or boto3 is
-        needed and not installed.
+        Raises LockConfigurationError if none can be created, because the Region or the credentials are missing, or
+        because boto3 is needed and not installed.
+
+        Example: ``print(client.transport.reason)``
         """
         return self._session.transport
 
     def _run(self, operation: Operation[Any]) -> Any:
-        """The result of an operation. An async client returns what is awaited for it."""
+        """The result of an operation. An async client returns an awaitable."""
         raise NotImplementedError
 
     def _take(self, taking: Taking) -> Any:
-        """The lock of an acquire or adopt. An async client returns what is awaited for it."""
+        """The lock of an acquire or adopt. An async client returns an awaitable."""
         raise NotImplementedError
 
 

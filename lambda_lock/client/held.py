@@ -1,4 +1,4 @@
-"""A lock that is held by this process: how it stands, and the steps of what can be done with it.
+"""A lock that is held by this process: its state, and the steps of its operations.
 
 `Lock` and `AsyncLock` are two faces of a HeldLock: one runs its steps on the calling thread, the other awaits them.
 """

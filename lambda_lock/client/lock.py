@@ -121,7 +121,7 @@ class Handle:
         return f"<{type(self).__name__} {self.key!r} {self._held.state()}, token {self.fencing_token}>"
 
     def _complete(self, result: str | None) -> Any:
-        """Release the lock and complete its event. An AsyncLock returns what is awaited for that."""
+        """Release the lock and complete its event. An AsyncLock returns an awaitable."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""The locks that a client has taken and not given back yet. Closing the client releases them.
+"""The locks that a client has acquired and not released yet. Closing the client releases them.
 
 Each step is a single operation on a dict, because signal handlers, finalizers and other threads may run in between.
 """

@@ -1,4 +1,4 @@
-"""What the application is told of one lock: danger and loss, once each, and its events for the log and the hooks."""
+"""What the application is told about one lock: danger and loss, once each, and its events for the log and the hooks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Signals:
 
     @property
     def are_wanted(self) -> bool:
-        """Whether somebody wants to be told, and validity ends before the invocation does."""
+        """Whether there is a callback or hook to call, and validity ends before the invocation does."""
         hold = self._hold
         if self._terms.safe_time is not None:
             return True

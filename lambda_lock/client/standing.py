@@ -1,4 +1,4 @@
-"""How a lock stands that this process was granted: held, lost, ended, and for how long."""
+"""The state of a lock that this process was granted: held, lost or ended, and for how long."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Standing:
-    """A hold, what keeps it, and how it stands.
+    """A hold, what keeps it, and its state.
 
     make_face: makes the Lock that callbacks and hooks are given, and a plain client returns.
     """
@@ -55,7 +55,7 @@ class Standing:
             self._face = weakref.ref(face)
         return face
 
-    # -- how it stands ----------------------------------------------------------------------------------------------
+    # -- its state --------------------------------------------------------------------------------------------------
 
     @property
     def key(self) -> str:
@@ -132,7 +132,7 @@ class Standing:
         return self.session.timeline.elapsed()
 
     def state(self) -> str:
-        """For people: how the lock stands now."""
+        """For people: the state of the lock now."""
         if self.is_held():
             return f"held for {self.remaining():.1f} s"
         if self.hold.lost or not self.hold.ended:

@@ -176,6 +176,7 @@ class Schema:
         return lease_ms - lease_ms % 1000 if self.lease_format == "seconds" else lease_ms
 
     def write_lease(self, lease_ms: int) -> dict[str, str]:
+        """Return a lease of ``lease_ms`` as this schema stores it, in DynamoDB JSON."""
         if self.lease_format == "ms":
             return {"S": str(lease_ms)}
         if self.lease_format == "go":

@@ -1,4 +1,4 @@
-"""`@deduplicate`: a function that does an event once, however often it is delivered."""
+"""`@deduplicate`: a function that processes an event once, however often it is delivered."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def deduplicate(
         source delivers it again. None: as for with_lock.
     window: seconds for which an event counts as done, from its completion on, 1 or more. Make it longer than the
         source may go on delivering the event: an SQS queue keeps a message for up to 14 days.
-    scope: a prefix of the stored key, so that two functions which consume one event do not silence each other. None:
+    scope: a prefix of the stored key, so that two functions that consume one event do not suppress each other. None:
         the Lambda function's name, and this function's module and name (of a partial, those of its function; of an
         object, those of its class). "": no prefix. The key is shared with everything else that uses it.
     result: "json" stores what the function returns, for the event's duplicates. None stores nothing.
@@ -194,7 +194,7 @@ def deduplicate(
     the lease is over. If it returns, the release marks the event as done, in the same request. If the outcome of that
     request is unknown, this is logged and the result is returned.
 
-    A function whose lease was over before it ended completes the event only if nobody has taken it over since.
+    A function whose lease was over before it ended completes the event only if no other call has taken it over since.
     Otherwise a warning says that it may have run twice. current_dedup().commit() prevents that for everything that is
     written to DynamoDB.
 

@@ -66,7 +66,7 @@ def set_default_client(client: LockClient | AsyncLockClient | None) -> None:
 
 
 def remember_default_clients() -> Callable[[], None]:
-    """Returns a function that sets the default clients as they are now."""
+    """Return a function that restores the default clients of this moment."""
     before = dict(_default)
 
     def restore() -> None:
@@ -79,7 +79,7 @@ def remember_default_clients() -> Callable[[], None]:
 def disabled() -> bool:
     """Whether LAMBDA_LOCK_DISABLED is set, read at each call. Functions run unprotected then: the last resort.
 
-    Text that is neither yes nor no counts as no, with a warning.
+    A value that means neither yes nor no counts as no, with a warning.
     """
     text = os.environ.get(VARIABLE, "")
     word = text.strip().lower()

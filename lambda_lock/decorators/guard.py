@@ -66,7 +66,7 @@ class Guard:
         raise NotImplementedError
 
     def acquire(self, client: Any, key: str) -> Any:
-        """The lock. With an async client, what is awaited for it."""
+        """The lock. With an async client, an awaitable."""
         raise NotImplementedError
 
     def succeed(self, lock: Any, result: object) -> Calls[None]:

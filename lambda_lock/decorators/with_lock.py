@@ -101,19 +101,21 @@ def with_lock(
 
     key: a template, or a function of the call's own arguments that returns the key. In a template, a name that is a
         parameter of the function is that argument. Any other name is a field of the first argument (after self or
-        cls). Fields of fields are reached by ``[name]`` and ``[index]``, also in JSON text:
+        cls). Nested fields are written with ``[name]`` and ``[index]``, also within JSON text:
         ``"order#{body[order][id]}"``. Different values give different keys: if a field's value contains the text that
         follows the field in the template, it is escaped.
-    key_jmespath: a JMESPath expression over the first argument, in place of key. Needs jmespath.
+    key_jmespath: a JMESPath expression over the first argument, instead of key. Needs jmespath.
     client: the LockClient. None: default_client(), which reads LAMBDA_LOCK_TABLE.
-    wait: seconds to wait for the lock. None: the invocation's time left less ``reserve`` (outside Lambda the lease +
-        5 s). 0: one decision. inf: no limit.
-    reserve: seconds that the function needs after the grant. None: a quarter of the time left, at least 1 s.
+    wait: seconds to wait for the lock, 0 or more. None: the invocation's time left less ``reserve`` (outside Lambda:
+        the lease + 5 s). 0: try once. inf: no limit.
+    reserve: seconds that the function needs after the grant, 0 or more. None: a quarter of the time left, at least
+        1 s.
     lease_duration: seconds, 1 or more. None: the client's.
-    refresh_period: seconds, the longest pause between two polls. None: the client's.
-    reentrant: whether a call that holds the lock already may enter again. If not, that raises LockConfigurationError.
-    sort_key: the value of the table's sort key, where it has one.
-    safe_time: seconds before the end of validity at which ``on_danger`` is called. None: the client's.
+    refresh_period: the longest pause between two polls, in seconds, 0.01 or more. None: the client's.
+    reentrant: whether a call that already holds the lock may enter again. If not, that raises LockConfigurationError.
+    sort_key: the value of the table's sort key, if it has one.
+    safe_time: seconds before the end of validity at which ``on_danger`` is called, above 0 and below the lease. None:
+        the client's.
     on_danger: called with the Lock, on a thread of its own, when ``safe_time`` is reached.
     on_lost: called with the Lock, on a thread of its own, when the lock is lost.
     on_not_granted: what the call does when the lock is held elsewhere. "raise": raise the LockNotGrantedError. "skip":
@@ -123,9 +125,9 @@ def with_lock(
 
     The Lambda context is found among the call's arguments, or as register_lambda_context() left it.
 
-    The lock is released however the function ends. Its result or error comes through unchanged. That holds also if the
-    release fails (this is logged, and the lease ends by itself), or if the lock was lost meanwhile (a warning is
-    logged). Call current_lock().raise_if_lost() before a step that must not be done twice.
+    The lock is released however the function ends. Its result or error is passed on unchanged, even if the release
+    fails (this is logged, and the lease ends by itself) or if the lock was lost meanwhile (a warning is logged). Call
+    current_lock().raise_if_lost() before a step that must not be done twice.
 
     An async def function is awaited while an AsyncLockClient holds the lock.
 

@@ -74,7 +74,8 @@ def find(args: Sequence[object], kwargs: Mapping[str, object], context: object =
 def register_lambda_context(context: object) -> None:
     """Tell lambda_lock the Lambda context, for helpers and resolvers that do not get it as an argument.
 
-    context: the handler's second argument. None forgets the registered context; a handler run by hand has none.
+    context: the handler's second argument. None forgets the registered context, so a handler that is called by hand
+        may pass it on.
 
     It applies to the current invocation, in all threads of the process. Call it at the very start of the handler.
 

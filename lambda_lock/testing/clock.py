@@ -58,6 +58,8 @@ class ManualClock:
         """Let ``seconds``, 0 or more, pass on the wall clock and on the monotonic clocks.
 
         Raises LockArgumentError or TypeError for bad input.
+
+        Example: ``clock.advance(60)``
         """
         passed = _number("seconds", seconds)
         if passed < 0:
@@ -72,6 +74,8 @@ class ManualClock:
         """Set the wall clock forward by ``seconds``, or back if they are negative. No time passes.
 
         Raises LockArgumentError or TypeError for bad input.
+
+        Example: ``clock.step_wall(-120)``
         """
         step = _number("seconds", seconds)
         with self._guard:

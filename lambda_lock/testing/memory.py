@@ -73,6 +73,8 @@ class Memory:
         table: the table's name or ARN.
 
         Raises LockArgumentError or TypeError for bad input.
+
+        Example: ``memory.hold("order#7", lease_duration=60)``
         """
         settings, place = self._found(key, sort_key, table)
         checks.key_text("owner", owner)
@@ -94,6 +96,8 @@ class Memory:
 
         A holder that is alive in this process notices it as with DynamoDB: by the first request that is refused.
         Raises LockArgumentError if the lock is not held, and LockArgumentError or TypeError for bad input.
+
+        Example: ``memory.expire("order#7")``
         """
         _, place = self._found(key, sort_key, table)
         with self._guard:
@@ -111,6 +115,8 @@ class Memory:
         """The rows of a lock table as `LockClient.list` returns them, held or not, the oldest first.
 
         table: the table's name or ARN.
+
+        Example: ``assert all(row.is_released for row in memory.rows())``
         """
         found, names = self._settings(table).names()[0], self._key_names(table)
         if names is None:
@@ -123,6 +129,8 @@ class Memory:
         """Copies of all items of a table in DynamoDB's JSON, in which binary values are base64 text.
 
         table: the table's name or ARN.
+
+        Example: ``assert memory.items("orders") == ({"order_id": {"S": "1"}},)``
         """
         with self._guard:
             found = self._database.find(table)
@@ -135,6 +143,8 @@ class Memory:
         item: the item as boto3's low-level client takes it: ``{"order_id": {"S": "1"}, "paid": {"BOOL": True}}``.
 
         Raises LockArgumentError for a table that in_memory(tables=…) does not declare.
+
+        Example: ``memory.put("orders", {"order_id": {"S": "1"}})``
         """
         with self._guard:
             self._apply(("PutItem", {"TableName": table, "Item": checks.on_the_wire(item)}))
@@ -145,6 +155,8 @@ class Memory:
         times: the number of requests, a whole number of 1 or more.
 
         Raises LockArgumentError or TypeError for bad input.
+
+        Example: ``memory.lose_reply()``
         """
         more = checks.whole("times", times, least=1)
         with self._guard:
@@ -152,7 +164,10 @@ class Memory:
 
     @property
     def requests(self) -> tuple[str, ...]:
-        """What clients sent so far: the names of the operations, such as "UpdateItem"."""
+        """The names of the operations that clients have sent so far, such as "UpdateItem".
+
+        Example: ``assert memory.requests == ("UpdateItem", "UpdateItem")``
+        """
         return tuple(self._requests)
 
     # -- for clients ------------------------------------------------------------------------------------------------

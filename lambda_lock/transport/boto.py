@@ -91,7 +91,7 @@ class BotoTransport:
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
         """Send one request. As Transport.send, but ``timeout`` is ignored: the client's own timeouts apply (see above).
 
-        Raises LockConfigurationError too, if boto3 does not accept the request or cannot send it because of
+        Also raises LockConfigurationError if boto3 does not accept the request or cannot send it because of
         credentials, profile or settings, and if the endpoint's certificate is not trusted.
         """
         if self._pid != os.getpid():  # a forked child must not use the parent's connections

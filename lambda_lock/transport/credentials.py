@@ -63,9 +63,11 @@ class Credentials:
         return f"Credentials({self.access_key!r}, …)"
 
     def get(self, now: float, deadline: float) -> Credentials:
+        """Return the credentials to sign with. The arguments, the time and a deadline, are for other sources."""
         return self
 
     def expire(self) -> bool:
+        """Return False: there are no newer credentials than these."""
         return False
 
 
