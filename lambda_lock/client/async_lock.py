@@ -68,7 +68,7 @@ class AsyncLock(Handle):
     async def release(
         self, *, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False
     ) -> bool:
-        """`Lock.release`, awaited. If the task is cancelled, the lock is released before the cancellation goes on.
+        """`Lock.release`, awaited. If the task is cancelled, the lock is released before the CancelledError propagates.
 
         Example: ``await lock.release(data=b"done")``
         """

@@ -1,12 +1,12 @@
 """Runs the operations of one session for coroutines.
 
-Requests are sent on a few threads of the client's own (threads.py). So the loop goes on, and nothing that the
-application runs on the loop's default executor holds up a lock. What ends or renews a lock has threads of its own, and
-never waits for acquires and reads. Renewals in the background come from the session's threads for them (heartbeat.py).
-Nothing here is bound to a loop: a client may serve one loop after another.
+Requests are sent on a few threads of the client's own (threads.py). So the loop keeps running, and work that the
+application runs on the loop's default executor does not delay a lock. Requests that end or renew a lock have threads of
+their own, and never wait for acquires and reads. Renewals in the background use the session's own threads
+(heartbeat.py). Nothing here is bound to a loop: a client may serve one loop after another.
 
-If a task is cancelled while a request is under way, that request is settled first (at most one time-out). What it may
-have taken is released before the CancelledError goes on.
+If a task is cancelled while a request is under way, that request is settled first (at most one timeout).
+What it may have taken is released before the CancelledError propagates.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_LOOK = 0.25  # seconds between two looks whether the client was closed
+_LOOK = 0.25  # seconds between two checks whether the client was closed
 _GIVING_BACK = protocol.DECISION  # seconds. If no thread is free for so long, what may be held is left to its lease
 
 
@@ -38,8 +38,8 @@ class AsyncRunner:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._asking = Threads()  # acquires and reads
-        self._ending = Threads()  # what ends or renews a lock: others wait for the lock no longer than that takes
+        self._asking = Threads()  # for acquires and reads
+        self._ending = Threads()  # for what ends or renews a lock, which others may be waiting for
 
     async def run(self, operation: Operation[T], after_wait: Callable[[], None] | None = None) -> T:
         """`Session.run`, awaited."""
@@ -50,8 +50,8 @@ class AsyncRunner:
         return await self._drive(operation, self._ending)
 
     async def run_last(self, held: HeldLock, operation: Operation[T], again: Begin[bool] | None = None) -> T:
-        """Run a last act. If the task is cancelled, the lock is released before the CancelledError goes on: whatever
-        the act did, nobody else would release it.
+        """Run a last act. If the task is cancelled, the lock is released before the CancelledError propagates: whatever
+        the act did, no other code would release it.
 
         again: the steps to release it by. None: those of a plain release.
         """
@@ -65,7 +65,7 @@ class AsyncRunner:
             raise
 
     async def settle(self, function: Callable[[], T]) -> T:
-        """Run a function on a thread. If the task is cancelled, the function ends before that goes on."""
+        """Run a function on a thread. If the task is cancelled, the function ends before that propagates."""
         return await self._ending.settle(function)
 
     async def _drive(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .held import HeldLock
     from .session import Session
 
-_OUTAGE = 2  # releases in a row without an answer after which no more are sent. One alone may be the fault of its row
+_OUTAGE = 2  # after so many releases in a row without an answer, no more are sent. A single one may be due to its row
 
 
 def close(session: Session, *, release: bool) -> None:

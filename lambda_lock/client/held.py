@@ -218,7 +218,7 @@ class HeldLock(Standing):
     def _last(self, check: Callable[[], None], steps: Begin[T]) -> Begin[T]:
         """The steps of a last act, while no other one is under way. From here on the lock is neither held nor renewed.
 
-        check: raises if the last act that was under way until now leaves nothing to be done.
+        check: raises if a last act that has just ended leaves nothing to do.
         """
 
         def alone(look: Look) -> Steps[T]:
@@ -271,7 +271,7 @@ class HeldLock(Standing):
     # -- what is stored ---------------------------------------------------------------------------------------------
 
     def checked_result(self, result: object, data: str | None = None) -> str | None:
-        """The text to store for an event's duplicates. It fits into the row beside the ``data`` stored with it."""
+        """The text to store for an event's duplicates. It fits into the row along with ``data``."""
         if result is None:
             return None
         if self.hold.window is None:

@@ -65,7 +65,7 @@ class Handle:
 
     @property
     def lease_duration(self) -> float:
-        """Seconds. It is shorter than asked for where the invocation's deadline comes first."""
+        """The lease in seconds. It is shorter than requested if the invocation's deadline comes first."""
         return self._held.lease_duration
 
     @property

@@ -1,4 +1,4 @@
-"""The client: takes locks, reads them, and releases them all when it is closed."""
+"""The client: acquires and reads locks, and releases all its locks when it is closed."""
 
 from __future__ import annotations
 

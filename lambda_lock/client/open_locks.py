@@ -25,10 +25,10 @@ class _Entry:
 
 
 class OpenLocks:
-    """Holds, each with what handles it (held.py) once that exists.
+    """Holds, each with its handle (a HeldLock) once there is one.
 
-    What handles a hold is referenced weakly, so a lock that the application forgets is not renewed for ever. Its hold
-    stays here until it is released.
+    Handles are referenced weakly, so a lock that the application forgets is not renewed for ever. Its hold stays here
+    until it is released.
     """
 
     __slots__ = ("_entries",)
@@ -41,13 +41,13 @@ class OpenLocks:
         self._entries[hold] = _Entry()
 
     def attach(self, hold: Hold, handle: Any) -> None:
-        """Note what handles a hold. This does nothing if close() has released the hold meanwhile."""
+        """Note the handle of a hold. This does nothing if close() has released the hold meanwhile."""
         entry = self._entries.get(hold)
         if entry is not None:
             entry.handle = weakref.ref(handle)
 
     def discard(self, hold: Hold) -> None:
-        """Drop a hold that was released or lost, or that somebody else will release."""
+        """Drop a hold that was released or lost, or that other code will release."""
         self._entries.pop(hold, None)
 
     def __contains__(self, hold: Hold) -> bool:
@@ -57,7 +57,7 @@ class OpenLocks:
         return frozenset(self._entries)
 
     def handled(self) -> Iterator[Any]:
-        """What handles the holds, including those of a forked child's parent."""
+        """The handles of the holds, including those that a forked child got from its parent."""
         for _, entry in self._found():
             handle = None if entry.handle is None else entry.handle()
             if handle is not None:

@@ -1,4 +1,4 @@
-"""An acquire, checked and put to the protocol. No I/O."""
+"""Checks the options of an acquire, and turns them into what the protocol takes. No I/O."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .session import Session
 
     class AdoptOptions(TypedDict, total=False):
-        """What adopt takes beside the string and ``context``. `LockClient.adopt` says what each means."""
+        """What adopt takes besides the string and ``context``. `LockClient.adopt` says what each means."""
 
         lease_duration: float | None
         safe_time: float | None
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         on_lost: Callback | None
 
     class DecoratorOptions(AdoptOptions, total=False):
-        """What the decorators hand on to acquire. `with_lock` says what each means."""
+        """What the decorators pass on to acquire. `with_lock` says what each means."""
 
         reserve: float | None
         refresh_period: float | None
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         sort_key: str | None
 
     class AcquireOptions(DecoratorOptions, total=False):
-        """What acquire takes beside the key and ``wait``. `LockClient.acquire` says what each means."""
+        """What acquire takes besides the key and ``wait``. `LockClient.acquire` says what each means."""
 
         data: bytes | None
         replace_data: bool
@@ -164,7 +164,7 @@ def _terms(session: Session, options: AcquireOptions) -> Terms:
 
 
 def content_of(place: Place, ttl: int | None, options: AcquireOptions) -> Content:
-    """What a claim writes for the application. Raises LockArgumentError or TypeError where a row cannot have it."""
+    """What a claim writes for the application. Raises LockArgumentError or TypeError if a row cannot hold it."""
     data = checks.data(options.get("data"))
     encoded = None if data is None else encode_data(data)
     columns = checks.attributes(options.get("attributes"), place.schema, place.key_names)
@@ -179,7 +179,7 @@ def _patience(
 ) -> tuple[float, str | None]:
     """How long to wait, in seconds. The wait never uses the time that the work needs after the grant.
 
-    If that is what ends the wait, what to advise is returned as well: waiting longer would not help.
+    If that limits the wait, advice for the error is returned as well, because waiting longer would not help.
     """
     if left is None:
         return lease_duration + _EXTRA_WAIT if wait is None else wait, None

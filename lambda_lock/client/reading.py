@@ -1,4 +1,4 @@
-"""Operations that take no lock."""
+"""Operations that do not take a lock: get, prewarm, list, and writes while locks are disabled."""
 
 from __future__ import annotations
 

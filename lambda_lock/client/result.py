@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def encode(result: object, hold: Hold, data: str | None = None) -> str:
     """Return ``result`` as JSON text.
 
-    data: what the row stores beside it, as base64 text; None: what the row holds now.
+    data: what the row stores along with it, as base64 text; None: what the row holds now.
 
     Raises LockArgumentError if JSON cannot represent ``result``, or if it is too large for the row.
     """

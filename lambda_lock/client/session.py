@@ -80,7 +80,7 @@ class Session:
 
     @property
     def transport(self) -> Transport:
-        """How requests are sent. Raises LockConfigurationError where no transport can be built."""
+        """How requests are sent. Raises LockConfigurationError if none can be created."""
         if (transport_of := _stand_in) is not None and (given := transport_of(self)) is not None:
             return given
         if self.settings.transport is not None:

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from .session import Session
 
     class Taking(Protocol):
-        """An operation that leads to a lock. It may be cancelled, and gives back what it has taken then.
+        """An operation that leads to a lock. If it is cancelled, `give_back` releases what it has taken.
 
-        The lock is not the result of the steps, but asked for after them: the frames that drive them may outlive them,
-        in the traceback of an error, and would keep it.
+        The lock is not the result of the steps. It is asked for after them: the frames that drive the steps may outlive
+        them in the traceback of an error, and would keep the lock alive.
         """
 
         place: Place
@@ -71,7 +71,7 @@ class Fresh:
         self._order.check_cancelled()
 
     def give_back(self) -> None:
-        """Release on this thread what was granted: an interrupt or a close came before the lock was returned."""
+        """Release on this thread what was granted: an interrupt or close came before the lock was returned."""
         for hold in self.granted:
             try:
                 give_back(self._session, hold)
@@ -119,10 +119,10 @@ class Again:
         return lock
 
     def after_wait(self) -> None:
-        """There is no wait."""
+        """Nothing to check: this never waits."""
 
     def give_back(self) -> None:
-        """The outer call holds it."""
+        """Nothing to release: the outer call holds the lock."""
 
 
 def acquire(session: Session, key: str, *, wait: float | None, **options: Unpack[AcquireOptions]) -> Taking:
@@ -158,7 +158,7 @@ def adopt(session: Session, token: str, *, context: object, **options: Unpack[Ad
 
 
 def give_back(session: Session, hold: Hold) -> None:
-    """Release a hold that nothing handles. Raises what a release raises."""
+    """Release a hold that has no handle. Raises what a release raises."""
     session.run(hold.place, lambda look: keep.release(hold, session.memory, session.chance, look))
     session.open_locks.discard(hold)
 

@@ -1,4 +1,4 @@
-"""How a lock is kept while it is held: what acquire was asked for, beyond the row."""
+"""How a lock is kept while it is held: the options of acquire that are not stored in the row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class Terms:
 
     full_lease: seconds, as asked for. The lease in the row may be shorter: it ends with the invocation.
     heartbeat_period: seconds, None: planned from validity, 0: no renewals. safe_time: seconds, None: no danger signal.
-    on_danger, on_lost: called with the Lock. line: of execution, which alone may enter a re-entrant lock again.
+    on_danger, on_lost: called with the Lock. line: the line of execution, the only one that may enter a re-entrant lock
+    again.
     """
 
     __slots__ = ("full_lease", "heartbeat_period", "line", "on_danger", "on_lost", "safe_time")
@@ -43,4 +44,4 @@ def line_of_execution() -> tuple[object, object]:
     task = None
     if asyncio is not None and asyncio._get_running_loop() is not None:
         task = asyncio.current_task()
-    return threading.current_thread(), task  # not its number: the number of a thread that ended is given out again
+    return threading.current_thread(), task  # not its number, because numbers of ended threads are reused

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .signals import Subject
     from .terms import Terms
 
-_TURN_PAUSE = 0.01  # seconds between two looks whether another renewal of the same lock is over
+_TURN_PAUSE = 0.01  # seconds between two checks whether another renewal of the same lock is over
 _AFTER_FAULT = 1.0  # seconds until a renewal that could not even be sent is tried again
 
 
@@ -73,7 +73,7 @@ class Upkeep:
 
     def _send(self) -> None:
         """Send the renewal that `tick` found due."""
-        self._next = self._elapsed() + _AFTER_FAULT  # if it fails in another way than by an answer
+        self._next = self._elapsed() + _AFTER_FAULT  # in case it fails without an answer
         try:
             self._renew_if_idle()
             self.notice()
@@ -110,7 +110,7 @@ class Upkeep:
         """The steps of a renewal that the application asks for. It is sent again while its outcome is unknown, at most
         for the time of a decision.
 
-        check: raises if the lock is not to be renewed any more. changes: what the renewal changes, as in keep.renew.
+        check: raises if the lock must not be renewed any longer. changes: what the renewal changes, as in keep.renew.
         """
         turn = Ticket()
         try:
@@ -143,7 +143,7 @@ class Upkeep:
             look = (yield protocol.Wait(pause)).look
 
     def _unknown(self, error: Exception | None) -> Exception:
-        """What to raise where a renewal failed. A refusal of the service is explained by the session."""
+        """The error to raise if a renewal failed. The session explains a refusal by DynamoDB."""
         if isinstance(error, ServiceError):
             return error
         key, left = self._hold.place.key, self._hold.valid_until - self._elapsed()

@@ -61,7 +61,7 @@ class Place:
 
 
 class Content:
-    """What the application stores in the row, beside the lock.
+    """What the application stores in the row, along with the lock.
 
     data: base64 text; None leaves what is stored.
     replace_data: if False, ``data`` is written only if none is stored.

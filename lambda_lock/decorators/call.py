@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..client.lock import Lock
 
     T = TypeVar("T")
-    #: Yields what is to be called, and is given what came of it: one flow for plain and async functions.
+    #: Yields what is to be called, and receives the result or error: one flow for plain and async functions.
     Calls: TypeAlias = Generator[Callable[[], Any], Any, T]
     Resume: TypeAlias = Callable[[Any], Callable[[], Any]]
 
@@ -44,7 +44,7 @@ def run(calls: Calls[T], resume: Resume | None = None, value: Any = None) -> T:
     """
     resume = resume or calls.send
     try:
-        while True:  # inside the try: an interrupt may come up between any two steps of this loop
+        while True:  # inside the try: an interrupt may come between any two steps of this loop
             value = resume(value)()
             resume = calls.send
     except BaseException as error:

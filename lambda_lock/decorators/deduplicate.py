@@ -181,7 +181,7 @@ def deduplicate(
     wait: seconds to wait while the event is in progress elsewhere. 0: raise LockNotGrantedError at once, so that the
         source delivers it again. None: as for with_lock.
     window: seconds for which an event counts as done, from its completion on, 1 or more. Make it longer than the
-        source may go on delivering the event: an SQS queue keeps a message for up to 14 days.
+        source may keep delivering the event: an SQS queue keeps a message for up to 14 days.
     scope: a prefix of the stored key, so that two functions that consume one event do not suppress each other. None:
         the Lambda function's name, and this function's module and name (of a partial, those of its function; of an
         object, those of its class). "": no prefix. The key is shared with everything else that uses it.

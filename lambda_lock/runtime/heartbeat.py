@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 _LOOK = 1.0  # seconds: sleep no longer than this while something is held, so that a thaw is noticed soon
-_MOST_STALE = 64  # entries of the plan, beside as many as there are locks
+_MOST_STALE = 64  # entries of the plan, on top of one for each lock
 _START = 5.0  # seconds to wait for another thread that starts the heartbeat
 _AFTER_FAULT = 0.05  # seconds: a fault that repeats must not keep the processor busy
 _MOST_SENDERS = 8  # threads of one client: those of 5,000 locks on a lease of 20 s send 750 renewals a second
@@ -149,7 +149,7 @@ class Heartbeat:
     def _tick(self, number: int, reference: Reference) -> None:
         lock = reference()
         if lock is None or self._live.get(id(lock)) != number:
-            return  # collected, released, or watched anew
+            return  # collected, released, or watched again
         seconds: float | None = _LOOK
         try:
             seconds = lock.tick()
@@ -234,7 +234,7 @@ class _Work:
             return self._waiting.popleft() if self._waiting else None
 
     def get(self) -> Renewal | None:
-        """The renewal that a sender sends next. None: the sender is to end, and is not counted any more."""
+        """The renewal that a sender sends next. None: the sender is to end, and is no longer counted."""
         with self._changed:
             self._idle += 1
             try:

@@ -58,7 +58,7 @@ class Threads:
     async def settle(
         self, function: Callable[..., T], *arguments: Any, patience: float | None = None, needed: bool = True
     ) -> T:
-        """As `run`, but if this task is cancelled, the call ends before the cancellation goes on.
+        """As `run`, but if this task is cancelled, the call ends before the cancellation propagates.
 
         patience: seconds within which a thread must begin the call. Otherwise Busy is raised. None: no limit.
         needed: False: cancelling the task takes the call back if no thread has begun it.
@@ -151,7 +151,7 @@ class _Call:
         except BaseException as error:  # noqa: BLE001 - raised to the caller, and no reason for this thread to end
             self._error = error
         self.over = True
-        with contextlib.suppress(RuntimeError):  # the loop was closed, so nothing waits any more
+        with contextlib.suppress(RuntimeError):  # the loop was closed, so nothing is waiting
             self._loop.call_soon_threadsafe(self.ended.set_result, None)
 
     def result(self) -> Any:
