@@ -25,8 +25,6 @@ _PARTITIONS = (
     ("eu-isoe-", "cloud.adc-e.uk", "api.cloud-aws.adc-e.uk"),
     ("", "amazonaws.com", "api.aws"),
 )
-_REGION = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d+", re.ASCII)
-_LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _URL = re.compile(
     r"(?i:(https?))://"
     r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?\.?))"
@@ -89,7 +87,7 @@ def region(argument: str | None, environ: Mapping[str, str]) -> str | None:
         return None
     if not isinstance(name, str):
         raise TypeError(f"region_name must be a str such as 'eu-west-1', not {type(name).__name__}")
-    if not _LABEL.fullmatch(name):
+    if not _is_label(name):
         raise LockConfigurationError(
             f"{name!r} cannot be the name of a Region (such as eu-west-1): correct region_name, AWS_REGION or "
             "AWS_DEFAULT_REGION"
@@ -130,7 +128,7 @@ def resolve(region_name: str, url: str | None, environ: Mapping[str, str]) -> st
     if there is no URL and the name does not look like a Region's, because the resulting host would not be DynamoDB's.
     """
     fips, dualstack = _is_true(environ, "AWS_USE_FIPS_ENDPOINT"), _is_true(environ, "AWS_USE_DUALSTACK_ENDPOINT")
-    if not url and not _REGION.fullmatch(region_name):
+    if not url and not _is_region(region_name):
         raise LockConfigurationError(
             f"{region_name!r} is not the name of a Region (such as eu-west-1): correct region_name, AWS_REGION or "
             "AWS_DEFAULT_REGION, or set the endpoint as well (endpoint_url, AWS_ENDPOINT_URL)"
@@ -156,3 +154,21 @@ def regional_url(region_name: str, *, fips: bool = False, dualstack: bool = Fals
 
 def _is_true(environ: Mapping[str, str], name: str) -> bool:
     return environ.get(name, "").strip().lower() == "true"
+
+
+def _is_label(name: str) -> bool:
+    """Whether a text can be one label of a host name (RFC 1123). Compiling an expression for this takes 0.1 ms."""
+    return len(name) <= 63 and name.isascii() and "-" not in name[:1] + name[-1:] and name.replace("-", "").isalnum()
+
+
+def _is_region(name: str) -> bool:
+    """Whether a text has the form of a Region's name, such as eu-west-1 or us-gov-west-1."""
+    first, *middle, number = name.split("-") if "-" in name else [name, ""]
+    words = [first, *middle]
+    return (
+        len(first) >= 2
+        and bool(middle)
+        and all(word.isascii() and word.isalpha() and word.islower() for word in words)
+        and number.isascii()
+        and number.isdigit()
+    )

@@ -49,7 +49,7 @@ UNTRUSTED = "If a proxy or the endpoint has its own certificate, set AWS_CA_BUND
 _STATUS = re.compile(rb"HTTP/1\.([01]) ([2-5]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?")
 # The value includes the spaces around it: excluding them here would cause cubic backtracking.
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t\x20-\x7e\x80-\xff]*)")
-_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
+_CHUNK = rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?"  # compiled at its first use: DynamoDB sends none
 
 
 class Malformed(Exception):
@@ -173,7 +173,7 @@ class Connection:
         body = bytearray()
         while True:
             line = self._take_line(b"\r\n", 1024)
-            size = _CHUNK.fullmatch(line)
+            size = re.fullmatch(_CHUNK, line)
             if not size:
                 raise Malformed("a chunk without its size")
             count = int(size[1], 16)
