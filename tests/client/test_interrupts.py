@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,8 @@ from tests.support.elsewhere import ChildDied, in_child, in_thread
 from tests.support.rows import Rows
 
 PACKAGE = str(Path(lambda_lock.__file__).parent)
+# Where a delegating generator passes a value on. No signal is handled there, and the inner generator could not know.
+PASSES_ON = (dis.opmap["JUMP_BACKWARD_NO_INTERRUPT"], dis.opmap["SEND"])
 OURS_NOT = (str(Path(PACKAGE) / "testing"),)  # the table in memory stands for DynamoDB, which no interrupt reaches
 
 
@@ -28,6 +31,7 @@ class Interrupter:
     """Raises KeyboardInterrupt at the n-th event of the package on this thread: a call, a line or an opcode.
 
     Calls are where Python itself looks for signals. In the middle of an expression CPython 3.11 may lose its stack.
+    An opcode at which Python handles no signal is left for the next one.
     """
 
     def __init__(self, at: int, *, event: str) -> None:
@@ -52,7 +56,7 @@ class Interrupter:
         frame.f_trace_opcodes = self.event == "opcode"
         if event == self.event:
             self.left -= 1
-            if self.left == -1:
+            if self.struck and frame.f_code.co_code[frame.f_lasti] not in PASSES_ON:
                 raise KeyboardInterrupt  # which ends the tracing
         return self.trace
 
