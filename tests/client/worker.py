@@ -21,7 +21,7 @@ def count(port: str, counters: str, threads: str, rounds: str) -> None:
         key = {"key": {"S": "counter"}}
         try:
             for _ in range(int(rounds)):
-                with client.acquire("count", wait=90) as lock:
+                with client.acquire("count", wait=240) as lock:
                     item = engine.dynamodb("GetItem", {"TableName": counters, "Key": key, "ConsistentRead": True})
                     value = int(item.get("Item", {}).get("value", {"N": "0"})["N"])
                     tokens = item.get("Item", {}).get("tokens", {"L": []})["L"]
