@@ -17,11 +17,20 @@ from demo.__main__ import NOT_RUN, main
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    picture = tmp_path_factory.mktemp("demo") / "sub" / "demo.svg"
-    command = [sys.executable, "-m", "demo", "--json", "--svg", str(picture)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    for _ in range(3):
+        picture = tmp_path_factory.mktemp("demo") / "sub" / "demo.svg"
+        command = [sys.executable, "-m", "demo", "--json", "--svg", str(picture)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+        if not took_another_turn(done.stderr):
+            break
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout) | {"progress": done.stderr}
+
+
+def took_another_turn(stderr: str) -> bool:
+    """Whether the only thing wrong is that the story did not happen as told: a busy machine comes late to its cues."""
+    wrong = stderr.partition("The demo's verification failed:\n")[2].splitlines()
+    return bool(wrong) and all(line.startswith("  the story was to have ") for line in wrong)
 
 
 def test_the_demo_holds_what_it_claims(played: dict[str, Any]) -> None:
