@@ -55,8 +55,8 @@ def test_a_lock_whose_version_none_can_be_above_is_lost_and_starves_no_other(
     wire: Wire, wired: LockClient, rows: Rows
 ) -> None:
     told: list[Any] = []
-    lock = wired.acquire("a", lease_duration=2, on_lost=told.append)
-    other = wired.acquire("b", lease_duration=2)
+    lock = wired.acquire("a", lease_duration=4, on_lost=told.append)
+    other = wired.acquire("b", lease_duration=4)
     item = {name: value for name, value in rows["a"].items() if name != "key"}
     rows.put("a", **item | {"recordVersionNumber": {"S": f"L1:9999999999999:{'f' * 32}"}})
     wire.clear()

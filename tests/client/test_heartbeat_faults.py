@@ -61,7 +61,7 @@ def fresh_heartbeat(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_heartbeat_that_cannot_start_is_an_error_with_nothing_left_held_and_the_next_lock_is_kept(
     make: Make, rows: Rows, no_threads: NoThreads
 ) -> None:
-    client = make(lease_duration=1, heartbeat_period=0.2)
+    client = make(lease_duration=2.5, heartbeat_period=0.2)
     no_threads.names = {WATCHER}
     with pytest.raises(LockError, match="heartbeat thread does not start: can't start new thread") as caught:
         client.acquire("a")
@@ -70,7 +70,7 @@ def test_a_heartbeat_that_cannot_start_is_an_error_with_nothing_left_held_and_th
     assert client.held() == ()
     no_threads.names = set()
     with client.acquire("a") as lock:
-        outlast(1, rows)
+        outlast(2.5, rows)
         assert lock.is_held
 
 
@@ -78,8 +78,8 @@ def test_a_lock_is_renewed_also_where_no_thread_for_its_renewals_can_be_started(
     make: Make, rows: Rows, no_threads: NoThreads
 ) -> None:
     no_threads.names = {SENDER}
-    with make(lease_duration=1, heartbeat_period=0.2).acquire("a") as lock:
-        outlast(1, rows)
+    with make(lease_duration=2.5, heartbeat_period=0.2).acquire("a") as lock:
+        outlast(2.5, rows)
         assert lock.is_held
     assert no_threads.refused
 
@@ -105,11 +105,11 @@ def test_a_logging_handler_that_exits_ends_neither_renewals_nor_lost_signals(
     wire: Wire, make: Make, rows: Rows, exits: logging.Logger
 ) -> None:
     exits.setLevel(logging.INFO)
-    client = make(lease_duration=1.2, heartbeat_period=0.2, logger=exits)
+    client = make(lease_duration=2.5, heartbeat_period=0.2, logger=exits)
     failing = wire.unavailable("UpdateItem", times=2)
     with client.acquire("kept") as kept:
         assert failing.reached.wait(10)
-        outlast(1.2, rows, "kept")
+        outlast(2.5, rows, "kept")
         lost = Told()
         client.acquire("stolen", on_lost=lost)
         rows.put("stolen", ownerName={"S": "another#1"})
@@ -119,7 +119,8 @@ def test_a_logging_handler_that_exits_ends_neither_renewals_nor_lost_signals(
 def test_a_stalled_endpoint_delays_neither_the_renewals_nor_the_signals_of_another_client(
     wire: Wire, make: Make, rows: Rows
 ) -> None:
-    stalled, healthy = make(lease_duration=1.5), make(lease_duration=1, endpoint_url=rows.engine.url)
+    stalled = make(lease_duration=3)
+    healthy = make(lease_duration=2.5, heartbeat_period=0.2, endpoint_url=rows.engine.url)
     told = [Told() for _ in range(8)]
     locks = [stalled.acquire(f"stalled-{number}", on_lost=callback) for number, callback in enumerate(told)]
     stall = wire.hold("UpdateItem", times=float("inf"))

@@ -69,8 +69,8 @@ def limbo(wire: Wire, make: Make) -> Limbo:
 @pytest.mark.parametrize("outage", OUTAGES)
 def test_a_lock_is_held_again_once_a_renewal_comes_through(outage: Outage, wire: Wire, make: Make, rows: Rows) -> None:
     told: list[Lock] = []
-    client = make(hold_on_unavailable=True)
-    lock = client.acquire("a", lease_duration=1, on_lost=told.append)
+    client = make(heartbeat_period=0.2, hold_on_unavailable=True)
+    lock = client.acquire("a", lease_duration=2, on_lost=told.append)
     token = lock.fencing_token
     outage(wire)
     wait_until(lambda: not lock.is_held)
@@ -89,7 +89,7 @@ def test_a_lock_is_held_again_once_a_renewal_comes_through(outage: Outage, wire:
 @pytest.mark.parametrize("outage", OUTAGES[:2])  # while renewals arrive, no other client can take it
 def test_a_lock_that_another_took_in_the_outage_is_lost(outage: Outage, wire: Wire, make: Make, rows: Rows) -> None:
     told: list[Lock] = []
-    lock = make(hold_on_unavailable=True).acquire("a", lease_duration=1, on_lost=told.append)
+    lock = make(heartbeat_period=0.2, hold_on_unavailable=True).acquire("a", lease_duration=2, on_lost=told.append)
     outage(wire)
     other = make(endpoint_url=rows.engine.url).acquire("a", wait=60, refresh_period=0.1)
     assert not lock.is_held
@@ -221,8 +221,8 @@ def test_without_the_setting_the_end_of_validity_is_the_end(wire: Wire, make: Ma
 def test_danger_is_told_in_an_outage_and_loss_is_not(wire: Wire, make: Make) -> None:
     danger: list[Lock] = []
     lost: list[Lock] = []
-    lock = make(hold_on_unavailable=True).acquire(
-        "a", lease_duration=1, safe_time=0.5, on_danger=danger.append, on_lost=lost.append
+    lock = make(heartbeat_period=0.2, hold_on_unavailable=True).acquire(
+        "a", lease_duration=2, safe_time=0.5, on_danger=danger.append, on_lost=lost.append
     )
     wire.unavailable(times=ALWAYS)
     wait_until(lambda: not lock.is_held)
@@ -234,7 +234,7 @@ def test_danger_is_told_in_an_outage_and_loss_is_not(wire: Wire, make: Make) -> 
 
 
 def test_the_heartbeat_does_not_spin_in_an_outage(wire: Wire, make: Make) -> None:
-    lock = make(hold_on_unavailable=True).acquire("a", lease_duration=1)
+    lock = make(heartbeat_period=0.2, hold_on_unavailable=True).acquire("a", lease_duration=2)
     wire.unavailable(times=ALWAYS)
     wait_until(lambda: not lock.is_held)
     before, seen = time.monotonic(), wire.count()
@@ -337,8 +337,8 @@ def test_closing_the_client_without_release_ends_what_is_held_on(limbo: Limbo, w
 
 
 def test_a_closed_client_does_not_go_on_trying(wire: Wire, make: Make) -> None:
-    client = make(hold_on_unavailable=True)
-    lock = client.acquire("a", lease_duration=1)
+    client = make(heartbeat_period=0.2, hold_on_unavailable=True)
+    lock = client.acquire("a", lease_duration=2)
     wire.unavailable(times=ALWAYS)
     wait_until(lambda: not lock.is_held)
     client.close(release=False)

@@ -71,7 +71,8 @@ def test_after_a_time_out_the_next_delivery_runs_when_the_lease_is_over_and_not_
     start: Start, rows: Rows, tmp_path: Path
 ) -> None:
     killed, next_one = start(), start()
-    invocation = killed.invoke({"id": "e", "until": str(tmp_path / "never")}, 3.0, request_id="r-1")
+    next_one.invoke({"id": "earlier"}, LONG).result()  # a process that only starts now may come when all is over
+    invocation = killed.invoke({"id": "e", "until": str(tmp_path / "never")}, 4.0, request_id="r-1")
     killed.wait_for_line("holding r-1")
     expiry = rows.expiry("e")
     early = next_one.invoke({"id": "e"}, LONG)
@@ -91,6 +92,7 @@ def test_after_a_time_out_the_next_delivery_runs_when_the_lease_is_over_and_not_
 
 def test_after_a_crash_the_next_delivery_runs_when_the_lease_is_over_and_not_before(start: Start, rows: Rows) -> None:
     crashing, next_one = start(lease=1), start(lease=1)
+    next_one.invoke({"id": "earlier"}, LONG).result()
     with pytest.raises(FunctionError, match=r"Runtime\.ExitError"):
         crashing.invoke({"id": "e", "crash": True}, LONG, request_id="r-1").result()
     assert not is_done(rows, "e")

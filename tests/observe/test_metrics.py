@@ -170,7 +170,7 @@ def test_a_lock_for_which_it_is_too_late_is_told_but_not_counted(
 
 
 def by_a_renewal(make: Make, rows: Rows, on_lost: Any) -> Lock:
-    lock = make().acquire("a", lease_duration=1.5, on_lost=on_lost)
+    lock = make(heartbeat_period=0.2).acquire("a", on_lost=on_lost)
     rows.put_held("a", expires_at=time.time() + 60)
     wait_until(lambda: held_by(lock).hold.lost)
     return lock
