@@ -39,6 +39,7 @@ class Interrupter:
         self.event = event
 
     def __enter__(self) -> Interrupter:
+        sys._getframe().f_trace_opcodes = self.event == "opcode"  # CPython 3.12 asks for it before settrace()
         sys.settrace(self.trace)
         return self
 

@@ -21,13 +21,13 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         picture = tmp_path_factory.mktemp("demo") / "sub" / "demo.svg"
         command = [sys.executable, "-m", "demo", "--json", "--svg", str(picture)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
-        if not took_another_turn(done.stderr):
+        if not missed_its_cues(done.stderr):
             break
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout) | {"progress": done.stderr}
 
 
-def took_another_turn(stderr: str) -> bool:
+def missed_its_cues(stderr: str) -> bool:
     """Whether the only thing wrong is that the story did not happen as told: a busy machine comes late to its cues."""
     wrong = stderr.partition("The demo's verification failed:\n")[2].splitlines()
     return bool(wrong) and all(line.startswith("  the story was to have ") for line in wrong)
