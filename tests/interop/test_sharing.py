@@ -194,8 +194,8 @@ def test_attributes_of_its_application_are_read_by_us_and_outlive_our_take_over(
     assert record is not None
     assert record.attributes == {"colour": "green"}
     peer.kill()
-    lock = client.acquire("k", wait=DEADLINE, attributes={"shape": "round"})
-    assert lock.attributes == {"colour": "green", "shape": "round"}
+    with client.acquire("k", wait=DEADLINE, attributes={"shape": "round"}) as lock:
+        assert lock.attributes == {"colour": "green", "shape": "round"}
 
 
 def test_attributes_of_our_application_do_no_harm_to_it(client: LockClient, peer: Peer) -> None:

@@ -113,10 +113,10 @@ def test_a_replaced_row_loses_what_others_left(other: LockClient) -> None:
 
 def test_a_lock_that_is_handed_over_is_adopted_once(other: LockClient) -> None:
     token = default_client().acquire("a").hand_over()
-    lock = other.adopt(token)
-    assert lock.is_held
-    with pytest.raises(LockLostError):
-        other.adopt(token)
+    with other.adopt(token) as lock:
+        assert lock.is_held
+        with pytest.raises(LockLostError):
+            other.adopt(token)
 
 
 def test_an_event_is_done_once_and_its_result_given_again(where: Where) -> None:
