@@ -76,22 +76,21 @@ def test_after_a_time_out_the_next_delivery_runs_when_the_lease_is_over_and_not_
     killed.wait_for_line("holding r-1")
     expiry = rows.expiry("e")
     early = next_one.invoke({"id": "e"}, LONG)
-    with pytest.raises(FunctionError, match="LockNotGrantedError"):
+    with pytest.raises(FunctionError, match="LockNotGrantedError"):  # not before
         early.result()
     with pytest.raises(TimedOut):
         invocation.result()
     assert not is_done(rows, "e")
-    result, delivered_at, refused = delivered_until_it_runs(next_one, {"id": "e"})
+    result, delivered_at, _ = delivered_until_it_runs(next_one, {"id": "e"})  # on a busy machine the lease may be over
     assert result.startswith("done by ")
     assert invocation.deadline is not None
     assert delivered_at > invocation.deadline
     assert abs(expiry - (invocation.deadline + GRACE)) < 1.5  # the lease ended with the invocation
-    assert refused > 0
     assert killed.invoke({"id": "e"}, LONG).result() == result
 
 
 def test_after_a_crash_the_next_delivery_runs_when_the_lease_is_over_and_not_before(start: Start, rows: Rows) -> None:
-    crashing, next_one = start(lease=1), start(lease=1)
+    crashing, next_one = start(lease=3), start(lease=3)
     next_one.invoke({"id": "earlier"}, LONG).result()
     with pytest.raises(FunctionError, match=r"Runtime\.ExitError"):
         crashing.invoke({"id": "e", "crash": True}, LONG, request_id="r-1").result()
