@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import functools
-import inspect
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +13,7 @@ from rig.engine import Item
 from rig.wire import Wire
 from tests.support.clients import make
 from tests.support.clocks import LeapingClock
-from tests.support.decorated import fresh_process, other
+from tests.support.decorated import as_async, done, fresh_process, other
 from tests.support.rows import Rows, rows
 
 __all__ = ["fresh_process", "make", "other", "rows"]
@@ -24,6 +21,8 @@ __all__ = ["fresh_process", "make", "other", "rows"]
 FOREVER = float("inf")
 COMMIT = "TransactWriteItems"
 Once = Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]
+
+once_async = as_async(deduplicate)
 
 
 @pytest.fixture
@@ -38,24 +37,6 @@ def impatient(wire: Wire) -> LockClient:
 def once(request: pytest.FixtureRequest) -> Once:
     """@deduplicate for a plain function, or for an async def function that does the same; either is simply called."""
     return deduplicate if request.param == "def" else once_async
-
-
-def once_async(*key: Any, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(body)
-        async def handler(*args: Any, **kwargs: Any) -> Any:
-            # On a thread, where `done` may run a loop of its own: AsyncLock is bound to none.
-            return await asyncio.to_thread(body, *args, **kwargs)
-
-        decorated = deduplicate(*key, **options)(handler)
-        return functools.wraps(body)(lambda *args, **kwargs: asyncio.run(decorated(*args, **kwargs)))
-
-    return decorate
-
-
-def done(act: Any) -> Any:
-    """What came of an act of the current lock, which an AsyncLock's is awaited for."""
-    return asyncio.run(act) if inspect.iscoroutine(act) else act
 
 
 def commit(items: list[Item], **options: Any) -> None:

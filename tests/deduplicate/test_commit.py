@@ -18,10 +18,10 @@ from lambda_lock import (
 )
 from rig.engine import Ministack
 from rig.wire import Answer, Wire
-from tests.support.decorated import Boom
+from tests.support.decorated import Boom, done
 from tests.support.rows import Rows
 
-from .conftest import COMMIT, FOREVER, Calls, Once, add, commit, done, is_done, only_new, put, value, warnings
+from .conftest import COMMIT, FOREVER, Calls, Once, add, commit, is_done, only_new, put, value, warnings
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -25,9 +25,10 @@ from lambda_lock import (
 from lambda_lock.decorators.disabled import AsyncStandIn, StandIn
 from rig import events
 from rig.wire import Wire
+from tests.support.decorated import done
 from tests.support.rows import Rows
 
-from .conftest import COMMIT, Calls, Once, add, commit, done, is_done, value
+from .conftest import COMMIT, Calls, Once, add, commit, is_done, value
 
 EVENT = {"id": "e-1"}
 

@@ -34,12 +34,12 @@ from rig.wire import Answer, Wire
 from tests.support.clients import Make
 from tests.support.clocks import SkewedClock
 from tests.support.context import Context
-from tests.support.decorated import Boom
+from tests.support.decorated import Boom, done
 from tests.support.elsewhere import in_thread
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
-from .conftest import FOREVER, Calls, Once, Stop, done, is_done, once_async, warnings
+from .conftest import FOREVER, Calls, Once, Stop, is_done, once_async, warnings
 
 pytestmark = pytest.mark.usefixtures("table")
 

@@ -25,11 +25,11 @@ from lambda_lock.client.base import session_of
 from rig.wire import Answer, Request, Wire
 from tests.aio.conftest import ended, start, until
 from tests.support.clocks import LeapingClock
-from tests.support.decorated import Boom
+from tests.support.decorated import Boom, done
 from tests.support.elsewhere import in_thread
 from tests.support.rows import Rows
 
-from .conftest import COMMIT, FOREVER, Calls, Once, add, commit, done, is_done, value, warnings
+from .conftest import COMMIT, FOREVER, Calls, Once, add, commit, is_done, value, warnings
 
 pytestmark = pytest.mark.usefixtures("table")
 
