@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools  # the Lambda runtime has it loaded
 
 from ..errors import LockAlreadyReleasedError, LockError, TransportError
-from .taking import give_back, tell_hold_not_released
+from .signals import leave_to_lease
+from .taking import give_back
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def close(session: Session, *, release: bool) -> None:
     if release:
         _release_all(session)
     else:
-        _abandon_all(session)
+        session.open_locks.abandon()
     session.end()
 
 
@@ -33,7 +34,7 @@ def _release_all(session: Session) -> None:
     for hold, release, abandon in _to_release(session):
         if unanswered == _OUTAGE:
             error = TransportError(False, "DynamoDB does not answer, nothing was sent")
-            tell_hold_not_released(session, hold, error)
+            leave_to_lease(session, hold, error)
             abandon()
             continue
         try:
@@ -42,7 +43,7 @@ def _release_all(session: Session) -> None:
         except LockAlreadyReleasedError:
             continue  # by its holder, a moment ago
         except LockError as error:
-            tell_hold_not_released(session, hold, error)
+            leave_to_lease(session, hold, error)
             unanswered = unanswered + 1 if isinstance(error, TransportError) else 0
 
 
@@ -61,13 +62,6 @@ def _to_release(session: Session) -> Iterator[tuple[Hold, Callable[[], object], 
 
 def _release(held: HeldLock) -> None:
     held.session.run(*held.release())
-
-
-def _abandon_all(session: Session) -> None:
-    for held in _open(session):
-        held.abandon()
-    for hold in session.open_locks.forgotten():
-        session.open_locks.discard(hold)
 
 
 def _open(session: Session) -> Iterator[HeldLock]:

@@ -14,10 +14,9 @@ from ..errors import (
     LockError,
     LockLostError,
 )
-from ..observe.log import tell_not_released
 from ..runtime.signalsafe import Ticket, Turn
 from . import checks
-from .signals import about
+from .signals import leave_to_lease
 from .standing import Standing
 
 TYPE_CHECKING = False
@@ -187,8 +186,7 @@ class HeldLock(Standing):
 
     def tell_not_released(self, error: LockError) -> None:
         """Log a release that failed. The lease ends the lock."""
-        self.session.open_locks.discard(self.hold)
-        tell_not_released(self.session.log, error, **about(self.hold))
+        leave_to_lease(self.session, self.hold, error)
 
     def _releasing(self, data: bytes | None, best_effort: bool, **options: Any) -> Operation[bool]:
         encoded = self._checked_data(data)
@@ -199,13 +197,16 @@ class HeldLock(Standing):
         self.check_not_released()
         alone = self._last(self.check_not_released, lambda look: self._release(look, data=encoded, **options))
 
+        if not best_effort:
+            return self.hold.place, alone
+
         def steps(look: Look) -> Steps[bool]:
             try:
                 with self.session.explained(self.hold.place):
                     return (yield from alone(look))
+            except LockAlreadyReleasedError:
+                raise
             except LockError as error:
-                if not best_effort or isinstance(error, LockAlreadyReleasedError):
-                    raise
                 self.tell_not_released(error)
                 return False
 

@@ -69,6 +69,15 @@ class OpenLocks:
             if entry.pid == os.getpid() and (entry.handle is None or entry.handle() is None):
                 yield hold
 
+    def abandon(self, *, but: frozenset[Hold] = frozenset()) -> None:
+        """Leave all locks to their lease, except ``but``."""
+        for handle in self.handled():
+            if handle.hold not in but and handle.is_open():
+                handle.abandon()
+        for hold in self.forgotten():
+            if hold not in but:
+                self.discard(hold)
+
     def _found(self) -> Iterator[tuple[Hold, _Entry]]:
         # Only the keys are copied. A list of items would make tuples, and the garbage collector may run then: its
         # finalizers change the dict.

@@ -118,21 +118,13 @@ def order(
         advice=advice,
         window=window,
     )
-    return Order(wish, terms, options.get("cancel_check"))
-
-
-def event_order(
-    session: Session, key: str, window: int, *, wait: float | None, **options: Unpack[AcquireOptions]
-) -> Order:
-    """`order` for an event, whose row must outlive its release."""
-    made = order(session, key, wait=wait, window=window, **options)
-    if made.wish.delete_on_release:
+    if window is not None and wish.delete_on_release:
         raise LockConfigurationError(
-            f"event {key!r} cannot be remembered: rows of the schema {session.settings.schema.name} are deleted on "
-            "release. Pass deduplicate a client with the schema JAVA or GO, and a table of its own",
+            f"event {key!r} cannot be remembered: rows of the schema {settings.schema.name} are deleted on release. "
+            "Pass deduplicate a client with the schema JAVA or GO, and a table of its own",
             key=key,
         )
-    return made
+    return Order(wish, terms, options.get("cancel_check"))
 
 
 def adoption(session: Session, token: str, *, context: object, **options: Unpack[AdoptOptions]) -> tuple[Order, int]:

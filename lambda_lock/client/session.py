@@ -174,12 +174,7 @@ class Session:
         For in_memory(): nothing that was learned from a stand-in may outlast it.
         """
         self.memory = protocol.Memory(self.settings.observation_cache_size)
-        for held in self.open_locks.handled():
-            if held.hold not in before and held.is_open():
-                held.abandon()
-        for hold in self.open_locks.forgotten():
-            if hold not in before:
-                self.open_locks.discard(hold)
+        self.open_locks.abandon(but=before)
 
 
 _stand_in: Callable[[Session], Transport | None] | None = None

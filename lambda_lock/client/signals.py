@@ -6,6 +6,7 @@ import threading
 from contextlib import suppress  # the Lambda runtime has it loaded
 
 from ..core import lease
+from ..observe.log import tell_not_released
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from ..core.protocol import Hold
+    from ..errors import LockError
     from .session import Session
     from .terms import Terms
 
@@ -99,6 +101,12 @@ class Signals:
 def about(hold: Hold) -> dict[str, Any]:
     """What log records say about a lock, in their ``extra``."""
     return {"key": hold.place.key, "owner": hold.owner, "fencing_token": hold.token}
+
+
+def leave_to_lease(session: Session, hold: Hold, error: LockError) -> None:
+    """Log a release that failed. The lease ends the lock."""
+    tell_not_released(session.log, error, **about(hold))
+    session.open_locks.discard(hold)
 
 
 def _on_thread(function: Callable[[], None], *, or_run: bool = True) -> RuntimeError | None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from ..core import acquire as core
 from ..core import keep
 from ..errors import DuplicateEventError, LockError, LockNotGrantedError
-from ..observe.log import tell_not_released
 from .held import HeldLock
 from .lock import Lock
-from .order import adoption, event_order, order
-from .signals import about
+from .order import adoption, order
+from .signals import leave_to_lease
 from .terms import line_of_execution
 
 TYPE_CHECKING = False
@@ -76,7 +75,7 @@ class Fresh:
             try:
                 give_back(self._session, hold)
             except LockError as error:
-                tell_hold_not_released(self._session, hold, error)
+                leave_to_lease(self._session, hold, error)
 
     def _keep(self, hold: Hold) -> None:
         self.granted.append(hold)
@@ -125,24 +124,19 @@ class Again:
         """Nothing to release: the outer call holds the lock."""
 
 
-def acquire(session: Session, key: str, *, wait: float | None, **options: Unpack[AcquireOptions]) -> Taking:
-    """Check an acquire. The result runs it."""
-    if (held := _entered_before(session, key, options)) is not None:
-        return Again(held)
-    return _fresh(session, order(session, key, wait=wait, **options))
-
-
-def acquire_event(
-    session: Session, key: str, window: int, *, wait: float | None, **options: Unpack[AcquireOptions]
+def acquire(
+    session: Session, key: str, *, wait: float | None, window: int | None = None, **options: Unpack[AcquireOptions]
 ) -> Taking:
-    """`acquire` for an event that counts as done for ``window`` seconds once it is completed.
+    """Check an acquire. The result runs it.
 
-    It raises DuplicateEventError too, with the stored text as its result, and LockConfigurationError for a re-entrant
-    one if the lock that is held is not an event's.
+    window: for an event, the seconds for which it counts as done once it is completed. Running it then raises
+        DuplicateEventError too, with the stored text as its result, and LockConfigurationError for a re-entrant one if
+        the lock that is held is not an event's.
     """
     if (held := _entered_before(session, key, options)) is not None:
-        return Again(held, event=True)
-    return _fresh(session, event_order(session, key, window, wait=wait, **options))
+        return Again(held, event=window is not None)
+    made = order(session, key, wait=wait, window=window, **options)
+    return Fresh(session, made, lambda look, keep: core.acquire(made.wish, session.memory, session.chance, look, keep))
 
 
 def adopt(session: Session, token: str, *, context: object, **options: Unpack[AdoptOptions]) -> Taking:
@@ -161,16 +155,6 @@ def give_back(session: Session, hold: Hold) -> None:
     """Release a hold that has no handle. Raises what a release raises."""
     session.run(hold.place, lambda look: keep.release(hold, session.memory, session.chance, look))
     session.open_locks.discard(hold)
-
-
-def tell_hold_not_released(session: Session, hold: Hold, error: LockError) -> None:
-    """Log a release that failed. The lease ends the lock."""
-    tell_not_released(session.log, error, **about(hold))
-    session.open_locks.discard(hold)
-
-
-def _fresh(session: Session, made: Order) -> Taking:
-    return Fresh(session, made, lambda look, keep: core.acquire(made.wish, session.memory, session.chance, look, keep))
 
 
 def _entered_before(session: Session, key: str, options: AcquireOptions) -> HeldLock | None:

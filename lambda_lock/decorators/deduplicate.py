@@ -8,7 +8,7 @@ from functools import partial  # the Lambda runtime has it loaded
 from ..client import checks
 from ..client.base import session_of, take
 from ..client.lock import complete, held_by
-from ..client.taking import acquire_event
+from ..client.taking import acquire
 from ..errors import DuplicateEventError, LockArgumentError
 from ..keys.parameters import name_of
 from ..keys.separator import Separator
@@ -249,7 +249,7 @@ class _EventGuard(Guard):
         return key if scope == _SHARED else _AFTER_SCOPE.escaped(scope) + _AFTER_SCOPE.literal + key
 
     def acquire(self, client: Any, key: str) -> Any:
-        event = acquire_event(session_of(client), key, self.window, wait=self.wait, **self.options)
+        event = acquire(session_of(client), key, wait=self.wait, window=self.window, **self.options)
         return take(client, event)
 
     def answered(self, error: LockError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
