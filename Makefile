@@ -103,6 +103,10 @@ build: $(DEV) ## Build the wheel and the sdist into dist/
 	@said=$$($(BIN)/python -m build --no-isolation --outdir dist . 2>&1) || { echo "$$said"; exit 1; }
 	@ls dist
 
+.PHONY: layer
+layer: $(DEV) ## Build a Lambda layer, build/lambda-lock-layer.zip, for each Python on the PATH (ARGS=python3.13: for that one)
+	@$(BIN)/python -I lambda_lock/cdk/layer_files.py build/lambda-lock-layer.zip $(ARGS)
+
 .PHONY: clean
 clean: ## Remove everything that make has created
 	@rm -rf .venv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

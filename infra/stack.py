@@ -28,7 +28,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from lambda_lock.cdk import LockTable
+from lambda_lock.cdk import LockLayer, LockTable
 
 from . import assets
 
@@ -52,8 +52,7 @@ class SampleStack(cdk.Stack):
         self._alarm_topic = self._make_alarm_topic()
         self._locks = LockTable(self, "Locks", alarm_actions=[self._alarm_topic], dashboard=True)
         self._ledger = self._make_ledger()
-        with assets.library() as code:
-            self._library = lambda_.LayerVersion(self, "Library", code=code, compatible_runtimes=[_RUNTIME])
+        self._library = LockLayer(self, "Library", runtimes=[_RUNTIME])
         with assets.functions(beside_functions or {}) as self._code:
             self._consumer("Orders", max_concurrency=10)
             self._consumer("Payments", fifo=True)
