@@ -44,8 +44,8 @@ def find_interpreter(runtime: str) -> str | None:
             done = _run([program, "-c", probe], environment)
         except (OSError, subprocess.TimeoutExpired):
             continue  # such as a folder's leftover of another machine
-        if done.returncode == 0:
-            return done.stdout.strip()
+        if done.returncode == 0 and (found := done.stdout.strip()):
+            return found
     return None
 
 

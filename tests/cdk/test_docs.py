@@ -37,7 +37,16 @@ def test_each_snippet_makes_a_template() -> None:
     for snippet in _SNIPPETS + _README_SNIPPETS:
         stack = in_an_account()
         _run(snippet, stack)
-        assert resources(stack, "AWS::IAM::Policy")
+        assert resources(stack, "AWS::IAM::Policy") or "LockLayer" in snippet
+
+
+def test_the_snippet_of_the_layer_gives_it_to_the_function() -> None:
+    stack = in_an_account()
+    (snippet,) = (each for each in _SNIPPETS if "LockLayer" in each)
+    _run(snippet, stack)
+    (layer,) = resources(stack, "AWS::Lambda::LayerVersion")
+    layers = [each["Properties"].get("Layers") for each in resources(stack, "AWS::Lambda::Function").values()]
+    assert [{"Ref": layer}] in layers
 
 
 def test_the_first_two_lines_are_all_that_a_function_needs() -> None:
