@@ -19,7 +19,7 @@ _RUNTIMES = ("python3.11", "python3.12", "python3.13", "python3.14")
 _NOT_IN_FUNCTIONS = frozenset({"cdk", "cli", "testing"})  # the parts of the library that never run in a function
 _NOT_SOURCE = shutil.ignore_patterns("__pycache__", "*.pyc")
 _MOUNTED_AT = "/opt"  # where Lambda puts layers
-_MODE = 0o644  # the user that runs a function does not own its files
+_FILE, _FOLDER = 0o644, 0o755  # modes; the user that runs a function does not own its files
 _SECONDS = 120  # for one interpreter, which takes half a second
 # It fails unless the interpreter is a release that writes files for this version. A preview's files are of no use to
 # the release, and other implementations have files of their own.
@@ -70,13 +70,13 @@ def write(folder: Path, interpreters: Iterable[str]) -> None:
 
     packages = folder / "python"
     shutil.copytree(PACKAGE, packages / PACKAGE.name, ignore=left_out)
+    _set_modes(folder)  # where the library is installed, it may be read-only
     how = ["-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", "-s", str(folder), "-p", _MOUNTED_AT]
     for interpreter in interpreters:
         done = _run([interpreter, *how, str(packages)], os.environ)
         if done.returncode:
             raise RuntimeError(f"{interpreter} could not compile the layer:\n{done.stdout}{done.stderr}")
-    for path in _files(folder):
-        path.chmod(_MODE)
+    _set_modes(folder)  # of what was compiled; the user's umask does not count
 
 
 def write_zip(archive: Path, interpreters: Iterable[str]) -> None:
@@ -86,8 +86,13 @@ def write_zip(archive: Path, interpreters: Iterable[str]) -> None:
         write(folder, interpreters)
         for path in _files(folder):
             entry = zipfile.ZipInfo(path.relative_to(folder).as_posix())  # its time is 1980-01-01
-            entry.external_attr = _MODE << 16
+            entry.external_attr = _FILE << 16
             file.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
+
+
+def _set_modes(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        path.chmod(_FOLDER if path.is_dir() else _FILE)
 
 
 def _files(folder: Path) -> list[Path]:

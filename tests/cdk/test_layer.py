@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -104,13 +105,23 @@ def test_each_source_has_one_compiled_file_for_each_version_at_hand(asset: Path)
     assert {str(path) for path in asset.rglob("*.pyc")} == wanted
 
 
-def test_everybody_may_read_the_files(tmp_path: Path) -> None:
+def test_everybody_may_read_the_files_wherever_and_by_whomever_they_were_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "lambda_lock"
+    shutil.copytree(layer_files.PACKAGE, installed, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in (*installed.rglob("*"), installed):
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    monkeypatch.setattr(layer_files, "PACKAGE", installed)
     before = os.umask(0o077)
     try:
-        layer_files.write(tmp_path, [sys.executable])
+        layer_files.write(tmp_path / "layer", [sys.executable])
     finally:
         os.umask(before)
-    assert {path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_file()} == {0o644}
+    paths = list((tmp_path / "layer" / "python" / "lambda_lock").rglob("*"))
+    assert {path.stat().st_mode & 0o777 for path in paths if path.is_file()} == {0o644}
+    assert {path.stat().st_mode & 0o777 for path in paths if path.is_dir()} == {0o755}
+    assert any(path.suffix == ".pyc" for path in paths)
 
 
 @pytest.mark.parametrize("name", AT_HAND)
@@ -155,6 +166,12 @@ def test_without_staging_the_files_stay_where_the_template_says(tmp_path: Path) 
     template = json.loads((tmp_path / "Stack.template.json").read_text())
     (resource,) = (each for each in template["Resources"].values() if each["Type"] == KIND)
     assert (tmp_path / resource["Metadata"]["aws:asset:path"] / "python" / "lambda_lock" / "__init__.py").is_file()
+
+
+def test_a_command_that_deploys_nothing_does_not_compile(tmp_path: Path) -> None:
+    """`cdk ls` and `cdk destroy` tell the app so."""
+    asset = synthesize(tmp_path, [RUNNING], **{"aws:cdk:bundling-stacks": []})
+    assert not (asset / "python").exists()
 
 
 def test_the_layer_says_what_it_is_and_where_it_runs() -> None:
