@@ -76,6 +76,7 @@ class LockNotGrantedError(LockError):
     waited: how long the call waited, in seconds.
     retry_after: seconds until the holder's lease ends if it is not renewed; None if that is not known.
     too_late: True if the invocation's deadline was the reason, not contention.
+    ahead: the number of waiters that were before this one; None if that is not known.
 
     Example::
 
@@ -92,12 +93,14 @@ class LockNotGrantedError(LockError):
         waited: float = 0.0,
         retry_after: float | None = None,
         too_late: bool = False,
+        ahead: int | None = None,
     ) -> None:
         super().__init__(message, key=key)
         self.holder = holder
         self.waited = waited
         self.retry_after = retry_after
         self.too_late = too_late
+        self.ahead = ahead
 
 
 class LockTimeoutError(LockNotGrantedError):

@@ -75,6 +75,7 @@ def as_dict(record: LockRecord) -> dict[str, Any]:
         "attributes": record.attributes,
         "completed_until": record.completed_until,
         "result": record.result,
+        "waiters": record.waiters,
         "unreadable": list(record.unreadable),
     }
 
@@ -114,6 +115,9 @@ def lock_table(records: Sequence[LockRecord], width: int) -> Table:
     table.add_column("STATE", no_wrap=True)
     table.add_column("OWNER", overflow="ellipsis", no_wrap=True, max_width=max(8, width // 3))
     table.add_column("TOKEN", no_wrap=True, justify="right")
+    with_waiters = any(record.waiters for record in records)
+    if with_waiters:
+        table.add_column("WAITING", no_wrap=True, justify="right")
     for record in records:
         name = state(record)
         cells = [Text(printable(record.key))]
@@ -121,7 +125,8 @@ def lock_table(records: Sequence[LockRecord], width: int) -> Table:
             cells.append(Text(printable(record.sort_key or "")))
         owner = "" if record.is_released else _short(record.owner or "")
         token = "" if record.fencing_token is None else str(record.fencing_token)
-        table.add_row(*cells, Text(_with_time(record), _STYLES[name]), Text(owner), Text(token))
+        waiting = [Text(str(record.waiters or ""))] if with_waiters else []
+        table.add_row(*cells, Text(_with_time(record), _STYLES[name]), Text(owner), Text(token), *waiting)
     return table
 
 
@@ -146,6 +151,7 @@ def _parts(record: LockRecord) -> dict[str, str | None]:
         "lease": None if record.lease_duration is None else f"{record.lease_duration:g} s",
         "expires": _moment(record.expires_at) if held else None,
         "fencing token": None if record.fencing_token is None else str(record.fencing_token),
+        "waiting": str(record.waiters) if record.waiters else None,
         "completed until": _moment(record.completed_until),
         "result": record.result,
         "data": None if record.data is None else _readable(record.data),

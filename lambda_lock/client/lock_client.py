@@ -54,6 +54,7 @@ class LockClient(Client):
         delete_on_release: bool = False,
         replace: bool = False,
         only_if_exists: bool = False,
+        queue: bool = True,
         reentrant: bool = False,
         safe_time: float | None = None,
         on_danger: Callback | None = None,
@@ -76,6 +77,8 @@ class LockClient(Client):
         delete_on_release: delete the row on release. The order of fencing tokens is then not guaranteed.
         replace: rewrite the row, which removes columns that others left in it. Costs one more request.
         only_if_exists: take the lock only if its row exists.
+        queue: wait first come, first served. False: poll, and take the lock when it is found free. An acquire with a
+            wait under 0.25 s, of an event, or with replace, delete_on_release or only_if_exists never queues.
         reentrant: if the same thread or task already holds the lock, return the same Lock. It is then released by as
             many releases as there were acquires.
         safe_time: seconds before the end of validity at which ``on_danger`` is called, above 0 and below the lease.
@@ -114,6 +117,7 @@ class LockClient(Client):
                 delete_on_release=delete_on_release,
                 replace=replace,
                 only_if_exists=only_if_exists,
+                queue=queue,
                 reentrant=reentrant,
                 safe_time=safe_time,
                 on_danger=on_danger,

@@ -6,6 +6,7 @@ from ..core import acquire, lease, protocol
 from ..core.requests import Content, encode_data
 from ..errors import LockArgumentError, LockConfigurationError, LockTimeoutError
 from ..runtime import invocation
+from ..runtime.late import Late
 from . import checks
 from .terms import Terms
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, TypedDict, Unpack
 
+    from ..core.queue import Queue
     from ..core.requests import Place
     from ..runtime.invocation import Invocation
     from .lock import Callback
@@ -35,7 +37,12 @@ if TYPE_CHECKING:
         reentrant: bool
         sort_key: str | None
 
-    class AcquireOptions(DecoratorOptions, total=False):
+    class QueueOptions(DecoratorOptions, total=False):
+        """What `with_lock` passes on besides: an event never queues."""
+
+        queue: bool
+
+    class AcquireOptions(QueueOptions, total=False):
         """What acquire takes besides the key and ``wait``. `LockClient.acquire` says what each means."""
 
         data: bytes | None
@@ -48,6 +55,7 @@ if TYPE_CHECKING:
         context: object
 
 
+_SHORTEST_QUEUED = 0.25  # seconds of wait: with less, a place is not worth its write
 _EXTRA_WAIT = 5.0  # seconds over the lease: enough to outlive a dead holder of the same lease
 
 
@@ -102,6 +110,10 @@ def order(
     now = session.timeline.elapsed()
     patience, advice = _patience(wait, options.get("reserve"), left, terms.full_lease)
     refresh_period = options.get("refresh_period")
+    replace, only_if_exists = options.get("replace", False), options.get("only_if_exists", False)
+    delete_on_release = options.get("delete_on_release", False) or place.schema.released is None
+    polls = patience < _SHORTEST_QUEUED or window is not None or delete_on_release or replace or only_if_exists
+    queues = options.get("queue", True) and settings.queue and place.schema.waiters is not None and not polls
     wish = protocol.Wish(
         place,
         owner or f"{settings.owner_prefix or invocation.owner_prefix(found)}#{session.chance.nonce()}",
@@ -111,12 +123,13 @@ def order(
         wait_until=now + patience,
         patient=patience > 0,
         refresh_period=settings.refresh_period if refresh_period is None else checks.refresh_period(refresh_period),
-        delete_on_release=options.get("delete_on_release", False) or place.schema.released is None,
-        only_if_exists=options.get("only_if_exists", False),
-        replace=options.get("replace", False),
+        delete_on_release=delete_on_release,
+        only_if_exists=only_if_exists,
+        replace=replace,
         hold_on_unavailable=settings.hold_on_unavailable,
         advice=advice,
         window=window,
+        queue=_load_queue if queues else None,
     )
     if window is not None and wish.delete_on_release:
         raise LockConfigurationError(
@@ -125,6 +138,14 @@ def order(
             key=key,
         )
     return Order(wish, terms, options.get("cancel_check"))
+
+
+def _load_queue() -> type[Queue]:
+    """Return the protocol's queue. Only acquires that have to wait load it."""
+    with Late():
+        from ..core.queue import Queue
+
+    return Queue
 
 
 def adoption(session: Session, token: str, *, context: object, **options: Unpack[AdoptOptions]) -> tuple[Order, int]:

@@ -65,6 +65,7 @@ class LockRecord:
     is_expired: whether the lock is held but its stored expiry has passed by DynamoDB's clock.
     completed_until: the time until which a completed event counts as done, in epoch seconds; None if there is none.
     result: the JSON text that a completed event stored; None if there is none.
+    waiters: the number of acquires that wait in the queue, as far as they can be read.
     unreadable: the names of the attributes that cannot be read, such as a lease of another schema or of zero, or a
         token that is not a whole number; () if all can be read. Their values are None here, or absent from
         ``attributes``. An acquire that depends on one of them raises LockFormatError.
@@ -92,6 +93,7 @@ class LockRecord:
         "sort_key",
         "unreadable",
         "version",
+        "waiters",
     )
 
     key: str
@@ -108,6 +110,7 @@ class LockRecord:
     is_expired: bool
     completed_until: int | None
     result: str | None
+    waiters: int
     unreadable: tuple[str, ...]
 
     def __init__(self, row: Row, place: Place, read_at: int | None) -> None:
@@ -128,6 +131,7 @@ class LockRecord:
             "is_expired": not row.is_free and None not in (expires_at, read_at) and read_at >= expires_at,  # type: ignore[operator]
             "completed_until": row.completed_until,
             "result": row.item.get(place.schema.result, {}).get("S"),
+            "waiters": len(row.waiters or ()),
             "unreadable": _unreadable(row, place, attributes, data),
         }
         _fill(self, fields)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         sort_key_name: str | None
         schema: Schema
         hold_on_unavailable: bool
+        queue: bool
         heartbeat_rate: float | None
         observation_cache_size: int
         region_name: str | None
@@ -71,6 +72,7 @@ class Settings:
         ended, ``is_held`` is False until one succeeds, and no loss is signalled. This has no effect on locks that
         delete their row on release (``delete_on_release``, PYTHON): there, a renewal could not prove that no other
         client held the lock in between.
+    queue: serve waiting acquires first come, first served. False: a lock that becomes free goes to whoever polls first.
     heartbeat_rate: the most renewals per second, above 0, for all locks of this client together. None: no limit.
     observation_cache_size: how many rows of other holders the client remembers while it waits for them, 1 or more.
     region_name, endpoint_url, boto3_client, boto3_session, transport: how requests are sent. None: as the environment
@@ -99,6 +101,7 @@ class Settings:
         sort_key_name: str | None = None,
         schema: Schema = JAVA,
         hold_on_unavailable: bool = False,
+        queue: bool = True,
         heartbeat_rate: float | None = None,
         observation_cache_size: int = 10_000,
         region_name: str | None = None,
@@ -121,6 +124,7 @@ class Settings:
         self.sort_key_name = checks.key_name("sort_key_name", sort_key_name)
         self.schema = checks.schema(schema)
         self.hold_on_unavailable = hold_on_unavailable
+        self.queue = queue
         self.heartbeat_rate = checks.rate("heartbeat_rate", heartbeat_rate)
         self.observation_cache_size = checks.whole("observation_cache_size", observation_cache_size, least=1)
         self.region_name = region_name

@@ -19,7 +19,7 @@ from .row import make_version, read_row
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeAlias
+    from typing import Any, TypeAlias
 
     from .lease import Look, Observation
     from .outcome import Item, Outcome
@@ -58,13 +58,18 @@ class Sent:
 
 
 class Take:
-    """Next step: a claim (version None), or a take-over of the version observed. ``row``: the row observed, if any."""
+    """Next step: a claim (version None), or a take-over of the version observed.
 
-    __slots__ = ("row", "version")
+    row: the row observed, if any.
+    line: what is required of those who wait; None for nothing.
+    """
 
-    def __init__(self, version: str | None = None, row: Row | None = None) -> None:
+    __slots__ = ("line", "row", "version")
+
+    def __init__(self, version: str | None = None, row: Row | None = None, line: requests.Line | None = None) -> None:
         self.version = version
         self.row = row
+        self.line = line
 
 
 class Read:
@@ -113,6 +118,9 @@ class Acquisition:
         self.wait_until = wish.wait_until if wish.patient else look.elapsed
         self.sent: dict[str, Sent] = {}
         self.last = Held()  # what is known about the holder, for the error that names it
+        self.row: Row | None = None  # the newest one shown, and its Date
+        self.date: int | None = None
+        self.queue: Any = None
         self.polls = 0
 
     def finish(self) -> Steps[Hold]:
@@ -143,7 +151,40 @@ class Acquisition:
 
         This is bounded: at most STEPS writes happen between two pauses, and `pause` raises when the wait is over.
         """
-        step, unpaused = self.first(), 0
+        step = self.first()
+        if self.wish.queue is not None and isinstance(step, Take):
+            step = yield from self.take_unqueued(step)
+            if not isinstance(step, Hold):  # only now is the queue loaded
+                self.queue = self.wish.queue()(self)
+                step = yield from self.queue.run(step)
+        step = yield from self.contend(step)
+        if self.queue is not None:
+            yield from self.queue.leave(granted=True)
+            if (
+                self.look.elapsed >= step.valid_until
+            ):  # leaving took so long: corrected like any unusable grant (rule 4)
+                self.sent[step.version].struck = True
+                step = yield from self.contend(Take(step.version, self.row))
+        self.memory.observations.forget(self.wish.place.where)
+        if self.keep is not None:
+            self.keep(step)
+        return step
+
+    def take_unqueued(self, step: Next) -> Steps[Next]:
+        """Claim, take over and correct while nobody waits: that needs no queue."""
+        for _ in range(STEPS):
+            if not isinstance(step, Take):
+                break
+            if step.version not in self.sent:
+                if self.row is not None and self.row.waiters != ():
+                    break
+                step = Take(step.version, step.row, requests.NOBODY_WAITS)
+            step = self.judge((yield from self.write(step)))
+        return step
+
+    def contend(self, step: Next) -> Steps[Hold]:
+        """Go on from ``step`` by rules 1 to 5, no matter who waits."""
+        unpaused = 0
         while not isinstance(step, Hold):
             if isinstance(step, Take) and unpaused < STEPS:
                 unpaused += 1
@@ -154,11 +195,12 @@ class Acquisition:
             if isinstance(step, Held):
                 yield from self.pause(step)
                 unpaused = 0
-            step = self.judge((yield from self.exchange(requests.read(self.wish.place)))[0])
-        self.memory.observations.forget(self.wish.place.where)
-        if self.keep is not None:
-            self.keep(step)
+            step = yield from self.read()
         return step
+
+    def read(self) -> Steps[Next]:
+        """Read the row and judge it."""
+        return self.judge((yield from self.exchange(requests.read(self.wish.place)))[0])
 
     def first(self) -> Next:
         """Start with a claim, the only request without contention. A replacement first reads what it replaces."""
@@ -224,6 +266,7 @@ class Acquisition:
             only_if_exists=wish.only_if_exists,
             event=wish.window is not None,
             completed_until=step.row.completed_until if step.row else None,
+            line=step.line,
         )
 
     def exchange(self, request: requests.Request, until: float | None = None) -> Steps[tuple[Outcome, bool]]:
@@ -259,7 +302,8 @@ class Acquisition:
 
     def see(self, item: Item | None, date: int | None) -> Next:
         place, observations = self.wish.place, self.memory.observations
-        row = read_row(item, place.schema, place.key)
+        self.row = row = read_row(item, place.schema, place.key)
+        self.date = date
         if row is None and self.wish.only_if_exists:
             self.last = Held(missing=True)
             return self.last
@@ -292,7 +336,7 @@ class Acquisition:
         if no_good or sent.struck:
             sent.struck = True
             return Take(version, row)
-        return Hold(self.wish, row, sent.lease_ms, sent.expiry_ms, valid_until)
+        return Hold(self.wish, row, sent.lease_ms, sent.expiry_ms, valid_until, sent.started)
 
     def refuse_done(self, row: Row, date: int | None) -> None:
         """Raise DuplicateEventError if the event is done, judged by DynamoDB's time (rule 11)."""
@@ -349,6 +393,11 @@ class Acquisition:
             raise held.error or self.not_granted()
         seconds = lease.backoff(self.polls, self.wish.refresh_period, self.chance.jitter())
         self.polls += 1
+        event = yield Wait(min([seconds, *self.soonest(held), self.wait_until - now]))
+        self.look = event.look
+
+    def soonest(self, held: Held) -> list[float]:
+        """Return in how many seconds the lock may become free without its holder."""
         moments = []
         if held.row is not None and held.row.expiry_ms is not None:
             # A Date is truncated to whole seconds, so it reaches the expiry at the next full second.
@@ -356,9 +405,7 @@ class Acquisition:
         if held.seen is not None:
             moments.append(held.seen.seconds_left(self.look.monotonic))
         # Rows with such moments every few ms must not turn the wait into a busy loop: wait at least the first back-off.
-        soonest = [max(moment, lease.FIRST_BACKOFF) for moment in moments if moment > 0]
-        event = yield Wait(min([seconds, *soonest, self.wait_until - now]))
-        self.look = event.look
+        return [max(moment, lease.FIRST_BACKOFF) for moment in moments if moment > 0]
 
     def not_granted(self) -> LockNotGrantedError:
         held = self.last
@@ -370,6 +417,9 @@ class Acquisition:
             if held.row.expiry_ms is not None:
                 retry_after = min(retry_after, held.row.expiry_ms / 1000 - self.memory.server.now(self.look))
             retry_after = max(retry_after, 0.0)
+        ahead, turn = self.turn()
+        if turn is not None:
+            retry_after = turn if retry_after is None else min(turn, retry_after)
         state = (
             "does not exist, and only_if_exists was given"
             if held.missing
@@ -382,6 +432,7 @@ class Acquisition:
                 holder=holder,
                 waited=waited,
                 retry_after=retry_after,
+                ahead=ahead,
             )
         return LockTimeoutError(
             f"lock {key!r} {state}, even after {waited:.1f} s of waiting. "
@@ -390,7 +441,17 @@ class Acquisition:
             holder=holder,
             waited=waited,
             retry_after=retry_after,
+            ahead=ahead,
         )
+
+    def turn(self) -> tuple[int | None, float | None]:
+        """Return the number of waiters before this one, and an estimate of the seconds until its turn."""
+        row = self.row
+        if row is None or row.waiters is None or self.wish.place.schema.waiters is None:
+            return None, None
+        ahead = len(row.waiters) if self.queue is None else self.queue.ahead(row.waiters)
+        held_ms = row.held_ms(self.wish.place.schema)
+        return ahead, None if held_ms is None else (ahead + 1) * (held_ms / 1000 + 0.05)
 
     def abandon(self) -> Steps[None]:
         """Release any version of mine that may be in the row, the newest first (rule 5).
@@ -398,6 +459,8 @@ class Acquisition:
         This is bounded by DECISION seconds, counted from the first answer because an interrupt comes without a look at
         the clocks. It is also bounded by STEPS versions.
         """
+        if self.queue is not None:  # first, so that no claim from a place can land any more
+            yield from self.queue.leave()
         version = next((version for version, sent in reversed(self.sent.items()) if sent.may_land), None)
         if version is None:
             return
@@ -423,6 +486,7 @@ class Acquisition:
             delete=self.wish.delete_on_release,
             expiry_ms=self.sent[version].expiry_ms,
             content=requests.Content(ttl=self.wish.content.ttl),
+            free_since_ms=int(self.memory.server.now(self.look) * 1000),
         )
 
 

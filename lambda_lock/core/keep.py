@@ -122,6 +122,8 @@ def release(
         completed_until=hold.completed_until,
         completion=completion(hold, memory, look, result) if complete else None,
         content=requests.Content(data, ttl=hold.ttl),
+        held_ms=hold.held_ms(look),
+        free_since_ms=int(memory.server.now(look) * 1000),
     )
     until = look.elapsed + DECISION
     before = hold.unclear
@@ -143,6 +145,7 @@ def release(
             delete=hold.delete_on_release if delete is None else delete,
             expiry_ms=row.expiry_ms or hold.expiry_ms,
             content=requests.Content(data, ttl=hold.ttl),
+            free_since_ms=int(memory.server.now(look) * 1000),
         )
         _, _, look = yield from exchange(copy, memory, chance, look, until)
     if hold.gone or not hold.unclear:

@@ -165,6 +165,8 @@ class Wish:
     replace: replace the whole row, so that attributes of others disappear.
     window: for an event, how long it counts as done after its completion, in seconds; None for a plain lock.
     advice: the remedy in the error when the lock is not granted; None for the usual one.
+    queue: loads core/queue.py and returns its Queue, to wait first come, first served; None to poll by rules 1 to 5
+        alone.
     """
 
     __slots__ = (
@@ -178,6 +180,7 @@ class Wish:
         "owner",
         "patient",
         "place",
+        "queue",
         "refresh_period",
         "replace",
         "wait_until",
@@ -201,6 +204,7 @@ class Wish:
         hold_on_unavailable: bool = False,
         advice: str | None = None,
         window: int | None = None,
+        queue: Callable[[], Callable[[Any], Any]] | None = None,
     ) -> None:
         self.place = place
         self.owner = owner
@@ -216,12 +220,14 @@ class Wish:
         self.hold_on_unavailable = hold_on_unavailable
         self.advice = advice
         self.window = window
+        self.queue = queue
 
 
 class Hold:
     """A granted lock, until it is lost or ended. The module's docstring lists the states.
 
     valid_until: elapsed seconds on the driver's timeline.
+    since: elapsed seconds before the first send of the request that was granted.
     version, expiry_ms: the newest that were *sent*.
     window: as in Wish.
     holder: the owner that has the lock now, if a refused renewal named one.
@@ -246,6 +252,7 @@ class Hold:
         "lost",
         "owner",
         "place",
+        "since",
         "token",
         "ttl",
         "unavailable",
@@ -255,8 +262,11 @@ class Hold:
         "window",
     )
 
-    def __init__(self, wish: Wish, row: Row, lease_ms: int, expiry_ms: int, valid_until: float) -> None:
+    def __init__(
+        self, wish: Wish, row: Row, lease_ms: int, expiry_ms: int, valid_until: float, since: float = 0.0
+    ) -> None:
         assert row.version is not None
+        self.since = since
         self.place = wish.place
         self.owner = wish.owner
         self.ttl = wish.content.ttl
@@ -284,6 +294,10 @@ class Hold:
 
     def is_held(self, elapsed: float) -> bool:
         return not (self.lost or self.ended) and elapsed < self.valid_until
+
+    def held_ms(self, look: Look) -> int:
+        """How long the lock has been held: what waiters expect of the next holder."""
+        return max(int((look.elapsed - self.since) * 1000), 0)
 
     def is_over(self) -> bool:
         return self.lost or self.ended

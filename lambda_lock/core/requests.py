@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64  # built in and free; base64 would import struct and re
 
-from .row import RELEASED
+from .row import MOST_WAITERS, RELEASED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,8 +123,8 @@ class _Update:
         self.sets.append(f"{name} = " + template.format(name=name, value=placeholder))
         return placeholder
 
-    def remove(self, attribute: str) -> None:
-        self.removes.append(self.name(attribute))
+    def remove(self, attribute: str, index: str = "") -> None:
+        self.removes.append(self.name(attribute) + index)
 
     def set_ttl(self, expiry_ms: int, completed_until: int | None, ttl: int | None) -> None:
         value = self.ttl(expiry_ms, completed_until, ttl)
@@ -196,6 +196,47 @@ class Completion:
         self.result = result
 
 
+class Line:
+    """What a claim requires of those who wait, and what it leaves of them.
+
+    index, place: the claim requires this place at this index, and removes it.
+    observed, rest: the claim requires these places, and leaves ``rest``. No places: nobody waits.
+    """
+
+    __slots__ = ("index", "observed", "place", "rest")
+
+    def __init__(
+        self,
+        *,
+        index: int = 0,
+        place: str | None = None,
+        observed: tuple[str, ...] = (),
+        rest: tuple[str, ...] = (),
+    ) -> None:
+        self.index = index
+        self.place = place
+        self.observed = observed
+        self.rest = rest
+
+    def stand(self, update: _Update, waiters: str) -> str:
+        """Write what the claim leaves, and return its condition."""
+        if self.place is not None:
+            update.remove(waiters, f"[{self.index}]")
+            return f"{update.name(waiters)}[{self.index}] = {update.value({'S': self.place})}"
+        if not self.observed:
+            nobody = _equals(update, waiters, _list(()))
+            return f"(attribute_not_exists({update.name(waiters)}) OR {nobody})"
+        update.set(waiters, _list(self.rest))
+        return _equals(update, waiters, _list(self.observed))
+
+
+NOBODY_WAITS = Line()
+
+
+def _list(places: tuple[str, ...]) -> dict[str, Any]:
+    return {"L": [{"S": place} for place in places]}
+
+
 def claim(
     place: Place,
     grant: Grant,
@@ -205,8 +246,11 @@ def claim(
     only_if_exists: bool = False,
     event: bool = False,
     completed_until: int | None = None,
+    line: Line | None = None,
 ) -> Request:
     """Claim a free lock, or take a lock over under the version ``observed``.
+
+    line: what it requires of those who wait. None: nothing.
 
     event: write only while the event's completion is as observed: absent (``completed_until`` None), or
         ``completed_until``, which has passed.
@@ -233,7 +277,38 @@ def claim(
     if event:
         completed = None if completed_until is None else {"N": str(completed_until)}
         condition.append(_is_as_observed(update, schema.completed_until, completed))
+    if line is not None and schema.waiters is not None:
+        condition.append(line.stand(update, schema.waiters))
     return update.request(condition, ReturnValues="ALL_NEW")
+
+
+def take_place(place: Place, name: str) -> Request:
+    """Append a place to those who wait: only while the lock is held or somebody waits, and never to a missing row."""
+    schema = place.schema
+    assert schema.waiters is not None, "this schema has no queue"
+    update = _Update(place)
+    waiters = update.name(schema.waiters)
+    none, mine = update.value(_list(())), update.value(_list((name,)))
+    update.sets.append(f"{waiters} = list_append(if_not_exists({waiters}, {none}), {mine})")
+    most, zero = update.value({"N": str(MOST_WAITERS)}), update.value({"N": "0"})
+    held = " AND ".join(update.not_released())
+    condition = [
+        f"attribute_exists({update.name(schema.version)})",
+        f"({held} OR size({waiters}) > {zero})",
+        f"NOT contains({waiters}, {update.value({'S': name})})",
+        f"(attribute_not_exists({waiters}) OR size({waiters}) < {most})",
+    ]
+    return update.request(condition, ReturnValues="ALL_NEW")
+
+
+def leave_place(place: Place, index: int, name: str) -> Request:
+    """Remove a place from those who wait."""
+    schema = place.schema
+    assert schema.waiters is not None, "this schema has no queue"
+    update = _Update(place)
+    waiters = update.name(schema.waiters)
+    request = _write(update, [f"{waiters}[{index}] = {update.value({'S': name})}"])
+    return "UpdateItem", {**request, "UpdateExpression": f"REMOVE {waiters}[{index}]"}
 
 
 def replace(
@@ -344,10 +419,14 @@ def release(
     completed_until: int | None = None,
     completion: Completion | None = None,
     content: Content,
+    held_ms: int | None = None,
+    free_since_ms: int | None = None,
 ) -> Request:
     """Release the lock that ``owner`` holds under ``token``, or under ``version`` to give up a claim.
 
     completion: the completion of an event, which is written to the row.
+    held_ms: how long the lock was held. None leaves what is stored.
+    free_since_ms: the time of this release by DynamoDB's clock, in epoch ms. None leaves what is stored.
 
     Under a version, the ttl stays as it is: a client that gives up a claim may not know how long the row's event counts
     as done.
@@ -372,6 +451,9 @@ def release(
         update.set_ttl(expiry_ms, completed_until, content.ttl)
     if content.data is not None:
         update.set(schema.data, {"B": content.data})
+    for name, ms in ((schema.held_ms, held_ms), (schema.free_since, free_since_ms)):
+        if name is not None and ms is not None:
+            update.set(name, {"N": str(ms)})
     return update.request(condition)
 
 

@@ -24,6 +24,9 @@ _NUMERALS = frozenset("0123456789+-.eE")
 _LONGEST_MS = 2**63 - 1  # the longest lease that a Java client can write; anything above it counts as unreadable
 _LONGEST_DURATION = 64  # characters; Go writes at most "2562047h47m16.854775807s"
 _TOKEN_DIGITS = 37  # DynamoDB's numbers have 38 digits, and the next grant adds one to the token
+_MS_DIGITS = 14  # of epoch ms, and of the ms that a lock was held
+MOST_WAITERS = 64
+_LONGEST_PLACE = 64  # characters; ours have 8
 _SECONDS_DIGITS = 11  # enough for epoch seconds up to the year 5138
 
 
@@ -61,6 +64,9 @@ class Schema:
     ttl_seconds: how long after its expiry a row of this schema is kept, in seconds; None: the client's setting decides.
     completed_until: the attribute with the time until which an event counts as done.
     result: the attribute with an event's result.
+    waiters: the attribute with the places of those who wait, oldest first; None if this schema has no queue.
+    held_ms: the attribute with the time that the last holder held the lock; None if there is no queue.
+    free_since: the attribute with the time of the last release; None if there is no queue.
 
     Raises LockArgumentError for an unknown field, an unknown lease_format, or two fields with the same attribute name.
 
@@ -72,6 +78,8 @@ class Schema:
     __slots__ = (
         "completed_until",
         "data",
+        "free_since",
+        "held_ms",
         "lease",
         "lease_format",
         "name",
@@ -85,6 +93,7 @@ class Schema:
         "ttl",
         "ttl_seconds",
         "version",
+        "waiters",
     )
 
     name: str
@@ -102,6 +111,9 @@ class Schema:
     ttl_seconds: int | None
     completed_until: str
     result: str
+    waiters: str | None
+    held_ms: str | None
+    free_since: str | None
 
     def __init__(self, **fields: Any) -> None:
         unknown = fields.keys() - set(self.__slots__)
@@ -164,6 +176,9 @@ class Schema:
             self.ttl,
             self.completed_until,
             self.result,
+            self.waiters,
+            self.held_ms,
+            self.free_since,
         )
 
     @property
@@ -272,9 +287,13 @@ JAVA = Schema(
     ttl_seconds=None,
     completed_until="completedUntil",
     result="result",
+    waiters="waiters",
+    held_ms="heldMs",
+    free_since="freeSince",
 )
-#: The schema of the Go client, cirello.io/dynamolock.
-GO = JAVA.replace(name="GO", lease_format="go")
+#: The schema of the Go client, cirello.io/dynamolock. It has no queue: a Go client that waits writes the columns of its
+#: first poll back.
+GO = JAVA.replace(name="GO", lease_format="go", waiters=None, held_ms=None, free_since=None)
 #: The schema of python-dynamodb-lock, which deletes a row on release and always gives it an expiry_time.
 PYTHON = Schema(
     name="PYTHON",
@@ -292,6 +311,9 @@ PYTHON = Schema(
     ttl_seconds=3600,
     completed_until="completed_until",
     result="result",
+    waiters=None,
+    held_ms=None,
+    free_since=None,
 )
 _VERSION_NAMES = (JAVA.version, PYTHON.version)
 
@@ -303,9 +325,10 @@ class Row:
     version: None for a free lock.
     lease_ms, token, completed_until: None if absent or unreadable. `unreadable` says which; `require_lease` and
         `require_token` raise an error.
+    waiters: the places of those who wait, oldest first. None if they cannot be read: then nobody counts as waiting.
     """
 
-    __slots__ = ("completed_until", "expiry_ms", "item", "lease_ms", "owner", "released", "token", "version")
+    __slots__ = ("completed_until", "expiry_ms", "item", "lease_ms", "owner", "released", "token", "version", "waiters")
 
     def __init__(self, item: Item, schema: Schema) -> None:
         self.item = item
@@ -316,6 +339,7 @@ class Row:
         self.token = _whole(item, schema.token, _TOKEN_DIGITS)
         self.completed_until = _whole(item, schema.completed_until, _SECONDS_DIGITS)
         self.expiry_ms = expiry_of(self.version) if self.version is not None else None
+        self.waiters = _places(item, schema.waiters)
 
     @property
     def is_free(self) -> bool:
@@ -343,6 +367,14 @@ class Row:
                 key=key,
             )
         return self.token
+
+    def held_ms(self, schema: Schema) -> int | None:
+        """Return how long the last holder held the lock, in ms. None if that is not known."""
+        return None if schema.held_ms is None else _whole(self.item, schema.held_ms, _MS_DIGITS)
+
+    def free_since_ms(self, schema: Schema) -> int | None:
+        """Return when the lock was released, in epoch ms of DynamoDB's clock. None if that is not known."""
+        return None if schema.free_since is None else _whole(self.item, schema.free_since, _MS_DIGITS)
 
     def unreadable(self, schema: Schema) -> tuple[str, ...]:
         """Return the names of attributes that are present but cannot be read, and of a held row's missing lease."""
@@ -378,6 +410,17 @@ def read_row(item: Item | None, schema: Schema, key: str) -> Row | None:
 def _text(item: Item, name: str) -> str | None:
     value = item.get(name, {}).get("S")
     return value if isinstance(value, str) else None
+
+
+def _places(item: Item, name: str | None) -> tuple[str, ...] | None:
+    value = None if name is None else item.get(name)
+    if value is None:
+        return ()
+    entries = value.get("L")
+    if not isinstance(entries, list) or len(entries) > MOST_WAITERS:
+        return None
+    places = [entry.get("S") for entry in entries]
+    return tuple(places) if all(isinstance(place, str) and len(place) <= _LONGEST_PLACE for place in places) else None
 
 
 def _whole(item: Item, name: str, digits: int) -> int | None:

@@ -62,7 +62,7 @@ def commit(
     hold.end()
     hold.doubt()
     is_event = hold.window is not None
-    last = _release(hold, data, completion(hold, memory, look, result) if is_event else None)
+    last = _release(hold, data, completion(hold, memory, look, result) if is_event else None, memory, look)
     request, until = requests.commit(items, last, chance.nonce()), look.elapsed + _TOKEN_KNOWN
     refused, unclear, look = yield from _send(request, hold, memory, chance, look)
     if may_pass(refused) and unclear:
@@ -73,7 +73,7 @@ def commit(
         return
     if may_pass(refused):
         raise _unknown(hold, refused) if unclear else refused
-    plain = _release(hold, data, None)
+    plain = _release(hold, data, None, memory, look)
     released, _, look = yield from exchange(plain, memory, chance, look, look.elapsed + DECISION)
     if isinstance(released, Reply):
         raise _refusal(hold, refused)
@@ -90,7 +90,9 @@ def commit(
     raise _refusal(hold, refused if row is not None and is_mine(row, hold) else again)
 
 
-def _release(hold: Hold, data: str | None, completion: requests.Completion | None) -> requests.Request:
+def _release(
+    hold: Hold, data: str | None, completion: requests.Completion | None, memory: Memory, look: Look
+) -> requests.Request:
     return requests.release(
         hold.place,
         owner=hold.owner,
@@ -100,6 +102,8 @@ def _release(hold: Hold, data: str | None, completion: requests.Completion | Non
         completed_until=hold.completed_until,
         completion=completion,
         content=requests.Content(data, ttl=hold.ttl),
+        held_ms=hold.held_ms(look),
+        free_since_ms=int(memory.server.now(look) * 1000),
     )
 
 

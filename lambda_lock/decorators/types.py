@@ -9,7 +9,7 @@ from ..client.async_client import AsyncLockClient
 from ..client.lock_client import LockClient
 
 if TYPE_CHECKING:
-    from ..client.order import DecoratorOptions
+    from ..client.order import DecoratorOptions, QueueOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -47,15 +47,18 @@ class AnsweringAsync(Protocol[T_co]):
 
 if TYPE_CHECKING:  # DecoratorOptions exists for checkers only
 
-    class LockOptions(DecoratorOptions, total=False):
+    class _Options(DecoratorOptions, total=False):
         """What the decorators' overloads have in common."""
 
         wait: float | None
         key_jmespath: str | None
         client: LockClient | AsyncLockClient | None
 
-    class EventOptions(LockOptions, total=False):
-        """As LockOptions, for deduplicate."""
+    class LockOptions(_Options, QueueOptions, total=False):
+        """What the overloads of with_lock have in common."""
+
+    class EventOptions(_Options, total=False):
+        """What the overloads of deduplicate have in common."""
 
         window: float
         scope: str | None

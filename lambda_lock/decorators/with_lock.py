@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..client.async_lock import AsyncLock
     from ..client.lock import Callback, Lock
     from ..client.lock_client import LockClient
-    from ..client.order import DecoratorOptions
+    from ..client.order import QueueOptions
     from ..keys.compile import Key
     from .call import Calls
     from .types import Answering, AnsweringAsync, LockOptions
@@ -90,6 +90,7 @@ def with_lock(
     reserve: float | None = None,
     lease_duration: float | None = None,
     refresh_period: float | None = None,
+    queue: bool = True,
     reentrant: bool = False,
     sort_key: str | None = None,
     safe_time: float | None = None,
@@ -112,6 +113,7 @@ def with_lock(
         1 s.
     lease_duration: seconds, 1 or more. None: the client's.
     refresh_period: the longest pause between two polls, in seconds, 0.01 or more. None: the client's.
+    queue: wait first come, first served. False: poll, and take the lock when it is found free.
     reentrant: whether a call that already holds the lock may enter again. If not, that raises LockConfigurationError.
     sort_key: the value of the table's sort key, if it has one.
     safe_time: seconds before the end of validity at which ``on_danger`` is called, above 0 and below the lease. None:
@@ -143,10 +145,11 @@ def with_lock(
     """
     refuse_bare(key, "with_lock")
     check_answer("on_not_granted", on_not_granted, ("raise", "skip"))
-    options: DecoratorOptions = {
+    options: QueueOptions = {
         "reserve": reserve,
         "lease_duration": lease_duration,
         "refresh_period": refresh_period,
+        "queue": queue,
         "reentrant": reentrant,
         "sort_key": sort_key,
         "safe_time": safe_time,

@@ -1,8 +1,8 @@
 """Evaluates the expressions in requests, for the in-memory table. Each text is parsed once, into closures.
 
 An expression that DynamoDB refuses raises ServiceError("ValidationException"). That includes unused placeholders. An
-expression that DynamoDB accepts but this parser does not support (nested paths, ADD, size()) raises
-NotImplementedError: the parser never guesses.
+expression that DynamoDB accepts but this parser does not support (paths into maps, ADD, size() of anything but a list)
+raises NotImplementedError: the parser never guesses.
 
 The rules of evaluation are those of the DynamoDB Developer Guide ("Condition and filter expressions", "Update
 expressions"). A comparison with an absent attribute is false, and so is one between two types. For ``<>`` both are
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     #: The values of operands and conditions, for an item and the request's names and values.
     Operand: TypeAlias = Callable[[Item, Names, Item], Value | None]
     Condition: TypeAlias = Callable[[Item, Names, Item], bool]
-    #: One change in an update: the attribute's placeholder or name, and its new value. None removes the attribute.
-    Change: TypeAlias = tuple[str, Operand | None]
+    #: One change in an update: the attribute's placeholder or name, an index into its list or None, and the new value.
+    #: None removes the attribute, or the element.
+    Change: TypeAlias = tuple[str, int | None, Operand | None]
 
 
 def invalid(message: str) -> ServiceError:
@@ -79,8 +80,8 @@ def check_placeholders(condition: Expression | None, update: Expression | None, 
         raise invalid(f"the values defined and the values used differ: {sorted(values.keys() ^ used_values)}")
 
 
-_TOKEN = re.compile(r"\s*(?:([#:]?[A-Za-z_0-9]+)|(<>|<=|>=|[=<>(),+\-]))")
-_FUNCTIONS = ("attribute_exists", "attribute_not_exists", "begins_with")
+_TOKEN = re.compile(r"\s*(?:([#:]?[A-Za-z_0-9]+)|(<>|<=|>=|[=<>(),+\-\[\]]))")
+_FUNCTIONS = ("attribute_exists", "attribute_not_exists", "begins_with", "contains")
 _ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
@@ -142,9 +143,30 @@ class _Parser:
             self.names.add(token)
         return token
 
+    def index(self) -> int | None:
+        """Take an index into a list, ``[0]``, if there is one."""
+        if self.peek() != "[":
+            return None
+        self.take()
+        number = self.take()
+        if not number.isdigit():
+            raise invalid(f"expected an index, not {number!r}, in {self.text!r}")
+        self.expect("]")
+        return int(number)
+
+    def attribute(self) -> Operand:
+        """Take a top-level attribute, or an element of its list."""
+        attribute, index = _attribute(self.path()), self.index()
+        return attribute if index is None else _element(attribute, index)
+
     def operand(self) -> Operand:
+        if self.peek() == "size" and self.tokens[self.at + 1 : self.at + 2] == ["("]:
+            self.at += 2
+            size = _size(self.attribute())
+            self.expect(")")
+            return size
         if not self.peek().startswith(":"):
-            return _attribute(self.path())
+            return self.attribute()
         value = self.take()
         self.values.add(value)
         return lambda item, names, values: values.get(value)
@@ -179,7 +201,7 @@ class _Parser:
             inner = self.either()
             self.expect(")")
             return inner
-        if self.tokens[self.at + 1 : self.at + 2] == ["("]:
+        if self.tokens[self.at + 1 : self.at + 2] == ["("] and self.peek() != "size":
             return self.function(self.take())
         left = self.operand()
         if self.accept("IN"):
@@ -198,10 +220,13 @@ class _Parser:
         if name not in _FUNCTIONS:
             raise NotImplementedError(f"{name}() in the condition {self.text!r}")
         self.expect("(")
-        attribute = _attribute(self.path())
+        attribute = self.attribute()
         if name == "begins_with":
             self.expect(",")
             condition = _begins_with(attribute, self.operand())
+        elif name == "contains":
+            self.expect(",")
+            condition = _contains(attribute, self.operand())
         elif name == "attribute_exists":
             condition = _exists(attribute)
         else:
@@ -235,21 +260,29 @@ class _Parser:
         return changes
 
     def change(self, clause: str) -> Change:
-        path = self.path()
+        path, index = self.path(), self.index()
         if clause == "REMOVE":
-            return path, None
+            return path, index, None
+        if index is not None:
+            raise NotImplementedError(f"SET of an element in the update {self.text!r}")
         self.expect("=")
         left = self.term()
         sign = self.accept("+", "-")
-        return path, _sum(left, self.term(), -1 if sign == "-" else 1) if sign else left
+        return path, None, _sum(left, self.term(), -1 if sign == "-" else 1) if sign else left
 
     def term(self) -> Operand:
         if self.tokens[self.at + 1 : self.at + 2] != ["("]:
             return self.operand()
         name = self.take()
-        if name != "if_not_exists":
+        if name not in ("if_not_exists", "list_append"):
             raise NotImplementedError(f"{name}() in the update {self.text!r}")
         self.expect("(")
+        if name == "list_append":
+            first = self.term()
+            self.expect(",")
+            second = self.term()
+            self.expect(")")
+            return _appended(first, second)
         attribute = _attribute(self.path())
         self.expect(",")
         otherwise = self.term()
@@ -268,6 +301,41 @@ def _attribute(path: str) -> Operand:
     if path[0] == "#":
         return lambda item, names, values: item.get(names[path])
     return lambda item, names, values: item.get(path)
+
+
+def _element(attribute: Operand, index: int) -> Operand:
+    def evaluate(item: Item, names: Names, values: Item) -> Value | None:
+        elements = (attribute(item, names, values) or {}).get("L", ())
+        return elements[index] if index < len(elements) else None
+
+    return evaluate
+
+
+def _size(attribute: Operand) -> Operand:
+    def evaluate(item: Item, names: Names, values: Item) -> Value | None:
+        value = attribute(item, names, values)
+        if value is None:
+            return None
+        kind, content = next(iter(value.items()))
+        if kind in ("N", "BOOL", "NULL"):
+            return None  # has no size: the comparison is false
+        if kind not in ("L", "S", "M"):
+            raise NotImplementedError(f"size() of {value}")
+        return {"N": str(len(content.encode() if kind == "S" else content))}
+
+    return evaluate
+
+
+def _appended(left: Operand, right: Operand) -> Operand:
+    def evaluate(item: Item, names: Names, values: Item) -> Value | None:
+        one, other = left(item, names, values), right(item, names, values)
+        if one is None or other is None:
+            return None
+        if "L" not in one or "L" not in other:
+            raise invalid(f"an operand of list_append is not a list: {one}, {other}")
+        return {"L": [*one["L"], *other["L"]]}
+
+    return evaluate
 
 
 def _any_of(parts: list[Condition]) -> Condition:
@@ -328,6 +396,22 @@ def _begins_with(attribute: Operand, prefix: Operand) -> Condition:
         if start is None or "S" not in start:
             raise NotImplementedError(f"begins_with({start})")
         return whole is not None and "S" in whole and str(whole["S"]).startswith(start["S"])
+
+    return evaluate
+
+
+def _contains(attribute: Operand, operand: Operand) -> Condition:
+    def evaluate(item: Item, names: Names, values: Item) -> bool:
+        whole, part = attribute(item, names, values), operand(item, names, values)
+        if whole is None or part is None:
+            return False
+        if "L" in whole:
+            return part in whole["L"]
+        if "S" in whole and "S" in part:
+            return part["S"] in whole["S"]
+        if whole.keys() & {"S", "N", "BOOL", "NULL"}:
+            return False
+        raise NotImplementedError(f"contains({whole}, {part})")
 
     return evaluate
 

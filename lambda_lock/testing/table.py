@@ -152,13 +152,16 @@ class Table:
 
     def _update(self, new: Item, before: Item, changes: list[Change], names: Names, values: Item) -> None:
         changed = set()
-        for path, operand in changes:
+        for path, index, operand in changes:
             attribute = names[path] if path[0] == "#" else path
             if attribute in self.key_names:
                 raise invalid(f"the update changes {attribute}, which is part of the key")
             if attribute in changed:
                 raise invalid(f"two document paths overlap: {attribute} is changed twice")
             changed.add(attribute)
+            if index is not None:
+                new[attribute] = _without(before.get(attribute), index)
+                continue
             if operand is None:
                 new.pop(attribute, None)
                 continue
@@ -178,6 +181,13 @@ class Table:
         if "" in key:
             raise invalid("a key attribute is empty")
         return key
+
+
+def _without(value: Value | None, index: int) -> Value:
+    """A list without one element. An element that does not exist changes nothing."""
+    if value is None or "L" not in value:
+        raise invalid("the document path provided in the update expression is invalid for update")
+    return {"L": [*value["L"][:index], *value["L"][index + 1 :]]}
 
 
 def _key_value(value: Value) -> str | int | Decimal | bytes:

@@ -124,7 +124,7 @@ async def test_a_wait_cancelled_in_the_claim_at_its_end_leaves_nothing_held(
     stage: str, wire: Wire, client: AsyncLockClient, make: Make, engine: Ministack, table: str
 ) -> None:
     held = await client.acquire("a")
-    waiting = start(make().acquire("a", wait=60, refresh_period=0.02))
+    waiting = start(make().acquire("a", wait=60, refresh_period=0.02, queue=False))
     await until(lambda: wire.count("GetItem"))
     wire.hold("UpdateItem", seconds=0)  # the release
     claim = getattr(wire, stage)("UpdateItem")

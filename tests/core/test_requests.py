@@ -303,7 +303,7 @@ def test_a_claim_of_an_event_keeps_its_ttl_behind_the_completion_that_it_saw(loc
         (("GetItem", {"Key": {}}), ServiceError),
         (("GetItem", {"Key": {"key": {"S": ""}}}), ServiceError),
         (("DeleteItem", {"Key": {"key": {"S": "k"}, "more": {"S": "k"}}}), ServiceError),
-        (("DeleteItem", {"Key": {"key": {"S": "k"}}, "ConditionExpression": "size(a) = b"}), NotImplementedError),
+        (("DeleteItem", {"Key": {"key": {"S": "k"}}, "ConditionExpression": "size(a, b)"}), ServiceError),
         (("DeleteItem", {"Key": {"key": {"S": "k"}}, "ConditionExpression": "a.b = c"}), NotImplementedError),
         (("DeleteItem", {"Key": {"key": {"S": "k"}}, "ConditionExpression": "a = b c"}), ServiceError),
         (("DeleteItem", {"Key": {"key": {"S": "k"}}, "ConditionExpression": "a = :b"}), ServiceError),

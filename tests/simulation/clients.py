@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from lambda_lock.core import acquire, handover, keep, lease, protocol, transaction
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.protocol import Event, Send, Wait, Wish
+from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import JAVA
 from lambda_lock.errors import (
@@ -21,6 +22,7 @@ from lambda_lock.errors import (
 )
 
 from . import application
+from .forger import forge
 from .judge import Adopter, Commit, Errand, OurHolding, Release, Waiter
 from .schedule import draw_lease
 from .world import GivenUp, Life, Process, World
@@ -126,6 +128,8 @@ class Client:
                 10 ** self.rng.uniform(-3, 1) if self.rng.random() < 0.7 else self.rng.uniform(0, 2) * world.scale
             )
             world.at(world.now + patience, process.call, task.interrupt, lambda: task.watcher is waiter)
+        if world.settings.forge and self.rng.random() < world.settings.forge:
+            world.at(world.now + 10 ** self.rng.uniform(-2, 1), forge, world, wish.place.key)
         if self.rng.random() < world.settings.die / 2:
             world.at(world.now + self.rng.uniform(0, 1) * self.rng.choice((0.1, 1, world.scale)), self.perish)
         look = process.look()
@@ -182,12 +186,15 @@ class Client:
             "delete_on_release": self.world.deletes or (not self.world.keeps and rng.random() < settings.delete),
             "hold_on_unavailable": settings.hold_on > 0 and rng.random() < settings.hold_on,
         }
+        eligible = patient and not options["replace"] and not options["delete_on_release"]
+        queues = bool(eligible and settings.queue and rng.random() < settings.queue)
         ttl, window = 86_400, None
         if settings.event:
             ttl = rng.choice((0, 60, 86_400))
             if rng.random() < settings.event:
                 window = self.world.events.window(place.key)
-        return Wish(place, owner, int(seconds * 1000), Content(ttl=ttl), window=window, **options)
+        queue = (lambda: Queue) if queues and window is None and options["wait_until"] - now >= 0.25 else None
+        return Wish(place, owner, int(seconds * 1000), Content(ttl=ttl), window=window, queue=queue, **options)
 
     # -- holding
 

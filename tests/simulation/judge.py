@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lambda_lock.core import lease
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.protocol import DECISION
+from lambda_lock.core.queue import LONGEST_NAP, PATIENCE
 from lambda_lock.core.row import JAVA, Row, expiry_of, read_row
 from lambda_lock.errors import DuplicateEventError
 
 from .clocks import EPOCH
+from .line import Line, leaves_place
 from .network import keys_of
 
 if TYPE_CHECKING:
@@ -86,6 +88,7 @@ class Judge:
         self.commits: dict[str, Commit] = {}  # by client token
         self.releases: dict[int, Release] = {}  # of our holdings, by any of their requests, including late copies
         self.completed: dict[str, list[int]] = {}  # until when events are done, in order of completion, by key
+        self.line = Line(world)
         self.adopted: dict[str, set[str]] = {}  # the strings that were adopted in the row's life, by key
         self._holdings: dict[str, list[Holding]] = {}
         self._newest: dict[str, Holding] = {}  # granted, by key
@@ -106,6 +109,8 @@ class Judge:
         self.changed[key] = self.world.now
         self.writes[key] += 1
         self._token(key, before, after)
+        if self.world.settings.queue:
+            self.line.wrote(process, key, action, before, after)
         if self.world.settings.event:
             self._completion(action, key, before or {}, after or {})
         errand = self.errands.get(id(action.request))
@@ -375,9 +380,20 @@ class Waiter(Errand):
         self._writes = world.judge.writes[self.key]
         self._was_free = self._is_free()
         self._giving_back: float | None = None  # elapsed time of the first release
+        self.began = process.peek()
+        self.waits = True
+        self.places: set[str] = set()  # all that it asked for
+        self.losses = 0  # places that others removed
+        self.strayed = False  # it has seen waiters that cannot be read, and goes on without the queue
+        self.versions: set[str] = set()  # all that it sent
 
     def sends(self, action: Send) -> None:
         super().sends(action)
+        self.world.judge.line.sends(self, action)
+        if "ReturnValues" in action.request:
+            self.versions |= versions_in(action)
+        if leaves_place(action) or _gives_back(action):
+            self.waits = False
         if self._giving_back is None and _gives_back(action):
             self._giving_back = self.process.peek()
 
@@ -388,6 +404,9 @@ class Waiter(Errand):
         if not self.wish.patient:
             return
         now, refresh = self.world.now, self.wish.refresh_period
+        if self.wish.queue is not None:  # it naps, and has patience: its first look counts a second already
+            queued = LONGEST_NAP + PATIENCE
+            refresh = max(refresh, queued) if self.strayed or self.losses > 1 else queued
         since = max(self.started, self.process.faulted, self.world.judge.changed.get(self.key, 0.0))
         if now <= since + refresh + SLACK:
             return
@@ -397,11 +416,20 @@ class Waiter(Errand):
             self.world.judge.fail("starved", f"{self.wish.owner} still waits, though {self.key} has long been free")
 
     def interrupted(self) -> None:
+        self.waits = False
         if self.outcome is None:
             self._note(None)
 
+    def close(self) -> None:
+        super().close()
+        self.waits = False
+        if self.wish.queue is not None:
+            self.world.judge.line.ended(self)
+
     def _note(self, outcome: Any) -> None:
         if isinstance(outcome, (Reply, ConditionFailed)):
+            if outcome.item is not None and Row(outcome.item, JAVA).waiters is None:
+                self.strayed = True
             if outcome.item is not None and JAVA.version in outcome.item:
                 self._may_be_there.add(outcome.item[JAVA.version]["S"])
         elif self.action is not None and not _refused_for_now(outcome):
@@ -411,6 +439,9 @@ class Waiter(Errand):
         """The acquisition ended with ``error``."""
         self._abandoned()
         wish = self.wish
+        late = elapsed - max(wish.wait_until, self.began)
+        if wish.queue is not None and self.unharmed and late > SLACK:
+            self.world.judge.fail("overlong", f"{wish.owner} gave up {late:.1f} s after its wait was over")
         if isinstance(error, DuplicateEventError):
             self._told_done(error)
             return
@@ -442,6 +473,8 @@ class Waiter(Errand):
         if row.lease_ms is None:
             return float("inf")
         observed = since + self.wish.refresh_period + SLACK + row.lease_ms / 1000 * (1 + 2 * lease.DRIFT)
+        if self.wish.queue is not None:
+            observed += LONGEST_NAP  # those ahead may have seen it later
         if row.expiry_ms is None:
             return observed
         return min(observed, row.expiry_ms / 1000 - EPOCH + DATES)

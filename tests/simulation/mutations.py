@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lambda_lock.core import acquire, handover, keep, lease, protocol, requests, row, transaction
+from lambda_lock.core import acquire, handover, keep, lease, protocol, queue, requests, row, transaction
 from lambda_lock.core.outcome import Reply, ServiceError, TransactionCanceled, TransportError
 
 from . import clients, clocks
@@ -775,9 +775,9 @@ def _(patch: _Patch) -> None:
     original = transaction._release
     completions: dict[str, Any] = {}
 
-    def release(hold: Any, data: Any, completion: Any) -> Any:
+    def release(hold: Any, data: Any, completion: Any, *more: Any) -> Any:
         completion = completions.setdefault(hold.owner, completion)
-        return original(hold, data, completion)
+        return original(hold, data, completion, *more)
 
     patch(transaction, "_release", release)
 
@@ -785,7 +785,7 @@ def _(patch: _Patch) -> None:
 @mutation("a commit that does not complete its event", "events-commits", runs=40, shows=("false success",))
 def _(patch: _Patch) -> None:
     original = transaction._release
-    patch(transaction, "_release", lambda hold, data, completion: original(hold, data, None))
+    patch(transaction, "_release", lambda hold, data, completion, *more: original(hold, data, None, *more))
 
 
 @mutation("a window reckoned by the monotonic clock", *_EVENTS, runs=60, shows=("window",))
@@ -797,6 +797,264 @@ def _(patch: _Patch) -> None:
 def _(patch: _Patch) -> None:
     original = requests._Update.ttl
     patch(requests._Update, "ttl", lambda self, expiry_ms, completed_until, ttl: original(self, expiry_ms, None, ttl))
+
+
+# -- the queue (DESIGN section 11) ------------------------------------------------------------------------------------
+
+_ORDER = ("out of order", "thrown out")
+
+
+@mutation("a first claim that does not ask whether somebody waits", "queue-calm", "queue", runs=100, shows=_ORDER)
+def _(patch: _Patch) -> None:
+    patch(requests, "NOBODY_WAITS", None)
+
+
+@mutation("a claim from any place", "queue-calm", "queue", runs=60, shows=_ORDER)
+def _(patch: _Patch) -> None:
+    original = queue.Queue._line
+
+    def line(self: Any, step: Any, waiters: Any, ahead: Any) -> Any:
+        if self.mine is not None:
+            return requests.Line(index=len(ahead), place=self.mine)
+        return original(self, step, waiters, ahead)
+
+    patch(queue.Queue, "_line", line)
+
+
+@mutation(
+    "a claim from the first place that leaves it there", "queue-calm", runs=20, shows=("extra leave", "place left")
+)
+def _(patch: _Patch) -> None:
+    original = requests.Line.stand
+
+    def stand(self: Any, update: Any, waiters: str) -> str:
+        condition = original(self, update, waiters)
+        if self.place is not None:
+            update.removes.pop()
+        return condition
+
+    patch(requests.Line, "stand", stand)
+    patch(queue.Queue, "leave", _without_leave(queue.Queue.leave, granted=True))
+
+
+def _without_leave(original: Any, granted: bool) -> Any:
+    def leave(self: Any, **how: Any) -> Generator[Any, Any, None]:
+        if how.get("granted", False) is not granted:
+            yield from original(self, **how)
+
+    return leave
+
+
+@mutation("a place given up that is not removed", "queue-calm", "queue-leaving", runs=60, shows=("place left",))
+def _(patch: _Patch) -> None:
+    patch(queue.Queue, "leave", _without_leave(queue.Queue.leave, granted=False))
+
+
+@mutation("a place given up by a single send", "queue-calm", "queue-leaving", runs=200, shows=("place left",))
+def _(patch: _Patch) -> None:
+    original = queue.Queue.leave
+
+    def leave(self: Any, **how: Any) -> Generator[Any, Any, None]:
+        steps = original(self, **how)
+        action = next(steps, None)
+        if action is not None:
+            yield action
+
+    patch(queue.Queue, "leave", leave)
+
+
+@mutation("a place left in the row of a grant", "queue-late", "queue-calm", "queue-beside", runs=120,
+          shows=("place left",), redundant="a claim removes the place it comes from, so only a lost or late request "
+          "leaves one, and such a place is a ghost like any other: 3 s once")  # fmt: skip
+def _(patch: _Patch) -> None:
+    patch(queue.Queue, "leave", _without_leave(queue.Queue.leave, granted=True))
+
+
+@mutation("a place taken at the front", "queue-calm", "queue", runs=60, shows=_ORDER)
+def _(patch: _Patch) -> None:
+    original = requests.take_place
+
+    def take_place(place: Any, name: str) -> Any:
+        operation, request = original(place, name)
+        update = request["UpdateExpression"]
+        none, mine = ":v0", ":v1"
+        assert update == f"SET #n0 = list_append(if_not_exists(#n0, {none}), {mine})", update
+        return operation, {**request, "UpdateExpression": f"SET #n0 = list_append({mine}, if_not_exists(#n0, {none}))"}
+
+    patch(requests, "take_place", take_place)
+
+
+@mutation("a place taken without a limit", "queue-full", "queue-idle", runs=60, shows=("crowd",))
+def _(patch: _Patch) -> None:
+    patch(queue, "MOST_WAITERS", 10**6)
+    patch(requests, "MOST_WAITERS", 10**6)
+
+
+@mutation("a place taken again by a copy of its append", "queue-late", runs=400, shows=("crowd",))
+def _(patch: _Patch) -> None:
+    original = requests.take_place
+
+    def take_place(place: Any, name: str) -> Any:
+        operation, request = original(place, name)
+        parts = request["ConditionExpression"].split(" AND ")
+        parts = [_always(part) if part.startswith("NOT contains") else part for part in parts]
+        return operation, {**request, "ConditionExpression": " AND ".join(parts)}
+
+    patch(requests, "take_place", take_place)
+
+
+@mutation("no patience with those ahead", "queue-calm", "queue", runs=60, shows=("thrown out",))
+def _(patch: _Patch) -> None:
+    patch(queue, "PATIENCE", 0.0)
+
+
+@mutation("patience for a second", "queue-calm", "queue-beside", runs=400, shows=("thrown out",))
+def _(patch: _Patch) -> None:
+    patch(queue, "PATIENCE", 1.0)
+
+
+@mutation("ghosts never removed", "queue-idle", "queue-full", runs=60, shows=("starved", "stuck"))
+def _(patch: _Patch) -> None:
+    patch(queue.Ghosts, "are_dead", lambda self, step, date, schema: False)
+
+
+@mutation("ghosts removed whoever is among them by then", "queue-ghosts", "queue-full", runs=120, shows=_ORDER,
+          redundant="a place that was appended meanwhile is behind the one that claims, or its owner is a newcomer "
+          "that comes after it: it is removed with the ghosts and takes a new place")  # fmt: skip
+def _(patch: _Patch) -> None:
+    original = requests.Line.stand
+
+    def stand(self: Any, update: Any, waiters: str) -> str:
+        condition = original(self, update, waiters)
+        return _always(condition) if self.observed else condition
+
+    patch(requests.Line, "stand", stand)
+
+
+@mutation("ghosts by Date the moment the lock is free", "queue-calm", "queue", runs=100, shows=("thrown out",))
+def _(patch: _Patch) -> None:
+    patch(queue, "IDLE", -1.0)
+
+
+@mutation("ghosts by what one waiter alone can see", "queue-idle", "queue-ghosts", runs=2000, shows=("thrown out",))
+def _(patch: _Patch) -> None:
+    patch(queue, "_all_see", lambda step, date: True)
+
+
+@mutation("no last try", "queue-idle", runs=100, shows=("refused",))
+def _(patch: _Patch) -> None:
+    original = queue.Queue._write
+
+    def write(self: Any, step: Any, waiters: Any) -> Any:
+        return None if self.acquisition.look.elapsed >= self.acquisition.wait_until else original(self, step, waiters)
+
+    patch(queue.Queue, "_write", write)
+
+
+@mutation("a try like the last one at each look", "queue-calm", "queue", runs=60, shows=_ORDER)
+def _(patch: _Patch) -> None:
+    original = queue.Queue._line
+
+    def line(self: Any, step: Any, waiters: Any, ahead: Any) -> Any:
+        until = self.acquisition.wait_until
+        self.acquisition.wait_until = 0.0
+        try:
+            return original(self, step, waiters, ahead)
+        finally:
+            self.acquisition.wait_until = until
+
+    patch(queue.Queue, "_line", line)
+
+
+@mutation("naps longer than others have patience", "queue-calm", "queue", runs=400, shows=("thrown out", "starved"))
+def _(patch: _Patch) -> None:
+    patch(queue.Pace, "nap", lambda self, ahead, takeable, look: 6.0)
+
+
+@mutation(
+    "errors slept off for longer than others have patience",
+    "queue-late",
+    "queue-slow",
+    runs=120,
+    shows=("thrown out", "starved"),
+    redundant="a nap of its own refresh_period follows only a decision that failed, which is a fault",
+)
+def _(patch: _Patch) -> None:
+    original = queue.Queue._pause
+
+    def pause(self: Any, *arguments: Any) -> Any:
+        patched, queue.LONGEST_NAP = queue.LONGEST_NAP, 1e9
+        try:
+            return (yield from original(self, *arguments))
+        finally:
+            queue.LONGEST_NAP = patched
+
+    patch(queue.Queue, "_pause", pause)
+
+
+@mutation(
+    "an append whose answer was lost forgotten",
+    "queue-late",
+    "queue-slow",
+    runs=120,
+    shows=("place left", "crowd"),
+    redundant="the place that landed is a ghost: 3 s for those behind it",
+)
+def _(patch: _Patch) -> None:
+    original = queue.Queue._take_place
+
+    def take_place(self: Any, waiters: Any) -> Any:
+        self._name = None
+        self._names.clear()
+        self._unclear.clear()
+        return original(self, waiters)
+
+    patch(queue.Queue, "_take_place", take_place)
+
+
+@mutation(
+    "a correction that waits in the queue",
+    "queue-late",
+    "queue",
+    runs=120,
+    redundant="a version that waits for its correction is nobody's: the row is locked until its expiry, no longer",
+)
+def _(patch: _Patch) -> None:
+    original = queue.Queue._write
+
+    def write(self: Any, step: Any, waiters: Any) -> Any:
+        sent = self.acquisition.sent
+        if isinstance(step, acquire.Take) and step.version in sent:
+            return self._claim(acquire.Take(step.version, step.row, requests.NOBODY_WAITS if waiters else None))
+        return original(self, step, waiters)
+
+    patch(queue.Queue, "_write", write)
+
+
+@mutation("a queue that goes on though waiters cannot be read", "queue-forged", runs=100,
+          shows=("escaped", "starved", "refused", "stuck"))  # fmt: skip
+def _(patch: _Patch) -> None:
+    original = queue.Queue._waiters
+    patch(queue.Queue, "_waiters", lambda self: original(self) or ())
+
+
+@mutation(
+    "a row made by taking a place",
+    "queue",
+    "queue-foreign",
+    runs=120,
+    shows=("robbed", "escaped", "token"),
+    redundant="a row without a version is free to everybody, as no row is; only its tokens start again",
+)
+def _(patch: _Patch) -> None:
+    original = requests.take_place
+
+    def take_place(place: Any, name: str) -> Any:
+        operation, request = original(place, name)
+        parts = request["ConditionExpression"].split(" AND ")
+        return operation, {**request, "ConditionExpression": " AND ".join([_always(parts[0]), *parts[1:]])}
+
+    patch(requests, "take_place", take_place)
 
 
 # -- the assumptions of DESIGN section 4: breaking them shows ---------------------------------------------------------

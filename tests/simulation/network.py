@@ -149,13 +149,15 @@ class Network:
     def _fly(self, seconds: float, task: Task, action: Send) -> None:
         self.world.at(self.world.now + seconds, self._execute, task, action)
 
-    def _execute(self, task: Task, action: Send) -> Reply | ConditionFailed | TransactionCanceled:
+    def _execute(self, task: Task, action: Send) -> Reply | ConditionFailed | TransactionCanceled | ServiceError:
         world = self.world
-        outcome: Reply | ConditionFailed | TransactionCanceled
+        outcome: Reply | ConditionFailed | TransactionCanceled | ServiceError
         before, again = self._row(action), action.request.get("ClientRequestToken") in world.table.done
         try:
             outcome = Reply(world.table.apply(action.operation, action.request), self._date())
-        except (ConditionFailed, TransactionCanceled) as refused:
+        except (ConditionFailed, TransactionCanceled, ServiceError) as refused:  # the last: of what somebody forged
+            if isinstance(refused, ServiceError) and not world.settings.forge:
+                raise
             refused.date = self._date()
             outcome = refused
         if world.traced:

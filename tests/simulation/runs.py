@@ -11,6 +11,7 @@ from contextlib import nullcontext
 
 from lambda_lock.core import acquire, protocol
 from lambda_lock.core.protocol import Wish
+from lambda_lock.core.queue import LONGEST_NAP, PATIENCE, Queue
 from lambda_lock.core.requests import Content
 from lambda_lock.core.row import JAVA, read_row
 from lambda_lock.errors import DuplicateEventError
@@ -19,6 +20,7 @@ from .clients import Client, place_of
 from .clocks import EPOCH
 from .events import Events
 from .foreign import ForeignClient
+from .forger import begin
 from .judge import DATES, Waiter
 from .mutations import broken
 from .schedule import Settings, draw_bias, draw_lease, settings_for
@@ -59,6 +61,8 @@ def simulate(seed: int, bias: str | None = None, trace: Callable[[str], None] | 
     world.keeps = not (world.deletes or settings.foreign or rng.random() < settings.delete_some)
     keys = ["a", "b"][: rng.choice(settings.keys)]
     world.events = Events(world, keys)
+    for key in keys:
+        begin(world, key)
     for _ in range(rng.choice(settings.clients)):
         world.counts["processes"] += 1
         Client(world, f"p{world.counts['processes']}", keys, kind)
@@ -91,11 +95,14 @@ def _try_once_more(world: World, key: str) -> None:
     world.settings.freeze = world.settings.dateless = 0.0
     row = read_row(world.table.get(key), JAVA, key)
     patience = 0.0
+    queues = bool(world.settings.queue) and world.rng.random() < 0.7
+    if queues:  # behind whoever is left in the row
+        patience = LONGEST_NAP + PATIENCE
     if row is not None and not row.is_free:
         if row.lease_ms is None:
             return
         if row.expiry_ms is None:
-            patience = row.lease_ms / 1000 * 1.01 + 5
+            patience += row.lease_ms / 1000 * 1.01 + 5
         else:
             world.now = max(world.now, row.expiry_ms / 1000 - EPOCH + DATES)
 
@@ -110,6 +117,7 @@ def _try_once_more(world: World, key: str) -> None:
             patient=patience > 0,
             refresh_period=1.0,
             window=world.events.window(key) if world.settings.event else None,
+            queue=(lambda: Queue) if queues else None,
         )
         waiter = task.watcher = Waiter(world, process, wish)
         try:

@@ -50,6 +50,9 @@ class Settings:
     forget = 0.05
     late_release = 0.3  # a lost handle is released only after the next acquisition
     replace = 0.1  # of the acquires: the row is replaced whole
+    queue = 0.0  # of the acquires that wait do so in order
+    ghosts = (0,)  # how many places of nobody a row has at the start
+    forge = 0.0  # somebody writes waiters, right ones and others, for each acquisition
     hand_over = 0.15  # of the holds end so
     copies = (1, 1, 2, 3)  # how many processes get the string of one handover
     hold_on = 0.0  # of the acquires hold on through an outage
@@ -74,6 +77,7 @@ _CLEAN = {
 }  # fmt: skip
 _KEPT = {"delete_all": 0.0, "delete_some": 0.0}
 _EVENTS = {**_KEPT, "event": 0.85, "keys": (1, 1, 2), "forget": 0.1, "grants": 8}
+_QUEUE = {**_KEPT, "queue": 0.9, "keys": (1,), "leases": ("short", "second", "medium")}
 _LATE = {"lost": 0.04, "reply_lost": 0.08, "double": 0.12, "late": 0.15, "slow": 0.1}
 
 BIASES: dict[str, dict[str, Any]] = {
@@ -175,6 +179,40 @@ BIASES: dict[str, dict[str, Any]] = {
         "commit": 0.0, "hand_over": 0.0, "foreign_heartbeats": (2, 4),
     },
     "deadlines": {"deadline": 1.0, "no_heartbeat": 0.0, "give_up": 0.02},
+    "queue": {**_QUEUE, "queue": 0.8, "fail_fast": 0.15, "clients": (3, 5, 8), "grants": 12},
+    "queue-calm": {
+        **_CLEAN, **_QUEUE, "queue": 1.0, "fail_fast": 0.0, "clients": (4, 8), "grants": 16, "die": 0.0,
+        "replace": 0.0, "hand_over": 0.0, "forget": 0.0,
+    },
+    # Places are taken, given up and claimed by requests that come late or twice.
+    "queue-late": {
+        **_LATE, **_QUEUE, "fail_fast": 0.1, "give_up": 0.3, "clients": (4, 6), "grants": 14, "die": 0.15,
+    },
+    "queue-ghosts": {
+        **_QUEUE, "die": 0.4, "give_up": 0.3, "clients": (4, 6), "grants": 14, "freeze": 0.06,
+        "leases": ("short", "second"),
+    },
+    "queue-foreign": {**_QUEUE, "foreign": 2, "clients": (3, 4), "grants": 10, "leases": ("short", "second")},
+    # An idle or a dead holder's row whose places are all ghosts, or nearly all.
+    "queue-idle": {
+        **_CLEAN, **_QUEUE, "ghosts": (1, 5, 62, 63, 64, 64), "clients": (1, 3, 5), "queue": 1.0, "fail_fast": 0.0,
+        "replace": 0.0, "give_up": 0.02, "grants": 8,
+    },
+    "queue-full": {
+        **_QUEUE, "ghosts": (61, 63, 64), "clients": (4, 6), "grants": 12, "die": 0.2, "give_up": 0.2, "replace": 0.02,
+    },
+    "queue-forged": {**_QUEUE, "forge": 0.5, "ghosts": (0, 3), "clients": (3, 5), "grants": 12},
+    # Callers that do not wait, and callers without the queue, beside those in it.
+    "queue-beside": {
+        **_CLEAN, **_QUEUE, "queue": 0.5, "fail_fast": 0.5, "clients": (4, 8), "grants": 14, "replace": 0.02,
+    },
+    "queue-slow": {**_QUEUE, "slow": 0.4, "clients": (3, 5), "grants": 12, "die": 0.02},
+    "queue-freezes": {**_QUEUE, "freeze": 0.1, "step": 0.1, "clients": (3, 5), "grants": 12, "die": 0.02},
+    # Many that give up at once.
+    "queue-leaving": {
+        **_CLEAN, **_QUEUE, "give_up": 0.6, "queue": 1.0, "fail_fast": 0.0, "clients": (6, 10), "grants": 12,
+        "die": 0.0, "replace": 0.0,
+    },
     "odd": {"dateless": 0.02, "answered_twice": 0.05},
     "events": _EVENTS,
     "events-calm": {**_CLEAN, **_EVENTS, "deadline": 0.5},

@@ -1,0 +1,315 @@
+"""Waiting first come, first served. Loaded when an acquire that queues has to wait.
+
+A row's ``waiters`` lists the places of those who wait, oldest first. Order only adds conditions to a claim or a first
+take-over. Taking and giving up a place touch nothing that decides who holds the lock, and never make a row. So the
+queue cannot make a second holder: who is granted the lock is decided by rules 1 to 5 of protocol.py, whoever waits.
+
+1. **Who queues.** The client's `order.py` decides: an acquire that waits, for a plain lock that keeps its row.
+   Everyone else claims and polls as if there were no queue. So does everyone while ``waiters`` cannot be read.
+2. **Fast path.** The first claim requires that nobody waits. Uncontended, it is the only request.
+3. **Taking a place.** After the refusal, the waiter looks again, and then appends a place. Its name is drawn anew: a
+   late copy of an old claim then finds no place to claim from. A waiter whose place is gone takes a new one, once. If
+   that is gone too, a client that drops the column takes part, and the waiter goes on without the queue.
+4. **Claiming from the first place** requires that the first place is mine, and removes it.
+5. **Ghosts.** Those ahead are dead if the lock was there for the taking for PATIENCE seconds, as the waiter saw it,
+   with the same ones ahead. Or for IDLE seconds by DynamoDB's clock, since the release or the dead holder's expiry. The
+   claim then requires the waiters as observed, and writes the rest.
+6. **Giving up** first removes the place. After that, no claim from a place can land.
+7. **The last try** of a wait ignores the order. It also removes those ahead, if two looks found the lock free with the
+   same ones there.
+8. **When to look** follows from how long the last holder held the lock, and from the place. Only the first one wakes
+   for the holder's expiry.
+9. The longest nap and PATIENCE are protocol, the same in every version: nobody who is alive sleeps longer than
+   others have patience.
+"""
+
+from __future__ import annotations
+
+from . import lease, requests
+from .acquire import Held, Take
+from .outcome import Reply, ServiceError
+from .protocol import STEPS, Hold, Send, Wait, row_of
+from .row import MOST_WAITERS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .acquire import Acquisition, Next
+    from .lease import Look
+    from .outcome import Outcome
+    from .protocol import Steps
+    from .row import Row, Schema
+
+LONGEST_NAP = 2.0  # seconds
+PATIENCE = 3.0  # seconds
+IDLE = 5.0  # seconds; more than two Dates of one moment may differ, and than the longest nap
+_LONGEST_COUNTED = 1.0  # seconds that one look adds to the patience
+_USUAL_HOLD = 0.05  # seconds, if nothing is known
+_LEAVE = 1.0  # seconds for giving up a place
+_FULL = (0.2, 1.0)  # seconds between two looks while there is no place left
+
+
+class Queue:
+    """The wait of one acquisition."""
+
+    def __init__(self, acquisition: Acquisition) -> None:
+        self.acquisition = acquisition
+        self.mine: str | None = None  # the place
+        self._name: str | None = None  # of the place that is being taken, until it is seen
+        self._names: set[str] = set()  # of all places ever asked for: at most three
+        self._indexes: dict[str, int] = {}  # where each place that may be there was seen, or is expected
+        self._unclear: set[str] = set()  # the places among them whose append has no clear answer yet
+        self._shown: Row | None = None  # the newest row whose waiters were noted
+        self._losses = 0
+        self._stalls = 0  # pauses in a row because writes were refused
+        self._refused = 0  # writes, in a row
+        self._ghosts = Ghosts()
+        self._pace = Pace()
+
+    def run(self, step: Next) -> Steps[Next]:
+        """Wait until the lock is granted. Returns something else than a Hold if the wait goes on without the queue."""
+        yield from self._sleep(self._moment())
+        step = yield from self.acquisition.read()
+        writes = 0
+        while not isinstance(step, Hold):
+            waiters = self._waiters()
+            if waiters is None or self._losses > 1:
+                return step
+            write = self._write(step, waiters)
+            if write is not None and writes < STEPS and self._refused < 2:
+                writes += 1
+                step = yield from write
+                continue
+            writes = self._refused = 0
+            step = yield from self._pause(step, waiters, write is not None)
+        return step
+
+    def ahead(self, waiters: tuple[str, ...]) -> int:
+        """How many of ``waiters`` come before this one."""
+        return waiters.index(self.mine) if self.mine in waiters else len(waiters)
+
+    # -- what to do -------------------------------------------------------------------------------------------------
+
+    def _waiters(self) -> tuple[str, ...] | None:
+        """The waiters in the newest row. None if they cannot be read. Notes whether my place is among them."""
+        row = self.acquisition.row
+        waiters = () if row is None else row.waiters
+        if waiters is None:
+            return None
+        if row is self._shown and row is not None:  # nothing new: a place asked for since then cannot be in it
+            return waiters
+        self._shown = row
+        for name in [name for name in self._indexes if name not in waiters and name not in self._unclear]:
+            del self._indexes[name]
+        mine = [name for name in waiters if name in self._names]  # late copies of appends may bring old ones back
+        for name in mine:
+            self._indexes[name] = waiters.index(name)
+            self._unclear.discard(name)
+        if self.mine is not None and self.mine not in waiters:
+            self._losses += 1
+        self.mine = mine[0] if mine else None
+        if self.mine is not None:
+            self._name = None
+        return waiters
+
+    def _write(self, step: Next, waiters: tuple[str, ...]) -> Steps[Next] | None:
+        """The write that the newest row calls for. None: wait."""
+        acquisition = self.acquisition
+        if not isinstance(step, (Take, Held)) or (isinstance(step, Held) and step.error is not None):
+            return None
+        if isinstance(step, Take) and step.version in acquisition.sent:
+            return self._claim(step)  # a correction, which never looks at the queue
+        ahead = waiters[: self.ahead(waiters)]
+        self._ghosts.note(ahead, step, acquisition.look, acquisition.date)
+        self._pace.note(acquisition.row, acquisition.look, acquisition.date, acquisition.wish.place.schema)
+        if isinstance(step, Take):
+            line = self._line(step, waiters, ahead)
+            if line is not None or acquisition.row is None or acquisition.look.elapsed >= acquisition.wait_until:
+                return self._claim(Take(step.version, step.row, line))
+        if self.mine is None and len(waiters) < MOST_WAITERS and acquisition.look.elapsed < acquisition.wait_until:
+            return self._take_place(waiters)
+        return None
+
+    def _line(self, step: Take, waiters: tuple[str, ...], ahead: tuple[str, ...]) -> requests.Line | None:
+        """What a claim may require now. None: it may not be sent yet, or (at the last try) requires nothing."""
+        acquisition = self.acquisition
+        if not waiters:
+            return requests.NOBODY_WAITS
+        if self.mine is not None and not ahead:
+            return requests.Line(index=0, place=self.mine)
+        rest = waiters[len(ahead) + (self.mine is not None) :]
+        last = acquisition.look.elapsed >= acquisition.wait_until
+        if self._ghosts.are_dead(step, acquisition.date, acquisition.wish.place.schema) or (
+            last and self._ghosts.looks > 1
+        ):
+            return requests.Line(observed=waiters, rest=rest)
+        if last and self.mine is not None:
+            return requests.Line(index=len(ahead), place=self.mine)
+        return None
+
+    def _claim(self, step: Take) -> Steps[Next]:
+        outcome = yield from self.acquisition.write(step)
+        self._count(outcome)
+        return self.acquisition.judge(outcome)
+
+    def _take_place(self, waiters: tuple[str, ...]) -> Steps[Next]:
+        acquisition = self.acquisition
+        # The same name until it is seen: a late copy of an append then cannot put me behind myself.
+        self._name = name = self._name or acquisition.chance.nonce()[:8]
+        known = name in self._unclear
+        self._names.add(name)
+        self._indexes[name] = len(waiters)
+        self._unclear.add(name)  # until it is answered, the yield may raise
+        outcome, unclear = yield from acquisition.exchange(requests.take_place(acquisition.wish.place, name))
+        self._count(outcome)
+        if not (unclear or known):
+            self._unclear.discard(name)
+        if isinstance(outcome, ServiceError) and outcome.code == "ValidationException":
+            self._losses = 2  # the column is not a list: go on without the queue
+            return Held(error=outcome)
+        return acquisition.judge(outcome)
+
+    def _count(self, outcome: Outcome) -> None:
+        self._refused = 0 if isinstance(outcome, Reply) else self._refused + 1
+
+    # -- pauses -----------------------------------------------------------------------------------------------------
+
+    def _pause(self, step: Next, waiters: tuple[str, ...], refused: bool) -> Steps[Next]:
+        """Wait for the next look, and look. Raises the final error when the wait is over."""
+        acquisition = self.acquisition
+        now = acquisition.look.elapsed
+        if now >= acquisition.wait_until:
+            raise (step.error if isinstance(step, Held) and step.error is not None else acquisition.not_granted())
+        if isinstance(step, Held) and step.error is not None:
+            longest = min(acquisition.wish.refresh_period, LONGEST_NAP)
+            seconds = lease.backoff(acquisition.polls, longest, acquisition.chance.jitter())
+            acquisition.polls += 1
+        elif refused:  # ever longer: a row of which nothing that is shown comes true must not make this a busy loop
+            seconds = self._moment() * 2 ** min(self._stalls, 5)
+        elif self.mine is None:
+            seconds = _FULL[0] + (_FULL[1] - _FULL[0]) * acquisition.chance.jitter()
+        else:
+            seconds = self._pace.nap(self.ahead(waiters), isinstance(step, Take), acquisition.look)
+            if self.ahead(waiters) == 0 and isinstance(step, Held):
+                seconds = min([seconds, *acquisition.soonest(step)])
+        self._stalls = self._stalls + 1 if refused else 0
+        seconds = min(seconds, acquisition.wait_until - now)
+        yield from self._sleep(seconds)
+        return (yield from acquisition.read())
+
+    def _sleep(self, seconds: float) -> Steps[None]:
+        """Sleep, in pieces of ``refresh_period``: after each, the driver asks whether the wait was cancelled."""
+        acquisition = self.acquisition
+        until = acquisition.look.elapsed + seconds
+        for _ in range(1 + int(LONGEST_NAP * 100)):
+            left = until - acquisition.look.elapsed
+            if left <= 0:
+                return
+            acquisition.look = (yield Wait(min(left, acquisition.wish.refresh_period))).look
+
+    def _moment(self) -> float:
+        return 0.01 + 0.04 * self.acquisition.chance.jitter()
+
+    # -- its end ----------------------------------------------------------------------------------------------------
+
+    def leave(self, *, granted: bool = False) -> Steps[None]:
+        """Remove my places that may be in the row. Best effort: a place that stays is a ghost.
+
+        granted: the newest row is that of the grant, and shows which places of mine are left.
+        """
+        acquisition = self.acquisition
+        place = acquisition.wish.place
+        if granted:
+            self._unclear.clear()
+            self._shown = None
+            self._waiters()
+        self.mine = None
+        for name, index in list(self._indexes.items()):
+            # Callers that came at once give up at once, and each that leaves moves the others.
+            until = acquisition.look.elapsed + _LEAVE
+            for attempt in range(STEPS):
+                if attempt > 1 and acquisition.look.elapsed >= until:
+                    break
+                event = yield Send(*requests.leave_place(place, index, name), _LEAVE)
+                acquisition.look = event.look
+                row = row_of(event.outcome, place)
+                if row is None or row.waiters is None or name not in row.waiters:
+                    break
+                index = row.waiters.index(name)
+            del self._indexes[name]  # only now: an interrupt in between starts this again
+
+
+class Ghosts:
+    """Whether the waiters ahead are dead: the lock was there for the taking, and none of them took it."""
+
+    def __init__(self) -> None:
+        self.looks = 0  # that found the lock free, with the same ones ahead
+        self._ahead: tuple[str, ...] = ()
+        self._seconds = 0.0  # for which all could see that it was free
+        self._seen = 0.0  # for which I saw that it was free
+        self._last: float | None = None
+
+    def note(self, ahead: tuple[str, ...], step: Take | Held, look: Look, date: int | None) -> None:
+        """Note one look. The seconds add up over other grants in between: fail-fast callers may take the lock again."""
+        if ahead != self._ahead:
+            self._ahead, self._seconds, self._seen, self.looks = ahead, 0.0, 0.0, 0
+            self._last = None
+        if isinstance(step, Take):
+            self.looks += 1
+            if self._last is not None:
+                seconds = min(look.elapsed - self._last, _LONGEST_COUNTED)
+                self._seen += seconds
+                self._seconds += seconds if _all_see(step, date) else 0.0
+        self._last = look.elapsed
+
+    def are_dead(self, step: Take, date: int | None, schema: Schema) -> bool:
+        # Those ahead may have seen the holder's version a nap later than I did: they may take it over a nap later.
+        if self._seconds >= PATIENCE or self._seen >= PATIENCE + LONGEST_NAP:
+            return True
+        row = step.row
+        if row is None or date is None:
+            return False
+        if row.expiry_ms is None:
+            return False  # a foreign client had the lock last: it carries along the freeSince of a release before
+        since = row.free_since_ms(schema) if step.version is None else row.expiry_ms
+        return since is not None and date * 1000 - since >= IDLE * 1000
+
+
+def _all_see(step: Take, date: int | None) -> bool:
+    """Whether the lock is there for the taking for everybody: released or past its expiry, not just unchanged for its
+    lease since I first saw it."""
+    expiry_ms = None if step.row is None else step.row.expiry_ms
+    return step.version is None or (expiry_ms is not None and date is not None and date * 1000 >= expiry_ms)
+
+
+class Pace:
+    """When to look: from how long the last holder held the lock, and since when this one holds it."""
+
+    def __init__(self) -> None:
+        self._hold = _USUAL_HOLD
+        self._token: int | None = None
+        self._since = 0.0  # elapsed seconds
+
+    def note(self, row: Row | None, look: Look, date: int | None, schema: Schema) -> None:
+        if row is None:
+            return
+        held_ms = row.held_ms(schema)
+        self._hold = _USUAL_HOLD if held_ms is None else held_ms / 1000
+        if row.token == self._token:
+            return
+        self._token, self._since = row.token, look.elapsed
+        if date is not None and row.expiry_ms is not None and row.lease_ms is not None:
+            granted = (row.expiry_ms - row.lease_ms) / 1000 - lease.GRACE  # a hint only: a renewal turns it back
+            self._since -= max(date - granted, 0.0)
+
+    def nap(self, ahead: int, takeable: bool, look: Look) -> float:
+        """How long to sleep in the place behind ``ahead`` others."""
+        hold, held = self._hold, look.elapsed - self._since
+        gap = min(max(hold / 5, 0.01), 0.25)
+        nap = min(max(hold / 5, 0.25), 1.0)
+        late = min(nap, 0.3 * (held - hold)) if held > hold else 0.0
+        if takeable:
+            return min(max(0.6 * ahead * (hold + gap), gap), 1.0)
+        if ahead == 0:
+            return min(max(0.9 * (hold - held) if held < hold else late, gap), nap)
+        turn = max(hold - held, late, 0.0) + 0.6 * (ahead - 0.5) * (hold + gap)
+        return min(turn, LONGEST_NAP, (ahead + 1) * nap)

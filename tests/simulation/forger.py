@@ -1,0 +1,67 @@
+"""Rows whose waiters nobody who waits wrote: ghosts from before the run, and somebody who edits them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lambda_lock.core.row import MOST_WAITERS, make_version
+
+from .clocks import EPOCH
+from .world import World
+
+WAITERS, HELD_MS, FREE_SINCE = "waiters", "heldMs", "freeSince"
+
+
+def begin(world: World, key: str) -> None:
+    """Start with a row that ghosts wait for: released long ago, just now, or never, by a dead holder."""
+    ghosts = world.rng.choice(world.settings.ghosts)
+    if not ghosts:
+        return
+    ago = world.rng.choice((0.0, 2.0, 60.0, 86_400.0))
+    item: dict[str, Any] = {
+        "key": {"S": key},
+        "ownerName": {"S": "before#1"},
+        "leaseDuration": {"S": "5000"},
+        "recordVersionNumber": {"S": make_version(int((EPOCH + 5 - ago) * 1000), "0" * 32)},
+        "fencingToken": {"N": "7"},
+        WAITERS: {"L": [{"S": f"ghost-{number}"} for number in range(ghosts)]},
+    }
+    if world.rng.random() < 0.6:
+        item |= {"isReleased": {"S": "1"}, HELD_MS: {"N": "300"}}
+        if world.rng.random() < 0.8:
+            item[FREE_SINCE] = {"N": str(int((EPOCH - ago) * 1000))}
+    world.table.store(world.table.key(item, False), item)
+
+
+def forge(world: World, key: str) -> None:
+    """Write waiters, and what is known of the last holder, as nobody would."""
+    row, rng = world.table.get(key), world.rng
+    if row is None:
+        return
+    places = list(row.get(WAITERS, {"L": []}).get("L", []))
+    waiters: dict[str, Any] | None = rng.choice(
+        (
+            None,
+            {"L": []},
+            {"L": places[1:]},
+            {"L": places[::-1]},
+            {"L": [*places, *places]},
+            {"L": [{"S": "forged-1"}, *places]},
+            {"L": [{"S": f"forged-{number}"} for number in range(MOST_WAITERS)]},
+            {"L": [{"S": f"f{number}"} for number in range(200)]},
+            {"L": [*places, {"N": "1"}]},
+            {"L": [{"S": "x" * 2000}]},
+            {"S": "nobody"},
+            {"N": "3"},
+            {"NULL": True},
+        )
+    )
+    changed: dict[str, Any] = {**row, WAITERS: waiters}
+    for name in (HELD_MS, FREE_SINCE):
+        if rng.random() < 0.3:
+            changed[name] = {"N": rng.choice(("0", "1", "-5", "1e30", "999999999999999", "0.5"))}
+    item = {name: value for name, value in changed.items() if value is not None}
+    world.table.store(world.table.key(item, False), item)
+    world.judge.changed[key] = world.now
+    world.judge.line.forged(key, row, item)
+    world.trace("somebody", f"forges waiters={str(waiters)[:80]}")
