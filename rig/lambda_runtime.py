@@ -28,7 +28,7 @@ from .engine import REGION, ROOT, inherited_environment
 from .loopback import Handler, LoopbackServer
 
 _API = "/2018-06-01/runtime"
-_INIT_SECONDS = 10.0  # Lambda's own limit
+INIT_SECONDS = 10.0  # Lambda's own limit
 _CLOSING_SECONDS = 5.0
 
 
@@ -104,6 +104,7 @@ class LambdaEnvironment:
         memory_mb: int = 128,
         freeze_between: bool = False,
         python: str = sys.executable,
+        init_seconds: float = INIT_SECONDS,
     ) -> None:
         self.handler = handler
         self.folder = Path(folder).resolve()
@@ -111,6 +112,7 @@ class LambdaEnvironment:
         self.freeze_between = freeze_between
         self.cold_starts = 0
         self._python = python
+        self._init_seconds = init_seconds
         self._environment = self._variables(memory_mb) | dict(environment or {})
         self._output = _Output()
         self._guard = threading.Lock()
@@ -221,7 +223,7 @@ class LambdaEnvironment:
                 raise FunctionError("Runtime.ExitError", "the environment is closed")
             self.cold_starts += 1
             self._runtime = _Runtime(self._python, self.handler, self.folder, self._environment, self._output)
-        self._runtime.wait_until_idle(_INIT_SECONDS)
+        self._runtime.wait_until_idle(self._init_seconds)
         return self._runtime
 
 

@@ -13,6 +13,7 @@ from ..core.outcome import ServiceError
 from ..errors import ClientClosedError, TransportError
 from ..observe.log import logger as package_logger
 from ..observe.observer import Observer
+from ..runtime import invocation
 from ..runtime.drive import drive
 from ..runtime.late import Late
 from ..runtime.signalsafe import Flag
@@ -51,6 +52,7 @@ class Session:
         self._next_slot = 0.0
         self._renewals: Renewals | None = None
         self._chosen: HttpsTransport | BotoTransport | None = None
+        self._prepared: tuple[int, HttpsTransport | BotoTransport] | None = None  # with its environment
 
     # -- sending ----------------------------------------------------------------------------------------------------
 
@@ -98,10 +100,16 @@ class Session:
     def _choose(self) -> HttpsTransport | BotoTransport:
         if self._chosen is not None:
             return self._chosen
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None and prepared[0] == _environment():
+            return self._keep_first(prepared[1])
+        return self._keep_first(self._new_transport())
+
+    def _new_transport(self) -> HttpsTransport | BotoTransport:
         from ..transport import choose
 
         settings = self.settings
-        chosen = choose(
+        return choose(
             region_name=settings.region_name,
             endpoint_url=settings.endpoint_url,
             boto3_client=settings.boto3_client,
@@ -109,7 +117,28 @@ class Session:
             now=lambda: self.memory.server.now(self.timeline.look()),
             logger=self.log,
         )
-        return self._keep_first(chosen)
+
+    def prepare(self) -> None:
+        """Load what the first request will need, in Lambda's INIT. Nothing is sent, and no connection is opened.
+
+        The transport is chosen, and its certificates are loaded. The first request chooses again if the environment has
+        changed since. Before a snapshot, only modules are loaded. Making a TLS context draws random numbers, and a
+        client of boto3 fetches credentials: both would be copied.
+
+        Raises what `transport` raises. The first request raises it again.
+        """
+        settings = self.settings
+        if self.has_transport or self._prepared is not None:
+            return
+        if invocation.snapstart_initializing():
+            from ..transport.choice import load
+
+            boto3 = settings.boto3_client is not None or settings.boto3_session is not None
+            load(region_name=settings.region_name, endpoint_url=settings.endpoint_url, boto3=boto3)
+            return
+        environment, made = _environment(), self._new_transport()
+        made.prepare()
+        self._prepared = environment, made
 
     def _keep_first(self, chosen: HttpsTransport | BotoTransport) -> HttpsTransport | BotoTransport:
         """A signal handler, or a thread that stopped waiting for Late, may have chosen a transport meanwhile."""
@@ -175,6 +204,14 @@ class Session:
         """
         self.memory = protocol.Memory(self.settings.observation_cache_size)
         self.open_locks.abandon(but=before)
+
+
+def _environment() -> int:
+    """A number for the variables from which a transport is chosen. It keeps none of them: some are secret.
+
+    Variables that begin with "_" are the runtime's own. One of them changes with each invocation.
+    """
+    return hash(frozenset(variable for variable in os.environ.items() if not variable[0].startswith("_")))
 
 
 _stand_in: Callable[[Session], Transport | None] | None = None

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress  # the Lambda runtime has it loaded
 
+from ..client.base import Client, session_of
 from ..client.lock_client import LockClient
 from ..observe.log import logger, tell
+from ..runtime.invocation import initializing
+from ..runtime.late import Late
 from .functions import acquire_of, is_async
 
 TYPE_CHECKING = False
@@ -46,6 +50,21 @@ def default_async_client() -> AsyncLockClient:
     return made
 
 
+def prepare(client: Any, func: object) -> None:
+    """In Lambda's INIT, load what the first lock of ``func`` will need. Elsewhere that lock loads it.
+
+    client: the client that the decorator was given. None: the default client.
+
+    Raises nothing. What fails here fails again at the first lock, which raises it.
+    """
+    if not initializing():
+        return
+    with Late(), suppress(Exception):
+        client = client or (default_async_client() if is_async(func) else default_client())
+        if isinstance(client, Client):
+            session_of(client).prepare()
+
+
 def set_default_client(client: LockClient | AsyncLockClient | None) -> None:
     """Use ``client`` for decorators that were given none, from their next call on.
 
@@ -63,6 +82,8 @@ def set_default_client(client: LockClient | AsyncLockClient | None) -> None:
     else:
         _default["client"] = client
         _default.pop("async over", None)
+    if client is not None:
+        prepare(client, None)
 
 
 def remember_default_clients() -> Callable[[], None]:

@@ -10,7 +10,7 @@ from ..keys.compile import compile_key
 from ..keys.parameters import Parameters, name_of
 from ..runtime import invocation
 from .call import end_quietly, run, run_async
-from .environment import default_async_client, default_client, disabled
+from .environment import default_async_client, default_client, disabled, prepare
 from .functions import check_client, check_function, check_result, is_async
 
 TYPE_CHECKING = False
@@ -76,6 +76,7 @@ class Guard:
     # -- what is the same -------------------------------------------------------------------------------------------
 
     def wrapped(self) -> Callable[..., Any]:
+        prepare(self.client, self.func)
         if self.is_async:
 
             @wraps(self.func)

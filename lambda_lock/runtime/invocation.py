@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextvars import Token
 
+_INITIALIZATION = "AWS_LAMBDA_INITIALIZATION_TYPE"  # on-demand, provisioned-concurrency, snap-start, …
 _OWNER_PREFIX_LENGTH = 200  # characters; a function's name has at most 64, a request id 36
 
 # Apart from the ContextVar, plain module variables are enough. The Python runtime gives a process one invocation at a
@@ -106,13 +107,17 @@ def in_lambda() -> bool:
     return bool(os.environ.get("AWS_LAMBDA_FUNCTION_NAME"))
 
 
-def snapstart_initializing() -> bool:
-    """Return whether this process is a SnapStart function before its snapshot. Its memory will then be copied.
+def initializing() -> bool:
+    """Return whether this process is in Lambda's INIT: it has had no invocation yet.
 
     The runtime sets ``_X_AMZN_TRACE_ID`` for each invocation. A context that was seen also proves an invocation.
     """
-    initialization = os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE")
-    return initialization == "snap-start" and _trace_id() is None and _latest is None
+    return bool(os.environ.get(_INITIALIZATION)) and _trace_id() is None and _latest is None
+
+
+def snapstart_initializing() -> bool:
+    """Return whether this process is a SnapStart function before its snapshot. Its memory will then be copied."""
+    return os.environ.get(_INITIALIZATION) == "snap-start" and initializing()
 
 
 def owner_prefix(invocation: Invocation | None) -> str:

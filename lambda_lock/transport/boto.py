@@ -121,6 +121,9 @@ class BotoTransport:
             raise unusable("it did not come from DynamoDB")
         return Reply(result(operation, _from_boto(answer)), _date(metadata))
 
+    def prepare(self) -> None:
+        """There is nothing to do: the client has loaded what it needs."""
+
     def close(self) -> None:
         """Close the idle connections. Sending still works afterwards."""
         self._client.close()

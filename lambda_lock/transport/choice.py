@@ -83,6 +83,26 @@ def choose(
     return transport
 
 
+def load(*, region_name: str | None, endpoint_url: str | None, boto3: bool) -> None:
+    """Load the modules of the transport, and make nothing of them: no random number, secret or connection.
+
+    region_name, endpoint_url: as for choose. boto3: whether a boto3 client or session was passed. If only the
+    environment asks for boto3, boto3 is not loaded.
+
+    Raises LockConfigurationError if the Region or the endpoint cannot be used.
+    """
+    if boto3:
+        from . import boto  # noqa: F401
+
+        return
+    from . import credentials, https  # noqa: F401
+
+    url = endpoints.configured_url(endpoint_url, os.environ)
+    region = endpoints.region(region_name, os.environ)
+    if region and endpoints.Endpoint(endpoints.resolve(region, url, os.environ)).tls:
+        from . import trust  # noqa: F401
+
+
 def _choose(
     region_name: str | None,
     endpoint_url: str | None,

@@ -232,7 +232,8 @@ class Pool:
         make_trust: Callable[[bool], Trust],
         clocks: Callable[[], tuple[float, ...]] = clocks,
     ) -> None:
-        """``make_trust(whole)`` is called only for https: at the first connection, and again if that is not trusted."""
+        """``make_trust(whole)`` is called only for https: by prepare() or at the first connection, and again if that is
+        not trusted."""
         self._endpoint = endpoint
         self._make_trust = make_trust
         self._trust: Trust | None = None
@@ -251,6 +252,11 @@ class Pool:
         answer = connection.exchange(request, deadline)
         self._keep(connection)
         return answer
+
+    def prepare(self) -> None:
+        """Load the certificates for https."""
+        if self._endpoint.tls and self._trust is None:
+            self._trust = self._make_trust(False)
 
     def close(self) -> None:
         """Close all idle connections. From now on, also close each connection after its answer."""

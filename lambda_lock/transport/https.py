@@ -39,7 +39,7 @@ class HttpsTransport:
         clock does can pass that.
     reason: why this transport was chosen, for the log.
 
-    Nothing is sent, opened or loaded before the first ``send``.
+    Nothing is sent or opened before the first ``send``. Certificates are loaded then, or by ``prepare``.
 
     Raises LockConfigurationError if the Region or the endpoint cannot be used.
 
@@ -99,6 +99,13 @@ class HttpsTransport:
             if error.code in EXPIRED and self._credentials.expire():  # the next send uses new credentials
                 raise ServiceError(error.code, error.message, True, error.date) from None
             raise
+
+    def prepare(self) -> None:
+        """Load the certificates, which the first connection needs. Nothing is sent or opened.
+
+        Raises LockConfigurationError if the bundle that the environment names cannot be read.
+        """
+        self._pool.prepare()
 
     def close(self) -> None:
         """Close the idle connections. Sending still works afterwards, over a connection that is not kept."""

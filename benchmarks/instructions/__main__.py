@@ -1,0 +1,156 @@
+"""Count the instructions of a lock: python -m benchmarks.instructions
+
+Counts of callgrind hardly change from run to run, also on a busy machine, so that a change of one part in a hundred
+shows. They have no instructions of the kernel, and a CPU takes different times for different ones.
+
+Needs valgrind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.cold_start.tls import TlsTerminator
+from rig.engine import ROOT, Ministack, client_environment
+from rig.lambda_runtime import FunctionError, LambdaEnvironment
+
+HERE = Path(__file__).parent
+CALLGRIND = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
+OTHERS = {"dynamodb_lock": ("lock_key", "sort_key"), "lambda_lock": ("key", None)}
+TYPE = "AWS_LAMBDA_INITIALIZATION_TYPE"
+TYPES = {"not at INIT": "", "on-demand": "on-demand", "snap-start": "snap-start"}  # "": as outside Lambda
+PATH = f"{HERE / 'function'}{os.pathsep}{ROOT}"
+FEW, MANY = 20, 120  # cycles; the difference leaves out the start, and the first cycles with it
+_COUNT = re.compile(r"Collected : (\d+)")
+_SECONDS = 10.0  # of an invocation
+_PATIENCE = 60.0  # seconds; callgrind is fifty times slower
+
+
+def warm(python: Path, contestant: str, environment: Mapping[str, str]) -> float:
+    """Instructions of one acquire and release."""
+    few, many = (_count(python, [str(HERE / "cycles.py"), contestant, str(n)], environment) for n in (FEW, MANY))
+    return (many - few) / (MANY - FEW)
+
+
+def _count(python: Path, arguments: list[str], environment: Mapping[str, str]) -> int:
+    done = subprocess.run(
+        [*CALLGRIND, str(python), *arguments], env=dict(environment), capture_output=True, text=True, check=False
+    )
+    found = _COUNT.search(done.stderr)
+    if done.returncode or not found:
+        raise SystemExit(f"{' '.join(arguments)} failed:\n{done.stderr[-3000:]}")
+    return int(found[1])
+
+
+def invocations(environment: Mapping[str, str], folder: Path) -> dict[str, int]:
+    """Instructions of INIT (with Python itself and awslambdaric), and of the first and the third invocation."""
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\nexec {" ".join(CALLGRIND)} {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    _count_invocations(str(python), environment, 1)  # writes the .pyc files
+    init, first, second, third = (_count_invocations(str(python), environment, n) for n in range(4))
+    return {"INIT": init, "first": first - init, "third": third - second}
+
+
+def _count_invocations(python: str, environment: Mapping[str, str], locks: int) -> int:
+    with _function(environment, python) as function:
+        for _ in range(locks):
+            function.invoke({"id": "1"}, _SECONDS).result()
+        try:
+            function.invoke({"end": True}, _SECONDS).result()
+        except FunctionError:
+            return int(function.wait_for_line("Collected : ").rpartition(" ")[2])
+    raise AssertionError("the function did not end")
+
+
+def cpu(environments: Mapping[str, Mapping[str, str]], rounds: int) -> dict[str, dict[str, float]]:
+    """CPU milliseconds of the same, medians. The environments take turns."""
+    taken: dict[str, list[list[list[float]]]] = {name: [] for name in environments}
+    for _ in range(rounds):
+        for name, environment in environments.items():
+            with _function(environment, sys.executable) as function:
+                taken[name].append([function.invoke({"id": "1"}, _SECONDS).result() for _ in range(3)])
+    return {name: _medians(times) for name, times in taken.items()}
+
+
+def _medians(taken: list[list[list[float]]]) -> dict[str, float]:
+    columns = {
+        "INIT": [times[0][0] for times in taken],
+        "first": [times[0][1] - times[0][0] for times in taken],
+        "third": [times[2][1] - times[2][0] for times in taken],
+        "INIT and first": [times[0][1] for times in taken],
+    }
+    return {name: round(statistics.median(column) * 1000, 1) for name, column in columns.items()}
+
+
+@contextmanager
+def _function(environment: Mapping[str, str], python: str) -> Iterator[LambdaEnvironment]:
+    with LambdaEnvironment(
+        "orders.handler",
+        HERE / "function",
+        environment=environment,
+        memory_mb=1769,
+        python=python,
+        init_seconds=_PATIENCE,
+    ) as function:
+        yield function
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.instructions", description=__doc__)
+    parser.add_argument(
+        "what", nargs="*", default=["warm", "lambda", "cpu"], help="warm: a cycle; lambda, cpu: INIT and invocations"
+    )
+    parser.add_argument("--rounds", type=int, default=20, help="processes for each median of CPU time (default: 20)")
+    parser.add_argument("--compare", type=Path, help="a Python that has python-dynamodb-lock")
+    arguments = parser.parse_args()
+    if shutil.which("valgrind") is None:
+        parser.error("valgrind is not installed")
+    with (
+        tempfile.TemporaryDirectory(prefix="lambda-lock-bench-") as name,
+        Ministack() as engine,
+        TlsTerminator(engine.port, Path(name)) as terminator,
+    ):
+        folder = Path(name)
+        for table, keys in OTHERS.items():
+            engine.create_table(table, *keys)
+        urls = {"HTTP": client_environment(engine.url)}
+        urls["HTTPS"] = client_environment(terminator.url) | {
+            "SSL_CERT_FILE": str(terminator.authority),
+            "REQUESTS_CA_BUNDLE": "",
+            "AWS_CA_BUNDLE": "",
+        }
+        base = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", "HOME": name}
+        base["LAMBDA_LOCK_TABLE"] = "lambda_lock"
+        if "warm" in arguments.what:
+            for scheme, variables in urls.items():
+                environment = base | variables | {"BENCHMARK_TABLE": "lambda_lock"}
+                print(f"warm, {scheme}: {warm(Path(sys.executable), 'lambda_lock', environment):,.0f}", flush=True)
+            if arguments.compare:
+                environment = base | urls["HTTP"] | {"BENCHMARK_TABLE": "dynamodb_lock"}
+                print(f"warm, python-dynamodb-lock: {warm(arguments.compare, 'dynamodb_lock', environment):,.0f}")
+        environments = {
+            f"{scheme}, {name}": base | variables | {"PYTHONPATH": PATH, TYPE: value}
+            for scheme, variables in urls.items()
+            for name, value in TYPES.items()
+        }
+        if "lambda" in arguments.what:
+            for title, environment in environments.items():
+                print(f"instructions, {title}: {json.dumps(invocations(environment, folder))}", flush=True)
+        if "cpu" in arguments.what:
+            for title, medians in cpu(environments, arguments.rounds).items():
+                print(f"CPU ms, {title}: {json.dumps(medians)}")
+
+
+main()
