@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 #: The operations of locks. Pages of a Scan and operations on tables may take longer than ANSWER_TIMEOUT.
 _QUICK = ("GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems")
 _JSON = "application/x-amz-json-1.0"  # the type of every request to DynamoDB, and of every answer
+_to_json = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make an encoder for each request
 
 
 class HttpsTransport:
@@ -89,7 +90,7 @@ class HttpsTransport:
         LockConfigurationError if there are no credentials or the endpoint's certificate is not trusted.
         """
         deadline = time.monotonic() + timeout
-        message = self._message(operation, json.dumps(request, separators=(",", ":")).encode(), deadline)
+        message = self._message(operation, _to_json(request).encode(), deadline)
         answer = self._pool.exchange(
             message, deadline, min(timeout, ANSWER_TIMEOUT) if operation in _QUICK else timeout
         )
