@@ -94,22 +94,25 @@ def decode_data(text: str) -> bytes:
     return a2b_base64(text)
 
 
+_VALUE = "{value}"
+
+
 class _Update:
     """Builds an UpdateItem. Names and values are placeholders, because DynamoDB reserves 573 words."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self.names: dict[str, str] = {}
+        self.placeholders: dict[str, str] = {}  # by attribute
         self.values: Item = {}
         self.sets: list[str] = []
         self.removes: list[str] = []
 
     def name(self, attribute: str) -> str:
-        placeholder = f"#n{len(self.names)}"
-        for known, name in self.names.items():
-            if name == attribute:
-                return known
-        self.names[placeholder] = attribute
+        placeholder = self.placeholders.get(attribute)
+        if placeholder is None:
+            placeholder = self.placeholders[attribute] = f"#n{len(self.names)}"
+            self.names[placeholder] = attribute
         return placeholder
 
     def value(self, value: dict[str, Any]) -> str:
@@ -117,10 +120,11 @@ class _Update:
         self.values[placeholder] = value
         return placeholder
 
-    def set(self, attribute: str, value: dict[str, Any], template: str = "{value}") -> str:
+    def set(self, attribute: str, value: dict[str, Any], template: str = _VALUE) -> str:
         """SET the attribute. Return the value's placeholder, for use in the condition."""
         name, placeholder = self.name(attribute), self.value(value)
-        self.sets.append(f"{name} = " + template.format(name=name, value=placeholder))
+        what = placeholder if template == _VALUE else template.format(name=name, value=placeholder)
+        self.sets.append(f"{name} = {what}")
         return placeholder
 
     def remove(self, attribute: str, index: str = "") -> None:
@@ -265,7 +269,7 @@ def claim(
     update.set_ttl(grant.expiry_ms, completed_until, content.ttl)
     if content.data is not None:
         update.set(
-            schema.data, {"B": content.data}, "{value}" if content.replace_data else "if_not_exists({name}, {value})"
+            schema.data, {"B": content.data}, _VALUE if content.replace_data else "if_not_exists({name}, {value})"
         )
     for attribute, value in content.attributes.items():
         update.set(attribute, value)
