@@ -65,14 +65,14 @@ class Elapsed:
 
     __slots__ = ("clocks", "total")
 
-    def __init__(self, *clocks: float, total: float = 0.0) -> None:
-        self.clocks = clocks
+    def __init__(self, monotonic: float, boottime: float, wall: float, total: float = 0.0) -> None:
+        self.clocks = monotonic, boottime, wall
         self.total = total
 
     def after(self, monotonic: float, boottime: float, wall: float) -> Self:
         m, b, w = self.clocks
         advance = max(monotonic - m, boottime - b, wall - w, 0.0)
-        return type(self)(monotonic, boottime, wall, total=self.total + advance)
+        return type(self)(monotonic, boottime, wall, self.total + advance)
 
 
 class ServerTime:

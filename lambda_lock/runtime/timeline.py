@@ -50,14 +50,12 @@ class Timeline:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self._latest = Elapsed(*self._clocks())
-
-    def _clocks(self) -> tuple[float, float, float]:
-        return self.clock.monotonic(), self.clock.boottime(), self.clock.wall()
+        self._latest = Elapsed(clock.monotonic(), clock.boottime(), clock.wall())
 
     def look(self) -> Look:
         before = self._latest  # read before the clocks: clocks older than this look could hide a freeze
-        monotonic, boottime, wall = self._clocks()
+        clock = self.clock
+        monotonic, boottime, wall = clock.monotonic(), clock.boottime(), clock.wall()
         now = before.after(monotonic, boottime, wall)
         if self._latest is before:  # otherwise a later look may be stored, and an older one must not replace it
             self._latest = now
