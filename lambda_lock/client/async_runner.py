@@ -18,6 +18,7 @@ from ..core import protocol
 from ..runtime.drive_async import drive_async, unsent
 from ..runtime.threads import Busy, Threads
 from ..runtime.timeline import SYSTEM
+from .session import Explained
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class AsyncRunner:
             if after_wait is not None:
                 after_wait()
 
-        with session.explained(place):
+        with Explained(place):
             return await drive_async(
                 steps(session.timeline.look()),
                 session.transport,

@@ -16,6 +16,7 @@ from ..errors import (
 )
 from ..runtime.signalsafe import Ticket, Turn
 from . import checks
+from .session import Explained
 from .signals import leave_to_lease
 from .standing import Standing
 
@@ -202,7 +203,7 @@ class HeldLock(Standing):
 
         def steps(look: Look) -> Steps[bool]:
             try:
-                with self.session.explained(self.hold.place):
+                with Explained(self.hold.place):
                     return (yield from alone(look))
             except LockAlreadyReleasedError:
                 raise

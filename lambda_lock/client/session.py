@@ -6,7 +6,6 @@ Clients and locks hold a session. `run` drives the steps of one operation on the
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager  # the Lambda runtime has it loaded
 
 from ..core import protocol
 from ..core.outcome import ServiceError
@@ -22,7 +21,8 @@ from .open_locks import OpenLocks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from types import TracebackType
     from typing import TypeAlias, TypeVar
 
     from ..core.lease import Look
@@ -71,7 +71,7 @@ class Session:
             self._sleep_while_open(seconds)
             after_wait()
 
-        with self.explained(place):
+        with Explained(place):
             return drive(steps(timeline.look()), self.transport, timeline, sleep)
 
     def _sleep_while_open(self, seconds: float) -> None:
@@ -146,19 +146,6 @@ class Session:
             self._chosen = chosen
         return self._chosen
 
-    @contextmanager
-    def explained(self, place: Place) -> Iterator[None]:
-        """Turn DynamoDB's refusals into errors that say what is wrong and what to do."""
-        try:
-            yield
-        except ServiceError as error:
-            from .explain import explain
-
-            raise explain(error, place) from error
-        except TransportError as error:
-            error.about(place.key)
-            raise
-
     # -- renewals ---------------------------------------------------------------------------------------------------
 
     @property
@@ -204,6 +191,28 @@ class Session:
         """
         self.memory = protocol.Memory(self.settings.observation_cache_size)
         self.open_locks.abandon(but=before)
+
+
+class Explained:
+    """A context that raises what DynamoDB refuses in the words of a user."""
+
+    __slots__ = ("_place",)
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        """There is nothing to begin."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, ServiceError):
+            from .explain import explain
+
+            raise explain(error, self._place) from error
+        if isinstance(error, TransportError):
+            error.about(self._place.key)
 
 
 def _environment() -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re  # the Lambda runtime has it loaded
 
-_WEEKDAYS = ("Mon,", "Tue,", "Wed,", "Thu,", "Fri,", "Sat,", "Sun,")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_WEEKDAYS = ("Mon, ", "Tue, ", "Wed, ", "Thu, ", "Fri, ", "Sat, ", "Sun, ")
+_MONTHS = (" Jan ", " Feb ", " Mar ", " Apr ", " May ", " Jun ", " Jul ", " Aug ", " Sep ", " Oct ", " Nov ", " Dec ")
 
 # RFC 3339, as credential endpoints write it ("2026-11-21T04:49:13Z", "2026-11-21T04:49:13.250+00:00").
 _ISO = r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[Zz]|([+-])(\d\d):?(\d\d))"
@@ -16,15 +16,15 @@ def http_date(text: str | None) -> int | None:
 
     Only RFC 9110's IMF-fixdate is read, the only form that a server may send ("Sat, 21 Nov 2026 04:49:13 GMT").
     """
-    # The text is split into words, because compiling a pattern would add 0.7 ms to each cold start.
-    words = (text or "").split(" ")
-    if len(words) != 6 or words[0] not in _WEEKDAYS or words[2] not in _MONTHS or words[5] != "GMT":
+    # The text is cut at fixed places, because compiling a pattern would add 0.7 ms to each cold start.
+    if text is None or len(text) != 29 or text[:5] not in _WEEKDAYS or text[7:12] not in _MONTHS:
         return None
-    numbers = [words[1], words[3], *words[4].split(":")]
-    if [len(number) for number in numbers] != [2, 4, 2, 2, 2] or not all(map(_is_number, numbers)):
+    if text[16] != " " or text[19] != ":" or text[22] != ":" or text[25:] != " GMT":
         return None
-    day, year, hour, minute, second = map(int, numbers)
-    return _epoch(year, _MONTHS.index(words[2]) + 1, day, hour, minute, second)
+    day, year, hour, minute, second = text[5:7], text[12:16], text[17:19], text[20:22], text[23:25]
+    if not (text.isascii() and (day + year + hour + minute + second).isdigit()):
+        return None
+    return _epoch(int(year), _MONTHS.index(text[7:12]) + 1, int(day), int(hour), int(minute), int(second))
 
 
 def iso_date(text: str) -> int | None:
@@ -37,10 +37,6 @@ def iso_date(text: str) -> int | None:
         return seconds
     offset = int(match[8]) * 3600 + int(match[9]) * 60
     return seconds - offset if match[7] == "+" else seconds + offset
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
 
 
 def _epoch(year: int, month: int, day: int, hour: int, minute: int, second: int) -> int | None:

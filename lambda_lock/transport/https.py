@@ -141,7 +141,7 @@ def _read(operation: str, answer: Answer) -> Reply:
     if checksum is not None and checksum != str(zlib.crc32(answer.body)):
         raise unusable(f"HTTP {status} with an x-amz-crc32 that does not match its body")
     try:
-        body = json.loads(answer.body)
+        body = json.loads(answer.body.decode())
     except (ValueError, RecursionError) as error:  # RecursionError: nested too deep
         raise unusable(f"HTTP {status} without readable JSON") from error
     if not isinstance(body, dict):
