@@ -215,11 +215,11 @@ def _(patch: _Patch) -> None:
     class Monotonic(lease.Elapsed):
         __slots__ = ()
 
-        def __init__(self, *clocks: float, total: float = 0.0) -> None:
-            super().__init__(clocks[0], clocks[0], clocks[0], total=total)
+        def __init__(self, monotonic: float, boottime: float, wall: float, total: float = 0.0) -> None:
+            super().__init__(monotonic, monotonic, monotonic, total)
 
-        def after(self, *clocks: float) -> Monotonic:
-            return super().after(clocks[0], clocks[0], clocks[0])
+        def after(self, monotonic: float, boottime: float, wall: float) -> Monotonic:
+            return super().after(monotonic, monotonic, monotonic)
 
     patch(lease, "Elapsed", Monotonic)
 
@@ -229,11 +229,11 @@ def _(patch: _Patch) -> None:
     class Wall(lease.Elapsed):
         __slots__ = ()
 
-        def __init__(self, *clocks: float, total: float = 0.0) -> None:
-            super().__init__(clocks[-1], clocks[-1], clocks[-1], total=total)
+        def __init__(self, monotonic: float, boottime: float, wall: float, total: float = 0.0) -> None:
+            super().__init__(wall, wall, wall, total)
 
-        def after(self, *clocks: float) -> Wall:
-            return super().after(clocks[-1], clocks[-1], clocks[-1])
+        def after(self, monotonic: float, boottime: float, wall: float) -> Wall:
+            return super().after(wall, wall, wall)
 
     patch(lease, "Elapsed", Wall)
 
