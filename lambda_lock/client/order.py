@@ -129,7 +129,7 @@ def order(
         hold_on_unavailable=settings.hold_on_unavailable,
         advice=advice,
         window=window,
-        queue=_load_queue if queues else None,
+        queue=_queue_of(session) if queues else None,
     )
     if window is not None and wish.delete_on_release:
         raise LockConfigurationError(
@@ -140,12 +140,16 @@ def order(
     return Order(wish, terms, options.get("cancel_check"))
 
 
-def _load_queue() -> type[Queue]:
-    """Return the protocol's queue. Only acquires that have to wait load it."""
-    with Late():
-        from ..core.queue import Queue
+def _queue_of(session: Session) -> Callable[[acquire.Acquisition], Queue]:
+    """What makes the queue of an acquisition. Only acquires that have to wait load it."""
 
-    return Queue
+    def queue(acquisition: acquire.Acquisition) -> Queue:
+        with Late():
+            from ..core.queue import Queue
+
+        return Queue(acquisition, session.tell_unreadable_waiters)
+
+    return queue
 
 
 def adoption(session: Session, token: str, *, context: object, **options: Unpack[AdoptOptions]) -> tuple[Order, int]:

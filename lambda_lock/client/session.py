@@ -9,8 +9,10 @@ import os
 
 from ..core import protocol
 from ..core.outcome import ServiceError
+from ..core.row import MOST_WAITERS
 from ..errors import ClientClosedError, TransportError
 from ..observe.log import logger as package_logger
+from ..observe.log import tell
 from ..observe.observer import Observer
 from ..runtime import invocation
 from ..runtime.drive import drive
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
     Operation: TypeAlias = tuple[Place, Callable[[Look], Steps[T]]]
 
 
+_MOST_TOLD = 100  # locks
+
+
 class Session:
     """What the locks of one client share. Safe to use from several threads."""
 
@@ -52,6 +57,7 @@ class Session:
         self._next_slot = 0.0
         self._renewals: Renewals | None = None
         self._chosen: HttpsTransport | BotoTransport | None = None
+        self._told_unreadable: set[tuple[str, str | None]] = set()
         self._prepared: tuple[int, HttpsTransport | BotoTransport] | None = None  # with its environment
 
     # -- sending ----------------------------------------------------------------------------------------------------
@@ -169,6 +175,17 @@ class Session:
         slot = max(now, self._next_slot)
         self._next_slot = slot + 1 / rate
         return slot
+
+    def tell_unreadable_waiters(self, place: Place) -> None:
+        """Log that a row's waiters cannot be read: once for each lock, and for a bounded number of locks."""
+        if place.where in self._told_unreadable or len(self._told_unreadable) >= _MOST_TOLD:
+            return
+        self._told_unreadable.add(place.where)
+        message = (
+            f"the attribute {place.schema.waiters} of lock {place.key!r} is not a list of at most {MOST_WAITERS} "
+            "places: the lock is taken without the queue. Remove the attribute, or pass queue=False if it is yours"
+        )
+        tell(self.log, "waiters_unreadable", "%s", message, key=place.key)
 
     # -- its end ----------------------------------------------------------------------------------------------------
 

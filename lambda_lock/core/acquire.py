@@ -19,12 +19,19 @@ from .row import make_version, read_row
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, TypeAlias
+    from typing import Protocol, TypeAlias
 
     from .lease import Look, Observation
     from .outcome import Item, Outcome
     from .protocol import Chance, Memory, Steps, Wish
     from .row import Row
+
+    class Queue(Protocol):
+        """The queue, which only those who wait load."""
+
+        def run(self, step: Next) -> Steps[Next]: ...
+        def leave(self, *, granted: bool = False) -> Steps[None]: ...
+        def ahead(self, waiters: tuple[str, ...]) -> int: ...
 
 
 def acquire(
@@ -42,6 +49,9 @@ def acquire(
     an error that is thrown into the generator.
     """
     return Acquisition(wish, memory, chance, look, keep).finish()  # no frame of its own for an interrupt to hit
+
+
+_HANDOVER = 0.05  # seconds between two holders
 
 
 class Sent:
@@ -120,7 +130,7 @@ class Acquisition:
         self.last = Held()  # what is known about the holder, for the error that names it
         self.row: Row | None = None  # the newest one shown, and its Date
         self.date: int | None = None
-        self.queue: Any = None
+        self.queue: Queue | None = None  # of core/queue.py, once this has to wait
         self.polls = 0
 
     def finish(self) -> Steps[Hold]:
@@ -155,14 +165,12 @@ class Acquisition:
         if self.wish.queue is not None and isinstance(step, Take):
             step = yield from self.take_unqueued(step)
             if not isinstance(step, Hold):  # only now is the queue loaded
-                self.queue = self.wish.queue()(self)
+                self.queue = self.wish.queue(self)
                 step = yield from self.queue.run(step)
         step = yield from self.contend(step)
         if self.queue is not None:
             yield from self.queue.leave(granted=True)
-            if (
-                self.look.elapsed >= step.valid_until
-            ):  # leaving took so long: corrected like any unusable grant (rule 4)
+            if self.look.elapsed >= step.valid_until:  # leaving took too long: a grant to correct (rule 4)
                 self.sent[step.version].struck = True
                 step = yield from self.contend(Take(step.version, self.row))
         self.memory.observations.forget(self.wish.place.where)
@@ -327,7 +335,7 @@ class Acquisition:
     def own(self, row: Row, version: str, date: int | None) -> Hold | Take:
         """Judge a row with a version that this acquisition sent: it is a grant, or one to correct (rules 3 and 4)."""
         sent = self.sent[version]
-        sent.may_land = True  # it did land, even if every answer was a refusal: a copy of it arrived late
+        self.note_landed(row)
         if date is None:
             raise self.undated()
         row.require_token(self.wish.place.schema, self.wish.place.key)
@@ -337,6 +345,11 @@ class Acquisition:
             sent.struck = True
             return Take(version, row)
         return Hold(self.wish, row, sent.lease_ms, sent.expiry_ms, valid_until, sent.started)
+
+    def note_landed(self, row: Row | None) -> None:
+        """Note if a row shows a version of mine: it did land, even if every answer was a refusal. A copy came late."""
+        if row is not None and row.version in self.sent:
+            self.sent[row.version].may_land = True
 
     def refuse_done(self, row: Row, date: int | None) -> None:
         """Raise DuplicateEventError if the event is done, judged by DynamoDB's time (rule 11)."""
@@ -411,20 +424,9 @@ class Acquisition:
         held = self.last
         key, holder = self.wish.place.key, held.row.owner if held.row else None
         waited = self.look.elapsed - self.started
-        retry_after = None
-        if held.seen is not None and held.row is not None:
-            retry_after = held.seen.seconds_left(self.look.monotonic)
-            if held.row.expiry_ms is not None:
-                retry_after = min(retry_after, held.row.expiry_ms / 1000 - self.memory.server.now(self.look))
-            retry_after = max(retry_after, 0.0)
-        ahead, turn = self.turn()
-        if turn is not None:
-            retry_after = turn if retry_after is None else min(turn, retry_after)
-        state = (
-            "does not exist, and only_if_exists was given"
-            if held.missing
-            else f"is held by {holder or 'somebody else'}"
-        )
+        ahead = self.ahead()
+        retry_after = self.turn(ahead or 0)
+        state = self.state(holder, ahead or 0)
         if not self.wish.patient:
             return LockNotGrantedError(
                 f"lock {key!r} {state}. {self.wish.advice or 'Try again later, or pass wait=seconds'}",
@@ -444,14 +446,40 @@ class Acquisition:
             ahead=ahead,
         )
 
-    def turn(self) -> tuple[int | None, float | None]:
-        """Return the number of waiters before this one, and an estimate of the seconds until its turn."""
+    def state(self, holder: str | None, ahead: int) -> str:
+        """Return why the lock is not granted, for an error."""
+        if self.last.missing:
+            return "does not exist, and only_if_exists was given"
+        waiting = "1 waits" if ahead == 1 else f"{ahead} wait"
+        if self.row is not None and self.row.is_free and ahead:
+            return f"is free, but {waiting} before this one"
+        return f"is held by {holder or 'somebody else'}" + (f", and {waiting} before this one" if ahead else "")
+
+    def ahead(self) -> int | None:
+        """Return the number of waiters before this one. None if that is not known."""
         row = self.row
         if row is None or row.waiters is None or self.wish.place.schema.waiters is None:
-            return None, None
-        ahead = len(row.waiters) if self.queue is None else self.queue.ahead(row.waiters)
-        held_ms = row.held_ms(self.wish.place.schema)
-        return ahead, None if held_ms is None else (ahead + 1) * (held_ms / 1000 + 0.05)
+            return None
+        return len(row.waiters) if self.queue is None else self.queue.ahead(row.waiters)
+
+    def turn(self, ahead: int) -> float | None:
+        """Return an estimate of the seconds until it is this one's turn. None if nothing is known.
+
+        Each holds the lock for as long as the last one did. The present holder does so until its lease ends at most.
+        If the time that the last one held it is not known, this is the end of the lease.
+        """
+        held, row = self.last, self.row
+        lease_left = None
+        if held.seen is not None and held.row is not None:
+            lease_left = held.seen.seconds_left(self.look.monotonic)
+            if held.row.expiry_ms is not None:
+                lease_left = min(lease_left, held.row.expiry_ms / 1000 - self.memory.server.now(self.look))
+            lease_left = max(lease_left, 0.0)
+        held_ms = None if row is None else row.held_ms(self.wish.place.schema)
+        if held_ms is None:
+            return lease_left
+        hold = held_ms / 1000
+        return (hold if lease_left is None else min(hold, lease_left)) + ahead * hold + (ahead + 1) * _HANDOVER
 
     def abandon(self) -> Steps[None]:
         """Release any version of mine that may be in the row, the newest first (rule 5).

@@ -165,8 +165,8 @@ class Wish:
     replace: replace the whole row, so that attributes of others disappear.
     window: for an event, how long it counts as done after its completion, in seconds; None for a plain lock.
     advice: the remedy in the error when the lock is not granted; None for the usual one.
-    queue: loads core/queue.py and returns its Queue, to wait first come, first served; None to poll by rules 1 to 5
-        alone.
+    queue: makes the core/queue.py Queue of an acquisition, to wait first come, first served; None to poll by rules 1 to
+        5 alone.
     """
 
     __slots__ = (
@@ -204,7 +204,7 @@ class Wish:
         hold_on_unavailable: bool = False,
         advice: str | None = None,
         window: int | None = None,
-        queue: Callable[[], Callable[[Any], Any]] | None = None,
+        queue: Callable[[Any], Any] | None = None,
     ) -> None:
         self.place = place
         self.owner = owner

@@ -13,7 +13,8 @@ queue cannot make a second holder: who is granted the lock is decided by rules 1
 4. **Claiming from the first place** requires that the first place is mine, and removes it.
 5. **Ghosts.** Those ahead are dead if the lock was there for the taking for PATIENCE seconds, as the waiter saw it,
    with the same ones ahead. Or for IDLE seconds by DynamoDB's clock, since the release or the dead holder's expiry. The
-   claim then requires the waiters as observed, and writes the rest.
+   claim then requires the waiters as observed, and writes the rest. With more than one ahead, a waiter leaves the one
+   right behind the first enough time to do this: otherwise it would take that one for a ghost, too.
 6. **Giving up** first removes the place. After that, no claim from a place can land.
 7. **The last try** of a wait ignores the order. It also removes those ahead, if two looks found the lock free with the
    same ones there.
@@ -33,16 +34,20 @@ from .row import MOST_WAITERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .acquire import Acquisition, Next
     from .lease import Look
     from .outcome import Outcome
     from .protocol import Steps
+    from .requests import Place
     from .row import Row, Schema
 
 LONGEST_NAP = 2.0  # seconds
 PATIENCE = 3.0  # seconds
 IDLE = 5.0  # seconds; more than two Dates of one moment may differ, and than the longest nap
 _LONGEST_COUNTED = 1.0  # seconds that one look adds to the patience
+_SHORTEST = 0.01  # seconds of a pause
 _USUAL_HOLD = 0.05  # seconds, if nothing is known
 _LEAVE = 1.0  # seconds for giving up a place
 _FULL = (0.2, 1.0)  # seconds between two looks while there is no place left
@@ -51,8 +56,10 @@ _FULL = (0.2, 1.0)  # seconds between two looks while there is no place left
 class Queue:
     """The wait of one acquisition."""
 
-    def __init__(self, acquisition: Acquisition) -> None:
+    def __init__(self, acquisition: Acquisition, unreadable: Callable[[Place], None] | None = None) -> None:
+        """unreadable: called if the waiters in the row cannot be read."""
         self.acquisition = acquisition
+        self._unreadable = unreadable
         self.mine: str | None = None  # the place
         self._name: str | None = None  # of the place that is being taken, until it is seen
         self._names: set[str] = set()  # of all places ever asked for: at most three
@@ -67,11 +74,15 @@ class Queue:
 
     def run(self, step: Next) -> Steps[Next]:
         """Wait until the lock is granted. Returns something else than a Hold if the wait goes on without the queue."""
-        yield from self._sleep(self._moment())
-        step = yield from self.acquisition.read()
+        waiters = self._waiters()
+        if waiters is not None and not self._has_been_idle(step):
+            yield from self._sleep(self._moment())
+            step = yield from self.acquisition.read()
         writes = 0
         while not isinstance(step, Hold):
             waiters = self._waiters()
+            if waiters is None and self._unreadable is not None:
+                self._unreadable(self.acquisition.wish.place)
             if waiters is None or self._losses > 1:
                 return step
             write = self._write(step, waiters)
@@ -82,6 +93,12 @@ class Queue:
             writes = self._refused = 0
             step = yield from self._pause(step, waiters, write is not None)
         return step
+
+    def _has_been_idle(self, step: Next) -> bool:
+        """Whether the refusal shows a lock that has long been free: all that wait are dead, so no look is needed."""
+        acquisition = self.acquisition
+        fresh = isinstance(step, Take) and step.version not in acquisition.sent
+        return fresh and has_been_idle(step, acquisition.date, acquisition.wish.place.schema)
 
     def ahead(self, waiters: tuple[str, ...]) -> int:
         """How many of ``waiters`` come before this one."""
@@ -138,9 +155,8 @@ class Queue:
             return requests.Line(index=0, place=self.mine)
         rest = waiters[len(ahead) + (self.mine is not None) :]
         last = acquisition.look.elapsed >= acquisition.wait_until
-        if self._ghosts.are_dead(step, acquisition.date, acquisition.wish.place.schema) or (
-            last and self._ghosts.looks > 1
-        ):
+        idle = has_been_idle(step, acquisition.date, acquisition.wish.place.schema)
+        if idle or self._ghosts.patience_left() <= 0 or (last and self._ghosts.looks > 1):
             return requests.Line(observed=waiters, rest=rest)
         if last and self.mine is not None:
             return requests.Line(index=len(ahead), place=self.mine)
@@ -191,6 +207,8 @@ class Queue:
             seconds = self._pace.nap(self.ahead(waiters), isinstance(step, Take), acquisition.look)
             if self.ahead(waiters) == 0 and isinstance(step, Held):
                 seconds = min([seconds, *acquisition.soonest(step)])
+        if isinstance(step, Take) and not refused:
+            seconds = min(seconds, max(self._ghosts.patience_left(), _SHORTEST))
         self._stalls = self._stalls + 1 if refused else 0
         seconds = min(seconds, acquisition.wait_until - now)
         yield from self._sleep(seconds)
@@ -232,6 +250,7 @@ class Queue:
                 event = yield Send(*requests.leave_place(place, index, name), _LEAVE)
                 acquisition.look = event.look
                 row = row_of(event.outcome, place)
+                acquisition.note_landed(row)
                 if row is None or row.waiters is None or name not in row.waiters:
                     break
                 index = row.waiters.index(name)
@@ -249,29 +268,41 @@ class Ghosts:
         self._last: float | None = None
 
     def note(self, ahead: tuple[str, ...], step: Take | Held, look: Look, date: int | None) -> None:
-        """Note one look. The seconds add up over other grants in between: fail-fast callers may take the lock again."""
-        if ahead != self._ahead:
-            self._ahead, self._seconds, self._seen, self.looks = ahead, 0.0, 0.0, 0
-            self._last = None
+        """Note one look. The seconds add up over other grants in between: fail-fast callers may take the lock again.
+        They also do if one of those behind the first leaves: what kept the others from claiming is the first.
+
+        The first look that finds the lock free counts the time since the look before, though it may have become free
+        only now. That is for the one right behind a ghost. Those further back wait for it to act first.
+        """
+        if ahead[:1] != self._ahead[:1] or not set(ahead) <= set(self._ahead):
+            self._seconds, self._seen, self.looks, self._last = 0.0, 0.0, 0, None
+        self._ahead = ahead
         if isinstance(step, Take):
             self.looks += 1
-            if self._last is not None:
+            if self._last is not None and (self.looks > 1 or len(ahead) == 1):
                 seconds = min(look.elapsed - self._last, _LONGEST_COUNTED)
                 self._seen += seconds
                 self._seconds += seconds if _all_see(step, date) else 0.0
         self._last = look.elapsed
 
-    def are_dead(self, step: Take, date: int | None, schema: Schema) -> bool:
+    def patience_left(self) -> float:
+        """For how many more seconds the lock must be there for the taking. 0 or less: those ahead are dead."""
+        patience = PATIENCE
+        if len(self._ahead) > 1:  # the one behind the first may have slept this much longer than its look has counted
+            patience += LONGEST_NAP - _LONGEST_COUNTED
         # Those ahead may have seen the holder's version a nap later than I did: they may take it over a nap later.
-        if self._seconds >= PATIENCE or self._seen >= PATIENCE + LONGEST_NAP:
-            return True
-        row = step.row
-        if row is None or date is None:
-            return False
-        if row.expiry_ms is None:
-            return False  # a foreign client had the lock last: it carries along the freeSince of a release before
-        since = row.free_since_ms(schema) if step.version is None else row.expiry_ms
-        return since is not None and date * 1000 - since >= IDLE * 1000
+        return min(patience - self._seconds, patience + LONGEST_NAP - self._seen)
+
+
+def has_been_idle(step: Next, date: int | None, schema: Schema) -> bool:
+    """Whether the lock has been there for the taking for IDLE seconds by DynamoDB's clock."""
+    row = step.row if isinstance(step, Take) else None
+    if row is None or date is None:
+        return False
+    if row.expiry_ms is None:
+        return False  # a foreign client had the lock last: it carries along the freeSince of a release before
+    since = row.free_since_ms(schema) if row.is_free else row.expiry_ms
+    return since is not None and date * 1000 - since >= IDLE * 1000
 
 
 def _all_see(step: Take, date: int | None) -> bool:
@@ -304,7 +335,7 @@ class Pace:
     def nap(self, ahead: int, takeable: bool, look: Look) -> float:
         """How long to sleep in the place behind ``ahead`` others."""
         hold, held = self._hold, look.elapsed - self._since
-        gap = min(max(hold / 5, 0.01), 0.25)
+        gap = min(max(hold / 5, _SHORTEST), 0.25)
         nap = min(max(hold / 5, 0.25), 1.0)
         late = min(nap, 0.3 * (held - hold)) if held > hold else 0.0
         if takeable:

@@ -24,6 +24,7 @@ _NUMERALS = frozenset("0123456789+-.eE")
 _LONGEST_MS = 2**63 - 1  # the longest lease that a Java client can write; anything above it counts as unreadable
 _LONGEST_DURATION = 64  # characters; Go writes at most "2562047h47m16.854775807s"
 _TOKEN_DIGITS = 37  # DynamoDB's numbers have 38 digits, and the next grant adds one to the token
+_DAY_MS = 86_400_000
 _MS_DIGITS = 14  # of epoch ms, and of the ms that a lock was held
 MOST_WAITERS = 64
 _LONGEST_PLACE = 64  # characters; ours have 8
@@ -369,8 +370,9 @@ class Row:
         return self.token
 
     def held_ms(self, schema: Schema) -> int | None:
-        """Return how long the last holder held the lock, in ms. None if that is not known."""
-        return None if schema.held_ms is None else _whole(self.item, schema.held_ms, _MS_DIGITS)
+        """Return how long the last holder held the lock, in ms. None if that is not known, or is over a day."""
+        held_ms = None if schema.held_ms is None else _whole(self.item, schema.held_ms, _MS_DIGITS)
+        return None if held_ms is None or held_ms > _DAY_MS else held_ms
 
     def free_since_ms(self, schema: Schema) -> int | None:
         """Return when the lock was released, in epoch ms of DynamoDB's clock. None if that is not known."""

@@ -27,6 +27,7 @@ LEVELS = {
     "disabled": logging.WARNING,
     "switch_unreadable": logging.WARNING,
     "visibility_failed": logging.WARNING,
+    "waiters_unreadable": logging.WARNING,
     "finished_lost": logging.WARNING,
     "release_failed": logging.WARNING,
     "forgotten": logging.WARNING,

@@ -169,7 +169,9 @@ class Rows:
     def put(self, key: str, **attributes: dict[str, Any]) -> None:
         self._engine.dynamodb("PutItem", {"TableName": self._table, "Item": {"key": {"S": key}, **attributes}})
 
-    def put_held(self, key: str, *, expires_in: float = 60.0, owner: str = "somebody", nonce: str = "c" * 32) -> None:
+    def put_held(
+        self, key: str, *, expires_in: float = 60.0, owner: str = "somebody", nonce: str = "c" * 32, **more: Any
+    ) -> None:
         """Store a lock of ours that is not renewed, as a dead holder leaves it."""
         expiry = int((time.time() + expires_in) * 1000)
         self.put(
@@ -179,6 +181,7 @@ class Rows:
             recordVersionNumber={"S": f"L1:{expiry:013d}:{nonce}"},
             fencingToken={"N": "7"},
             ttl={"N": "4102444800"},
+            **more,
         )
 
     def is_held(self, key: str) -> bool:

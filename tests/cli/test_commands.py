@@ -45,6 +45,22 @@ def test_get_as_json_has_everything(run: Run) -> None:
     assert found["attributes"] == {"n": 1, "half": 0.5, "tags": ["x", "y"], "raw": "AA==", "deep": {"a": [None, True]}}
 
 
+def test_get_and_ls_show_how_many_wait(run: Run, terminal: Callable[..., Terminal], rows: Rows) -> None:
+    rows.put_held("a")
+    rows.put_held("b")
+    assert "waiting" not in run("get", "a").stdout
+    rows.put_held("a", waiters={"L": [{"S": "place-1"}, {"S": "place-2"}]})
+    assert re.search(r"^waiting +2$", run("get", "a").stdout, re.MULTILINE)
+    assert parsed(run("get", "a", "--json"))["waiters"] == 2
+    assert "waiters" not in parsed(run("get", "a", "--json"))["attributes"]
+    assert [lock["waiters"] for lock in parsed(run("ls", "--json"))] in ([0, 2], [2, 0])
+    shown = terminal("ls", NO_COLOR="1")
+    assert shown.wait() == 0
+    heading, first, second = shown.text.splitlines()[:3]
+    assert heading.split()[-1] == "WAITING"
+    assert (first.split()[-1], second.split()[-1]) == ("2", "7")  # b has none
+
+
 def test_get_of_no_lock_says_so_and_exits_with_1(run: Run) -> None:
     result = run("get", "none")
     assert (result.returncode, result.stdout) == (1, "")

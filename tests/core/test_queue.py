@@ -36,7 +36,7 @@ class Waiting(OnTable):
         return self.apply(operation, request)
 
     def wish(self, **changes: Any) -> Wish:
-        defaults = {"patient": True, "wait_until": self.now + 10.0, "queue": lambda: Queue}
+        defaults = {"patient": True, "wait_until": self.now + 10.0, "queue": Queue}
         return super().wish(**{**defaults, **changes})
 
     @property
@@ -226,21 +226,35 @@ def released_with(driver: Waiting, *names: str, seconds_ago: float) -> None:
 
 
 @pytest.mark.parametrize("ghosts", [1, 63, MOST_WAITERS])
-def test_ghosts_of_an_idle_lock_cost_a_look_and_a_claim(ghosts: int) -> None:
+def test_ghosts_of_an_idle_lock_cost_one_more_claim(ghosts: int) -> None:
     driver = Waiting()
     released_with(driver, *(f"ghost-{number}" for number in range(ghosts)), seconds_ago=60)
     driver.acquire()
-    assert driver.kinds == ["claim", "read", "claim"]
+    assert driver.kinds == ["claim", "claim"]
     assert driver.places == []
 
 
-@pytest.mark.parametrize("ghosts", [1, 63, MOST_WAITERS])
-def test_ghosts_of_a_lock_released_just_now_cost_three_seconds_and_no_more(ghosts: int) -> None:
+@pytest.mark.parametrize(("ghosts", "patience"), [(1, PATIENCE), (2, PATIENCE + 1), (MOST_WAITERS, PATIENCE + 1)])
+def test_a_ghost_costs_three_seconds_once_and_several_four(ghosts: int, patience: float) -> None:
     driver = Waiting()
     released_with(driver, *(f"ghost-{number}" for number in range(ghosts)), seconds_ago=0)
     waited = driver.seconds_waited()
-    assert PATIENCE <= waited < PATIENCE + 1.2
+    assert patience <= waited < patience + 0.1
     assert driver.places == []
+
+
+def test_ghosts_keep_no_more_patience_if_one_of_those_behind_the_first_leaves() -> None:
+    driver = Waiting()
+    released_with(driver, "ghost", "leaving1", "alive", seconds_ago=0)
+    driver.at = [(driver.now + 2, lambda: driver.damage(waiters=places("ghost", "alive", *driver.places[3:])))]
+    assert driver.seconds_waited() < PATIENCE + 1.1
+
+
+def test_another_first_one_is_given_its_own_time() -> None:
+    driver = Waiting()
+    released_with(driver, "first", "second", seconds_ago=0)
+    driver.at = [(driver.now + 2, lambda: driver.damage(waiters=places("second", *driver.places[2:])))]
+    assert driver.seconds_waited() > 2 + PATIENCE - 1
 
 
 def test_a_release_by_a_foreign_client_is_not_dated_by_the_one_before() -> None:
@@ -330,6 +344,89 @@ def test_an_error_is_not_slept_off_for_longer_than_others_have_patience() -> Non
         driver.acquire(wait_until=300.0, refresh_period=60.0)
     assert len(times) > 40
     assert max(later - earlier for earlier, later in pairwise(times)) < 5 + LONGEST_NAP + 0.1
+
+
+def test_a_correction_does_not_ask_who_waits() -> None:
+    driver = Waiting()
+    driver.at = [(0.5, held(driver))]
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        reply = driver.watched(operation, request)
+        if driver.kinds[-1] == "claim" and "append" in driver.kinds and driver.kinds.count("claim") == 2:
+            driver.damage(waiters=places("another1"))
+            driver.now += 30  # the validity is over when the grant arrives
+        return reply
+
+    driver.answer = answer
+    assert driver.acquire(wait_until=60.0).is_held(driver.now)
+    assert driver.kinds[-2:] == ["claim", "claim"]
+    assert driver.places == ["another1"]
+
+
+def test_a_copy_of_a_claim_that_lands_while_the_place_is_given_up_is_released() -> None:
+    driver = Waiting()
+    release = held(driver)
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        if kind_of(operation, request) == "leave":
+            first = driver.sent[-len(driver.kinds) - 1]  # the claim that was refused
+            release()
+            driver.damage(waiters=None)
+            driver.apply(*first)
+        return driver.watched(operation, request)
+
+    driver.answer = answer
+    with pytest.raises(LockTimeoutError):
+        driver.acquire(wait_until=1.0)
+    assert driver.kinds[-2:] == ["leave", "release"]
+    assert "isReleased" in driver.row
+
+
+@pytest.mark.parametrize(("held_ms", "estimate"), [("500", 0.55), ("86400001", 20.0), ("-5", 20.0), ("1e60", 20.0)])
+def test_who_is_refused_is_told_when_to_come_back_by_how_long_the_last_one_held(held_ms: str, estimate: float) -> None:
+    driver = Waiting()
+    held(driver)
+    driver.damage(heldMs={"N": held_ms})
+    with pytest.raises(LockNotGrantedError) as caught:
+        driver.acquire(patient=False, queue=None)
+    assert caught.value.retry_after == pytest.approx(estimate, rel=0.2)
+    assert caught.value.ahead == 0
+
+
+def test_the_end_of_a_dead_holder_s_lease_is_the_earliest_turn() -> None:
+    driver = Waiting()
+    held(driver)
+    driver.now += 15
+    driver.damage(heldMs={"N": "60000"})
+    with pytest.raises(LockNotGrantedError) as caught:
+        driver.acquire(patient=False, queue=None)
+    assert caught.value.retry_after is not None
+    assert caught.value.retry_after < 10
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        ((), "is held by me#[0-9a-f]+. Try"),
+        (("a",), "is held by me#[0-9a-f]+, and 1 waits before this one. Try"),
+        (("a", "b"), "is held by me#[0-9a-f]+, and 2 wait before this one. Try"),
+    ],
+)
+def test_a_refusal_names_the_holder_and_how_many_wait(names: tuple[str, ...], says: str) -> None:
+    driver = Waiting()
+    held(driver)
+    driver.damage(waiters=places(*names))
+    with pytest.raises(LockNotGrantedError, match=says):
+        driver.acquire(patient=False, queue=None)
+
+
+def test_waiters_that_cannot_be_read_are_told() -> None:
+    driver = Waiting()
+    held(driver)()
+    driver.damage(waiters={"S": "x"})
+    told: list[str] = []
+    driver.acquire(queue=lambda acquisition: Queue(acquisition, lambda place: told.append(place.key)))
+    assert told == ["k"]
 
 
 def test_a_grant_whose_validity_ended_while_its_place_was_removed_is_corrected() -> None:

@@ -193,7 +193,7 @@ class Client:
             ttl = rng.choice((0, 60, 86_400))
             if rng.random() < settings.event:
                 window = self.world.events.window(place.key)
-        queue = (lambda: Queue) if queues and window is None and options["wait_until"] - now >= 0.25 else None
+        queue = Queue if queues and window is None and options["wait_until"] - now >= 0.25 else None
         return Wish(place, owner, int(seconds * 1000), Content(ttl=ttl), window=window, queue=queue, **options)
 
     # -- holding

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core.row import JAVA, MOST_WAITERS
 
+from .clocks import EPOCH
+
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import Send
 
     from .judge import Waiter
     from .world import Process, World
 
+DATES = 1.5  # seconds between two Dates of one moment, truncated
 ALIVE = 4.0  # seconds without a fault, after which a waiter does all that the protocol expects of it
 
 
@@ -34,6 +37,7 @@ class Line:
         self.world = world
         self.disturbed: set[str] = set()
         self.places: dict[str, Place] = {}
+        self._freed: dict[str, float] = {}  # the true time of each key's last release
         self._owners: dict[str, Waiter] = {}  # of each name that was ever asked for
         self._claims: dict[int, tuple[Waiter, bool, Any]] = {}  # by request: whose, and whether it is a last try
 
@@ -51,6 +55,8 @@ class Line:
     def wrote(self, process: Process, key: str, action: Send, before: Any, after: Any) -> None:
         """Judge what a write did to those who wait."""
         old, new = _names(before), _names(after)
+        if JAVA.released in (after or {}) and JAVA.released not in (before or {}):
+            self._freed[key] = self.world.now
         if old is None or new is None:
             self.disturbed.add(key)
             return
@@ -74,7 +80,7 @@ class Line:
                 self._lost(name)
             return
         if removed:
-            self._removed(process, key, waiter, last, removed)
+            self._removed(process, key, waiter, last or self._seems_idle(key, before), removed)
         granted = (before or {}).get(JAVA.version) != (after or {}).get(JAVA.version)
         if waiter is not None and granted and waiter.wish.queue is not None and not last:
             self._granted(key, waiter, old, before)
@@ -91,25 +97,32 @@ class Line:
 
     def _removed(self, process: Process, key: str, waiter: Waiter | None, last: bool, removed: list[str]) -> None:
         """A request of ours removed places. Those of others were ghosts, or the request was a last try."""
-        behind_ghosts = False
+        ghosts = 0  # before the one looked at
         for name in removed:
             owner = self._owners.get(name)
             if owner is None:
-                behind_ghosts = True
+                ghosts += 1
                 continue
             alive = owner is not waiter and self._is_alive(name, key)
             owner.losses += 1
             if owner.process is process:
-                behind_ghosts = behind_ghosts or owner is not waiter
+                ghosts += owner is not waiter
             elif waiter is None:
                 self.world.judge.fail("thrown out", f"{process.name} removed the place {name} of {owner.wish.owner}")
             elif not alive:
-                behind_ghosts = True
+                ghosts += 1
                 self.world.counts["ghosts removed"] += 1
-            elif not last and behind_ghosts:  # rule 5 takes it for one of them
+            elif not last and ghosts > 1:  # rule 5 takes it for one of them
                 self.world.counts["removed with ghosts"] += 1
+            elif not last and ghosts:
+                self.world.counts["removed behind one ghost"] += 1
             elif not last:
                 self.world.judge.fail("thrown out", f"{owner.wish.owner}, who waits, lost its place to {process.name}")
+
+    def _seems_idle(self, key: str, before: Any) -> bool:
+        """Whether a release that was written long before it landed makes the lock look idle."""
+        since = float((before or {}).get(JAVA.free_since, {"N": "0"})["N"]) / 1000 - EPOCH
+        return JAVA.released in (before or {}) and since + ALIVE - DATES < self._freed.get(key, 0.0)
 
     def _granted(self, key: str, waiter: Waiter, old: tuple[str, ...], before: Any) -> None:
         """A claim of a waiter landed, that is not a last try. Nobody may wait before it."""

@@ -915,7 +915,8 @@ def _(patch: _Patch) -> None:
 
 @mutation("ghosts never removed", "queue-idle", "queue-full", runs=60, shows=("starved", "stuck"))
 def _(patch: _Patch) -> None:
-    patch(queue.Ghosts, "are_dead", lambda self, step, date, schema: False)
+    patch(queue.Ghosts, "patience_left", lambda self: 1.0)
+    patch(queue, "has_been_idle", lambda step, date, schema: False)
 
 
 @mutation("ghosts removed whoever is among them by then", "queue-ghosts", "queue-full", runs=120, shows=_ORDER,

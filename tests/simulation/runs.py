@@ -117,7 +117,7 @@ def _try_once_more(world: World, key: str) -> None:
             patient=patience > 0,
             refresh_period=1.0,
             window=world.events.window(key) if world.settings.event else None,
-            queue=(lambda: Queue) if queues else None,
+            queue=Queue if queues else None,
         )
         waiter = task.watcher = Waiter(world, process, wish)
         try:

@@ -1,0 +1,127 @@
+"""Waiting first come, first served, on the real engine."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient, LockTimeoutError
+from rig.wire import Wire
+from tests.support.clients import Make
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
+
+
+def waiting(rows: Rows, key: str = "a") -> int:
+    return len(rows[key].get("waiters", {"L": []})["L"])
+
+
+def test_waiters_are_served_in_the_order_in_which_they_came(make: Make, rows: Rows) -> None:
+    held, order = make().acquire("a"), list[int]()
+
+    def take(number: int) -> None:
+        with make().acquire("a", wait=60):
+            order.append(number)
+
+    with ThreadPoolExecutor(5) as pool:
+        taken = []
+        for number in range(5):
+            taken.append(pool.submit(take, number))
+            wait_until(lambda: waiting(rows) == len(taken))
+        assert make().get("a").waiters == 5  # type: ignore[union-attr]
+        held.release()
+        for future in taken:
+            future.result(60)
+    assert order == [0, 1, 2, 3, 4]
+    assert waiting(rows) == 0
+
+
+def test_a_caller_that_does_not_wait_may_come_first(make: Make, rows: Rows) -> None:
+    held = make().acquire("a")
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(lambda: make().acquire("a", wait=60))
+        wait_until(lambda: waiting(rows) == 1)
+        held.release()
+        quick = make().try_acquire("a")
+        if quick is not None:
+            quick.release()
+        later.result(60).release()
+
+
+@pytest.mark.parametrize("of", ["client", "acquire"])
+def test_queue_false_takes_no_place(of: str, make: Make, rows: Rows, wire: Wire) -> None:
+    settings: dict[str, Any] = {"queue": False} if of == "client" else {}
+    options: dict[str, Any] = {"queue": False} if of == "acquire" else {}
+    held, client, seen = make().acquire("a"), make(**settings), threading.Event()
+
+    def look() -> bool:
+        seen.set()
+        return False
+
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(lambda: client.acquire("a", wait=60, refresh_period=0.05, cancel_check=look, **options))
+        assert seen.wait(30)
+        assert "waiters" not in rows["a"]
+        held.release()
+        later.result(60).release()
+    assert not any("list_append" in str(request.body) for request in wire.requests)
+
+
+def test_a_wait_that_is_cancelled_in_the_queue_leaves_no_place(make: Make, rows: Rows) -> None:
+    make().acquire("a")
+    with pytest.raises(LockTimeoutError, match="cancelled"):
+        make().acquire("a", wait=60, cancel_check=lambda: waiting(rows) == 1)
+    assert waiting(rows) == 0
+
+
+def test_a_client_that_is_closed_in_the_queue_leaves_no_place(make: Make, rows: Rows) -> None:
+    make().acquire("a")
+    client = make()
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(lambda: client.acquire("a", wait=60))
+        wait_until(lambda: waiting(rows) == 1)
+        client.close()
+        assert later.exception(60) is not None
+    assert waiting(rows) == 0
+
+
+@pytest.mark.parametrize("waiters", [{"S": "x"}, {"N": "4"}, {"L": [{"N": "1"}]}, {"L": [{"S": "x"}] * 3000}])
+def test_waiters_that_cannot_be_read_count_as_nobody_and_are_logged_once(
+    waiters: dict[str, Any], make: Make, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    make().acquire("a").release()
+    rows.put("a", **{name: value for name, value in rows["a"].items() if name != "key"}, waiters=waiters)
+    client = make()
+    with caplog.at_level(logging.WARNING, "lambda_lock"):
+        for _ in range(3):
+            client.acquire("a", wait=30).release()
+    assert [record.lock_event for record in caplog.records] == ["waiters_unreadable"]  # type: ignore[attr-defined]
+    assert "the attribute waiters of lock 'a' is not a list of at most 64 places" in caplog.text
+    assert rows["a"]["waiters"] == waiters
+    record = client.get("a")
+    assert record is not None
+    assert record.waiters == 0
+
+
+def test_an_append_to_waiters_that_became_unreadable_ends_the_queueing_and_not_the_wait(
+    wire: Wire, make: Make, rows: Rows
+) -> None:
+    held, client = make().acquire("a"), make()
+
+    read = wire.delay_reply("GetItem", seconds=0.5)
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(lambda: client.acquire("a", wait=60, refresh_period=0.1))
+        assert read.reached.wait(30)
+        rows.put("a", **{name: value for name, value in rows["a"].items() if name != "key"}, waiters={"S": "x"})
+        wait_until(lambda: any("list_append" in str(request.body) for request in wire.requests))
+        held.release()
+        later.result(60).release()
+
+
+def test_an_uncontended_acquire_that_may_wait_is_one_request_and_loads_no_queue(wire: Wire, wired: LockClient) -> None:
+    wired.acquire("a", wait=60)
+    assert [request.operation for request in wire.requests] == ["UpdateItem"]
