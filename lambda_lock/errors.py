@@ -74,9 +74,11 @@ class LockNotGrantedError(LockError):
 
     holder: the owner that holds the lock; None if no reply named one.
     waited: how long the call waited, in seconds.
-    retry_after: seconds until the holder's lease ends if it is not renewed; None if that is not known.
+    retry_after: an estimate of the seconds until it is this caller's turn, from how long the last holder held the lock
+        and how many wait. If that is not known, the seconds until the holder's lease ends unless it is renewed. None if
+        that is not known either.
     too_late: True if the invocation's deadline was the reason, not contention.
-    ahead: the number of waiters that were before this one; None if that is not known.
+    ahead: the number of waiters that were before this one, 0 to 64; None if that is not known.
 
     Example::
 

@@ -149,6 +149,10 @@ class Rows:
     def put(self, key: str, **attributes: dict[str, Any]) -> None:
         self._engine.dynamodb("PutItem", {"TableName": self._table, "Item": {**self._item_key(key), **attributes}})
 
+    def remove(self, key: str, attribute: str) -> None:
+        update = {"UpdateExpression": "REMOVE #a", "ExpressionAttributeNames": {"#a": attribute}}
+        self._engine.dynamodb("UpdateItem", {"TableName": self._table, "Key": self._item_key(key), **update})
+
     def get(self, key: str) -> Item | None:
         request = {"TableName": self._table, "Key": self._item_key(key), "ConsistentRead": True}
         item: Item | None = self._engine.dynamodb("GetItem", request).get("Item")

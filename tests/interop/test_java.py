@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from lambda_lock import JAVA, LockClient
 from rig.engine import Ministack
-from tests.support.waiting import DEADLINE
+from tests.support.waiting import DEADLINE, wait_until
 
 from .conftest import LEASE, REFRESH, Make, Rows, Start
 from .peers import JAVA_CLIENT, Kind, Peer
@@ -72,6 +73,33 @@ def test_a_ttl_of_ours_stays_on_a_row_that_it_updates_so_none_is_written_where_a
     client.acquire("k", wait=0).release()
     take(peer, update=True)
     assert "ttl" not in rows["k"]
+
+
+def test_our_waiters_are_served_in_order_behind_it_and_again_after_it_dropped_their_places(
+    shared: str, make: Make, peer: Peer, rows: Rows
+) -> None:
+    take(peer, keep=True)
+    order: list[int] = []
+
+    def wait(number: int) -> None:
+        with make(shared, JAVA).acquire("k", wait=DEADLINE):
+            order.append(number)
+
+    def places() -> int:
+        return len(rows["k"].get("waiters", {"L": []})["L"])
+
+    with ThreadPoolExecutor(2) as pool:
+        waiting = []
+        for number in range(2):
+            waiting.append(pool.submit(wait, number))
+            wait_until(lambda: places() == len(waiting))
+        rows.remove("k", "waiters")  # as its claims do
+        wait_until(lambda: places() == 2)
+        assert peer.ask("release", key="k") == {"released": True}
+        for future in waiting:
+            future.result(DEADLINE)
+    assert sorted(order) == [0, 1]
+    assert places() == 0
 
 
 def test_its_fail_fast_call_takes_a_dead_lock_of_ours_once_it_has_seen_it_for_a_lease(
