@@ -7,7 +7,7 @@ import pytest
 from lambda_lock import GO, LockClient
 from rig.engine import Ministack
 from rig.wire import Wire
-from tests.support.waiting import DEADLINE, wait_until
+from tests.support.waiting import DEADLINE
 
 from .conftest import REFRESH, Make, Rows, Start
 from .peers import GO_STAND_IN, Kind, Peer
@@ -33,8 +33,9 @@ def test_a_waiting_one_may_turn_a_token_back_and_our_claim_works_all_the_same(
     with Wire(engine.url) as wire:
         peer = start(kind, shared, endpoint=wire.url)
         first = client.acquire("k")
+        polled = wire.delay_reply("GetItem", seconds=0)
         peer.tell("acquire", key="k", wait=DEADLINE, refresh=2.0)
-        wait_until(lambda: wire.count("GetItem"))
+        assert polled.finished.wait(DEADLINE)
         first.release()
         between = client.acquire("k", wait=0)
         assert between.fencing_token == first.fencing_token + 1
