@@ -11,10 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -25,32 +23,13 @@ from benchmarks.cold_start.tls import TlsTerminator
 from rig.engine import ROOT, Ministack, client_environment
 from rig.lambda_runtime import FunctionError, LambdaEnvironment
 
-HERE = Path(__file__).parent
-CALLGRIND = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null")
-OTHERS = {"dynamodb_lock": ("lock_key", "sort_key"), "lambda_lock": ("key", None)}
+from .count import CALLGRIND, HERE, TABLES, warm
+
 TYPE = "AWS_LAMBDA_INITIALIZATION_TYPE"
 TYPES = {"not at INIT": "", "on-demand": "on-demand", "snap-start": "snap-start"}  # "": as outside Lambda
 PATH = f"{HERE / 'function'}{os.pathsep}{ROOT}"
-FEW, MANY = 20, 120  # cycles; the difference leaves out the start, and the first cycles with it
-_COUNT = re.compile(r"Collected : (\d+)")
 _SECONDS = 10.0  # of an invocation
 _PATIENCE = 60.0  # seconds; callgrind is fifty times slower
-
-
-def warm(python: Path, contestant: str, environment: Mapping[str, str]) -> float:
-    """Instructions of one acquire and release."""
-    few, many = (_count(python, [str(HERE / "cycles.py"), contestant, str(n)], environment) for n in (FEW, MANY))
-    return (many - few) / (MANY - FEW)
-
-
-def _count(python: Path, arguments: list[str], environment: Mapping[str, str]) -> int:
-    done = subprocess.run(
-        [*CALLGRIND, str(python), *arguments], env=dict(environment), capture_output=True, text=True, check=False
-    )
-    found = _COUNT.search(done.stderr)
-    if done.returncode or not found:
-        raise SystemExit(f"{' '.join(arguments)} failed:\n{done.stderr[-3000:]}")
-    return int(found[1])
 
 
 def invocations(environment: Mapping[str, str], folder: Path) -> dict[str, int]:
@@ -123,7 +102,7 @@ def main() -> None:
         TlsTerminator(engine.port, Path(name)) as terminator,
     ):
         folder = Path(name)
-        for table, keys in OTHERS.items():
+        for table, keys in TABLES.items():
             engine.create_table(table, *keys)
         urls = {"HTTP": client_environment(engine.url)}
         urls["HTTPS"] = client_environment(terminator.url) | {

@@ -1,8 +1,13 @@
-"""Locks and releases as often as asked: ``cycles.py lambda_lock 100``. It runs under callgrind."""
+"""Locks and releases as often as asked: ``cycles.py lambda_lock 100``. It runs under callgrind.
+
+With a second number, that many cycles follow, and the CPU milliseconds of one of them are printed, as JSON.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import resource
 import sys
 from collections.abc import Callable
 
@@ -29,6 +34,18 @@ def lambda_lock() -> Callable[[], None]:
     return lambda: handler({"id": "1"}, Context())
 
 
+def lambda_lock_kept() -> Callable[[], None]:
+    """Outside Lambda, where the heartbeat watches each lock."""
+    from lambda_lock import LockClient
+
+    client = LockClient(TABLE)
+
+    def cycle() -> None:
+        client.acquire("order#1").release()
+
+    return cycle
+
+
 def dynamodb_lock() -> Callable[[], None]:
     import boto3
     from python_dynamodb_lock.python_dynamodb_lock import DynamoDBLockClient
@@ -38,9 +55,17 @@ def dynamodb_lock() -> Callable[[], None]:
 
 
 def main() -> None:
-    cycle = {"lambda_lock": lambda_lock, "dynamodb_lock": dynamodb_lock}[sys.argv[1]]()
+    contestants = {"lambda_lock": lambda_lock, "lambda_lock_kept": lambda_lock_kept, "dynamodb_lock": dynamodb_lock}
+    cycle = contestants[sys.argv[1]]()
     for _ in range(int(sys.argv[2])):
         cycle()
+    if len(sys.argv) > 3:
+        count, before = int(sys.argv[3]), resource.getrusage(resource.RUSAGE_SELF)
+        for _ in range(count):
+            cycle()
+        after = resource.getrusage(resource.RUSAGE_SELF)
+        user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
+        print(json.dumps({"user": user / count * 1000, "system": system / count * 1000}))
     sys.stdout.flush()
     os._exit(0)  # without teardown, and without waiting for heartbeats
 
