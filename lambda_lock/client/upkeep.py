@@ -54,7 +54,7 @@ class Upkeep:
             return None
         if self._is_due() and not self._awaits_its_slot():
             self._dispatched = True
-            self._session.renewals.put(self._send)
+            self._session.renewals.put(self._send, self._hold.valid_until)
         return self._seconds_to_next_tick(sending=self._dispatched)
 
     def _is_due(self) -> bool:

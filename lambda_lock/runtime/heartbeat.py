@@ -5,7 +5,9 @@ when no lock is held. It sends nothing, so danger and loss are told on time, how
 knows of a lock is `tick()`, which does what is due and returns the seconds until the next call.
 
 `Renewals` sends. Each client has its own, with threads that are started when a renewal is due. So a stalled endpoint
-delays the renewals of no other client. The number of threads does not grow with the locks.
+delays the renewals of no other client. The number of threads does not grow with the locks. If renewals have to wait for
+a thread, the lock whose validity ends first comes first: a short lease, or a renewal that failed, must not wait behind
+thousands that have time.
 
 Both reference locks weakly, so a lock that the application forgets is not renewed for ever. What other threads, signal
 handlers and finalizers call here takes no lock (signalsafe.py says why). Commands go through a SimpleQueue, whose put()
@@ -21,7 +23,6 @@ import threading
 import time
 import weakref
 from _queue import Empty, SimpleQueue  # what `queue` exports, without the 3 ms that importing it takes
-from collections import deque
 
 from ..observe.log import logger, tell
 from .timeline import elapsed
@@ -172,11 +173,14 @@ class Renewals:
         self._pid = os.getpid()
         self._work = _Work()
 
-    def put(self, renew: Callable[[], None]) -> None:
-        """Call a lock's method soon, on a thread. If no thread can be started, it is called here and now."""
+    def put(self, renew: Callable[[], None], before: float) -> None:
+        """Call a lock's method soon, on a thread. If no thread can be started, it is called here and now.
+
+        before: the end of the lock's validity, in elapsed seconds. The soonest is called first.
+        """
         if self._pid != os.getpid():
             self._begin()  # a forked child: the threads are its parent's
-        if not self._work.put(weakref.WeakMethod(renew)):
+        if not self._work.put(weakref.WeakMethod(renew), before):
             return
         # The thread gets _work, not self: a Renewals that is collected ends its threads.
         thread = threading.Thread(target=_send, args=(self._work,), name="lambda_lock-renewal", daemon=True)
@@ -210,13 +214,15 @@ class _Work:
         self.senders = 0
         self._idle = 0
         self._closed = False
-        self._waiting: deque[Renewal] = deque()
+        self._waiting: list[tuple[float, int, Renewal]] = []  # a heap
+        self._numbers = itertools.count()
         self._changed = threading.Condition()
 
-    def put(self, renewal: Renewal) -> bool:
+    def put(self, renewal: Renewal, before: float) -> bool:
         """Add a renewal. Returns whether another sender is to be started for it."""
+        entry = (before, next(self._numbers), renewal)
         with self._changed:
-            self._waiting.append(renewal)
+            heapq.heappush(self._waiting, entry)  # compares numbers alone: nothing can come in between
             if self._idle >= len(self._waiting):
                 self._changed.notify()
                 return False
@@ -231,7 +237,7 @@ class _Work:
 
     def get_nowait(self) -> Renewal | None:
         with self._changed:
-            return self._waiting.popleft() if self._waiting else None
+            return heapq.heappop(self._waiting)[2] if self._waiting else None
 
     def get(self) -> Renewal | None:
         """The renewal that a sender sends next. None: the sender is to end, and is no longer counted."""
@@ -243,7 +249,7 @@ class _Work:
                     if self._closed or not (self._changed.wait(None if stays else _SENDER_IDLE) or stays):
                         self.senders -= 1
                         return None
-                return self._waiting.popleft()
+                return heapq.heappop(self._waiting)[2]
             finally:
                 self._idle -= 1
 

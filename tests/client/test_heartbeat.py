@@ -103,6 +103,26 @@ def test_one_thread_renews_hundreds_of_locks(make: Make, rows: Rows, wire: Wire)
         assert lock.release() is True
 
 
+@pytest.mark.slow
+def test_the_threads_that_keep_500_locks_for_three_leases_are_those_that_keep_50(make: Make, rows: Rows) -> None:
+    most = []
+    for count in (50, 500):
+        client = make(lease_duration=6, endpoint_url=rows.engine.url)
+        locks = [client.acquire(f"{count}-{number}") for number in range(count)]
+        keys = [lock.key for lock in locks]
+        ends = {key: rows.expiry(key) + 3 * 6 for key in (keys[0], keys[-1])}
+        threads = 0
+        while any(rows.expiry(key) < end for key, end in ends.items()):
+            assert all(lock.is_held for lock in locks)
+            threads = max(threads, sum(thread.name.startswith("lambda_lock") for thread in threading.enumerate()))
+            time.sleep(0.2)
+        most.append(threads)
+        assert sum(lock.release() for lock in locks) == count
+        client.close()
+    assert max(most) <= 2 * (1 + 8)  # the senders of the client before may not have ended yet
+    assert len(heartbeats()) == 1
+
+
 SCRIPT = """
 import threading
 from lambda_lock import LockClient

@@ -426,7 +426,7 @@ def test_ensure_looks_at_its_argument(seconds: Any, error: type[Exception], wire
 class Inline(Renewals):
     """Renewals that are sent at once, on the thread that ticks."""
 
-    def put(self, renew: Callable[[], None]) -> None:
+    def put(self, renew: Callable[[], None], before: float) -> None:
         renew()
 
 
