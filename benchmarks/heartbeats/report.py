@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+_MANY = 10  # locks: the memory of fewer is lost among the pages of the process
+
 
 def section(result: dict[str, Any]) -> str:
     """The section, in Markdown. result: as `benchmarks.heartbeats` writes it."""
@@ -39,6 +41,6 @@ def _row(held: dict[str, Any]) -> str:
         str(held["failed"]),
         f"{cpu / seconds:.1%}",
         f"{cpu / seconds / locks * 60_000:.1f} ms",
-        f"{held['bytes'] / locks / 1024:.1f} KB",
+        f"{held['bytes'] / locks / 1024:.1f} KB" if locks >= _MANY else "",
     ]
     return f"| {' | '.join(cells)} |"
