@@ -34,11 +34,11 @@ def _hot(result: dict[str, Any]) -> list[str]:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for run in sorted(result["hot"], key=lambda run: run["crowd"]):
-        seconds, refused = run["seconds"], run["throttled_reads"] + run["throttled_writes"]
+        seconds, refused = _busy(run), run["throttled_reads"] + run["throttled_writes"]
         cells = [
             f"{run['crowd']:,}",
             run["who"],
-            f"{run['grants'] / _busy(run):.1f}",
+            f"{run['grants'] / seconds:.1f}",
             _seconds(run["wait_median"]),
             _seconds(run["wait_longest"]),
             f"{(run['reads'] + run['throttled_reads']) / seconds:,.0f}",
