@@ -43,7 +43,7 @@ def _ours(world: World, key: str, wait: float, hold: float, *, queue: bool) -> L
         Content(),
         wait_until=started + wait,
         patient=True,
-        queue=(lambda: Queue) if queue else None,
+        queue=Queue if queue else None,
     )
     try:
         held = yield from acquire.acquire(wish, memory, world.chance, world.look())

@@ -29,7 +29,7 @@ from __future__ import annotations
 from . import lease, requests
 from .acquire import Held, Take
 from .outcome import Reply, ServiceError
-from .protocol import STEPS, Hold, Send, Wait, row_of
+from .protocol import SEND, STEPS, Hold, Send, Wait, row_of
 from .row import MOST_WAITERS
 
 TYPE_CHECKING = False
@@ -50,7 +50,8 @@ _LONGEST_COUNTED = 1.0  # seconds that one look adds to the patience
 _SHORTEST = 0.01  # seconds of a pause
 _USUAL_HOLD = 0.05  # seconds, if nothing is known
 _LEAVE = 1.0  # seconds for giving up a place
-_FULL = (0.2, 1.0)  # seconds between two looks while there is no place left
+_FULL = 1.0  # seconds, the longest nap while there is no place left
+_LONGEST_OUTSIDE = 10.0  # seconds, the longest one after looks that DynamoDB did not answer or throttled
 
 
 class Queue:
@@ -67,6 +68,7 @@ class Queue:
         self._unclear: set[str] = set()  # the places among them whose append has no clear answer yet
         self._shown: Row | None = None  # the newest row whose waiters were noted
         self._losses = 0
+        self._unanswered = 0  # looks in a row, while there is no place left
         self._stalls = 0  # pauses in a row because writes were refused
         self._refused = 0  # writes, in a row
         self._ghosts = Ghosts()
@@ -195,14 +197,15 @@ class Queue:
         now = acquisition.look.elapsed
         if now >= acquisition.wait_until:
             raise (step.error if isinstance(step, Held) and step.error is not None else acquisition.not_granted())
-        if isinstance(step, Held) and step.error is not None:
+        outside = not (refused or self._indexes)  # no place of mine is or may be in the row
+        if outside:
+            seconds = self._nap_outside(step)
+        elif isinstance(step, Held) and step.error is not None:
             longest = min(acquisition.wish.refresh_period, LONGEST_NAP)
             seconds = lease.backoff(acquisition.polls, longest, acquisition.chance.jitter())
             acquisition.polls += 1
         elif refused:  # ever longer: a row of which nothing that is shown comes true must not make this a busy loop
             seconds = self._moment() * 2 ** min(self._stalls, 5)
-        elif self.mine is None:
-            seconds = _FULL[0] + (_FULL[1] - _FULL[0]) * acquisition.chance.jitter()
         else:
             seconds = self._pace.nap(self.ahead(waiters), isinstance(step, Take), acquisition.look)
             if self.ahead(waiters) == 0 and isinstance(step, Held):
@@ -212,13 +215,33 @@ class Queue:
         self._stalls = self._stalls + 1 if refused else 0
         seconds = min(seconds, acquisition.wait_until - now)
         yield from self._sleep(seconds)
-        return (yield from acquisition.read())
+        return (yield from (self._look_once() if outside else acquisition.read()))
+
+    def _nap_outside(self, step: Next) -> float:
+        """How long to sleep while there is no place left: ever longer while looks are refused.
+
+        All who are outside must leave room for those in the queue. DynamoDB serves 3,000 reads a second of a row, and
+        throttles the first one in the queue like anybody else.
+        """
+        self._unanswered = self._unanswered + 1 if isinstance(step, Held) and step.error is not None else 0
+        longest: float = min(_FULL * 2 ** min(self._unanswered, 8), _LONGEST_OUTSIDE)
+        return longest * (0.2 + 0.8 * self.acquisition.chance.jitter())
+
+    def _look_once(self) -> Steps[Next]:
+        """Read the row, and do not send that again if it is refused: the next nap is longer then."""
+        acquisition = self.acquisition
+        sent = acquisition.look
+        event = yield Send(*requests.read(acquisition.wish.place), SEND)
+        acquisition.look, outcome = event.look, event.outcome
+        assert outcome is not None
+        acquisition.memory.server.note(getattr(outcome, "date", None), sent, event.look)
+        return acquisition.judge(outcome)
 
     def _sleep(self, seconds: float) -> Steps[None]:
         """Sleep, in pieces of ``refresh_period``: after each, the driver asks whether the wait was cancelled."""
         acquisition = self.acquisition
         until = acquisition.look.elapsed + seconds
-        for _ in range(1 + int(LONGEST_NAP * 100)):
+        for _ in range(1 + int(_LONGEST_OUTSIDE * 100)):
             left = until - acquisition.look.elapsed
             if left <= 0:
                 return

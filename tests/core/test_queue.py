@@ -298,6 +298,26 @@ def test_waiters_that_cannot_be_read_do_not_keep_a_free_lock_from_anybody(waiter
     assert "append" not in driver.kinds
 
 
+def test_looks_from_outside_are_sent_once_and_ever_less_often_while_they_are_throttled() -> None:
+    driver = Waiting()
+    held(driver)
+    driver.damage(waiters=places(*(f"full-{number}" for number in range(MOST_WAITERS))))
+    times: list[float] = []
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        if kind_of(operation, request) == "read" and len(times) < 20:
+            times.append(driver.now)
+            if len(times) > 1:
+                raise ServiceError("ThrottlingException", "", retryable=True)
+        return driver.watched(operation, request)
+
+    driver.answer = answer
+    driver.acquire(wait_until=300.0)  # once DynamoDB answers: the holder is dead
+    naps = [later - earlier for earlier, later in pairwise(times[2:-1])]
+    assert min(naps) > 0.2  # sent again at once, it would come within 50 ms
+    assert 5 < max(naps) <= 10.1
+
+
 def test_a_place_that_is_gone_is_taken_again_once_and_then_the_wait_goes_on_without() -> None:
     driver = Waiting()
     held(driver)
