@@ -297,8 +297,7 @@ def _string_key(name: str) -> dynamodb.Attribute:
 def _check_keys(partition_key_name: str, sort_key_name: str | None) -> Keys:
     keys = {"partition_key_name": partition_key_name, "sort_key_name": sort_key_name}
     for parameter, name in keys.items():
-        if checks.key_name(parameter, name) in JAVA.attribute_names() and name is not None:
-            raise LockArgumentError(f"{parameter}={name!r} is an attribute of the lock itself. Choose another name")
+        checks.key_name(parameter, name, JAVA)
     if partition_key_name == sort_key_name:
         raise LockArgumentError(f"sort_key_name={sort_key_name!r} is already the partition key. Choose another name")
     return partition_key_name, sort_key_name

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MAX_LEASE = 365 * 86_400.0  # seconds; keeps expiries at 13 digits, and no caller waits longer for a dead holder
 _LONG_LEASE = 3600.0  # seconds; a longer lease may have been meant in milliseconds
 PARTITION_KEY_LIMIT = 2048  # bytes, "Quotas in Amazon DynamoDB"
+_LOCK_SIZE = 1500  # bytes of an item: the attributes of a lock, with 64 places
 SORT_KEY_LIMIT = 1024
 _ACTIONS = frozenset({"Put", "Update", "Delete", "ConditionCheck"})
 _warned = False
@@ -158,8 +159,16 @@ def attribute_name(name: str, value: object) -> str:
     return value
 
 
-def key_name(name: str, value: object) -> str | None:
-    return None if value is None else attribute_name(name, value)
+def key_name(name: str, value: object, schema: Schema) -> str | None:
+    if value is None:
+        return None
+    found = attribute_name(name, value)
+    if found in schema.attribute_names():
+        raise LockArgumentError(
+            f"{name}={found!r} is also the name of an attribute that locks write: rename that attribute, with "
+            f"schema={schema.name}.replace(...), or use a table with another key"
+        )
+    return found
 
 
 def data(value: object) -> bytes | None:
@@ -240,8 +249,8 @@ def on_the_wire(value: Any) -> Any:
 
 
 def size(item: Item, key: str) -> None:
-    """Refuse an item that DynamoDB would refuse as too large. Half a kilobyte is reserved for the lock's attributes."""
-    total = item_size(item) + 512
+    """Refuse an item that DynamoDB would refuse as too large. Some bytes are reserved for the lock's own attributes."""
+    total = item_size(item) + _LOCK_SIZE
     if total > ITEM_LIMIT:
         raise LockArgumentError(
             f"data and attributes of lock {key!r} take about {total} bytes; an item may have at most {ITEM_LIMIT}. "

@@ -120,9 +120,9 @@ class Settings:
         self.safe_time = checks.safe_time(safe_time, self.lease_duration)
         self.owner_prefix = None if owner_prefix is None else checks.key_text("owner_prefix", owner_prefix, 512)
         self.ttl = None if ttl is None else checks.whole("ttl", ttl, least=0)
-        self.partition_key_name = checks.key_name("partition_key_name", partition_key_name)
-        self.sort_key_name = checks.key_name("sort_key_name", sort_key_name)
         self.schema = checks.schema(schema)
+        self.partition_key_name = checks.key_name("partition_key_name", partition_key_name, self.schema)
+        self.sort_key_name = checks.key_name("sort_key_name", sort_key_name, self.schema)
         self.hold_on_unavailable = hold_on_unavailable
         self.queue = queue
         self.heartbeat_rate = checks.rate("heartbeat_rate", heartbeat_rate)
@@ -151,8 +151,10 @@ class Settings:
                     "does)"
                 )
             checks.table_name(table)
-            partition = partition or variables.get(PARTITION_KEY_VARIABLE)
-            sort = sort or variables.get(SORT_KEY_VARIABLE)
+            partition = partition or checks.key_name(
+                PARTITION_KEY_VARIABLE, variables.get(PARTITION_KEY_VARIABLE) or None, self.schema
+            )
+            sort = sort or checks.key_name(SORT_KEY_VARIABLE, variables.get(SORT_KEY_VARIABLE) or None, self.schema)
         return table, partition or self.schema.partition_key, sort or self.schema.sort_key
 
     def place(self, key: str, sort_key: str | None) -> Place:

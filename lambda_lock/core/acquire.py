@@ -52,6 +52,7 @@ def acquire(
 
 
 _HANDOVER = 0.05  # seconds between two holders
+_DAY = 86_400.0  # seconds
 
 
 class Sent:
@@ -466,9 +467,11 @@ class Acquisition:
         """Return an estimate of the seconds until it is this one's turn. None if nothing is known.
 
         Each holds the lock for as long as the last one did. The present holder does so until its lease ends at most.
-        If the time that the last one held it is not known, this is the end of the lease.
+        If the time that the last one held it is not known, this is the end of the lease. An estimate ends at a day.
         """
         held, row = self.last, self.row
+        if row is not None and row.is_free:
+            held = Held()
         lease_left = None
         if held.seen is not None and held.row is not None:
             lease_left = held.seen.seconds_left(self.look.monotonic)
@@ -479,7 +482,8 @@ class Acquisition:
         if held_ms is None:
             return lease_left
         hold = held_ms / 1000
-        return (hold if lease_left is None else min(hold, lease_left)) + ahead * hold + (ahead + 1) * _HANDOVER
+        first = hold if lease_left is None else min(hold, lease_left)
+        return min(first + ahead * hold + (ahead + 1) * _HANDOVER, _DAY)
 
     def abandon(self) -> Steps[None]:
         """Release any version of mine that may be in the row, the newest first (rule 5).
@@ -514,7 +518,7 @@ class Acquisition:
             delete=self.wish.delete_on_release,
             expiry_ms=self.sent[version].expiry_ms,
             content=requests.Content(ttl=self.wish.content.ttl),
-            free_since_ms=int(self.memory.server.now(self.look) * 1000),
+            free_since_ms=self.memory.server.free_since_ms(self.look),
         )
 
 

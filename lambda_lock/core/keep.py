@@ -123,7 +123,7 @@ def release(
         completion=completion(hold, memory, look, result) if complete else None,
         content=requests.Content(data, ttl=hold.ttl),
         held_ms=hold.held_ms(look),
-        free_since_ms=int(memory.server.now(look) * 1000),
+        free_since_ms=memory.server.free_since_ms(look),
     )
     until = look.elapsed + DECISION
     before = hold.unclear
@@ -145,7 +145,7 @@ def release(
             delete=hold.delete_on_release if delete is None else delete,
             expiry_ms=row.expiry_ms or hold.expiry_ms,
             content=requests.Content(data, ttl=hold.ttl),
-            free_since_ms=int(memory.server.now(look) * 1000),
+            free_since_ms=memory.server.free_since_ms(look),
         )
         _, _, look = yield from exchange(copy, memory, chance, look, until)
     if hold.gone or not hold.unclear:

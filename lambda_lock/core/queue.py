@@ -16,8 +16,8 @@ queue cannot make a second holder: who is granted the lock is decided by rules 1
    claim then requires the waiters as observed, and writes the rest. With more than one ahead, a waiter leaves the one
    right behind the first enough time to do this: otherwise it would take that one for a ghost, too.
 6. **Giving up** first removes the place. After that, no claim from a place can land.
-7. **The last try** of a wait ignores the order. It also removes those ahead, if two looks found the lock free with the
-   same ones there.
+7. **The last try** of a wait ignores the order. It also removes those ahead, if the waiter saw the lock free for as
+   long as anybody may sleep, with the same ones there.
 8. **When to look** follows from how long the last holder held the lock, and from the place. Only the first one wakes
    for the holder's expiry.
 9. The longest nap and PATIENCE are protocol, the same in every version: nobody who is alive sleeps longer than
@@ -45,8 +45,11 @@ if TYPE_CHECKING:
 
 LONGEST_NAP = 2.0  # seconds
 PATIENCE = 3.0  # seconds
-IDLE = 5.0  # seconds; more than two Dates of one moment may differ, and than the longest nap
+IDLE = 8.0  # seconds; more than the longest patience, and by more than two Dates of one moment may differ
 _LONGEST_COUNTED = 1.0  # seconds that one look adds to the patience
+_TURN = 0.25  # seconds that each further waiter leaves to the one before it
+_TURNS = 2.0  # seconds, for all of them
+LONGEST_PATIENCE = PATIENCE + LONGEST_NAP - _LONGEST_COUNTED + _TURNS
 _SHORTEST = 0.01  # seconds of a pause
 _USUAL_HOLD = 0.05  # seconds, if nothing is known
 _LEAVE = 1.0  # seconds for giving up a place
@@ -68,7 +71,7 @@ class Queue:
         self._unclear: set[str] = set()  # the places among them whose append has no clear answer yet
         self._shown: Row | None = None  # the newest row whose waiters were noted
         self._losses = 0
-        self._unanswered = 0  # looks in a row, while there is no place left
+        self._crowding = 0  # how many looks were refused while there is no place left, less those answered since
         self._stalls = 0  # pauses in a row because writes were refused
         self._refused = 0  # writes, in a row
         self._ghosts = Ghosts()
@@ -158,7 +161,7 @@ class Queue:
         rest = waiters[len(ahead) + (self.mine is not None) :]
         last = acquisition.look.elapsed >= acquisition.wait_until
         idle = has_been_idle(step, acquisition.date, acquisition.wish.place.schema)
-        if idle or self._ghosts.patience_left() <= 0 or (last and self._ghosts.looks > 1):
+        if idle or self._ghosts.patience_left() <= 0 or (last and self._ghosts.seconds >= LONGEST_NAP):
             return requests.Line(observed=waiters, rest=rest)
         if last and self.mine is not None:
             return requests.Line(index=len(ahead), place=self.mine)
@@ -183,7 +186,7 @@ class Queue:
             self._unclear.discard(name)
         if isinstance(outcome, ServiceError) and outcome.code == "ValidationException":
             self._losses = 2  # the column is not a list: go on without the queue
-            return Held(error=outcome)
+            return acquisition.last
         return acquisition.judge(outcome)
 
     def _count(self, outcome: Outcome) -> None:
@@ -207,7 +210,8 @@ class Queue:
         elif refused:  # ever longer: a row of which nothing that is shown comes true must not make this a busy loop
             seconds = self._moment() * 2 ** min(self._stalls, 5)
         else:
-            seconds = self._pace.nap(self.ahead(waiters), isinstance(step, Take), acquisition.look)
+            free = self._ghosts.seconds if isinstance(step, Take) else None
+            seconds = self._pace.nap(self.ahead(waiters), acquisition.look, free)
             if self.ahead(waiters) == 0 and isinstance(step, Held):
                 seconds = min([seconds, *acquisition.soonest(step)])
         if isinstance(step, Take) and not refused:
@@ -223,8 +227,9 @@ class Queue:
         All who are outside must leave room for those in the queue. DynamoDB serves 3,000 reads a second of a row, and
         throttles the first one in the queue like anybody else.
         """
-        self._unanswered = self._unanswered + 1 if isinstance(step, Held) and step.error is not None else 0
-        longest: float = min(_FULL * 2 ** min(self._unanswered, 8), _LONGEST_OUTSIDE)
+        refused = isinstance(step, Held) and step.error is not None
+        self._crowding = min(self._crowding + 2, 8) if refused else max(self._crowding - 1, 0)
+        longest: float = min(_FULL * 2**self._crowding, _LONGEST_OUTSIDE)
         return longest * (0.2 + 0.8 * self.acquisition.chance.jitter())
 
     def _look_once(self) -> Steps[Next]:
@@ -267,7 +272,7 @@ class Queue:
         for name, index in list(self._indexes.items()):
             # Callers that came at once give up at once, and each that leaves moves the others.
             until = acquisition.look.elapsed + _LEAVE
-            for attempt in range(STEPS):
+            for attempt in range(MOST_WAITERS):
                 if attempt > 1 and acquisition.look.elapsed >= until:
                     break
                 event = yield Send(*requests.leave_place(place, index, name), _LEAVE)
@@ -284,9 +289,9 @@ class Ghosts:
     """Whether the waiters ahead are dead: the lock was there for the taking, and none of them took it."""
 
     def __init__(self) -> None:
-        self.looks = 0  # that found the lock free, with the same ones ahead
+        self._looks = 0  # that found the lock free, with the same ones ahead
+        self.seconds = 0.0  # for which all could see that it was free
         self._ahead: tuple[str, ...] = ()
-        self._seconds = 0.0  # for which all could see that it was free
         self._seen = 0.0  # for which I saw that it was free
         self._last: float | None = None
 
@@ -298,23 +303,23 @@ class Ghosts:
         only now. That is for the one right behind a ghost. Those further back wait for it to act first.
         """
         if ahead[:1] != self._ahead[:1] or not set(ahead) <= set(self._ahead):
-            self._seconds, self._seen, self.looks, self._last = 0.0, 0.0, 0, None
+            self.seconds, self._seen, self._looks, self._last = 0.0, 0.0, 0, None
         self._ahead = ahead
         if isinstance(step, Take):
-            self.looks += 1
-            if self._last is not None and (self.looks > 1 or len(ahead) == 1):
+            self._looks += 1
+            if self._last is not None and (self._looks > 1 or len(ahead) == 1):
                 seconds = min(look.elapsed - self._last, _LONGEST_COUNTED)
                 self._seen += seconds
-                self._seconds += seconds if _all_see(step, date) else 0.0
+                self.seconds += seconds if _all_see(step, date) else 0.0
         self._last = look.elapsed
 
     def patience_left(self) -> float:
         """For how many more seconds the lock must be there for the taking. 0 or less: those ahead are dead."""
         patience = PATIENCE
-        if len(self._ahead) > 1:  # the one behind the first may have slept this much longer than its look has counted
-            patience += LONGEST_NAP - _LONGEST_COUNTED
+        if len(self._ahead) > 1:  # the one before may have slept this much longer than its look has counted
+            patience += LONGEST_NAP - _LONGEST_COUNTED + min(_TURN * (len(self._ahead) - 1), _TURNS)
         # Those ahead may have seen the holder's version a nap later than I did: they may take it over a nap later.
-        return min(patience - self._seconds, patience + LONGEST_NAP - self._seen)
+        return min(patience - self.seconds, patience + LONGEST_NAP - self._seen)
 
 
 def has_been_idle(step: Next, date: int | None, schema: Schema) -> bool:
@@ -355,15 +360,18 @@ class Pace:
             granted = (row.expiry_ms - row.lease_ms) / 1000 - lease.GRACE  # a hint only: a renewal turns it back
             self._since -= max(date - granted, 0.0)
 
-    def nap(self, ahead: int, takeable: bool, look: Look) -> float:
-        """How long to sleep in the place behind ``ahead`` others."""
+    def nap(self, ahead: int, look: Look, free: float | None) -> float:
+        """How long to sleep in the place behind ``ahead`` others.
+
+        free: for how many seconds they have let the lock go by. None if it is held.
+        """
         hold, held = self._hold, look.elapsed - self._since
         gap = min(max(hold / 5, _SHORTEST), 0.25)
         nap = min(max(hold / 5, 0.25), 1.0)
         late = min(nap, 0.3 * (held - hold)) if held > hold else 0.0
-        if takeable:
-            return min(max(0.6 * ahead * (hold + gap), gap), 1.0)
+        if free is not None:
+            return min(max(0.6 * ahead * (hold + gap), gap, 0.3 * free), 1.0)
         if ahead == 0:
             return min(max(0.9 * (hold - held) if held < hold else late, gap), nap)
         turn = max(hold - held, late, 0.0) + 0.6 * (ahead - 0.5) * (hold + gap)
-        return min(turn, LONGEST_NAP, (ahead + 1) * nap)
+        return min(max(turn, _SHORTEST), LONGEST_NAP, (ahead + 1) * nap)

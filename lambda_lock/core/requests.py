@@ -430,7 +430,7 @@ def release(
 
     completion: the completion of an event, which is written to the row.
     held_ms: how long the lock was held. None leaves what is stored.
-    free_since_ms: the time of this release by DynamoDB's clock, in epoch ms. None leaves what is stored.
+    free_since_ms: the time of this release by DynamoDB's clock, in epoch ms. None if it is not known.
 
     Under a version, the ttl stays as it is: a client that gives up a claim may not know how long the row's event counts
     as done.
@@ -455,9 +455,12 @@ def release(
         update.set_ttl(expiry_ms, completed_until, content.ttl)
     if content.data is not None:
         update.set(schema.data, {"B": content.data})
-    for name, ms in ((schema.held_ms, held_ms), (schema.free_since, free_since_ms)):
-        if name is not None and ms is not None:
-            update.set(name, {"N": str(ms)})
+    if schema.held_ms is not None and held_ms is not None:
+        update.set(schema.held_ms, {"N": str(held_ms)})
+    if schema.free_since is not None and free_since_ms is not None:
+        update.set(schema.free_since, {"N": str(free_since_ms)})
+    elif schema.free_since is not None:  # never that of a release before
+        update.remove(schema.free_since)
     return update.request(condition)
 
 

@@ -103,7 +103,7 @@ def _release(
         completion=completion,
         content=requests.Content(data, ttl=hold.ttl),
         held_ms=hold.held_ms(look),
-        free_since_ms=int(memory.server.now(look) * 1000),
+        free_since_ms=memory.server.free_since_ms(look),
     )
 
 

@@ -127,8 +127,8 @@ def test_replicas_that_are_added_to_the_table_itself_are_refused_when_synthesizi
     ("options", "said"),
     [
         ({"partition_key_name": ""}, "partition_key_name=''"),
-        ({"partition_key_name": "ttl"}, "partition_key_name='ttl' is an attribute of the lock itself"),
-        ({"sort_key_name": "data"}, "sort_key_name='data' is an attribute of the lock itself"),
+        ({"partition_key_name": "ttl"}, "partition_key_name='ttl' is also the name of an attribute that locks write"),
+        ({"sort_key_name": "data"}, "sort_key_name='data' is also the name of an attribute that locks write"),
         ({"sort_key_name": "key"}, "sort_key_name='key' is already the partition key"),
         ({"table_name": "no name"}, "is not a valid table name"),
         ({"table_name": ""}, "is not a valid table name"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lambda_lock.core import lease
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.protocol import DECISION
-from lambda_lock.core.queue import LONGEST_NAP, PATIENCE
+from lambda_lock.core.queue import LONGEST_NAP, LONGEST_PATIENCE
 from lambda_lock.core.row import JAVA, Row, expiry_of, read_row
 from lambda_lock.errors import DuplicateEventError
 
@@ -405,7 +405,7 @@ class Waiter(Errand):
             return
         now, refresh = self.world.now, self.wish.refresh_period
         if self.wish.queue is not None:  # it naps, and has patience: its first look counts a second already
-            queued = LONGEST_NAP + PATIENCE
+            queued = LONGEST_NAP + LONGEST_PATIENCE
             refresh = max(refresh, queued) if self.strayed or self.losses > 1 else queued
         since = max(self.started, self.process.faulted, self.world.judge.changed.get(self.key, 0.0))
         if now <= since + refresh + SLACK:

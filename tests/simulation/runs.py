@@ -11,7 +11,7 @@ from contextlib import nullcontext
 
 from lambda_lock.core import acquire, protocol
 from lambda_lock.core.protocol import Wish
-from lambda_lock.core.queue import LONGEST_NAP, PATIENCE, Queue
+from lambda_lock.core.queue import LONGEST_NAP, LONGEST_PATIENCE, Queue
 from lambda_lock.core.requests import Content
 from lambda_lock.core.row import JAVA, read_row
 from lambda_lock.errors import DuplicateEventError
@@ -97,7 +97,7 @@ def _try_once_more(world: World, key: str) -> None:
     patience = 0.0
     queues = bool(world.settings.queue) and world.rng.random() < 0.7
     if queues:  # behind whoever is left in the row
-        patience = LONGEST_NAP + PATIENCE
+        patience = LONGEST_NAP + LONGEST_PATIENCE
     if row is not None and not row.is_free:
         if row.lease_ms is None:
             return
