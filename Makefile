@@ -93,9 +93,12 @@ deploy-local: $(DEV) $(ENGINE) $(CDK) ## Deploy infra/ to a local engine with th
 	@$(BIN)/python -m rig.deploy
 
 .PHONY: bench
-bench: $(DEV) $(ENGINE) $(BENCH) ## Compare cold starts and deduplication with python-dynamodb-lock and Powertools
-	@$(BIN)/python -m benchmarks.cold_start $(ARGS)
-	@$(BIN)/python -m benchmarks.idempotency $(ARGS)
+bench: $(DEV) $(ENGINE) $(BENCH) ## Run all benchmarks and write docs/performance.md (ARGS='--only contention' runs one)
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+.PHONY: bench-short
+bench-short: $(DEV) $(ENGINE) ## Check requests, modules and instructions against benchmarks/limits.toml
+	@$(BIN)/python -m benchmarks.limits $(ARGS)
 
 .PHONY: build
 build: $(DEV) ## Build the wheel and the sdist into dist/

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.results import add_json, save
 from lambda_lock import __version__
 from rig.engine import REGION, ROOT, Ministack
 from rig.wire import Wire
@@ -31,6 +31,8 @@ PACKAGES = ("lambda-lock", "python-dynamodb-lock", "aws-lambda-powertools", "bot
 LOCKS = ("locks", "dynamodb_lock", "powertools")
 # The key attributes that each contestant expects by default.
 TABLES = {"locks": ("key", None), "dynamodb_lock": ("lock_key", "sort_key"), "powertools": ("id", None)}
+# What .venv-bench has for the pictures of docs/performance.md, which no contestant needs.
+PICTURES = ("PIL", "contourpy", "fontTools", "kiwisolver", "matplotlib", "mpl_toolkits", "numpy", "pillow", "pyparsing")
 UNCOMPILED_ROUNDS = 3  # only a few, because each compiles boto3, which takes a second
 
 
@@ -88,7 +90,7 @@ class Bench:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cold_start", description=__doc__)
     parser.add_argument("--rounds", type=int, default=10, help="how often to run each contestant (default: 10)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_json(parser)
     arguments = parser.parse_args()
     if arguments.rounds < 1:
         parser.error(f"--rounds={arguments.rounds} is out of range: give 1 or more")
@@ -101,9 +103,8 @@ def main() -> int:
     except ContestantFailed as error:
         print(error, file=sys.stderr)
         return 1
-    if arguments.json:
-        about = {"python": sys.version.split()[0], "packages": _versions(), "rounds": arguments.rounds}
-        print(json.dumps(about | as_json(results, requests), indent=2))
+    about = {"python": sys.version.split()[0], "packages": _versions(), "rounds": arguments.rounds}
+    if save(arguments.json, about | as_json(results, requests)):
         return 0
     versions = ", ".join(f"{name} {version}" for name, version in _versions().items())
     print("From the start of a process to its first lock held: CPU time (user and system), median\n")
@@ -150,6 +151,8 @@ def _measure(bench: Bench, rounds: int) -> Results:
 def _copy_sources(installed: Path, target: Path) -> None:
     """Copy lambda_lock and the installed packages, as in a deployment package without .pyc files."""
     for source in (ROOT / "lambda_lock", ROOT / "benchmarks", *sorted(installed.iterdir())):
+        if source.name.startswith(PICTURES):
+            continue
         if source.is_dir():
             # botocore's descriptions of all services have 30 MB, so they are linked instead.
             shutil.copytree(source, target / source.name, ignore=shutil.ignore_patterns("__pycache__", "data"))

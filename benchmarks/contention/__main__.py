@@ -24,20 +24,23 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from benchmarks.results import add_json, machine, save
 from lambda_lock import __version__
 from rig.engine import ROOT, DynamoDBLocal, Engine, Ministack, client_environment, inherited_environment, stop
 
 from .judge import Run, judge
 from .machine import Meter
 from .rows import NAMES, OURS, Row, rows, short_rows
+from .screen import as_json, show
 from .summary import Median
-from .targets import Results, verdicts
+from .targets import Results
 
 PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 JARS = ROOT / "build" / "interop" / "java"
 ENGINES: dict[str, type[Engine]] = {"ministack": Ministack, "dynamodb-local": DynamoDBLocal}
+TABLES = {name: "python" if name.startswith("dynamodb_lock") else "locks" for name in NAMES}
 _OTHERS = 0.4  # cores that other programs may use during a run; above that it is repeated
-_REPEATS = 2
+_REPEATS = 15  # in all
 _ROUNDS_OF_OTHERS = 1  # for contestants that are not ours
 _CEILING = Row(4, 0.0, 2.0, ("poll",), pause=0.0)
 _keys = itertools.count(1)
@@ -46,13 +49,15 @@ _keys = itertools.count(1)
 class Crowd:
     """The process of a contestant, whose workers it starts. A context manager."""
 
-    def __init__(self, name: str, engine: Engine) -> None:
+    def __init__(self, name: str, engine: Engine, *, table: str, python: Path = PYTHON) -> None:
+        """python: an interpreter that has the contestant's library."""
         self.name = name
+        self._table = table
         if name == "java":
             command = ["java", "-XX:+UseSerialGC", "-Xmx512m", "-cp", str(JARS / "lib" / "*")]
             command.append(str(Path(__file__).parent / "Contend.java"))
         else:
-            command = [str(PYTHON), "-m", "benchmarks.contention.crowd", name]
+            command = [str(python), "-m", "benchmarks.contention.crowd", name]
         environment = inherited_environment() | client_environment(engine.url) | {"PYTHONPATH": str(ROOT)}
         self._process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -83,7 +88,7 @@ class Crowd:
     def run(self, row: Row, number: int, *, apart: bool = False) -> dict[str, Any]:
         """apart: each worker has a lock of its own."""
         order = {
-            "table": "python" if self.name.startswith("dynamodb_lock") else "locks",
+            "table": self._table,
             "key": f"lock-{next(_keys)}",
             "workers": row.workers,
             "hold": row.hold,
@@ -106,6 +111,7 @@ class Bench:
         self._engine = engine
         self._crowds = crowds
         self._rounds = rounds
+        self._repeats = _REPEATS
 
     def ceiling(self) -> float:
         """Requests a second that the engine answers to four workers that do nothing else, each with its own lock."""
@@ -125,7 +131,7 @@ class Bench:
         return runs
 
     def run(self, number: int, row: Row, names: tuple[str, ...], again: Progress) -> dict[str, Run]:
-        for _ in range(1 + _REPEATS):
+        while True:
             pids = {name: self._crowds[name].pid for name in names}
             meter = Meter(engine=self._engine.pid, **pids)
             with ThreadPoolExecutor() as pool:
@@ -133,8 +139,9 @@ class Bench:
                     zip(names, pool.map(lambda name: self._crowds[name].run(row, number), names), strict=True)
                 )
             cores = meter.cores()
-            if cores is None or cores["others"] <= _OTHERS:
+            if cores is None or cores["others"] <= _OTHERS or not self._repeats:
                 break
+            self._repeats -= 1
             again.console.print(f"once more: other programs used {cores['others']:.1f} cores", style="dim")
         return {name: judge(report, _own(cores, name)) for name, report in reports.items()}
 
@@ -148,7 +155,7 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="four rows and one round, in less than a minute")
     parser.add_argument("--rounds", type=int, help="how often each of our rows runs (default: 3; with --short: 1)")
     parser.add_argument("--only", default="", help="only rows whose title contains this, such as '8 workers, 20 ms'")
-    parser.add_argument("--json", type=Path, help="write the results to this file too")
+    add_json(parser)
     arguments = parser.parse_args()
     rounds = arguments.rounds or (1 if arguments.short else 3)
     if rounds < 1:
@@ -172,13 +179,11 @@ def main() -> int:
         "packages": {"lambda-lock": __version__} | _versions(),
         "engine": name,
         "engine_requests_per_second": round(ceiling),
-        "cores": os.cpu_count(),
+        "machine": machine(),
         "rounds": rounds,
     }
-    _print(console, results, about)
-    if arguments.json:
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(about | _as_json(results), indent=2) + "\n")
+    if not save(arguments.json, about | as_json(results)):
+        show(console, results, about)
     return 0
 
 
@@ -189,7 +194,9 @@ def _crowds(chosen: list[Row], engine: Engine, console: Console) -> Iterator[dic
         console.print("The Java client is left out: run 'make peers', which needs Java and Maven.")
         wanted.remove("java")
     with contextlib.ExitStack() as stack:
-        crowds = {name: stack.enter_context(Crowd(name, engine)) for name in NAMES if name in wanted}
+        crowds = {
+            name: stack.enter_context(Crowd(name, engine, table=TABLES[name])) for name in NAMES if name in wanted
+        }
         for crowd in crowds.values():
             crowd.answer()
         yield crowds
@@ -209,58 +216,6 @@ def _measure(bench: Bench, chosen: list[Row]) -> Results:
             progress.advance(task, row.seconds)
     return {
         row: {name: Median(found[name]) for name in row.contestants if name in found} for row, found in runs.items()
-    }
-
-
-_HEAD = ("grants/s", "wait s: median", "p95", "longest", "writes", "reads", "passed", "most", "removed", "engine")
-
-
-def _print(console: Console, results: Results, about: dict[str, Any]) -> None:
-    console.print(f"{'':<42}" + "".join(f"{head:>{max(len(head) + 2, 9)}}" for head in _HEAD))
-    for row, medians in results.items():
-        console.print(f"\n{row.title}, {row.pause * 1000:g} ms between")
-        for name, one in medians.items():
-            cells = (
-                f"{one.per_second:.1f}",
-                f"{one.wait_median:.3f}",
-                f"{one.wait_p95:.3f}",
-                f"{'>' if one.open else ''}{one.longest:.3f}",
-                f"{one.writes:.1f}",
-                f"{one.reads:.1f}",
-                f"{one.passed:.0%}",
-                str(one.most_passed),
-                str(one.removed) if name == "queue" else "",
-                "" if one.cpu is None else f"{one.cpu['engine']:.0%}",
-            )
-            line = "".join(f"{cell:>{max(len(head) + 2, 9)}}" for cell, head in zip(cells, _HEAD, strict=True))
-            console.print(f"  {NAMES[name]:<40}{line}")
-            for error in one.errors[:3]:
-                console.print(f"    {error}")
-    console.print(
-        "\nWrites and reads are those of a grant. Passed: grants for which somebody waited who had asked earlier; most:"
-        "\nby how many of them one wait was passed. Removed: places that vanished although their waiter lived. Engine:"
-        f"\nits share of a core; it answers {about['engine_requests_per_second']} requests a second at most.\n"
-    )
-    for verdict in verdicts(results):
-        console.print(f"{'held  ' if verdict.held else 'MISSED'}  {verdict.what}: {verdict.measured}")
-    console.print(f"\n{', '.join(' '.join(pair) for pair in about['packages'].items())}; Python {about['python']}")
-
-
-def _as_json(results: Results) -> dict[str, Any]:
-    return {
-        "rows": [
-            {
-                "title": row.title,
-                "workers": row.workers,
-                "hold": row.hold,
-                "pause": row.pause,
-                "exponential": row.exponential,
-                "seconds": row.seconds,
-                "contestants": {name: one.as_json() for name, one in medians.items()},
-            }
-            for row, medians in results.items()
-        ],
-        "targets": [vars(verdict) for verdict in verdicts(results)],
     }
 
 

@@ -12,6 +12,7 @@ NAMES = {
     "java": "Java lock client",
 }
 OURS = ("queue", "poll")
+SWEEP_HOLD = 0.05  # seconds; of the rows from 2 to 64 workers
 QUICK = (*OURS, "dynamodb_lock_100ms")
 
 
@@ -41,27 +42,27 @@ def rows(seconds: float = 1.0) -> list[Row]:
     """The rows of the default run. seconds: a factor for the length of each."""
     every = tuple(NAMES)
     return [
-        Row(8, 0.02, 6 * seconds, every),
-        Row(8, 0.02, 6 * seconds, QUICK, exponential=True),
-        Row(2, 0.05, 3 * seconds, every),
-        Row(4, 0.05, 3 * seconds, every),
-        Row(8, 0.05, 4 * seconds, every),
-        Row(16, 0.05, 6 * seconds, every),
-        Row(32, 0.05, 8 * seconds, every),
-        Row(64, 0.05, 12 * seconds, every),
-        Row(32, 0.05, 8 * seconds, OURS, exponential=True),
-        Row(8, 0.3, 10 * seconds, QUICK, together=True),
-        Row(8, 0.3, 14 * seconds, OURS, exponential=True, together=True),
-        Row(32, 0.2, 18 * seconds, OURS, together=True),
-        Row(8, 1.0, 20 * seconds, OURS, together=True),
-        Row(8, 1.0, 24 * seconds, OURS, exponential=True, together=True),
+        Row(8, 0.02, 5 * seconds, every),
+        Row(8, 0.02, 5 * seconds, QUICK, exponential=True),
+        Row(2, SWEEP_HOLD, 3 * seconds, every),
+        Row(4, SWEEP_HOLD, 3 * seconds, every),
+        Row(8, SWEEP_HOLD, 4 * seconds, every),
+        Row(16, SWEEP_HOLD, 5 * seconds, every),
+        Row(32, SWEEP_HOLD, 6 * seconds, every),
+        Row(64, SWEEP_HOLD, 10 * seconds, every),
+        Row(32, SWEEP_HOLD, 6 * seconds, OURS, exponential=True),
+        Row(8, 0.3, 8 * seconds, QUICK, together=True),
+        Row(8, 0.3, 12 * seconds, OURS, exponential=True, together=True),
+        Row(32, 0.2, 14 * seconds, OURS, together=True),
+        Row(8, 1.0, 14 * seconds, OURS, together=True),
+        Row(8, 1.0, 16 * seconds, OURS, exponential=True, together=True),
     ]
 
 
 def short_rows() -> list[Row]:
     return [
         Row(8, 0.02, 4, QUICK),
-        Row(16, 0.05, 4, OURS),
+        Row(16, SWEEP_HOLD, 4, OURS),
         Row(8, 0.3, 8, OURS, together=True),
         Row(8, 0.3, 8, OURS, exponential=True, together=True),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from .rows import Row
+from .rows import SWEEP_HOLD, Row
 from .summary import Median
 
 Results = Mapping[Row, Mapping[str, Median]]
@@ -42,7 +42,7 @@ def verdicts(results: Results) -> list[Verdict]:
     by_workers = {
         row.workers: medians["queue"]
         for row, medians in results.items()
-        if "queue" in medians and row.hold == 0.05 and not row.exponential
+        if "queue" in medians and row.hold == SWEEP_HOLD and not row.exponential
     }
     if {16, 64} <= by_workers.keys():
         growth = by_workers[64].requests / by_workers[16].requests

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import json
 import logging
 import os
 import sys
 import warnings
 
+from benchmarks.results import add_json, save
 from lambda_lock import __version__
 from rig.engine import Ministack
 
@@ -26,7 +26,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.idempotency", description=__doc__)
     parser.add_argument("--case", choices=CASES, help="play only this case, and print a timeline of it")
     parser.add_argument("--rounds", type=int, default=100, help="how often to measure the CPU time (default: 100)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_json(parser)
     arguments = parser.parse_args()
     if arguments.rounds < 1:
         parser.error(f"--rounds={arguments.rounds} is out of range: give 1 or more")
@@ -49,9 +49,8 @@ def main() -> int:
             _progress(f"CPU time, {arguments.rounds} rounds")
             cpu = cpu_times(engine, arguments.rounds)
             _progress("")
-    if arguments.json:
-        about = {"python": sys.version.split()[0], "packages": _versions(), "rounds": arguments.rounds}
-        print(json.dumps(about | as_json(results, cpu), indent=2))
+    about = {"python": sys.version.split()[0], "packages": _versions(), "rounds": arguments.rounds}
+    if save(arguments.json, about | as_json(results, cpu)):
         return 0
     print("Requests on the wire, CPU time (median), effects in a real table, and the outcome of the deliveries\n")
     print(table(results, cpu))

@@ -9,6 +9,7 @@ Needs valgrind.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import shutil
@@ -18,8 +19,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from benchmarks.cold_start.tls import TlsTerminator
+from benchmarks.results import add_json, save
 from rig.engine import ROOT, Ministack, client_environment
 from rig.lambda_runtime import FunctionError, LambdaEnvironment
 
@@ -92,10 +95,13 @@ def main() -> None:
         "what", nargs="*", default=["warm", "lambda", "cpu"], help="warm: a cycle; lambda, cpu: INIT and invocations"
     )
     parser.add_argument("--rounds", type=int, default=20, help="processes for each median of CPU time (default: 20)")
+    add_json(parser)
     parser.add_argument("--compare", type=Path, help="a Python that has python-dynamodb-lock")
     arguments = parser.parse_args()
     if shutil.which("valgrind") is None:
         parser.error("valgrind is not installed")
+    result: dict[str, Any] = {"python": sys.version.split()[0], "warm": {}, "instructions": {}, "cpu_ms": {}}
+    say = functools.partial(print, file=sys.stderr if arguments.json == "-" else sys.stdout, flush=True)
     with (
         tempfile.TemporaryDirectory(prefix="lambda-lock-bench-") as name,
         Ministack() as engine,
@@ -115,10 +121,12 @@ def main() -> None:
         if "warm" in arguments.what:
             for scheme, variables in urls.items():
                 environment = base | variables | {"BENCHMARK_TABLE": "lambda_lock"}
-                print(f"warm, {scheme}: {warm(Path(sys.executable), 'lambda_lock', environment):,.0f}", flush=True)
+                result["warm"][scheme] = round(warm(Path(sys.executable), "lambda_lock", environment))
+                say(f"warm, {scheme}: {result['warm'][scheme]:,}")
             if arguments.compare:
                 environment = base | urls["HTTP"] | {"BENCHMARK_TABLE": "dynamodb_lock"}
-                print(f"warm, python-dynamodb-lock: {warm(arguments.compare, 'dynamodb_lock', environment):,.0f}")
+                result["warm"]["python-dynamodb-lock"] = round(warm(arguments.compare, "dynamodb_lock", environment))
+                say(f"warm, python-dynamodb-lock: {result['warm']['python-dynamodb-lock']:,}")
         environments = {
             f"{scheme}, {name}": base | variables | {"PYTHONPATH": PATH, TYPE: value}
             for scheme, variables in urls.items()
@@ -126,10 +134,14 @@ def main() -> None:
         }
         if "lambda" in arguments.what:
             for title, environment in environments.items():
-                print(f"instructions, {title}: {json.dumps(invocations(environment, folder))}", flush=True)
+                result["instructions"][title] = invocations(environment, folder)
+                say(f"instructions, {title}: {json.dumps(result['instructions'][title])}")
         if "cpu" in arguments.what:
-            for title, medians in cpu(environments, arguments.rounds).items():
-                print(f"CPU ms, {title}: {json.dumps(medians)}")
+            result["cpu_ms"] = cpu(environments, arguments.rounds)
+            for title, medians in result["cpu_ms"].items():
+                say(f"CPU ms, {title}: {json.dumps(medians)}")
+    save(arguments.json, result)
 
 
-main()
+if __name__ == "__main__":
+    main()

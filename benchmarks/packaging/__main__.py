@@ -20,6 +20,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.results import add_json, save
 from rig.engine import ROOT, inherited_environment
 from rig.packages import accepted, contents, unzip, zip_like_the_cdk
 
@@ -155,6 +156,7 @@ def ways(packages: Packages) -> dict[str, tuple[Callable[[], Path], Callable[[Pa
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.packaging", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20, help="how often to start each package (default: 20)")
+    add_json(parser)
     arguments = parser.parse_args()
     if arguments.rounds < 1:
         parser.error(f"--rounds={arguments.rounds} is out of range: give 1 or more")
@@ -176,6 +178,13 @@ def main() -> int:
             for way, (_, path) in rows.items():
                 cpu[way].append(_cpu(_FIRST_REQUEST, path) - _cpu(_RUNTIME, path))
         _progress("")
+    ways_as_json = {
+        way: {"pyc_accepted": count, "cpu_ms": round(statistics.median(cpu[way]) * 1000, 1)}
+        for way, (count, _) in rows.items()
+    }
+    about = {"python": sys.version.split()[0], "rounds": arguments.rounds}
+    if save(arguments.json, about | {"ways": ways_as_json}):
+        return 0
     print("| way | .pyc files accepted | CPU, median |\n|---|---|---|")
     for way, (count, _) in rows.items():
         print(f"| {way} | {count} | {statistics.median(cpu[way]) * 1000:.0f} ms |")

@@ -1,0 +1,71 @@
+"""The figures that have limits. None of them depends on how busy the machine is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.cold_start.measure import run_cycle, sample
+from benchmarks.cold_start.tls import TlsTerminator
+from benchmarks.contention.rows import Row
+from benchmarks.contention.virtual import World
+from benchmarks.instructions.__main__ import PATH, TYPE, invocations
+from benchmarks.instructions.count import TABLES, warm
+from rig.engine import ROOT, Ministack, client_environment
+from rig.wire import Wire
+
+_SCRIPT = ROOT / "benchmarks" / "cold_start" / "contestants" / "locks.py"
+_PYTHON = Path(sys.executable)
+_CONTENTION = (Row(8, 0.02, 0, ()), Row(8, 0.3, 0, ()), Row(32, 0.2, 0, ()), Row(8, 0.3, 0, (), exponential=True))
+
+Say = Callable[[str], None]
+
+
+def measure(say: Say) -> dict[str, float]:
+    """The figures by their names in limits.toml. say: is told what is measured, and what is left out."""
+    found: dict[str, float] = {}
+    with (
+        tempfile.TemporaryDirectory(prefix="lambda-lock-limits-") as name,
+        Ministack() as engine,
+        TlsTerminator(engine.port, Path(name)) as terminator,
+    ):
+        for table, keys in TABLES.items():
+            engine.create_table(table, *keys)
+        kept = {one: os.environ[one] for one in ("PATH", "LD_LIBRARY_PATH") if one in os.environ}
+        base = kept | {"HOME": name, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
+        base |= {"LAMBDA_LOCK_TABLE": "lambda_lock", "BENCHMARK_TABLE": "lambda_lock"}
+        plain = base | client_environment(engine.url)
+        tls = base | client_environment(terminator.url) | {"SSL_CERT_FILE": str(terminator.authority)}
+        say("requests")
+        with Wire(engine.url) as wire:
+            run_cycle(_PYTHON, _SCRIPT, base | client_environment(wire.url))
+            found["requests: of an acquire and release"] = wire.count()
+        say("modules")
+        found["modules: at the first lock, over HTTP"] = sample(_PYTHON, _SCRIPT, plain).modules
+        found["modules: at the first lock, over HTTPS"] = sample(_PYTHON, _SCRIPT, tls).modules
+        if shutil.which("valgrind") is None:
+            say("instructions are left out: valgrind is not installed")
+        else:
+            say("instructions")
+            found["instructions: of an acquire and release"] = round(warm(_PYTHON, "lambda_lock", plain))
+            counts = invocations(plain | {"PYTHONPATH": PATH, TYPE: "on-demand"}, Path(name))
+            found["instructions: of INIT with the first invocation"] = counts["INIT"] + counts["first"]
+            found["instructions: of the first invocation"] = counts["first"]
+    say("waiting in order, in virtual time")
+    for row in _CONTENTION:
+        found |= _contention(row)
+    return found
+
+
+def _contention(row: Row) -> dict[str, float]:
+    ours, poll = World(row, queue=True).run(), World(row, queue=False).run()
+    figures = {
+        "requests of a grant": ours.writes + ours.reads,
+        "longest wait in (N - 1) holds": ours.longest / (row.hold * (row.workers - 1)),
+        "seconds of a cycle, to 1 with queue=False": (row.hold + ours.idle) / (row.hold + poll.idle),
+    }
+    return {f"contention: {row.title}: {name}": round(value, 3) for name, value in figures.items()}

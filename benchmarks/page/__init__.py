@@ -1,0 +1,1 @@
+"""docs/performance.md and its pictures, from the results in build/bench."""
