@@ -35,7 +35,8 @@ def section(result: dict[str, Any]) -> str:
         f"{result['python']}; {versions}.",
         "",
         "Writes and reads are those of one grant. *Passed* is the share of grants for which somebody waited who had "
-        "asked earlier, and *most* by how many of them one wait was passed. A longest wait after > had not ended.",
+        "asked earlier, and *most* by how many of them one wait was passed. A longest wait after >, or with a hollow "
+        "mark, had not ended when the run did.",
         "The Java client runs all its workers in one process.",
         "",
         f"| {' | '.join(_HEAD)} |",

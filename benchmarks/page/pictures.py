@@ -20,7 +20,7 @@ from benchmarks.contention.report import sweep
 from benchmarks.contention.rows import NAMES, SWEEP_HOLD
 
 # Middle tones, with enough contrast both on white and on the near-black of dark pages. The background is transparent.
-INK = "#808790"
+INK = "#77808a"
 COLOURS = {
     "queue": "#2f81f7",
     "poll": "#8fa8c8",
@@ -29,7 +29,7 @@ COLOURS = {
     "java": "#a371c7",
 }
 MARKERS = {"queue": "o", "poll": "s", "dynamodb_lock": "D", "dynamodb_lock_100ms": "^", "java": "v"}
-PARTS = {"Python": "#808790", "the runtime's modules": "#a9b4c0", "library and first lock": "#2f81f7"}
+PARTS = {"Python": "#77808a", "the runtime's modules": "#a9b4c0", "library and first lock": "#2f81f7"}
 STYLE = {
     "svg.hashsalt": "lambda_lock",
     "svg.fonttype": "none",  # text stays text: small, and in the reader's font
@@ -66,6 +66,10 @@ def contention(result: dict[str, Any], file: Path) -> None:
                 workers, [min(run) for run in runs], [max(run) for run in runs], color=COLOURS[name], alpha=0.2, lw=0
             )
             waits.plot(workers, [one["longest"] for _, one in found], **look)
+            unfinished = [(count, one["longest"]) for count, one in found if one["open"]]
+            if unfinished:  # a hollow mark: that wait had not ended
+                look |= {"linestyle": "", "label": None, "markerfacecolor": "#ffffff"}
+                waits.plot(*zip(*unfinished, strict=True), **look)
         counts = sorted({count for found in points.values() for count, _ in found})
         ideal = [(count - 1) * SWEEP_HOLD for count in counts]
         waits.plot(
@@ -101,7 +105,8 @@ def cold_start(result: dict[str, Any], file: Path) -> None:
                 for (part, colour), value in zip(PARTS.items(), parts(result, condition, name), strict=True):
                     axes.barh(len(labels), value, left=left, color=colour, height=0.65, label=None if labels else part)
                     left += value
-                axes.text(left, len(labels), f" {left:.0f} ms", va="center")
+                at = (left, len(labels))
+                axes.annotate(f"{left:.0f} ms", at, xytext=(4, 0), textcoords="offset points", va="center")
                 labels.append(f"{LIBRARIES[name]}, {title}")
         axes.set_yticks(range(len(labels)), labels)
         axes.invert_yaxis()
