@@ -53,6 +53,7 @@ class LambdaLock(Contestant):
 
     def __init__(self, table: str) -> None:
         super().__init__(table)
+        import lambda_lock.core.queue  # noqa: F401 - before the fork, as all modules
         from lambda_lock import LockClient
         from lambda_lock.transport import choose
 
