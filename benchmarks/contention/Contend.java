@@ -86,11 +86,13 @@ public final class Contend {
         }
         threads.forEach(Thread::start);
         ready.await();
+        go.countDown();
+        final double lead = 0.2 * number("seconds"); // not measured, as in crowd.py
+        Thread.sleep(Math.round(lead * 1000));
         requests.writes.set(0);
         requests.reads.set(0);
         final double start = now();
-        go.countDown();
-        Thread.sleep(Math.round(number("seconds") * 1000));
+        Thread.sleep(Math.round((number("seconds") - lead) * 1000));
         over = true;
         final double end = now();
         final int writes = requests.writes.get();

@@ -40,7 +40,7 @@ JARS = ROOT / "build" / "interop" / "java"
 ENGINES: dict[str, type[Engine]] = {"ministack": Ministack, "dynamodb-local": DynamoDBLocal}
 TABLES = {name: "python" if name.startswith("dynamodb_lock") else "locks" for name in NAMES}
 _OTHERS = 0.4  # cores that other programs may use during a run; above that it is repeated
-_REPEATS = 15  # in all
+_REPEATS = 15  # in all; none with --short
 _ROUNDS_OF_OTHERS = 1  # for contestants that are not ours
 _CEILING = Row(4, 0.0, 2.0, ("poll",), pause=0.0)
 _keys = itertools.count(1)
@@ -105,13 +105,13 @@ class Crowd:
 
 
 class Bench:
-    """The engine and the crowds, and the time they need."""
+    """The engine and the crowds, and the time they need. repeats: how many runs may be repeated."""
 
-    def __init__(self, engine: Engine, crowds: dict[str, Crowd], rounds: int) -> None:
+    def __init__(self, engine: Engine, crowds: dict[str, Crowd], rounds: int, repeats: int = _REPEATS) -> None:
         self._engine = engine
         self._crowds = crowds
         self._rounds = rounds
-        self._repeats = _REPEATS
+        self._repeats = repeats
 
     def ceiling(self) -> float:
         """Requests a second that the engine answers to four workers that do nothing else, each with its own lock."""
@@ -171,7 +171,7 @@ def main() -> int:
         engine.create_table("locks")
         engine.create_table("python", "lock_key", "sort_key")
         with _crowds(chosen, engine, console) as crowds:
-            bench = Bench(engine, crowds, rounds)
+            bench = Bench(engine, crowds, rounds, 0 if arguments.short else _REPEATS)
             ceiling = bench.ceiling()
             results = _measure(bench, chosen)
     about = {

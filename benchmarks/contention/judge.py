@@ -59,9 +59,11 @@ class Wait:
 
 
 def judge(report: dict[str, Any], cpu: dict[str, float] | None = None) -> Run:
+    """What a report says of the time from its "start" on, and of all holds whether they overlap."""
     start, end, workers = report["start"], report["end"], report["workers"]
     waits = [Wait(*wait) for worker in workers for wait in worker["waits"]]
-    grants = sorted((wait for wait in waits if wait.granted is not None), key=_granted)
+    all_grants = sorted((wait for wait in waits if wait.granted is not None), key=_granted)
+    grants = [wait for wait in all_grants if _granted(wait) >= start]
     took = sorted(_granted(wait) - wait.asked for wait in grants)
     unfinished = [end - wait.asked for wait in waits if wait.granted is None]
     passed = [_passed(grant, waits) for grant in grants]
@@ -86,7 +88,7 @@ def judge(report: dict[str, Any], cpu: dict[str, float] | None = None) -> Run:
         most_passed=max(by.values(), default=0),
         out_of_line=sum(_is_out_of_line(grant, waits) for grant in grants),
         removed=sum(worker["removed"] for worker in workers),
-        faults=_faults(grants),
+        faults=_faults(all_grants),
         errors=[error for worker in workers for error in worker["errors"]],
         cpu=cpu,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
 from .rows import NAMES, SWEEP_HOLD
@@ -32,7 +33,7 @@ def section(result: dict[str, Any]) -> str:
         f"and again. {result['rounds']} rounds in turns (one for the other libraries); medians, and the longest wait "
         f"of all rounds. {result['machine']['cores']} cores, {result['machine']['processor']}; {result['engine']} "
         f"on the same machine, which answers {result['engine_requests_per_second']} requests a second at most; Python "
-        f"{result['python']}; {versions}.",
+        f"{result['python']}; {versions}. {_disturbed(result)}",
         "",
         "Writes and reads are those of one grant. *Passed* is the share of grants for which somebody waited who had "
         "asked earlier, and *most* by how many of them one wait was passed. A longest wait after >, or with a hollow "
@@ -51,6 +52,15 @@ def section(result: dict[str, Any]) -> str:
         for one in result["targets"]
     ]
     return "\n".join([*lines, ""])
+
+
+def _disturbed(result: dict[str, Any]) -> str:
+    """How busy the machine was with something else."""
+    runs = [run for row in result["rows"] for one in row["contestants"].values() for run in one["runs"] if run["cpu"]]
+    others = [run["cpu"]["others"] for run in runs]
+    if not others or median(others) < 0.1:  # cores
+        return ""
+    return f"Other programs took {median(others):.1f} cores meanwhile (median of the runs; {max(others):.1f} at most)."
 
 
 def _line(name: str, one: dict[str, Any]) -> str:
