@@ -30,7 +30,7 @@ def section(result: dict[str, Any]) -> str:
         "![Locks a second and the longest wait over the number of workers](performance/contention.svg)",
         "",
         "`python -m benchmarks.contention`: processes take one lock, hold it, release it and pause for 20 ms, again "
-        f"and again. {result['rounds']} rounds in turns (one for the other libraries); medians, and the longest wait "
+        f"and again. Rounds in turns: {result['rounds']} (for the other libraries: 1); medians, and the longest wait "
         f"of all rounds. {result['machine']['cores']} cores, {result['machine']['processor']}; {result['engine']} "
         f"on the same machine, which answers {result['engine_requests_per_second']} requests a second at most; Python "
         f"{result['python']}; {versions}. {_disturbed(result)}",
