@@ -41,7 +41,7 @@ class World:
 
     def __init__(self, row: Row, *, queue: bool, seed: int = 1) -> None:
         self._row = row
-        self._queue = (lambda: Queue) if queue else None
+        self._queue = Queue if queue else None
         self._rng = random.Random(seed)
         self._chance = Chance(lambda: f"{self._rng.getrandbits(128):032x}", self._rng.random)
         self._table = Table("key", None)

@@ -18,8 +18,8 @@ queue cannot make a second holder: who is granted the lock is decided by rules 1
 6. **Giving up** first removes the place. After that, no claim from a place can land.
 7. **The last try** of a wait ignores the order. It also removes those ahead, if the waiter saw the lock free for as
    long as anybody may sleep, with the same ones there.
-8. **When to look** follows from how long the last holder held the lock, and from the place. Only the first one wakes
-   for the holder's expiry.
+8. **When to look** follows from how long the last holders held the lock, how uneven that was, and from the place. Only
+   the first one wakes for the holder's expiry.
 9. The longest nap and PATIENCE are protocol, the same in every version: nobody who is alive sleeps longer than
    others have patience.
 """
@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from . import lease, requests
 from .acquire import Held, Take
-from .outcome import Reply, ServiceError
+from .outcome import NOT_DONE, Reply, ServiceError
 from .protocol import SEND, STEPS, Hold, Send, Wait, row_of
 from .row import MOST_WAITERS
 
@@ -52,9 +52,10 @@ _TURNS = 2.0  # seconds, for all of them
 LONGEST_PATIENCE = PATIENCE + LONGEST_NAP - _LONGEST_COUNTED + _TURNS
 _SHORTEST = 0.01  # seconds of a pause
 _USUAL_HOLD = 0.05  # seconds, if nothing is known
+_USUAL_SPREAD = 0.39  # of the hold
 _LEAVE = 1.0  # seconds for giving up a place
 _FULL = 1.0  # seconds, the longest nap while there is no place left
-_LONGEST_OUTSIDE = 10.0  # seconds, the longest one after looks that DynamoDB did not answer or throttled
+_LONGEST_OUTSIDE = 8.0  # seconds, the longest one after looks that DynamoDB throttled
 
 
 class Queue:
@@ -71,7 +72,7 @@ class Queue:
         self._unclear: set[str] = set()  # the places among them whose append has no clear answer yet
         self._shown: Row | None = None  # the newest row whose waiters were noted
         self._losses = 0
-        self._crowding = 0  # how many looks were refused while there is no place left, less those answered since
+        self._crowding = 0  # grows with looks that were throttled while there is no place left, and falls with others
         self._stalls = 0  # pauses in a row because writes were refused
         self._refused = 0  # writes, in a row
         self._ghosts = Ghosts()
@@ -222,13 +223,14 @@ class Queue:
         return (yield from (self._look_once() if outside else acquisition.read()))
 
     def _nap_outside(self, step: Next) -> float:
-        """How long to sleep while there is no place left: ever longer while looks are refused.
+        """How long to sleep while there is no place left: ever longer while looks are throttled.
 
         All who are outside must leave room for those in the queue. DynamoDB serves 3,000 reads a second of a row, and
         throttles the first one in the queue like anybody else.
         """
-        refused = isinstance(step, Held) and step.error is not None
-        self._crowding = min(self._crowding + 2, 8) if refused else max(self._crowding - 1, 0)
+        error = step.error if isinstance(step, Held) else None
+        throttled = isinstance(error, ServiceError) and error.code in NOT_DONE
+        self._crowding = min(self._crowding + 2, 8) if throttled else max(self._crowding - 1, 0)
         longest: float = min(_FULL * 2**self._crowding, _LONGEST_OUTSIDE)
         return longest * (0.2 + 0.8 * self.acquisition.chance.jitter())
 
@@ -292,8 +294,10 @@ class Ghosts:
         self._looks = 0  # that found the lock free, with the same ones ahead
         self.seconds = 0.0  # for which all could see that it was free
         self._ahead: tuple[str, ...] = ()
-        self._seen = 0.0  # for which I saw that it was free
+        self._seen = 0.0  # for which I saw that it was free, as those who came before me do a nap later at the latest
         self._last: float | None = None
+        self._version: str | None = None  # the row's, and since when this acquisition has seen it
+        self._version_since = 0.0
 
     def note(self, ahead: tuple[str, ...], step: Take | Held, look: Look, date: int | None) -> None:
         """Note one look. The seconds add up over other grants in between: fail-fast callers may take the lock again.
@@ -305,11 +309,15 @@ class Ghosts:
         if ahead[:1] != self._ahead[:1] or not set(ahead) <= set(self._ahead):
             self.seconds, self._seen, self._looks, self._last = 0.0, 0.0, 0, None
         self._ahead = ahead
+        row = step.row
+        if row is not None and row.version != self._version:
+            self._version, self._version_since = row.version, look.elapsed
         if isinstance(step, Take):
             self._looks += 1
             if self._last is not None and (self._looks > 1 or len(ahead) == 1):
                 seconds = min(look.elapsed - self._last, _LONGEST_COUNTED)
-                self._seen += seconds
+                lease_ms = 0 if row is None or row.is_free else row.lease_ms or 0
+                self._seen += seconds if look.elapsed - self._version_since >= lease_ms / 1000 else 0.0
                 self.seconds += seconds if _all_see(step, date) else 0.0
         self._last = look.elapsed
 
@@ -341,37 +349,48 @@ def _all_see(step: Take, date: int | None) -> bool:
 
 
 class Pace:
-    """When to look: from how long the last holder held the lock, and since when this one holds it."""
+    """When to look: from how long the last holders held the lock, and since when this one holds it.
+
+    The numbers are those for which `python -m benchmarks.contention.virtual` shows the throughput of polling, or close
+    to it, in every row, with few looks.
+    """
 
     def __init__(self) -> None:
-        self._hold = _USUAL_HOLD
+        self._hold = _USUAL_HOLD  # seconds, the running mean of those seen
+        self._spread = _USUAL_SPREAD * _USUAL_HOLD  # their mean distance from it; a guess, until there are several
+        self._known = False
         self._token: int | None = None
         self._since = 0.0  # elapsed seconds
 
     def note(self, row: Row | None, look: Look, date: int | None, schema: Schema) -> None:
-        if row is None:
+        if row is None or row.token == self._token:
             return
         held_ms = row.held_ms(schema)
-        self._hold = _USUAL_HOLD if held_ms is None else held_ms / 1000
-        if row.token == self._token:
-            return
+        if held_ms is not None:
+            self._learn(held_ms / 1000)
         self._token, self._since = row.token, look.elapsed
         if date is not None and row.expiry_ms is not None and row.lease_ms is not None:
             granted = (row.expiry_ms - row.lease_ms) / 1000 - lease.GRACE  # a hint only: a renewal turns it back
             self._since -= max(date - granted, 0.0)
+
+    def _learn(self, hold: float) -> None:
+        known, self._known = self._known, True
+        self._spread = (self._spread + abs(hold - self._hold)) / 2 if known else _USUAL_SPREAD * hold
+        self._hold = (self._hold + hold) / 2 if known else hold
 
     def nap(self, ahead: int, look: Look, free: float | None) -> float:
         """How long to sleep in the place behind ``ahead`` others.
 
         free: for how many seconds they have let the lock go by. None if it is held.
         """
-        hold, held = self._hold, look.elapsed - self._since
-        gap = min(max(hold / 5, _SHORTEST), 0.25)
-        nap = min(max(hold / 5, 0.25), 1.0)
+        uneven = self._spread > self._hold / 5
+        gap = min(max(self._hold / (7.0 if uneven else 5.5), _SHORTEST), 0.1)
+        hold, held = max(self._hold - self._spread, self._hold / 5), look.elapsed - self._since
+        if ahead == 0 and free is None:  # a part of the rest only, because when the holder began is not known exactly
+            return min(max(0.25 * (hold - held), 0.05 * (held - hold), gap), LONGEST_NAP)
+        nap = min(max(hold / 5, 0.1 if uneven else 0.25), 1.0)
         late = min(nap, 0.3 * (held - hold)) if held > hold else 0.0
         if free is not None:
             return min(max(0.6 * ahead * (hold + gap), gap, 0.3 * free), 1.0)
-        if ahead == 0:
-            return min(max(0.9 * (hold - held) if held < hold else late, gap), nap)
-        turn = max(hold - held, late, 0.0) + 0.6 * (ahead - 0.5) * (hold + gap)
+        turn = max(hold - held, late, 0.0) + (0.55 if uneven else 0.8) * (ahead - 0.5) * (hold + gap)
         return min(max(turn, _SHORTEST), LONGEST_NAP, (ahead + 1) * nap)
