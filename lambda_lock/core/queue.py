@@ -384,7 +384,7 @@ class Pace:
         free: for how many seconds they have let the lock go by. None if it is held.
         """
         uneven = self._spread > self._hold / 5
-        gap = min(max(self._hold / (7.0 if uneven else 5.5), _SHORTEST), 0.1)
+        gap = min(max(self._hold / (8.0 if uneven else 6.3), _SHORTEST), 0.1)
         hold, held = max(self._hold - self._spread, self._hold / 5), look.elapsed - self._since
         if ahead == 0 and free is None:  # a part of the rest only, because when the holder began is not known exactly
             return min(max(0.25 * (hold - held), 0.05 * (held - hold), gap), LONGEST_NAP)
