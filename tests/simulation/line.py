@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .world import Process, World
 
 DATES = 1.5  # seconds between two Dates of one moment, truncated
-ALIVE = 4.0  # seconds without a fault, after which a waiter does all that the protocol expects of it
+_OLD = 4.0  # seconds: a release that is dated so long before it landed may make the lock look idle
 
 
 class Place:
@@ -122,7 +122,7 @@ class Line:
     def _seems_idle(self, key: str, before: Any) -> bool:
         """Whether a release that was written long before it landed makes the lock look idle."""
         since = float((before or {}).get(JAVA.free_since, {"N": "0"})["N"]) / 1000 - EPOCH
-        return JAVA.released in (before or {}) and since + ALIVE - DATES < self._freed.get(key, 0.0)
+        return JAVA.released in (before or {}) and since + _OLD - DATES < self._freed.get(key, 0.0)
 
     def _granted(self, key: str, waiter: Waiter, old: tuple[str, ...], before: Any) -> None:
         """A claim of a waiter landed, that is not a last try. Nobody may wait before it."""
@@ -145,14 +145,17 @@ class Line:
         return _names(self.world.table.get(key)) or ()
 
     def _is_alive(self, name: str, key: str) -> bool:
-        """Whether the owner of a place waits for it, and was free of faults long enough to look after it."""
+        """Whether the owner of a place waits for it, and no fault has kept it from looking after it.
+
+        A freeze may stop the clock by which it observes a dead holder, so any fault counts.
+        """
         owner = self._owners.get(name)
         return (
             owner is not None
             and owner.waits
             and not owner.process.dead
             and not owner.process.frozen
-            and owner.process.faulted < self.world.now - ALIVE
+            and owner.unharmed
             and owner.process.peek() < owner.wish.wait_until
             and owner.losses < 2
         )
