@@ -331,13 +331,19 @@ class Ghosts:
 
 
 def has_been_idle(step: Next, date: int | None, schema: Schema) -> bool:
-    """Whether the lock has been there for the taking for IDLE seconds by DynamoDB's clock."""
+    """Whether the lock has been there for the taking for IDLE seconds by DynamoDB's clock.
+
+    A claim dated by a slow clock has an expiry long past. Its row also carries the last release: what is older than
+    that counts from there.
+    """
     row = step.row if isinstance(step, Take) else None
     if row is None or date is None:
         return False
     if row.expiry_ms is None:
         return False  # a foreign client had the lock last: it carries along the freeSince of a release before
-    since = row.free_since_ms(schema) if row.is_free else row.expiry_ms
+    since = row.free_since_ms(schema)
+    if not row.is_free:
+        since = max(row.expiry_ms, since or 0)
     return since is not None and date * 1000 - since >= IDLE * 1000
 
 

@@ -264,6 +264,14 @@ def test_a_release_by_a_foreign_client_is_not_dated_by_the_one_before() -> None:
     assert driver.seconds_waited() >= PATIENCE
 
 
+def test_a_claim_of_a_slow_clock_does_not_make_the_lock_look_idle() -> None:
+    driver = Waiting()
+    released_with(driver, "waiting1", seconds_ago=0)
+    expiry = int((NOW + driver.now - 60) * 1000)
+    driver.damage(isReleased=None, recordVersionNumber={"S": f"L1:{expiry}:{'5' * 32}"})
+    assert driver.seconds_waited() >= PATIENCE
+
+
 @pytest.mark.parametrize(("wait", "left"), [(1.0, ["waiting1", "waiting2"]), (LONGEST_NAP + 0.3, [])])
 def test_the_last_try_ignores_who_is_ahead_and_removes_them_if_they_let_the_lock_go_by_for_a_nap(
     wait: float, left: list[str]
