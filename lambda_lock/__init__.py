@@ -19,8 +19,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .client.async_client import AsyncLockClient
     from .client.async_lock import AsyncLock
+    from .client.async_multi_lock import AsyncMultiLock
     from .client.lock import Lock
     from .client.lock_client import LockClient
+    from .client.multi_lock import MultiLock
     from .client.record import LockRecord
     from .core.row import GO, JAVA, PYTHON, Schema
     from .decorators.deduplicate import current_dedup, deduplicate
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "AsyncLock": "client.async_lock",
     "AsyncLockClient": "client.async_client",
+    "AsyncMultiLock": "client.async_multi_lock",
     "LockClient": "client.lock_client",
     "GO": "core.row",
     "JAVA": "core.row",
@@ -71,6 +74,7 @@ _WHERE = {
     "TransportError": "errors",
     "register_lambda_context": "runtime.invocation",
     "Lock": "client.lock",
+    "MultiLock": "client.multi_lock",
     "LockRecord": "client.record",
     "current_dedup": "decorators.deduplicate",
     "current_lock": "decorators.with_lock",
@@ -87,6 +91,7 @@ __all__ = [
     "PYTHON",
     "AsyncLock",
     "AsyncLockClient",
+    "AsyncMultiLock",
     "ClientClosedError",
     "CommitRefusedError",
     "DuplicateEventError",
@@ -102,6 +107,7 @@ __all__ = [
     "LockNotGrantedError",
     "LockRecord",
     "LockTimeoutError",
+    "MultiLock",
     "OwnerMismatchError",
     "Schema",
     "SessionMonitorNotSetError",

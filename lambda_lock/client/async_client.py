@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from ..errors import LockNotGrantedError
+from ..runtime.late import Late
 from . import reading, taking
 from .async_lock import AsyncLock
 from .async_runner import AsyncRunner
@@ -14,18 +15,22 @@ from .lock_client import LockClient
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Iterable
     from types import TracebackType
     from typing import Self, TypeVar, Unpack
 
-    from .order import AcquireOptions, AdoptOptions
+    from .async_multi_lock import AsyncMultiLock
+    from .lock import Lock
+    from .order import AcquireOptions, AdoptOptions, SeveralOptions
     from .record import LockRecord
     from .session import Operation, Session
     from .taking import Taking
 
     T = TypeVar("T")
+    U = TypeVar("U")
 
-_ACQUIRE, _ADOPT = LockClient.acquire, LockClient.adopt  # as written here: an application may wrap them, to trace calls
+# As written here: an application may wrap them, to trace calls.
+_ACQUIRE, _ACQUIRE_ALL, _ADOPT = LockClient.acquire, LockClient.acquire_all, LockClient.adopt
 
 
 class AsyncLockClient(Client):
@@ -71,6 +76,40 @@ class AsyncLockClient(Client):
         """
         try:
             return await self.acquire(key, wait=wait, **options)
+        except LockNotGrantedError as error:
+            if error.too_late:
+                raise
+            return None
+
+    async def acquire_all(
+        self,
+        keys: Iterable[str],
+        *,
+        wait: float | None = None,
+        sort_key: str | None = None,
+        **options: Unpack[SeveralOptions],
+    ) -> AsyncMultiLock:
+        """`LockClient.acquire_all`, awaited. Cancelling the task ends the wait and leaves nothing held.
+
+        Example: ``async with await client.acquire_all(["account#1", "account#2"], wait=10) as locks: ...``
+        """
+        check_options(_ACQUIRE_ALL, options)
+        with Late():
+            from . import several
+            from .async_multi_lock import AsyncMultiLock
+
+        acquiring = several.acquire_all(self._session, keys, wait=wait, sort_key=sort_key, **options)
+        return await self._taken(acquiring, AsyncMultiLock)
+
+    async def try_acquire_all(
+        self, keys: Iterable[str], *, wait: float = 0, sort_key: str | None = None, **options: Unpack[SeveralOptions]
+    ) -> AsyncMultiLock | None:
+        """`LockClient.try_acquire_all`, awaited.
+
+        Example: ``if locks := await client.try_acquire_all(["account#1", "account#2"]): ...``
+        """
+        try:
+            return await self.acquire_all(keys, wait=wait, sort_key=sort_key, **options)
         except LockNotGrantedError as error:
             if error.too_late:
                 raise
@@ -134,10 +173,13 @@ class AsyncLockClient(Client):
     async def _run(self, operation: Operation[T]) -> T:
         return await self._runner.run(operation)
 
-    async def _take(self, taking: Taking) -> AsyncLock:
+    async def _take(self, taking: Taking[Lock]) -> AsyncLock:
+        return await self._taken(taking, AsyncLock)
+
+    async def _taken(self, taking: Taking[T], face: Callable[[T, AsyncRunner], U]) -> U:
         try:
             await self._runner.run((taking.place, taking.steps), taking.after_wait)
-            return AsyncLock(taking.lock(), self._runner)
+            return face(taking.lock(), self._runner)
         except BaseException:
             if taking.granted:
                 await self._runner.settle(taking.give_back)

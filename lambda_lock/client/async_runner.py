@@ -23,12 +23,20 @@ from .session import Explained
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeVar
+    from typing import Protocol, TypeVar
 
-    from .held import Begin, HeldLock
+    from ..errors import LockError
+    from .held import Begin
     from .session import Operation, Session
 
     T = TypeVar("T")
+
+    class Ending(Protocol):
+        """What a last act ends: a HeldLock, or a Group of them."""
+
+        def give_up(self, last_act: Begin[bool] | None = None) -> None: ...
+        def tell_not_released(self, error: LockError) -> None: ...
+
 
 _LOOK = 0.25  # seconds between two checks whether the client was closed
 _GIVING_BACK = protocol.DECISION  # seconds. If no thread is free for so long, what may be held is left to its lease
@@ -50,7 +58,7 @@ class AsyncRunner:
         """As `run`, for what renews or ends a lock."""
         return await self._drive(operation, self._ending)
 
-    async def run_last(self, held: HeldLock, operation: Operation[T], again: Begin[bool] | None = None) -> T:
+    async def run_last(self, held: Ending, operation: Operation[T], again: Begin[bool] | None = None) -> T:
         """Run a last act. If the task is cancelled, the lock is released before the CancelledError propagates: whatever
         the act did, no other code would release it.
 

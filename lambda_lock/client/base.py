@@ -43,7 +43,7 @@ class Client:
         """The result of an operation. An async client returns an awaitable."""
         raise NotImplementedError
 
-    def _take(self, taking: Taking) -> Any:
+    def _take(self, taking: Taking[Any]) -> Any:
         """The lock of an acquire or adopt. An async client returns an awaitable."""
         raise NotImplementedError
 
@@ -76,7 +76,7 @@ def run(client: Client, operation: Operation[Any]) -> Any:
     return client._run(operation)
 
 
-def take(client: Client, taking: Taking) -> Any:
+def take(client: Client, taking: Taking[Any]) -> Any:
     """`Client._take`, for modules of this package."""
     return client._take(taking)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence  # loaded by every Python
+from collections.abc import Iterable, Mapping, Sequence  # loaded by every Python
 
 from ..core.lease import MIN_LEASE
 from ..core.requests import encode_data
@@ -46,6 +46,24 @@ def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
             f"{name} {value!r} is not valid Unicode and cannot be sent: remove the lone surrogate", key=value
         )
     return value
+
+
+def several_keys(keys: object, most: int) -> list[str]:
+    """Check the keys of several locks: 1 to ``most`` different ones, in any order. They are read once."""
+    if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
+        write = f"write [{keys!r}], or use acquire for a single lock" if isinstance(keys, str) else "pass a list of str"
+        raise TypeError(f"keys must be a list of keys, not {keys!r} ({type(keys).__name__}): {write}")
+    found: dict[str, None] = {}
+    for number, key in enumerate(keys):
+        found[key_text(f"keys[{number}]", key)] = None
+        if len(found) > most:
+            raise LockArgumentError(
+                f"keys has more than {most} different keys: take at most {most} locks together. One lock for all of "
+                "them is cheaper"
+            )
+    if not found:
+        raise LockArgumentError("keys is empty: name at least one lock, because without any nothing would be protected")
+    return list(found)
 
 
 def seconds(name: str, value: object, *, least: float, most: float = MAX_LEASE, endless: bool = False) -> float:
@@ -219,13 +237,17 @@ def transport(value: Transport) -> Transport:
     return value
 
 
-def transact_items(items: object) -> list[dict[str, Any]]:
-    """Return the application's part of a transaction as DynamoDB JSON. Bytes, which boto3 accepts, become base64."""
+def transact_items(items: object, locks: int = 1) -> list[dict[str, Any]]:
+    """Return the application's part of a transaction as DynamoDB JSON. Bytes, which boto3 accepts, become base64.
+
+    locks: how many locks the same transaction releases.
+    """
     if isinstance(items, (str, bytes, Mapping)) or not isinstance(items, Sequence):
         raise TypeError(f"commit takes a list of items for TransactWriteItems, not {type(items).__name__}")
-    if not 1 <= len(items) <= 99:
+    if not 1 <= len(items) <= 100 - locks:
+        needs = "the lock needs one of them" if locks == 1 else f"the {locks} locks need one each"
         raise LockArgumentError(
-            f"commit takes 1 to 99 items, not {len(items)}: DynamoDB allows 100, and the lock needs one of them"
+            f"commit takes 1 to {100 - locks} items, not {len(items)}: DynamoDB allows 100, and {needs}"
         )
     for number, item in enumerate(items):
         if not isinstance(item, Mapping) or len(item) != 1 or not _ACTIONS.issuperset(item):

@@ -134,9 +134,9 @@ class HeldLock(Standing):
                 self.upkeep.lose("lock %r was lost before its commit")
                 raise
             except CommitRefusedError:
-                self._end_release(True)
+                self.end_release(True)
                 raise
-            self._end_release(True)
+            self.end_release(True)
 
         return self.hold.place, self._last(self.check_open, steps)
 
@@ -181,7 +181,7 @@ class HeldLock(Standing):
 
     def abandon(self) -> None:
         """Neither held nor renewed from now on. The row is left to its lease."""
-        self._end()
+        self.end()
         self.released = True
         self.session.open_locks.discard(self.hold)
 
@@ -215,7 +215,7 @@ class HeldLock(Standing):
 
     def _release(self, look: Look, **options: Any) -> Steps[bool]:
         done = yield from keep.release(self.hold, self.session.memory, self.session.chance, look, **options)
-        return self._end_release(done)
+        return self.end_release(done)
 
     def _last(self, check: Callable[[], None], steps: Begin[T]) -> Begin[T]:
         """The steps of a last act, while no other one is under way. From here on the lock is neither held nor renewed.
@@ -233,19 +233,20 @@ class HeldLock(Standing):
                         key=self.key,
                     )
                 check()
-                self._end()
+                self.end()
                 return (yield from steps(look))
             finally:
                 self._last_act.give_back(turn)
 
         return alone
 
-    def _end(self) -> None:
+    def end(self) -> None:
         """Neither held nor renewed from here on: before the first send of a last act."""
         self.hold.end()
         self.upkeep.stop()
 
-    def _end_release(self, done: bool) -> bool:
+    def end_release(self, done: bool) -> bool:
+        """Note how a release ended: done, or found to be lost before."""
         self.released = True
         if done:
             self.session.open_locks.discard(self.hold)

@@ -10,12 +10,13 @@ from .lock import Lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import TracebackType
     from typing import Any, Self, TypeVar, Unpack
 
     from .lock import Callback
-    from .order import AcquireOptions
+    from .multi_lock import MultiCallback, MultiLock
+    from .order import AcquireOptions, SeveralOptions
     from .record import LockRecord
     from .session import Operation
     from .taking import Taking
@@ -145,6 +146,83 @@ class LockClient(Client):
                 raise
             return None
 
+    def acquire_all(
+        self,
+        keys: Iterable[str],
+        *,
+        wait: float | None = None,
+        reserve: float | None = None,
+        sort_key: str | None = None,
+        lease_duration: float | None = None,
+        refresh_period: float | None = None,
+        queue: bool = True,
+        safe_time: float | None = None,
+        on_danger: MultiCallback | None = None,
+        on_lost: MultiCallback | None = None,
+        cancel_check: Callable[[], bool] | None = None,
+        context: object = None,
+    ) -> MultiLock:
+        """Take several locks: all of them or none. Callers never deadlock, in whatever order they name the keys.
+
+        keys: 1 to 50 different keys, as for `acquire`. Equal ones count once.
+        wait: seconds to wait for all together, 0 or more. None and inf: as for `acquire`. 0: try each key once. Another
+            such call, which is refused itself, may hold a key for that moment.
+        sort_key: the value of the table's sort key for all keys, where it has one.
+        on_danger, on_lost: called once with the MultiLock, for the first of the locks in danger or lost.
+        cancel_check: called after each pause of the wait. When it returns True, LockTimeoutError is raised.
+        reserve, lease_duration, refresh_period, queue, safe_time, context: as for `acquire`.
+
+        The locks are ordinary ones, taken one after the other in the order of their keys' bytes in UTF-8. The ones that
+        are held are renewed while later ones are waited for. Whoever takes locks one by one besides, within this block
+        or around it, may still wait for itself or for others until the wait ends.
+
+        Returns the MultiLock.
+
+        Raises what `acquire` raises. The error's ``key`` is the key of the lock that it is about. Everything that was
+        taken is then released, the newest first. If releases get no answer, the rows look held until the leases end.
+
+        Example: ``with client.acquire_all(["account#1", "account#2"], wait=10) as locks: ...``
+        """
+        with Late():
+            from . import several
+
+        return self._take(
+            several.acquire_all(
+                self._session,
+                keys,
+                wait=wait,
+                reserve=reserve,
+                sort_key=sort_key,
+                lease_duration=lease_duration,
+                refresh_period=refresh_period,
+                queue=queue,
+                safe_time=safe_time,
+                on_danger=on_danger,
+                on_lost=on_lost,
+                cancel_check=cancel_check,
+                context=context,
+            )
+        )
+
+    def try_acquire_all(
+        self, keys: Iterable[str], *, wait: float = 0, sort_key: str | None = None, **options: Unpack[SeveralOptions]
+    ) -> MultiLock | None:
+        """Take several locks without waiting, or within ``wait`` seconds. Returns None if any is held elsewhere.
+
+        keys, wait, sort_key: as for `acquire_all`.
+        options: the other options of `acquire_all`.
+
+        Returns the MultiLock, or None. Raises what `acquire_all` raises, except for contention.
+
+        Example: ``if locks := client.try_acquire_all(["account#1", "account#2"]): ...``
+        """
+        try:
+            return self.acquire_all(keys, wait=wait, sort_key=sort_key, **options)
+        except LockNotGrantedError as error:
+            if error.too_late:
+                raise
+            return None
+
     def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
         """Read a lock without taking it, by one consistent read. Returns None if the table has no such row.
 
@@ -259,7 +337,7 @@ class LockClient(Client):
     def _run(self, operation: Operation[T]) -> T:
         return self._session.run(*operation)
 
-    def _take(self, taking: Taking) -> Lock:
+    def _take(self, taking: Taking[T]) -> T:
         try:
             self._session.run(taking.place, taking.steps, taking.after_wait)
             return taking.lock()

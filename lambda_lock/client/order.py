@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..core.requests import Place
     from ..runtime.invocation import Invocation
     from .lock import Callback
+    from .multi_lock import MultiCallback
     from .session import Session
 
     class AdoptOptions(TypedDict, total=False):
@@ -41,6 +42,20 @@ if TYPE_CHECKING:
         """What `with_lock` passes on besides: an event never queues."""
 
         queue: bool
+
+    class SeveralOptions(TypedDict, total=False):
+        """What acquire_all takes besides the keys, ``wait`` and ``sort_key``. `LockClient.acquire_all` says what each
+        means."""
+
+        reserve: float | None
+        lease_duration: float | None
+        refresh_period: float | None
+        queue: bool
+        safe_time: float | None
+        on_danger: MultiCallback | None
+        on_lost: MultiCallback | None
+        cancel_check: Callable[[], bool] | None
+        context: object
 
     class AcquireOptions(QueueOptions, total=False):
         """What acquire takes besides the key and ``wait``. `LockClient.acquire` says what each means."""
@@ -70,10 +85,9 @@ class Order:
         self.cancel_check = cancel_check
         self.cancelled = False
 
-    def check_cancelled(self) -> None:
-        """Raise LockTimeoutError if ``cancel_check`` asks to stop waiting."""
+    def check_cancelled(self, key: str) -> None:
+        """Raise LockTimeoutError if ``cancel_check`` asks to stop waiting for the lock ``key``."""
         if self.cancel_check is not None and self.cancel_check():
-            key = self.wish.place.key
             self.cancelled = True
             raise LockTimeoutError(f"waiting for lock {key!r} was cancelled by cancel_check", key=key)
 

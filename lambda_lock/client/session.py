@@ -228,7 +228,7 @@ class Explained:
             from .explain import explain
 
             raise explain(error, self._place) from error
-        if isinstance(error, TransportError):
+        if isinstance(error, TransportError) and error.key is None:
             error.about(self._place.key)
 
 

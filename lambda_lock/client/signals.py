@@ -31,6 +31,7 @@ class Signals:
         self._terms = terms
         self._subject = subject
         self._untold = {"danger": True, "lost": True}
+        self.quiet = False  # tell nothing yet: the application does not have the lock
 
     @property
     def danger_at(self) -> float | None:
@@ -49,7 +50,7 @@ class Signals:
 
     def tell_danger(self) -> None:
         """Call ``on_danger``, the first time."""
-        if self._is_first("danger"):
+        if not self.quiet and self._is_first("danger"):
             self._call(self._terms.on_danger)
 
     def tell_lost(self, message: str, *, apart: bool = False) -> None:
@@ -57,7 +58,7 @@ class Signals:
 
         apart: on a thread of its own, since a logging handler of the application may take long.
         """
-        if not self._is_first("lost"):
+        if self.quiet or not self._is_first("lost"):
             return
 
         def tell() -> None:
@@ -73,6 +74,8 @@ class Signals:
 
     def tell(self, event: str, message: str, *arguments: object, cause: BaseException | None = None) -> None:
         """Tell an event of this lock. The key is the first argument of ``message``."""
+        if self.quiet:
+            return
         hold, observer = self._hold, self._session.observer
         subject = self._subject() if observer.wants(event) else None
         key = hold.place.key

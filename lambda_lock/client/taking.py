@@ -14,7 +14,7 @@ from .terms import line_of_execution
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol, Unpack
+    from typing import Protocol, TypeVar, Unpack
 
     from ..core.lease import Look
     from ..core.protocol import Hold, Steps
@@ -22,18 +22,22 @@ if TYPE_CHECKING:
     from .order import AcquireOptions, AdoptOptions, Order
     from .session import Session
 
-    class Taking(Protocol):
+    T_co = TypeVar("T_co", covariant=True)
+
+    class Taking(Protocol[T_co]):
         """An operation that leads to a lock. If it is cancelled, `give_back` releases what it has taken.
 
         The lock is not the result of the steps. It is asked for after them: the frames that drive the steps may outlive
         them in the traceback of an error, and would keep the lock alive.
         """
 
-        place: Place
-        granted: list[Hold]
+        @property
+        def place(self) -> Place: ...
+        @property
+        def granted(self) -> list[Hold]: ...
 
         def steps(self, look: Look) -> Steps[None]: ...
-        def lock(self) -> Lock: ...
+        def lock(self) -> T_co: ...
         def after_wait(self) -> None: ...
         def give_back(self) -> None: ...
 
@@ -57,7 +61,7 @@ class Fresh:
             hold = yield from self._grant(look, self._keep)
             self._register(hold)
         except (DuplicateEventError, LockNotGrantedError) as error:
-            self._tell_refused(error)
+            tell_refused(self._session, error, self.place, cancelled=self._order.cancelled)
             raise
 
     def lock(self) -> Lock:
@@ -67,7 +71,7 @@ class Fresh:
     def after_wait(self) -> None:
         """Raise ClientClosedError or LockTimeoutError if the wait is to end."""
         self._session.check_open()
-        self._order.check_cancelled()
+        self._order.check_cancelled(self.place.key)
 
     def give_back(self) -> None:
         """Release on this thread what was granted: an interrupt or close came before the lock was returned."""
@@ -88,14 +92,6 @@ class Fresh:
         self._session.open_locks.attach(hold, held)
         self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here
         held.tell("granted", "lock %r was granted")
-
-    def _tell_refused(self, error: DuplicateEventError | LockNotGrantedError) -> None:
-        holder, event = None, "duplicate"
-        if isinstance(error, LockNotGrantedError):
-            holder = error.holder
-            event = "too_late" if error.too_late else "cancelled" if self._order.cancelled else "not_granted"
-        key, table = self.place.key, self.place.table
-        self._session.observer.tell(event, error, table, "%s", error, key=key, holder=holder)
 
 
 class Again:
@@ -126,7 +122,7 @@ class Again:
 
 def acquire(
     session: Session, key: str, *, wait: float | None, window: int | None = None, **options: Unpack[AcquireOptions]
-) -> Taking:
+) -> Taking[Lock]:
     """Check an acquire. The result runs it.
 
     window: for an event, the seconds for which it counts as done once it is completed. Running it then raises
@@ -139,7 +135,7 @@ def acquire(
     return Fresh(session, made, lambda look, keep: core.acquire(made.wish, session.memory, session.chance, look, keep))
 
 
-def adopt(session: Session, token: str, *, context: object, **options: Unpack[AdoptOptions]) -> Taking:
+def adopt(session: Session, token: str, *, context: object, **options: Unpack[AdoptOptions]) -> Taking[Lock]:
     """Check an adopt. The result runs it."""
     made, number = adoption(session, token, context=context, **options)
     from ..core import handover
@@ -149,6 +145,17 @@ def adopt(session: Session, token: str, *, context: object, **options: Unpack[Ad
         made,
         lambda look, keep: handover.adopt(made.wish, number, session.memory, session.chance, look, keep=keep),
     )
+
+
+def tell_refused(
+    session: Session, error: DuplicateEventError | LockNotGrantedError, place: Place, *, cancelled: bool
+) -> None:
+    """Tell that an acquire ended without its lock."""
+    holder, event = None, "duplicate"
+    if isinstance(error, LockNotGrantedError):
+        holder = error.holder
+        event = "too_late" if error.too_late else "cancelled" if cancelled else "not_granted"
+    session.observer.tell(event, error, place.table, "%s", error, key=place.key, holder=holder)
 
 
 def give_back(session: Session, hold: Hold) -> None:

@@ -120,6 +120,37 @@ class Upkeep:
             self._turn.give_back(turn)
             self._reschedule()
 
+    def hush(self, *, waits: bool) -> None:
+        """Tell nothing yet: the caller may not get this lock, because it still takes others.
+
+        waits: it may wait long for them. Then the lock is renewed meanwhile, also where the user wants no renewals.
+        """
+        self.signals.quiet = True
+        if waits and self._period == 0:
+            self._period, hold = None, self._hold
+            self._next = self._planned(lease.first_heartbeat(self._elapsed(), hold.valid_until, hold.lease_ms))
+
+    def speak(self, period: float | None) -> None:
+        """The caller gets the lock, and its user's period counts: this ends `hush`."""
+        self.signals.quiet = False
+        self._period = period
+        self._reschedule()
+
+    def once(self, look: Look) -> Steps[None]:
+        """The steps of one renewal, after another one that is under way. The hold says whether it is lost."""
+        turn = Ticket()
+        try:
+            look = yield from self._await_turn(turn, look, self._check_nothing)
+            yield from self._once(look)
+        except TransportError:  # the other renewal still has no answer
+            return
+        finally:
+            self._turn.give_back(turn)
+            self._reschedule()
+
+    def _check_nothing(self) -> None:
+        """A renewal of a lock that was lost sends nothing."""
+
     def _await_turn(self, turn: Ticket, look: Look, check: Callable[[], None]) -> Steps[Look]:
         for _ in range(int(protocol.DECISION / _TURN_PAUSE)):
             if self._turn.take(turn):

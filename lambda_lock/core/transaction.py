@@ -16,6 +16,13 @@ The rules, in addition to those of protocol.py
    DynamoDB remembers a client token). A refusal by the application's conditions alone proves nothing: the lock may
    still be ours, and a late copy may find those conditions changed.
 7. Commit is not for a lock that deletes its row: a late copy of the claim could bring back the same owner and token.
+
+A commit under several locks (`commit_all`) is one transaction too: the items and a release of every lock. Rules 1 to
+4 and 7 hold for it as they stand, with the shortest validity. Instead of rules 5 and 6:
+
+8. A refusal by any lock's condition is final, with what rule 6 says about answers: that lock is never ours again.
+9. After another refusal, all locks are released. If one of these releases is carried out, no copy of the commit can
+   find that lock held, so the refusal is final. If none is, the commit is sent once more, as in rule 6.
 """
 
 from __future__ import annotations
@@ -29,6 +36,7 @@ from .row import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .lease import Look
@@ -36,6 +44,7 @@ if TYPE_CHECKING:
     from .protocol import Chance, Hold, Memory, Steps
 
 _TOKEN_KNOWN = 590.0  # seconds; DynamoDB remembers a client token for ten minutes (API reference, TransactWriteItems)
+_OUTAGE = 2  # after so many releases in a row without an answer, no more are sent
 _CONFLICT = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded", "None"})
 
 
@@ -88,6 +97,106 @@ def commit(
         raise _unknown(hold, again)
     row = _lock_row(hold, again)
     raise _refusal(hold, refused if row is not None and is_mine(row, hold) else again)
+
+
+def commit_all(
+    holds: list[Hold],
+    items: list[dict[str, Any]],
+    memory: Memory,
+    chance: Chance,
+    look: Look,
+    released: Callable[[Hold], None],
+) -> Steps[None]:
+    """Write ``items`` and release all locks, all or none. See rules 8 and 9.
+
+    items: together with the locks at most 100, as DynamoDB JSON.
+    released: called with each hold whose release was carried out although the commit was not. After LockLostError and
+        CommitRefusedError, the others are still to be released.
+
+    Raises what `commit` raises. LockLostError names the lock that was no longer ours.
+    """
+    for hold in holds:
+        hold.end()
+        hold.doubt()
+    updates = [{"Update": _release(hold, None, None, memory, look)[1]} for hold in holds[:-1]]
+    last = _release(holds[-1], None, None, memory, look)
+    request, until = requests.commit([*items, *updates], last, chance.nonce()), look.elapsed + _TOKEN_KNOWN
+    shortest = min(holds, key=lambda hold: hold.valid_until)
+    refused, unclear, look = yield from _send(request, shortest, memory, chance, look)
+    if may_pass(refused) and unclear:
+        refused, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
+    if isinstance(refused, Reply):
+        return
+    if may_pass(refused):
+        raise _unknown_all(holds, refused) if unclear else refused
+    if _lost_among(holds, refused):
+        raise _refusal_of_all(holds, refused) if look.elapsed < until else _unknown_all(holds, refused)
+    final, unanswered = False, 0
+    for hold in reversed(holds):
+        plain = _release(hold, None, None, memory, look)
+        outcome, _, look = yield from exchange(plain, memory, chance, look, look.elapsed + DECISION)
+        if isinstance(outcome, Reply):
+            released(hold)
+            final = True
+        unanswered = unanswered + 1 if may_pass(outcome) else 0
+        if unanswered == _OUTAGE:
+            break
+    if final:
+        raise _refusal_of_all(holds, refused)
+    again, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
+    if isinstance(again, Reply):
+        return
+    if isinstance(refused, ServiceError) and not unclear:
+        raise refused
+    lost = _lost_among(holds, again)
+    if not lost or look.elapsed >= until:
+        raise _unknown_all(holds, again)
+    others = [row for hold, row in lost if row is None or not is_mine(row, hold)]
+    raise _refusal_of_all(holds, again if others else refused)
+
+
+def _lost_among(holds: list[Hold], outcome: Outcome) -> list[tuple[Hold, Row | None]]:
+    """Return the locks whose own conditions did not hold, with their rows."""
+    if not isinstance(outcome, TransactionCanceled):
+        return []
+    ends = zip(holds, outcome.reasons[-len(holds) :], outcome.items[-len(holds) :], strict=True)
+    return [
+        (hold, Row(item, hold.place.schema) if item else None)
+        for hold, reason, item in ends
+        if reason == "ConditionalCheckFailed"
+    ]
+
+
+def _refusal_of_all(holds: list[Hold], outcome: Outcome) -> Exception:
+    """Return the error to raise for a commit under several locks that was refused for good."""
+    if not isinstance(outcome, TransactionCanceled):
+        assert isinstance(outcome, Exception)
+        return outcome
+    error: LockError
+    lost = _lost_among(holds, outcome)
+    if lost:
+        hold, row = next(((hold, row) for hold, row in lost if row is None or not is_mine(row, hold)), lost[0])
+        error = not_there(hold.place.key, row)
+    else:
+        reasons = tuple(outcome.reasons[: -len(holds)])
+        error = CommitRefusedError(
+            f"the commit under the locks {_keys(holds)} was refused, and nothing was written: {', '.join(reasons)}",
+            reasons=reasons,
+        )
+    error.__cause__ = outcome
+    return error
+
+
+def _unknown_all(holds: list[Hold], cause: Exception) -> TransportError:
+    error = TransportError(
+        True, f"it is unknown whether the commit under the locks {_keys(holds)} was carried out: no clear answer came"
+    )
+    error.__cause__ = cause
+    return error
+
+
+def _keys(holds: list[Hold]) -> str:
+    return ", ".join(repr(hold.place.key) for hold in holds)
 
 
 def _release(

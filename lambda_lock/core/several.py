@@ -1,0 +1,231 @@
+"""Taking several locks: all or none, in one order, so that no two callers wait for each other.
+
+They are ordinary locks, each taken as core/acquire.py does and kept as core/keep.py does. No write here is new, so that
+a lock of several has one holder follows from the rules of protocol.py alone. These rules come on top:
+
+1. **One order**: by the bytes of the keys in UTF-8, each key once. Everybody waits in that order only. So whoever holds
+   the last of the keys that others wait for never waits for one of them, and no two wait for each other.
+2. **One owner and one wait** for all. What is held is renewed while later ones are waited for.
+3. **All or none**: after any error, what was taken is released, the newest first.
+4. **Lost while waiting**: if one of them is lost before all are held, all are released, and it begins anew, under a new
+   owner (protocol.py, rule 10), while the wait lasts.
+5. **Before the caller gets them**, each with less than 0.9 of its lease left is renewed once, unless its lease already
+   lasts until the invocation ends. Then all are held, or rule 4 applies.
+6. With a wait of 0, each key gets one decision. Another caller that is refused may hold a key for that moment.
+"""
+
+from __future__ import annotations
+
+from ..errors import LockNotGrantedError, LockTimeoutError
+from . import lease
+from .acquire import Acquisition
+from .protocol import Wait
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Protocol, TypeVar
+
+    from .lease import Look
+    from .protocol import Chance, Event, Hold, Memory, Steps, Wish
+
+    T = TypeVar("T")
+
+    class Keeper(Protocol):
+        """What keeps the locks meanwhile."""
+
+        def wishes(self) -> Iterable[Wish]:
+            """One wish for each key, as `ordered`, all under one owner. Each call has a new owner."""
+
+        def keep(self, hold: Hold) -> None:
+            """A lock was granted. Called before any other code runs, so that an interrupt does not leak it."""
+
+        def watch(self, hold: Hold) -> None:
+            """From here on, renew it."""
+
+        def renew(self, hold: Hold, look: Look) -> Steps[None]:
+            """Renew it once, but not while another renewal of it is under way."""
+
+        def release(self, hold: Hold, look: Look) -> Steps[bool]:
+            """Release it. Returns whether DynamoDB answered; if it did not, the lease ends the lock."""
+
+        def leave(self, hold: Hold) -> None:
+            """Leave it to its lease: DynamoDB does not answer."""
+
+
+MOST_KEYS = 50
+OUTAGE = 2  # after so many releases in a row without an answer, no more are sent. A single one may be due to its row
+_FRESH = 0.9  # of the lease
+
+
+class LostMeanwhile(Exception):
+    """One of the locks was lost while others were waited for."""
+
+    def __init__(self, hold: Hold) -> None:
+        super().__init__("a lock was lost while others were waited for")
+        self.hold = hold
+
+
+def ordered(keys: Iterable[str]) -> list[str]:
+    """Return the keys in the order in which everybody takes them, each one once (rule 1)."""
+    return sorted(set(keys), key=lambda key: key.encode())
+
+
+def acquire_all(keeper: Keeper, memory: Memory, chance: Chance, look: Look) -> Steps[list[Hold]]:
+    """Take all locks that ``keeper`` wishes for, or none. Return the Holds, in the order of their keys.
+
+    Raises what `acquire` raises, with the key of the lock that it is about.
+    """
+    return Several(keeper, memory, chance, look).finish()
+
+
+class Several:
+    """One acquisition of several locks."""
+
+    def __init__(self, keeper: Keeper, memory: Memory, chance: Chance, look: Look) -> None:
+        self.keeper = keeper
+        self.memory = memory
+        self.chance = chance
+        self.look = look
+        self.started = look.elapsed
+        self.holds: list[Hold] = []
+        self.wish: Wish | None = None  # of the lock that is being taken
+        self.watching = False  # whether to look for lost locks after each pause
+
+    def finish(self) -> Steps[list[Hold]]:
+        """Run. After any error, also one thrown in, release what was taken (rule 3).
+
+        If something else is thrown in meanwhile, the releases go on once, as in Acquisition.finish.
+        """
+        try:
+            return (yield from self.run())
+        except GeneratorExit:
+            raise
+        except BaseException:
+            try:
+                yield from self.release_all()
+            except GeneratorExit:
+                raise
+            except BaseException as again:
+                yield from self.release_all()
+                if not isinstance(again, Exception):
+                    raise
+            raise
+
+    def run(self) -> Steps[list[Hold]]:
+        """Take them all, and begin anew while one is lost and the wait lasts (rule 4). There is a pause in between."""
+        rounds = 0
+        while True:
+            try:
+                yield from self.take_all()
+                return self.holds
+            except LostMeanwhile as lost:
+                hold = lost.hold
+            yield from self.release_all()
+            wish, now = self.wish, self.look.elapsed
+            assert wish is not None
+            if not wish.patient or now >= wish.wait_until:
+                raise self.not_kept(hold, wish)
+            pause = lease.backoff(rounds, wish.refresh_period, self.chance.jitter())
+            rounds += 1
+            self.look = (yield Wait(min(pause, wish.wait_until - now))).look
+
+    def take_all(self) -> Steps[None]:
+        self.watching = True
+        for wish in self.keeper.wishes():
+            self.wish = wish
+            acquisition = Acquisition(wish, self.memory, self.chance, self.look, self.keep)
+            if wish.patient:
+                acquisition.started = self.started  # for errors: the wait is one for all
+            hold = yield from self.watched(acquisition.finish())
+            self.keeper.watch(hold)
+            self.check_lost()
+        for hold in self.holds:
+            yield from self.freshen(hold)
+        self.check_held()
+
+    def keep(self, hold: Hold) -> None:
+        self.holds.append(hold)
+        self.keeper.keep(hold)
+
+    def freshen(self, hold: Hold) -> Steps[None]:
+        """Renew a lock that was held for a while, so that the caller gets nearly a whole lease (rule 5)."""
+        fresh = hold.valid_until - self.look.elapsed >= _FRESH * hold.lease_ms / 1000
+        if not fresh and lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms):
+            yield from self.watched(self.keeper.renew(hold, self.look))
+
+    def check_lost(self) -> None:
+        """Raise LostMeanwhile if one of the locks is lost."""
+        for hold in self.holds:
+            if hold.ended or hold.expire(self.look.elapsed):
+                raise LostMeanwhile(hold)
+
+    def check_held(self) -> None:
+        """Raise LostMeanwhile if one of the locks is not held: the caller gets all of them, or begins anew."""
+        for hold in self.holds:
+            if not hold.is_held(self.look.elapsed):
+                raise LostMeanwhile(hold)
+
+    def release_all(self) -> Steps[None]:
+        """Release what was taken, the newest first. This is bounded by a decision for each."""
+        self.watching = False
+        unanswered = 0  # in a row
+        while self.holds:
+            hold = self.holds[-1]
+            if unanswered == OUTAGE:
+                self.keeper.leave(hold)
+            else:
+                answered = yield from self.watched(self.keeper.release(hold, self.look))
+                unanswered = 0 if answered else unanswered + 1
+            self.holds.pop()
+
+    def watched(self, steps: Steps[T]) -> Steps[T]:
+        """Run ``steps``, and note each look at the clocks.
+
+        If a lock is found lost after a pause, LostMeanwhile is thrown into the steps, which release what they may have
+        taken.
+        """
+        event: Event | None = None
+        thrown: BaseException | None = None
+        try:
+            while True:
+                try:
+                    step = steps.throw(thrown) if thrown is not None else steps.send(event)  # type: ignore[arg-type]
+                except StopIteration as end:
+                    result: T = end.value
+                    return result
+                thrown = None
+                try:
+                    event = yield step
+                except GeneratorExit:
+                    steps.close()
+                    raise
+                except BaseException as error:  # noqa: BLE001 - an interrupt, for the steps
+                    self.watching = False
+                    thrown = error
+                    continue
+                self.look = event.look
+                if self.watching and isinstance(step, Wait):
+                    thrown = self.lost()
+        finally:
+            del thrown  # its traceback has this frame
+
+    def lost(self) -> LostMeanwhile | None:
+        try:
+            self.check_lost()
+        except LostMeanwhile as lost:
+            self.watching = False  # the steps are given the time to end
+            return lost
+        return None
+
+    def not_kept(self, hold: Hold, wish: Wish) -> LockNotGrantedError:
+        """Return the error for a lock that was taken, but lost before all were."""
+        key, waited = hold.place.key, self.look.elapsed - self.started
+        kind = LockTimeoutError if wish.patient else LockNotGrantedError
+        return kind(
+            f"lock {key!r} was taken, but lost while others of its group were taken. {waited:.1f} s have passed. "
+            "Pass a longer wait= or lease_duration=, or let the caller try again",
+            key=key,
+            holder=hold.holder,
+            waited=waited,
+        )
