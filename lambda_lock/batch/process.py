@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Never, TypeAlias, TypedDict, Unpack
 
     from ..client.lock_client import LockClient
-    from ..keys.compile import Key
+    from ..keys.compile import Key, Keys
     from ..keys.parameters import KeyBuilder
     from ..runtime.invocation import Invocation
     from .source import Record
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     class RecordOptions(TypedDict, total=False):
         """The options that all batches share. process_sqs describes them."""
 
-        lock_key: Key | None
+        lock_key: Keys | None
         max_workers: int
         window: float
         scope: str | None
@@ -77,7 +77,7 @@ def process_sqs(
         record, or payload_hash(); None: no dedup. The default is right for FIFO queues too, because SQS's own
         deduplication id is unique for five minutes only.
     lock_key: says which records must not run at the same time. A template, a function or payload_hash(), as for
-        dedup_key; None: no lock.
+        dedup_key; a list of these: several locks at once, as for with_lock; None: no lock.
     max_workers: the number of records that run at the same time, in threads; 1 or more. Records that have a lock key,
         an event or a FIFO message group in common run one after another, in their order.
     wait: seconds to wait for a record's lock or event, 0 or more; 0: try once; None: as for with_lock. The wait uses up
@@ -191,7 +191,7 @@ class _Batch:
         record_handler: RecordHandler,
         dedup_key: Key | None,
         *,
-        lock_key: Key | None = None,
+        lock_key: Keys | None = None,
         max_workers: int = 1,
         window: float = DAY,
         scope: str | None = None,
@@ -220,9 +220,12 @@ class _Batch:
         self.source = source
         self.max_workers = checks.whole("max_workers", max_workers, least=1)
         # Records that share one of these keys run one after another.
-        self.in_common: list[KeyBuilder] = [
-            compile_key(record_handler, key, None) for key in (dedup_key, lock_key) if key is not None
-        ]
+        self.in_common: list[tuple[str, KeyBuilder]] = []
+        if dedup_key is not None:
+            self.in_common.append(("event", compile_key(record_handler, dedup_key, None)))
+        if lock_key is not None:
+            keys: Any = lock_key if isinstance(lock_key, (list, tuple)) else [lock_key]
+            self.in_common += [("lock", compile_key(record_handler, key, None)) for key in keys]
         common: dict[str, Any] = {
             "client": client,
             "wait": wait,
@@ -280,9 +283,9 @@ class _Batch:
         group = self.source.group(record)
         if group is not None:
             names.append(("group", group))
-        for number, build_key in enumerate(self.in_common):
+        for kind, build_key in self.in_common:
             try:
-                names.append((number, build_key((record,), {})))
+                names.append((kind, build_key((record,), {})))
             except Exception:  # noqa: BLE001, S112 - it is raised again and reported when the record runs
                 continue
         return names

@@ -32,8 +32,14 @@ def end_quietly(lock: Lock | AsyncLock, end: Callable[[], Any], failure: str = N
     except LockAlreadyReleasedError:
         return True  # by the function itself
     except Exception as error:  # noqa: BLE001 - the call has to end as it did, whatever this is
-        tell_not_released(logger, error, message=failure, key=lock.key, owner=lock.owner)
+        tell_not_released(logger, error, message=failure, key=key_of(lock), owner=lock.owner)
         return True
+
+
+def key_of(lock: Any) -> str:
+    """The key of a lock, or the keys of several, for the log."""
+    key: str | None = getattr(lock, "key", None)
+    return ", ".join(lock.keys) if key is None else key
 
 
 def run(calls: Calls[T], resume: Resume | None = None, value: Any = None) -> T:

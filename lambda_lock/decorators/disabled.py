@@ -8,6 +8,7 @@ import threading
 from ..client.base import run, session_of
 from ..client.reading import write_unguarded
 from ..core import requests
+from ..core.several import ordered
 from ..errors import LockAlreadyReleasedError, LockConfigurationError
 from ..observe.log import logger, tell
 from .environment import VARIABLE
@@ -178,3 +179,65 @@ class AsyncStandIn(StandIn):
         await run(self._client, self._writing(items))
         self._held.completed = True
         self._held.released.set()
+
+
+class MultiStandIn:
+    """What current_lock() returns for a list of keys while locks are disabled. It protects nothing."""
+
+    _kind = StandIn
+
+    def __init__(
+        self, client: Any, keys: tuple[str, ...], options: Mapping[str, Any], found: Invocation | None
+    ) -> None:
+        self.keys = tuple(ordered(keys))
+        self.owner = "disabled"
+        self._one = self._kind(client, ", ".join(self.keys), options, found)
+        self._one.key = self.keys[0]  # for errors of a commit
+
+    @property
+    def fencing_tokens(self) -> dict[str, int]:
+        return dict.fromkeys(self.keys, 0)
+
+    @property
+    def remaining(self) -> float:
+        return self._one.remaining
+
+    @property
+    def is_held(self) -> bool:
+        return self._one.is_held
+
+    @property
+    def lost(self) -> bool:
+        return False
+
+    def raise_if_lost(self) -> None:
+        return
+
+    def heartbeat(self) -> Any:
+        return self._one.heartbeat()
+
+    def release(self) -> Any:
+        return self._one.release()
+
+    def commit(self, items: Sequence[Mapping[str, Any]]) -> Any:
+        """Write the items, in a transaction that no lock guards."""
+        return self._one.commit(items)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._one.__exit__(kind, error, trace)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} for the locks {', '.join(map(repr, self.keys))}: {VARIABLE} is set>"
+
+
+class AsyncMultiStandIn(MultiStandIn):
+    """MultiStandIn with the methods of an AsyncMultiLock."""
+
+    _kind = AsyncStandIn
+    __aenter__ = _awaited(MultiStandIn.__enter__)
+    __aexit__ = _awaited(MultiStandIn.__exit__)

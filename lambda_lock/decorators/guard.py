@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..client.order import DecoratorOptions
     from ..errors import LockError
-    from ..keys.compile import Key
+    from ..keys.parameters import KeyBuilder, KeysBuilder
     from ..runtime.invocation import Invocation
     from .call import Calls
     from .holding import Holding
@@ -38,7 +38,7 @@ class Guard:
         self,
         holding: Holding,
         func: Callable[..., Any],
-        key: Key | None,
+        key: Any,
         key_jmespath: str | None,
         client: Any,
         wait: float | None,
@@ -53,19 +53,23 @@ class Guard:
         self.holding = holding
         self.func = func
         self.is_async = is_async(func)
-        self.build_key = compile_key(func, key, key_jmespath)
         self.client = client
         self.wait = wait
         self.options = options
+        self.build_key: Any = self.compiled(key, key_jmespath)
         self.on_not_granted = on_not_granted
 
     # -- what differs -----------------------------------------------------------------------------------------------
 
-    def row_key(self, key: str) -> str:
-        """The key of the row, for the key of a call."""
+    def compiled(self, key: Any, key_jmespath: str | None) -> KeyBuilder | KeysBuilder:
+        """The builder of a call's key, or keys."""
+        return compile_key(self.func, key, key_jmespath)
+
+    def row_key(self, key: Any) -> Any:
+        """The key of the row, for the key of a call. For several keys, a tuple of them."""
         raise NotImplementedError
 
-    def acquire(self, client: Any, key: str) -> Any:
+    def acquire(self, client: Any, key: Any) -> Any:
         """The lock. With an async client, an awaitable."""
         raise NotImplementedError
 
@@ -101,14 +105,14 @@ class Guard:
         try:
             client = self.client or (default_async_client() if self.is_async else default_client())
             if disabled():
-                place, lock = None, (yield partial(self.stand_in, client, found, args, kwargs))
+                places, lock = None, (yield partial(self.stand_in, client, found, args, kwargs))
             else:
-                place = yield partial(self.place, client, args, kwargs)
+                key, places = yield partial(self.places, client, args, kwargs)
                 try:
-                    lock = yield partial(self.acquire, client, place[1])
+                    lock = yield partial(self.acquire, client, key)
                 except (LockNotGrantedError, DuplicateEventError) as error:
                     return (yield partial(self.answered, error, args, kwargs))
-            entered = self.holding.enter(place, lock)
+            entered = self.holding.enter(places, lock)
             try:
                 result = yield partial(self.func, *args, **kwargs)
                 if not self.is_async:
@@ -123,21 +127,29 @@ class Guard:
         finally:
             invocation.leave(token)
 
-    def place(self, client: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[object, str, str | None]:
-        """The lock that a call needs: client, key and sort key. Raises if this very call holds it already."""
-        place = (client, self.row_key(self.build_key(args, kwargs)), self.options.get("sort_key"))
+    def places(self, client: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
+        """The key or keys of a call, and its locks: for each the client, key and sort key.
+
+        Raises if this very call holds one of them already.
+        """
+        key = self.row_key(self.build_key(args, kwargs))
+        sort_key = self.options.get("sort_key")
+        places = tuple((client, one, sort_key) for one in ((key,) if isinstance(key, str) else key))
         if not self.options.get("reentrant"):
-            self.holding.refuse_again(place, place[1])
-        return place
+            for place in places:
+                self.holding.refuse_again(place, place[1])
+        return key, places
 
     def stand_in(self, client: Any, found: Invocation | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What the function finds as its lock while locks are disabled."""
-        from .disabled import AsyncStandIn, StandIn
+        from .disabled import AsyncMultiStandIn, AsyncStandIn, MultiStandIn, StandIn
 
         try:
             key = self.row_key(self.build_key(args, kwargs))
         except KeyTemplateError as error:  # while locks are disabled, nothing about them may keep a call from running
-            key = f"(no key: {error})"
+            key = self.row_key(f"(no key: {error})")
+        if isinstance(key, tuple):
+            return (AsyncMultiStandIn if self.is_async else MultiStandIn)(client, key, self.options, found)
         return (AsyncStandIn if self.is_async else StandIn)(client, key, self.options, found)
 
     def answered(self, error: LockError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

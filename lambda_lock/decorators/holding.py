@@ -24,14 +24,16 @@ class Holding:
     def __init__(self, decorator: str) -> None:
         self.decorator = decorator
         _KINDS.append(self)
-        self._entries: ContextVar[tuple[tuple[object, Lock], ...]] = ContextVar(f"lambda_lock_{decorator}", default=())
+        self._entries: ContextVar[tuple[tuple[tuple[object, ...] | None, Lock], ...]] = ContextVar(
+            f"lambda_lock_{decorator}", default=()
+        )
 
-    def enter(self, place: object, lock: Lock) -> Token[Any]:
+    def enter(self, places: tuple[object, ...] | None, lock: Lock) -> Token[Any]:
         """Make ``lock`` the innermost one, until leave() is called with what this returns.
 
-        place: where the lock is. None: ``lock`` is a stand-in, since locks are disabled.
+        places: where the lock is, or several. None: ``lock`` is a stand-in, since locks are disabled.
         """
-        return self._entries.set((*self._entries.get(), (place, lock)))
+        return self._entries.set((*self._entries.get(), (places, lock)))
 
     def leave(self, token: Token[Any]) -> None:
         self._entries.reset(token)
@@ -41,8 +43,8 @@ class Holding:
         entries = self._entries.get()
         if not entries:
             raise LookupError(f"no @{self.decorator} function is running in this thread or task")
-        place, lock = entries[-1]
-        if kind is not None and place is not None and not isinstance(lock, kind):
+        places, lock = entries[-1]
+        if kind is not None and places is not None and not isinstance(lock, kind):
             raise TypeError(f"the innermost lock is a {type(lock).__name__}, not a {kind.__name__}")
         return lock
 
@@ -52,7 +54,7 @@ class Holding:
         This is not contention, so it is not a LockNotGrantedError: trying again would not help.
         """
         for kind in _KINDS:
-            if any(held == place and lock.is_held for held, lock in kind._entries.get()):
+            if any(place in (places or ()) and lock.is_held for places, lock in kind._entries.get()):
                 raise LockConfigurationError(
                     f"this call holds the lock {key!r} already, by an outer @{kind.decorator}, and would wait for "
                     "itself: give the inner one reentrant=True, or another key",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ..keys.compile import compile_keys
 from ..keys.parameters import name_of
 from ..observe.log import logger, tell
-from .call import end_quietly
+from .call import end_quietly, key_of
 from .functions import check_answer, refuse_bare
 from .guard import Guard
 from .holding import Holding
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
 
     from ..client.async_client import AsyncLockClient
     from ..client.async_lock import AsyncLock
+    from ..client.async_multi_lock import AsyncMultiLock
     from ..client.lock import Callback, Lock
     from ..client.lock_client import LockClient
+    from ..client.multi_lock import MultiLock
     from ..client.order import QueueOptions
-    from ..keys.compile import Key
+    from ..keys.compile import Keys
+    from ..keys.parameters import KeyBuilder, KeysBuilder
     from .call import Calls
     from .types import Answering, AnsweringAsync, LockOptions
 
@@ -39,13 +43,18 @@ if TYPE_CHECKING:
     def current_lock(kind: type[AsyncLock]) -> AsyncLock: ...
     @overload
     def current_lock(kind: type[Lock]) -> Lock: ...
+    @overload
+    def current_lock(kind: type[MultiLock]) -> MultiLock: ...
+    @overload
+    def current_lock(kind: type[AsyncMultiLock]) -> AsyncMultiLock: ...
 
 
 def current_lock(kind: type[Any] | None = None) -> Any:
     """The lock of the innermost @with_lock function that is running in this thread or task.
 
-    kind: Lock or AsyncLock. In an async def function the lock is an AsyncLock, and ``current_lock(AsyncLock)`` tells
-        type checkers so. None: a Lock, for type checkers.
+    kind: Lock, AsyncLock, MultiLock or AsyncMultiLock. In an async def function the lock is an AsyncLock, and with a
+        list of keys a MultiLock or AsyncMultiLock: ``current_lock(MultiLock)`` tells type checkers so. None: a Lock,
+        for type checkers.
 
     Raises LookupError if no such function is running, and TypeError for a lock of another kind. While
     LAMBDA_LOCK_DISABLED is set, this returns a stand-in that says it is held.
@@ -59,17 +68,17 @@ if TYPE_CHECKING:  # one for each kind of on_not_granted
 
     @overload
     def with_lock(
-        key: Key | None = None, *, on_not_granted: Literal["raise"] = "raise", **options: Unpack[LockOptions]
+        key: Keys | None = None, *, on_not_granted: Literal["raise"] = "raise", **options: Unpack[LockOptions]
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
     @overload
     def with_lock(
-        key: Key | None = None, *, on_not_granted: Literal["skip"], **options: Unpack[LockOptions]
+        key: Keys | None = None, *, on_not_granted: Literal["skip"], **options: Unpack[LockOptions]
     ) -> Answering[None]: ...
 
     @overload
     def with_lock(  # type: ignore[overload-overlap]  # an answer that is awaited gives what it is awaited for
-        key: Key | None = None,
+        key: Keys | None = None,
         *,
         on_not_granted: Callable[..., Coroutine[Any, Any, T]],
         **options: Unpack[LockOptions],
@@ -77,12 +86,12 @@ if TYPE_CHECKING:  # one for each kind of on_not_granted
 
     @overload
     def with_lock(
-        key: Key | None = None, *, on_not_granted: Callable[..., T], **options: Unpack[LockOptions]
+        key: Keys | None = None, *, on_not_granted: Callable[..., T], **options: Unpack[LockOptions]
     ) -> Answering[T]: ...
 
 
 def with_lock(
-    key: Key | None = None,
+    key: Keys | None = None,
     *,
     key_jmespath: str | None = None,
     client: LockClient | AsyncLockClient | None = None,
@@ -104,7 +113,8 @@ def with_lock(
         parameter of the function is that argument. Any other name is a field of the first argument (after self or
         cls). Nested fields are written with ``[name]`` and ``[index]``, also within JSON text:
         ``"order#{body[order][id]}"``. Different values give different keys: if a field's value contains the text that
-        follows the field in the template, it is escaped.
+        follows the field in the template, it is escaped. A list of templates and functions: the function runs while it
+        holds all these locks, taken as by `LockClient.acquire_all`.
     key_jmespath: a JMESPath expression over the first argument, instead of key. Needs jmespath.
     client: the LockClient. None: default_client(), which reads LAMBDA_LOCK_TABLE.
     wait: seconds to wait for the lock, 0 or more. None: the invocation's time left less ``reserve`` (outside Lambda:
@@ -115,11 +125,12 @@ def with_lock(
     refresh_period: the longest pause between two polls, in seconds, 0.01 or more. None: the client's.
     queue: wait first come, first served. False: poll, and take the lock when it is found free.
     reentrant: whether a call that already holds the lock may enter again. If not, that raises LockConfigurationError.
+        Not with a list of keys.
     sort_key: the value of the table's sort key, if it has one.
     safe_time: seconds before the end of validity at which ``on_danger`` is called, above 0 and below the lease. None:
         the client's.
-    on_danger: called with the Lock, on a thread of its own, when ``safe_time`` is reached.
-    on_lost: called with the Lock, on a thread of its own, when the lock is lost.
+    on_danger: called with the Lock or MultiLock, on a thread of its own, when ``safe_time`` is reached.
+    on_lost: called with the Lock or MultiLock, on a thread of its own, when it is lost.
     on_not_granted: what the call does when the lock is held elsewhere. "raise": raise the LockNotGrantedError. "skip":
         return None. A function: return what it returns for the call's own arguments and ``error=`` (awaited for an
         async def function). It does not apply to errors of the decorated function, nor if too little time is left:
@@ -164,13 +175,25 @@ def with_lock(
 
 
 class _LockGuard(Guard):
-    __slots__ = ()
+    __slots__ = ("several",)
 
-    def row_key(self, key: str) -> str:
-        return key
+    def compiled(self, key: Any, key_jmespath: str | None) -> KeyBuilder | KeysBuilder:
+        self.several = isinstance(key, (list, tuple)) and key_jmespath is None
+        if not self.several:
+            return super().compiled(key, key_jmespath)
+        if self.options["reentrant"]:
+            raise TypeError("reentrant=True is for a single key: several locks are not entered again")
+        return compile_keys(self.func, key)
 
-    def acquire(self, client: Any, key: str) -> Any:
-        return client.acquire(key, wait=self.wait, **self.options)
+    def row_key(self, key: Any) -> Any:
+        return (key,) if self.several and isinstance(key, str) else key
+
+    def acquire(self, client: Any, key: Any) -> Any:
+        if not self.several:
+            return client.acquire(key, wait=self.wait, **self.options)
+        options: dict[str, Any] = {**self.options}
+        del options["reentrant"]
+        return client.acquire_all(key, wait=self.wait, **options)
 
     def succeed(self, lock: Any, result: object) -> Calls[None]:
         lost = lock.lost  # asked first: its validity may be over, and the row free to release all the same
@@ -183,7 +206,7 @@ class _LockGuard(Guard):
             "finished_lost",
             "%s() finished although its lock %r was lost: another call may have run at the same time",
             name_of(self.func),
-            lock.key,
-            key=lock.key,
+            key_of(lock),
+            key=key_of(lock),
             owner=lock.owner,
         )

@@ -8,13 +8,15 @@ from .values import check_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeAlias
 
-    from .parameters import KeyBuilder
+    from .parameters import KeyBuilder, KeysBuilder
 
     #: The values that ``key=`` accepts: a template, a function of the call's own arguments, or payload_hash().
     Key: TypeAlias = "str | Callable[..., str] | Compiled"
+    #: One of them, or a list: several locks at once.
+    Keys: TypeAlias = Key | Sequence[Key]
 
 
 class Compiled:
@@ -52,6 +54,18 @@ def compile_key(func: Callable[..., Any], key: Key | None, key_jmespath: str | N
     if callable(key):
         return _from_callable(key, function)
     raise TypeError(f"key= must be a str or a function that returns one, got {type(key).__name__}")
+
+
+def compile_keys(func: Callable[..., Any], keys: Sequence[Key]) -> KeysBuilder:
+    """The builder of several keys of ``func``, one from each of ``keys``. Raises what compile_key does."""
+    if not keys:
+        raise TypeError("key=[] names no lock: write at least one template or function into the list")
+    builders = [compile_key(func, key, None) for key in keys]
+
+    def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+        return tuple(builder(args, kwargs) for builder in builders)
+
+    return build
 
 
 def _from_callable(key: Callable[..., str], function: str) -> KeyBuilder:

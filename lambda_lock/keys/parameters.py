@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
     #: A key compiled for one function. It takes a call's positional and keyword arguments, and returns the lock's key.
     KeyBuilder: TypeAlias = Callable[[tuple[Any, ...], Mapping[str, Any]], str]
+    #: The same for several keys.
+    KeysBuilder: TypeAlias = Callable[[tuple[Any, ...], Mapping[str, Any]], tuple[str, ...]]
 
 _VARARGS, _VARKEYWORDS = 0x04, 0x08  # flags of a code object, as inspect names them
 MISSING = object()
