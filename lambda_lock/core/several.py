@@ -11,7 +11,8 @@ a lock of several has one holder follows from the rules of protocol.py alone. Th
    owner (protocol.py, rule 10), while the wait lasts.
 5. **Before the caller gets them**, each with less than 0.9 of its lease left is renewed once, unless its lease already
    lasts until the invocation ends. Then all are held, or rule 4 applies.
-6. With a wait of 0, each key gets one decision. Another caller that is refused may hold a key for that moment.
+6. With a wait of 0, each key gets one decision. Another caller that is refused may hold a key for that moment. A wait
+   that is over when a key's turn comes still allows one try of that key.
 """
 
 from __future__ import annotations
@@ -137,6 +138,7 @@ class Several:
             acquisition = Acquisition(wish, self.memory, self.chance, self.look, self.keep)
             if wish.patient:
                 acquisition.started = self.started  # for errors: the wait is one for all
+                acquisition.wait_until = max(wish.wait_until, self.look.elapsed)  # each is tried once, however late
             hold = yield from self.watched(acquisition.finish())
             self.keeper.watch(hold)
             self.check_lost()

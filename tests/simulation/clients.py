@@ -21,7 +21,7 @@ from lambda_lock.errors import (
     TransportError,
 )
 
-from . import application
+from . import application, several
 from .forger import forge
 from .judge import Adopter, Commit, Errand, OurHolding, Release, Waiter
 from .schedule import draw_lease
@@ -79,6 +79,9 @@ class Client:
         yield Wait(self.rng.uniform(0, 0.5) * self.rng.choice((0.1, self.world.scale)))
         while self.world.counts["grants"] < settings.grants and self.world.counts["turns"] < 4 * settings.grants:
             self.world.counts["turns"] += 1
+            if settings.several and self.rng.random() < settings.several:
+                yield from several.turn(self)
+                continue
             holding = yield from self.acquire()
             if holding is not None:
                 yield from self.hold(holding)

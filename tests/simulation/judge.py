@@ -18,7 +18,6 @@ from lambda_lock.errors import DuplicateEventError
 
 from .clocks import EPOCH
 from .line import Line, leaves_place
-from .network import keys_of
 
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import Hold, Send, Wish
@@ -89,6 +88,7 @@ class Judge:
         self.releases: dict[int, Release] = {}  # of our holdings, by any of their requests, including late copies
         self.completed: dict[str, list[int]] = {}  # until when events are done, in order of completion, by key
         self.line = Line(world)
+        self.groups: dict[str, Any] = {}  # the acquisitions of several locks that are under way, by owner
         self.adopted: dict[str, set[str]] = {}  # the strings that were adopted in the row's life, by key
         self._holdings: dict[str, list[Holding]] = {}
         self._newest: dict[str, Holding] = {}  # granted, by key
@@ -102,9 +102,8 @@ class Judge:
 
     # -- the row
 
-    def wrote(self, process: Process, action: Send, before: Any) -> None:
-        """A write was carried out. ``before`` is the row as it was."""
-        key = keys_of(action)[-1]
+    def wrote(self, process: Process, action: Send, before: Any, key: str) -> None:
+        """A write was carried out. ``before`` is the row of the lock ``key`` as it was."""
         after = self.world.table.get(key)
         self.changed[key] = self.world.now
         self.writes[key] += 1
@@ -245,13 +244,13 @@ class Judge:
             self.fail("adopted twice", f"{key} was adopted twice by {string}")
         strings.add(string)
 
-    def committed(self, token: str, before: Any) -> None:
-        """A commit was carried out. ``before`` is the lock's row as it was."""
+    def committed(self, token: str, befores: dict[str, Any]) -> None:
+        """A commit was carried out. ``befores`` are the rows of its locks as they were."""
         commit = self.commits[token]
         commit.done += 1
         self.world.counts["commits"] += 1
-        if not commit.holding.owns(before):
-            self.fail("late write", f"{commit.holding} wrote without the lock: commit {token}")
+        for holding in commit.not_owned(befores):
+            self.fail("late write", f"{holding} wrote without the lock: commit {token}")
         if commit.done > 1:
             self.fail("written twice", f"{commit.holding} wrote twice: commit {token}")
         if commit.refused:
@@ -346,6 +345,10 @@ class Commit(Release):
         super().sends(action)
         if action.operation == "TransactWriteItems":
             self.world.judge.commits[action.request["ClientRequestToken"]] = self
+
+    def not_owned(self, befores: dict[str, Any]) -> list[OurHolding]:
+        """The holdings that did not own their rows when the commit was carried out."""
+        return [] if self.holding.owns(befores[self.key]) else [self.holding]
 
     def told_done(self) -> None:
         judge, row = self.world.judge, self.world.table.get(self.key)

@@ -7,11 +7,12 @@ Every mutation patches the shipped core inside `with broken(name):` and runs und
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lambda_lock.core import acquire, handover, keep, lease, protocol, queue, requests, row, transaction
+from lambda_lock.core import acquire, handover, keep, lease, protocol, queue, requests, row, several, transaction
 from lambda_lock.core.outcome import Reply, ServiceError, TransactionCanceled, TransportError
 
 from . import clients, clocks
@@ -641,6 +642,82 @@ def _(patch: _Patch) -> None:
 @mutation("a client token counted as known for ever", "commits-frozen", runs=400, shows=("false refusal",))
 def _(patch: _Patch) -> None:
     patch(transaction, "_TOKEN_KNOWN", float("inf"))
+
+
+# -- several locks ----------------------------------------------------------------------------------------------------
+
+
+@mutation("several locks taken in the order given", "several", "several-calm", runs=20, shows=("deadlock",))
+def _(patch: _Patch) -> None:
+    patch(several, "ordered", lambda keys: list(dict.fromkeys(keys)))
+
+
+@mutation("several locks not released after a failure", "several", runs=20, shows=("left behind",))
+def _(patch: _Patch) -> None:
+    def release_all(self: Any) -> Generator[Any, Any, None]:
+        self.holds.clear()
+        yield from ()
+
+    patch(several.Several, "release_all", release_all)
+
+
+@mutation("several locks returned while one is lost", "several-lost", "several", runs=60, shows=("returned lost",))
+def _(patch: _Patch) -> None:
+    patch(several.Several, "check_lost", lambda self: None)
+    patch(several.Several, "check_held", lambda self: None)
+
+
+@mutation("no last look at several locks before they are returned", "several-lost", runs=1000, shows=("returned lost",))
+def _(patch: _Patch) -> None:
+    patch(several.Several, "check_held", lambda self: None)
+
+
+@mutation("several locks returned with what is left of their leases", "several-calm", runs=60, shows=("stale",))
+def _(patch: _Patch) -> None:
+    def freshen(self: Any, hold: Any) -> Generator[Any, Any, None]:
+        yield from ()
+
+    patch(several.Several, "freshen", freshen)
+
+
+@mutation("several locks that begin anew without a release", "several-lost", runs=60, shows=("left behind",))
+def _(patch: _Patch) -> None:
+    release_all = several.Several.release_all
+
+    def forgetting(self: Any) -> Generator[Any, Any, None]:
+        if sys.exc_info()[0] is None:  # not on the way out with an error
+            self.holds.clear()
+        yield from release_all(self)
+
+    patch(several.Several, "release_all", forgetting)
+
+
+@mutation("a commit under several locks with the condition of one", "several-commits", runs=100, shows=("late write",))
+def _(patch: _Patch) -> None:
+    original = requests.commit
+
+    def commit(items: Any, last: Any, client_token: str) -> Any:
+        for item in items:
+            update = item["Update"]
+            if update["TableName"] == "locks":
+                parts = update["ConditionExpression"].split(" AND ")
+                update["ConditionExpression"] = " AND ".join(_always(part) for part in parts)
+        return original(items, last, client_token)
+
+    patch(requests, "commit", commit)
+
+
+@mutation(
+    "a refused commit under several locks not followed by releases", "several-commits", runs=400,
+    shows=("false refusal",),
+)  # fmt: skip
+def _(patch: _Patch) -> None:
+    def exchange(request: Any, memory: Any, chance: Any, look: Any, until: float) -> Generator[Any, Any, Any]:
+        if request[0] == "UpdateItem":
+            return Reply(None, None), False, look
+        return (yield from protocol.exchange(request, memory, chance, look, until))
+
+    patch(transaction, "exchange", exchange)
 
 
 @mutation("a row replaced regardless of its version", "replacing-foreign", runs=300)

@@ -152,7 +152,8 @@ class Network:
     def _execute(self, task: Task, action: Send) -> Reply | ConditionFailed | TransactionCanceled | ServiceError:
         world = self.world
         outcome: Reply | ConditionFailed | TransactionCanceled | ServiceError
-        before, again = self._row(action), action.request.get("ClientRequestToken") in world.table.done
+        before = {key: world.table.get(key) for key in locks_of(action)}
+        again = action.request.get("ClientRequestToken") in world.table.done
         try:
             outcome = Reply(world.table.apply(action.operation, action.request), self._date())
         except (ConditionFailed, TransactionCanceled, ServiceError) as refused:  # the last: of what somebody forged
@@ -170,7 +171,8 @@ class Network:
                 f"{outcome.date}",
             )
         if action.operation != "GetItem" and isinstance(outcome, Reply) and not again:
-            world.judge.wrote(task.process, action, before)
+            for key, row in before.items():
+                world.judge.wrote(task.process, action, row, key)
             if action.operation == "TransactWriteItems":
                 token = action.request["ClientRequestToken"]
                 world.judge.committed(token, before)
@@ -208,6 +210,15 @@ def keys_of(action: Send) -> list[str]:
     if action.operation == "TransactWriteItems":
         return [item["Update"]["Key"]["key"]["S"] for item in request["TransactItems"]]
     return [(request.get("Key") or request["Item"])["key"]["S"]]
+
+
+def locks_of(action: Send) -> list[str]:
+    """The locks that a request is about: one, or those of a commit."""
+    request = action.request
+    if action.operation == "TransactWriteItems":
+        updates = [item["Update"] for item in request["TransactItems"]]
+        return [update["Key"]["key"]["S"] for update in updates if update["TableName"] == "locks"]
+    return keys_of(action)
 
 
 def describe(action: Send) -> str:

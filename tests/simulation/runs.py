@@ -59,7 +59,7 @@ def simulate(seed: int, bias: str | None = None, trace: Callable[[str], None] | 
     world.scale = draw_lease(rng, kind)
     world.deletes = rng.random() < settings.delete_all
     world.keeps = not (world.deletes or settings.foreign or rng.random() < settings.delete_some)
-    keys = ["a", "b"][: rng.choice(settings.keys)]
+    keys = list("abcd")[: rng.choice(settings.keys)]
     world.events = Events(world, keys)
     for key in keys:
         begin(world, key)

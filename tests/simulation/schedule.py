@@ -55,6 +55,7 @@ class Settings:
     forge = 0.0  # somebody writes waiters, right ones and others, for each acquisition
     hand_over = 0.15  # of the holds end so
     copies = (1, 1, 2, 3)  # how many processes get the string of one handover
+    several = 0.0  # of the turns take several locks at once
     hold_on = 0.0  # of the acquires hold on through an outage
     commit = 0.2  # of the holds end so
     is_open = 0.7  # how often the application's row lets a commit pass
@@ -78,6 +79,10 @@ _CLEAN = {
 _KEPT = {"delete_all": 0.0, "delete_some": 0.0}
 _EVENTS = {**_KEPT, "event": 0.85, "keys": (1, 1, 2), "forget": 0.1, "grants": 8}
 _QUEUE = {**_KEPT, "queue": 0.9, "keys": (1,), "leases": ("short", "second", "medium")}
+_SEVERAL = {
+    **_KEPT, "several": 0.85, "keys": (3, 4), "leases": ("short", "second", "medium"), "replace": 0.0, "delete": 0.0,
+    "hand_over": 0.0, "queue": 0.8, "clients": (3, 4), "grants": 16,
+}  # fmt: skip
 _LATE = {"lost": 0.04, "reply_lost": 0.08, "double": 0.12, "late": 0.15, "slow": 0.1}
 
 BIASES: dict[str, dict[str, Any]] = {
@@ -212,6 +217,23 @@ BIASES: dict[str, dict[str, Any]] = {
     "queue-leaving": {
         **_CLEAN, **_QUEUE, "give_up": 0.6, "queue": 1.0, "fail_fast": 0.0, "clients": (6, 10), "grants": 12,
         "die": 0.0, "replace": 0.0,
+    },
+    "several": _SEVERAL,
+    "several-calm": {
+        **_CLEAN, **_SEVERAL, "several": 1.0, "die": 0.0, "forget": 0.0, "no_heartbeat": 0.0, "fail_fast": 0.1,
+        "clients": (4, 6),
+    },
+    "several-late": {**_SEVERAL, **_LATE, "give_up": 0.2, "commit": 0.5},
+    # Locks that are lost while others are waited for.
+    "several-lost": {
+        **_SEVERAL, "no_heartbeat": 0.8, "freeze": 0.08, "step": 0.05, "fail_fast": 0.1, "deadline": 0.1,
+        "leases": ("second", "short"), "clients": (4,), "hold_on": 0.3,
+    },
+    "several-given-up": {**_SEVERAL, **_LATE, "give_up": 0.6, "die": 0.02},
+    "several-deaths": {**_SEVERAL, "die": 0.5, "forget": 0.2, "clients": (4,)},
+    "several-commits": {
+        **_SEVERAL, "lost": 0.15, "reply_lost": 0.1, "late": 0.2, "double": 0.1, "commit": 0.9, "is_open": 0.4,
+        "freeze": 0.02, "step": 0.0, "die": 0.0, "forget": 0.0, "keys": (2, 3), "leases": ("short", "medium"),
     },
     "odd": {"dateless": 0.02, "answered_twice": 0.05},
     "events": _EVENTS,

@@ -129,9 +129,13 @@ def test_a_lost_lock_is_logged_and_the_result_is_returned(
 
 
 def test_a_nested_lock_on_one_of_the_keys_is_refused_at_once(locked: Locked) -> None:
-    inner = with_lock("account#2")(lambda: None)
-    both = with_lock(["account#3", "account#2"])(lambda: None)
-    outer = with_lock("account#1")(with_lock(ACCOUNTS)(lambda event: None))
+    def nothing() -> None: ...
+
+    def handle(event: dict[str, Any]) -> None: ...
+
+    inner = with_lock("account#2")(nothing)
+    both = with_lock(["account#3", "account#2"])(nothing)
+    outer = with_lock("account#1")(with_lock(ACCOUNTS)(handle))
     if locked is not with_lock:
         return  # an async function calls neither
 
@@ -144,7 +148,7 @@ def test_a_nested_lock_on_one_of_the_keys_is_refused_at_once(locked: Locked) -> 
             handler(transfer("1", "2"), call)
     with pytest.raises(LockConfigurationError, match="'account#1' already"):
         outer(transfer("1", "2"))
-    handler(transfer("1", "2"), with_lock("account#4")(lambda: None))
+    handler(transfer("1", "2"), with_lock("account#4")(nothing))
 
 
 def test_a_missing_field_names_the_template(locked: Locked) -> None:
@@ -168,8 +172,9 @@ def test_a_missing_field_names_the_template(locked: Locked) -> None:
 def test_mistakes_are_errors_when_decorating(
     keys: Any, options: dict[str, Any], kind: type[Exception], says: str
 ) -> None:
+    decorate: Any = with_lock
     with pytest.raises(kind, match=says):
-        with_lock(keys, **options)(transfer)
+        decorate(keys, **options)(transfer)
 
 
 def test_while_locks_are_disabled_a_stand_in_says_that_they_are_held(

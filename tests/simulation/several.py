@@ -1,0 +1,331 @@
+"""Turns of a client that takes several locks: acquire all, hold, then release all, commit under all, or die."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from lambda_lock.core import keep, lease, several, transaction
+from lambda_lock.core.outcome import ServiceError
+from lambda_lock.core.protocol import Hold, Send, Wait, Wish
+from lambda_lock.errors import (
+    CommitRefusedError,
+    LockConfigurationError,
+    LockFormatError,
+    LockLostError,
+    LockNotGrantedError,
+    TransportError,
+)
+
+from . import application
+from .judge import Commit, Errand, OurHolding, Release, Waiter
+from .network import keys_of
+from .world import GivenUp, Process, World
+
+if TYPE_CHECKING:
+    from .clients import Client, Part
+
+_PATIENCE = 40.0  # seconds of elapsed time beyond the wait, and as many for each key
+_ERRORS = (LockNotGrantedError, LockLostError, TransportError, ServiceError, LockFormatError, LockConfigurationError)
+
+
+class Watch:
+    """Watches one acquisition of several locks. What concerns the lock that is being taken goes to its Waiter."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.waiter: Waiter | None = None
+        self.active = False
+
+    def begin(self, wish: Wish) -> None:
+        self.close()
+        self.waiter, self.active = Waiter(self.group.world, self.group.process, wish), True
+
+    def pause(self) -> None:
+        """From here on, requests are no longer the acquisition's of this lock."""
+        self.active = False
+
+    def close(self) -> None:
+        if self.waiter is not None:
+            self.waiter.close()
+        self.active = False
+
+    def sends(self, action: Send) -> None:
+        if self.active and self.waiter is not None:
+            assert keys_of(action)[-1] == self.waiter.key
+            self.waiter.sends(action)
+
+    def woke(self, outcome: Any) -> None:
+        if self.active and self.waiter is not None:
+            self.waiter.woke(outcome)
+            self.group.judge_deadlock()
+
+    def interrupted(self) -> None:
+        if self.active and self.waiter is not None:
+            self.waiter.interrupted()
+
+
+class Group:
+    """Several locks that one client takes together, and their keeper: what client/several.py is to the core."""
+
+    def __init__(self, client: Client, keys: list[str], wish: Wish, planned: bool) -> None:
+        self.client = client
+        self.world: World = client.world
+        self.process: Process = client.process
+        self.keys = keys
+        self.wish = wish
+        self.planned = planned
+        self.watcher = Watch(self)
+        self.owners: list[str] = []  # one for each round
+        self.kept: list[Hold] = []
+        self.left: list[Hold] = []  # to their leases
+        self.holdings: dict[Hold, OurHolding] = {}
+        self.started = self.world.now
+
+    # -- as the keeper
+
+    def wishes(self) -> Iterator[Wish]:
+        from .clients import owner_name, place_of
+
+        self.end_round()
+        owner = owner_name(self.process)
+        self.owners.append(owner)
+        self.world.judge.groups[owner] = self
+        if len(self.owners) > 1:
+            self.world.counts["begun anew"] += 1
+            self.world.trace(self.process.name, f"begins anew as {owner}")
+        for key in several.ordered(self.keys):
+            wish = Wish.__new__(Wish)
+            for name in Wish.__slots__:
+                setattr(wish, name, getattr(self.wish, name))
+            wish.place, wish.owner = place_of(key), owner
+            self.watcher.begin(wish)
+            yield wish
+
+    def keep(self, hold: Hold) -> None:
+        self.kept.append(hold)
+
+    def watch(self, hold: Hold) -> None:
+        waiter = self.watcher.waiter
+        assert waiter is not None
+        self.watcher.pause()
+        self.holdings[hold] = holding = OurHolding(self.process, hold, waiter.wish)
+        self.world.judge.granted(holding, hold.token)
+        self.world.judge.expiry(holding, 0, 3.5)
+        holding.harmless = waiter.unharmed and hold.valid_until - self.process.peek() > 0.3
+        if self.planned:
+            self.client.plan(holding)
+
+    def renew(self, hold: Hold, look: lease.Look) -> Part[None]:
+        holding = self.holdings[hold]
+        while holding.renewing:
+            yield Wait(0.05)
+        yield from self.client.renew(holding)
+        if self.planned:
+            self.client.plan(holding)
+
+    def release(self, hold: Hold, look: lease.Look) -> Part[bool]:
+        self.watcher.pause()
+        holding, task = self.holdings.get(hold), self.client.task
+        assert holding is not None
+        before = task.watcher
+        errand = task.watcher = Release(self.world, holding)
+        try:
+            done = yield from keep.release(hold, self.client.memory, self.world.chance, self.process.look())
+        except (TransportError, ServiceError) as error:
+            self.world.trace(self.process.name, f"release of {holding}: {error!r}")
+            return not isinstance(error, TransportError)
+        finally:
+            task.watcher = before
+            errand.close()
+        self.world.judge.released(holding, done, errand)
+        return True
+
+    def leave(self, hold: Hold) -> None:
+        hold.end()
+        self.left.append(hold)
+
+    # -- the judgement
+
+    @property
+    def unharmed(self) -> bool:
+        return self.process.faulted < self.started
+
+    def end_round(self) -> None:
+        for owner in self.owners:
+            self.world.judge.groups.pop(owner, None)
+
+    def blocked_by(self) -> Group | None:
+        """Whose lock this one waits for, if that is a group which still takes locks."""
+        waiter = self.watcher.waiter
+        if self.process.dead or not self.watcher.active or waiter is None or not self.wish.patient:
+            return None
+        row = self.world.table.get(waiter.key)
+        if row is None or "ownerName" not in row or "isReleased" in row:
+            return None
+        other: Group | None = self.world.judge.groups.get(row["ownerName"]["S"])
+        return None if other is self else other  # its own claim has landed
+
+    def judge_deadlock(self) -> None:
+        other: Group | None = self
+        for _ in range(10):
+            other = None if other is None else other.blocked_by()
+            if other is self:
+                self.world.judge.fail("deadlock", f"{self.owners[-1]} waits for itself, over {self.keys}")
+                return
+
+    def returned(self, holds: list[Hold]) -> None:
+        """All are held, each for nearly its whole lease, and taken in order."""
+        judge, elapsed = self.world.judge, self.process.peek()
+        keys = [hold.place.key for hold in holds]
+        if len(keys) != len(set(self.keys)):
+            judge.fail("not all", f"{self.owners[-1]} asked for {self.keys} and got {keys}")
+        for hold in holds:
+            left = hold.valid_until - elapsed
+            if not hold.is_held(elapsed):
+                judge.fail("returned lost", f"{self.owners[-1]} was given {keys}, though {hold.place.key} is lost")
+            renewable = lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms)
+            if self.unharmed and renewable and left < 0.9 * hold.lease_ms / 1000 - 0.3:
+                judge.fail("stale", f"{self.owners[-1]} was given {hold.place.key} for {left:.1f} s")
+
+    def failed(self, error: BaseException) -> None:
+        """Nothing is left behind."""
+        judge, waiter = self.world.judge, self.watcher.waiter
+        for hold in self.kept:
+            if not hold.ended and hold not in self.left:
+                judge.fail("left behind", f"{self.owners[-1]} failed with {error!r}, and kept {hold.place.key}")
+        for key in set(self.keys) if self.unharmed else ():
+            row = self.world.table.get(key)
+            if row is not None and "isReleased" not in row and row.get("ownerName", {}).get("S") in self.owners:
+                judge.fail("left behind", f"{self.owners[-1]} failed with {error!r}, and has {key} still")
+        if waiter is not None and "was taken, but lost" not in str(error):
+            waiter.failed(error, self.process.peek())
+
+
+class CommitAll(Commit):
+    """Watches one commit under several locks."""
+
+    def __init__(self, world: World, holdings: list[OurHolding]) -> None:
+        super().__init__(world, holdings[-1])
+        self.holdings = holdings
+        self._had_all = all(holding.owns(world.table.get(holding.key)) for holding in holdings)
+
+    def told_refused(self, error: Exception, lost: bool) -> None:
+        """Its client still releases the others then: `released_all` looks at them."""
+        judge = self.world.judge
+        self.refused = True
+        if self.done:
+            judge.fail("false refusal", f"{self.holdings} were told {error!r}, though their commit was carried out")
+        if (
+            lost
+            and self.unharmed
+            and self._had_all
+            and all(judge.changed[one.key] < self.started for one in self.holdings)
+        ):
+            judge.fail("refused", f"{self.holdings} were told {error!r}, though they had all locks")
+
+    def released_all(self) -> None:
+        for holding in self.holdings if self.unharmed else ():
+            if holding.owns(self.world.table.get(holding.key)):
+                self.world.judge.fail("left behind", f"{holding} was refused its commit, and has {holding.key} still")
+
+    def not_owned(self, befores: dict[str, Any]) -> list[OurHolding]:
+        return [holding for holding in self.holdings if not holding.owns(befores[holding.key])]
+
+
+def turn(client: Client) -> Part[None]:
+    """One turn."""
+    rng, world, process, task = client.rng, client.world, client.process, client.task
+    keys = rng.sample(client.keys, rng.randint(min(2, len(client.keys)), len(client.keys)))
+    wish, settings = client.draw_wish(), world.settings
+    group = Group(client, keys, wish, rng.random() >= settings.no_heartbeat)
+    watch = group.watcher
+    if rng.random() < settings.give_up:
+        patience = 10 ** rng.uniform(-3, 1) if rng.random() < 0.7 else rng.uniform(0, 2) * world.scale
+        world.at(world.now + patience, process.call, task.interrupt, lambda: task.watcher is watch)
+    if rng.random() < settings.die / 2:
+        world.at(world.now + rng.uniform(0, 1) * rng.choice((0.1, 1, world.scale)), client.perish)
+    look = process.look()
+    task.watcher = watch
+    world.trace(process.name, f"wants {keys}")
+    try:
+        holds = yield from several.acquire_all(group, client.memory, world.chance, look)
+    except (*_ERRORS, GivenUp) as error:
+        world.trace(process.name, f"not granted: {error!r}")
+        group.failed(error)
+        client.judge_error(error)
+        return
+    finally:
+        task.watcher = None
+        watch.close()
+        group.end_round()
+        late = process.peek() - max(look.elapsed, wish.wait_until if wish.patient else 0.0)
+        if late > _PATIENCE * (1 + len(keys)) and process.faulted < group.started:
+            world.judge.fail("endless", f"{keys} took {late:.0f} s beyond the wait")
+    world.counts["groups"] += 1
+    group.returned(holds)
+    yield from _hold(client, group, [group.holdings[hold] for hold in holds])
+
+
+def _hold(client: Client, group: Group, holdings: list[OurHolding]) -> Part[None]:
+    rng, settings = client.rng, client.world.settings
+    seconds = holdings[0].hold.lease_ms / 1000
+    work = seconds * (rng.uniform(0, 0.4) if rng.random() < 0.5 else rng.uniform(0.7, 3))
+    end = client.process.peek() + work
+    deadline = holdings[0].hold.lease_end
+    if deadline is not None:
+        end = min(end, deadline - max(0.5, seconds / 100) - 0.05)
+    while True:
+        elapsed = client.process.look().elapsed
+        lost = [holding.hold.expire(elapsed) for holding in holdings]  # each notices its own loss
+        if elapsed >= end or True in lost:
+            break
+        yield Wait(max(0.001, min(end - elapsed, work / 3 * rng.uniform(0.5, 1.5))))
+    for holding in holdings:
+        client.judge_end(holding, group.planned, end)
+    if rng.random() < settings.die:
+        client.perish()
+        yield Wait(0)
+    if rng.random() < settings.forget:
+        for holding in holdings:
+            holding.plan += 1  # no more heartbeats
+    elif rng.random() < settings.commit:
+        yield from _commit(client, holdings)
+    else:
+        for holding in reversed(holdings):
+            yield from client.release(holding)
+
+
+def _commit(client: Client, holdings: list[OurHolding]) -> Part[None]:
+    world, process, task = client.world, client.process, client.task
+    items: list[dict[str, Any]] = []
+    for holding in holdings:
+        application.change(world, holding.key)
+        items += application.items(holding.key)
+    errand: Errand = CommitAll(world, holdings)
+    assert isinstance(errand, CommitAll)
+    task.watcher = errand
+    released: list[Hold] = []
+    world.trace(process.name, f"commits under {holdings}")
+    try:
+        yield from transaction.commit_all(
+            [holding.hold for holding in holdings], items, client.memory, world.chance, process.look(), released.append
+        )
+        errand.told_done()
+        return
+    except (CommitRefusedError, LockLostError) as error:
+        world.counts["commits refused"] += 1
+        errand.told_refused(error, isinstance(error, LockLostError))
+        world.trace(process.name, f"commit under {holdings}: {error!r}")
+    except (TransportError, ServiceError) as error:
+        world.counts["commits unknown"] += 1
+        world.trace(process.name, f"commit under {holdings}: {error!r}")
+        if errand.unharmed:
+            world.judge.fail("escaped", f"commit under {holdings}, without a fault: {error!r}")
+    finally:
+        task.watcher = None
+        errand.close()
+    for holding in reversed(holdings):
+        if holding.hold not in released:
+            yield from client.release(holding)
+    errand.released_all()
