@@ -154,7 +154,7 @@ class Several:
 
     def _drop(self, hold: Hold) -> None:
         self._session.open_locks.discard(hold)
-        self.granted.remove(hold)
+        self.granted[:] = [other for other in self.granted if other is not hold]  # an interrupt may bring it here twice
         self._held.pop(hold, None)
 
 

@@ -24,11 +24,11 @@ from .protocol import Wait
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Protocol, TypeVar
+    from collections.abc import Callable, Iterable
+    from typing import Any, Protocol, TypeVar
 
     from .lease import Look
-    from .protocol import Chance, Event, Hold, Memory, Steps, Wish
+    from .protocol import Chance, Event, Hold, Memory, Send, Steps, Wish
 
     T = TypeVar("T")
 
@@ -91,6 +91,7 @@ class Several:
         self.started = look.elapsed
         self.holds: list[Hold] = []
         self.wish: Wish | None = None  # of the lock that is being taken
+        self.taking: Acquisition | None = None  # while its steps have not ended
         self.watching = False  # whether to look for lost locks after each pause
 
     def finish(self) -> Steps[list[Hold]]:
@@ -104,11 +105,11 @@ class Several:
             raise
         except BaseException:
             try:
-                yield from self.release_all()
+                yield from self.give_back()
             except GeneratorExit:
                 raise
             except BaseException as again:
-                yield from self.release_all()
+                yield from self.give_back()
                 if not isinstance(again, Exception):
                     raise
             raise
@@ -131,6 +132,14 @@ class Several:
             rounds += 1
             self.look = (yield Wait(min(pause, wish.wait_until - now))).look
 
+    def give_back(self) -> Steps[None]:
+        """Release what was taken, and a claim that may have landed."""
+        self.watching = False
+        if self.taking is not None:  # an interrupt came in between, and its own steps do not know of it
+            yield from self.taking.abandon()
+            self.taking = None
+        yield from self.release_all()
+
     def take_all(self) -> Steps[None]:
         self.watching = True
         for wish in self.keeper.wishes():
@@ -139,6 +148,7 @@ class Several:
             if wish.patient:
                 acquisition.started = self.started  # for errors: the wait is one for all
                 acquisition.wait_until = max(wish.wait_until, self.look.elapsed)  # each is tried once, however late
+            self.taking = acquisition
             hold = yield from self.watched(acquisition.finish())
             self.keeper.watch(hold)
             self.check_lost()
@@ -185,32 +195,33 @@ class Several:
         """Run ``steps``, and note each look at the clocks.
 
         If a lock is found lost after a pause, LostMeanwhile is thrown into the steps, which release what they may have
-        taken.
+        taken. So is an interrupt.
         """
-        event: Event | None = None
-        thrown: BaseException | None = None
+        resume: Callable[[Any], Send | Wait] = steps.send
+        value: Event | BaseException | None = None
         try:
             while True:
                 try:
-                    step = steps.throw(thrown) if thrown is not None else steps.send(event)  # type: ignore[arg-type]
-                except StopIteration as end:
-                    result: T = end.value
-                    return result
-                thrown = None
-                try:
-                    event = yield step
+                    while True:  # inside the try: an interrupt may come between any two steps of this loop
+                        step = resume(value)
+                        event = yield step
+                        self.look = event.look
+                        lost = self.lost() if self.watching and isinstance(step, Wait) else None
+                        resume, value = (steps.send, event) if lost is None else (steps.throw, lost)
                 except GeneratorExit:
                     steps.close()
                     raise
-                except BaseException as error:  # noqa: BLE001 - an interrupt, for the steps
+                except BaseException as error:
+                    if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
+                        self.taking = None
+                        if isinstance(error, StopIteration):
+                            result: T = error.value
+                            return result
+                        raise
                     self.watching = False
-                    thrown = error
-                    continue
-                self.look = event.look
-                if self.watching and isinstance(step, Wait):
-                    thrown = self.lost()
+                    resume, value = steps.throw, error
         finally:
-            del thrown  # its traceback has this frame
+            del value  # an error, whose traceback has this frame
 
     def lost(self) -> LostMeanwhile | None:
         try:

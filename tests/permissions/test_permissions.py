@@ -80,6 +80,22 @@ def _commit(key: str) -> None:
     default_client().acquire(key).commit([_ITEM])
 
 
+def _acquire_several(key: str) -> None:
+    with default_client().acquire_all([key, f"{key}-2"]) as locks:
+        locks.heartbeat()
+
+
+def _wait_for_several(key: str) -> None:
+    client = default_client()
+    held = client.acquire(f"{key}-2")
+    client.try_acquire_all([key, f"{key}-2"], wait=0.05)
+    held.release()
+
+
+def _commit_under_several(key: str) -> None:
+    default_client().acquire_all([key, f"{key}-2"]).commit([_ITEM])
+
+
 def _transact(key: str) -> None:
     client = default_client()
     with client.acquire(key) as lock:
@@ -205,6 +221,9 @@ OPERATIONS = {
         Operation(_renew, ("UpdateItem",)),
         Operation(_hand_over, ("UpdateItem",)),
         Operation(_commit, ("UpdateItem",)),
+        Operation(_acquire_several, ("UpdateItem",)),
+        Operation(_wait_for_several, ("UpdateItem", "GetItem")),
+        Operation(_commit_under_several, ("UpdateItem",)),
         Operation(_transact, ("UpdateItem",)),
         Operation(_get, ("GetItem",)),
         Operation(_prewarm, ("GetItem",)),

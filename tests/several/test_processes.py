@@ -1,0 +1,122 @@
+"""Processes that take several locks: many at once, killed, and one inside another."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient, LockConfigurationError, LockNotGrantedError, LockTimeoutError
+from rig.engine import ROOT, Ministack
+from tests.support.clients import Make
+from tests.support.elsewhere import in_thread
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
+
+WORKER = Path(__file__).with_name("worker.py")
+
+Start = Any  # Callable[..., Popen[str]]
+
+
+@pytest.fixture
+def start(table: str) -> Iterator[Start]:
+    processes: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: object) -> subprocess.Popen[str]:
+        command = [sys.executable, str(WORKER), *map(str, arguments)]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
+        return processes[-1]
+
+    yield run
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("processes", "rounds", "among"), [(4, 12, 4), pytest.param(8, 150, 6, marks=pytest.mark.slow)]
+)
+def test_transfers_between_random_pairs_of_accounts_lose_no_cent_and_never_stand_still(
+    processes: int, rounds: int, among: int, engine: Ministack, table: str, rows: Rows, start: Start
+) -> None:
+    accounts = engine.create_table(f"{table}-accounts")
+    keys = [f"account#{number}" for number in range(among)]
+    for key in keys:
+        engine.dynamodb("PutItem", {"TableName": accounts, "Item": {"key": {"S": key}, "balance": {"N": "10000"}}})
+    began = time.monotonic()
+    workers = [start("transfer", engine.port, accounts, seed, rounds, among) for seed in range(processes)]
+    assert [worker.wait(600) for worker in workers] == [0] * processes
+    balances = [int(item["balance"]["N"]) for item in engine.scan(accounts)]
+    assert sum(balances) == 10000 * among
+    assert not any(rows.is_held(key) for key in keys)
+    assert not any(rows[key].get("waiters", {"L": []})["L"] for key in keys)
+    print(f"{processes * rounds} transfers in {time.monotonic() - began:.1f} s")
+    grants = sum(int(rows[key]["fencingToken"]["N"]) % 1_000_000 for key in keys)
+    assert grants != 0
+
+
+def test_a_killed_holder_of_two_keys_is_replaced(client: LockClient, rows: Rows, start: Start) -> None:
+    process = start("hold", "a,b", 1.5)
+    tokens = [int(token) for token in process.stdout.readline().split()]
+    first = [rows.version(key) for key in "ab"]
+    wait_until(lambda: all(rows.version(key) != version for key, version in zip("ab", first, strict=True)))
+    with pytest.raises(LockNotGrantedError) as refused:
+        client.acquire_all(["b", "a"], wait=0)
+    assert refused.value.key == "a"
+    process.kill()
+    process.wait()
+    with client.acquire_all(["b", "a"], wait=30) as locks:
+        assert locks.fencing_tokens == {"a": tokens[0] + 1, "b": tokens[1] + 1}
+
+
+def test_one_waiter_killed_in_the_middle_holds_nobody_up_for_longer_than_its_lease(
+    make: Make, rows: Rows, start: Start
+) -> None:
+    holder = make().acquire("b")
+    process = start("hold", "a,b", 1.5)
+    wait_until(lambda: rows.is_held("a"))
+    wait_until(lambda: rows["b"].get("waiters"))
+    process.kill()
+    process.wait()
+    holder.release()
+    with make().acquire_all(["a", "b"], wait=30) as locks:
+        assert locks.is_held
+
+
+def test_a_lock_within_the_block_can_deadlock_but_only_until_the_wait_ends(make: Make) -> None:
+    one, other = make(), make()
+    with one.acquire_all(["a", "z"]), other.acquire("m"):
+        waiting = in_thread(lambda: other.acquire("a", wait=0.5))
+        with pytest.raises(LockTimeoutError):
+            one.acquire("m", wait=0.5)
+        with pytest.raises(LockTimeoutError):
+            waiting()
+
+
+def test_the_same_thread_contends_with_itself(client: LockClient) -> None:
+    with client.acquire("b"), pytest.raises(LockNotGrantedError, match="'b'"):
+        client.acquire_all(["a", "b"], wait=0)
+    with client.acquire_all(["a", "b"]), pytest.raises(LockNotGrantedError, match="'a'"):
+        client.acquire("a", wait=0)
+
+
+def test_the_heartbeat_thread_is_not_needed_for_a_lease_until_the_deadline(make: Make, rows: Rows) -> None:
+    from lambda_lock.testing import lambda_context
+
+    with make().acquire_all(["a", "b"], context=lambda_context(remaining=10)) as locks:
+        assert 5 < locks.remaining <= 10
+        assert rows["a"]["leaseDuration"]["S"] < "99999"
+
+
+def test_before_a_snapshot_nothing_is_taken(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")
+    monkeypatch.setattr("lambda_lock.runtime.invocation.snapstart_initializing", lambda: True)
+    with pytest.raises(LockConfigurationError, match="SnapStart"):
+        make().acquire_all(["a", "b"])
