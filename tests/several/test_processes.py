@@ -58,8 +58,6 @@ def test_transfers_between_random_pairs_of_accounts_lose_no_cent_and_never_stand
     assert not any(rows.is_held(key) for key in keys)
     assert not any(rows[key].get("waiters", {"L": []})["L"] for key in keys)
     print(f"{processes * rounds} transfers in {time.monotonic() - began:.1f} s")
-    grants = sum(int(rows[key]["fencingToken"]["N"]) % 1_000_000 for key in keys)
-    assert grants != 0
 
 
 def test_a_killed_holder_of_two_keys_is_replaced(client: LockClient, rows: Rows, start: Start) -> None:

@@ -1,0 +1,230 @@
+"""Several locks: each rule by hand, with an interrupt at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lambda_lock.core import keep, several
+from lambda_lock.core.lease import Look
+from lambda_lock.core.outcome import Reply, ServiceError, TransportError
+from lambda_lock.core.protocol import Hold, Wish
+from lambda_lock.core.queue import Queue
+from lambda_lock.core.requests import Content, Place
+from lambda_lock.core.row import JAVA
+from lambda_lock.errors import LockNotGrantedError, LockTimeoutError
+
+from .driver import NOW, OnTable
+
+if TYPE_CHECKING:
+    from lambda_lock.core.protocol import Steps
+
+
+class Stop(BaseException):
+    """An interrupt."""
+
+
+class Keeper:
+    """Keeps the locks of one process that takes several. Nothing renews them while it waits."""
+
+    def __init__(self, process: Process, keys: tuple[str, ...], options: dict[str, Any]) -> None:
+        self.process = process
+        self.keys = keys
+        self.options = options
+        self.rounds = 0
+        self.kept: list[Hold] = []
+        self.watched: list[Hold] = []
+        self.left: list[Hold] = []
+
+    def wishes(self) -> Iterator[Wish]:
+        self.rounds += 1
+        owner = f"me#{self.process.chance.nonce()}"
+        for key in several.ordered(self.keys):
+            yield Wish(Place("locks", JAVA, "key", key, None, None), owner, content=Content(ttl=60), **self.options)
+
+    def keep(self, hold: Hold) -> None:
+        self.kept.append(hold)
+
+    def watch(self, hold: Hold) -> None:
+        self.watched.append(hold)
+
+    def renew(self, hold: Hold, look: Look) -> Steps[None]:
+        yield from keep.renew(hold, self.process.memory, self.process.chance, look)
+
+    def release(self, hold: Hold, look: Look) -> Steps[bool]:
+        try:
+            yield from keep.release(hold, self.process.memory, self.process.chance, look)
+        except TransportError:
+            return False
+        return True
+
+    def leave(self, hold: Hold) -> None:
+        self.left.append(hold)
+
+
+class Process(OnTable):
+    """One process that takes several locks."""
+
+    def __init__(self, *keys: str, wait: float = 0.0, lease: float = 20.0, **options: Any) -> None:
+        super().__init__()
+        waits = {"wait_until": wait, "patient": wait > 0, "queue": Queue if wait else None}
+        self.keeper = Keeper(self, keys, {"lease_ms": int(lease * 1000), **waits, **options})
+
+    def acquire_all(self) -> list[Hold]:
+        return self.run(several.acquire_all(self.keeper, self.memory, self.chance, self.look()))
+
+    # -- the table
+
+    def hold_row(self, key: str, *, expires_at: float = 3600.0) -> None:
+        row = {
+            "key": {"S": key},
+            "ownerName": {"S": "another#1"},
+            "leaseDuration": {"S": "3600000"},
+            "recordVersionNumber": {"S": f"L1:{int((NOW + expires_at) * 1000):013d}:{'0' * 32}"},
+            "fencingToken": {"N": "7"},
+        }
+        self.table.store(self.table.key(row, False), row)
+
+    def drop_row(self, key: str) -> None:
+        self.table.apply("DeleteItem", {"TableName": "locks", "Key": {"key": {"S": key}}})
+
+    def held(self) -> list[str]:
+        return [item["key"]["S"] for item in self.table.items() if "isReleased" not in item]
+
+    def asked(self) -> list[str]:
+        return [request["Key"]["key"]["S"] for _, request in self.sent]
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4), min_size=1))
+def test_the_order_is_the_same_whoever_asks_and_however(keys: list[str]) -> None:
+    ordered = several.ordered(keys)
+    assert ordered == several.ordered(reversed(keys)) == several.ordered(keys * 2)
+    assert [key.encode() for key in ordered] == sorted({key.encode() for key in keys})
+
+
+def test_all_are_taken_in_order_under_one_owner() -> None:
+    process = Process("c", "a", "b", "a")
+    holds = process.acquire_all()
+    assert process.asked() == ["a", "b", "c"]
+    assert [hold.place.key for hold in holds] == ["a", "b", "c"]
+    assert len({hold.owner for hold in holds}) == 1
+    assert process.keeper.kept == process.keeper.watched == holds
+
+
+def test_one_refusal_releases_the_others_the_newest_first() -> None:
+    process = Process("a", "b", "c", "d")
+    process.hold_row("c")
+    with pytest.raises(LockNotGrantedError) as refused:
+        process.acquire_all()
+    assert (refused.value.key, refused.value.holder) == ("c", "another#1")
+    assert process.asked() == ["a", "b", "c", "b", "a"]
+    assert process.held() == ["c"]
+
+
+@pytest.mark.parametrize("wait", [0.0, 5.0])
+def test_an_interrupt_at_any_step_leaves_nothing(wait: float) -> None:
+    interrupted = 0
+    for number in range(1, 200):
+        process = Process("a", "b", "c", wait=wait)
+        process.hold_row("c")
+        process.thrown = {number: Stop()}
+        try:
+            process.acquire_all()
+        except Stop:
+            interrupted += 1
+        except LockNotGrantedError:
+            break
+        assert process.held() == ["c"]
+    assert interrupted > (4 if wait else 2)
+
+
+def test_a_second_interrupt_while_they_are_released_leaves_nothing_either() -> None:
+    for number in (3, 4, 5):
+        process = Process("a", "b", "c")
+        process.hold_row("c")
+        process.thrown = {3: Stop(), number + 1: Stop()}
+        with pytest.raises(Stop):
+            process.acquire_all()
+        assert process.held() == ["c"]
+
+
+def test_an_outage_while_they_are_released_leaves_the_rest_to_their_leases() -> None:
+    process = Process("a", "b", "c", "d", "e")
+    process.hold_row("e")
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        if "ReturnValues" not in request and operation == "UpdateItem":
+            return TransportError(False)
+        return process.apply(operation, request)
+
+    process.answer = answer
+    with pytest.raises(LockNotGrantedError):
+        process.acquire_all()
+    assert [hold.place.key for hold in process.keeper.left] == ["b", "a"]
+
+
+def test_one_that_is_lost_while_waiting_begins_anew_under_a_new_owner() -> None:
+    process = Process("a", "b", wait=60.0, lease=5.0)
+    process.hold_row("b", expires_at=12.0)
+    holds = process.acquire_all()
+    assert process.keeper.rounds > 1  # nobody renews here: the first lease of "a" was over before "b" became free
+    assert len({hold.owner for hold in process.keeper.kept}) == process.keeper.rounds
+    assert all(hold.is_held(process.now) for hold in holds)
+    assert all(hold.ended for hold in process.keeper.kept if hold not in holds)
+
+
+def test_one_that_is_lost_at_the_end_of_the_wait_is_refused() -> None:
+    process = Process("a", "b", wait=8.0, lease=5.0)
+    process.hold_row("b", expires_at=60.0)
+    with pytest.raises(LockTimeoutError) as refused:
+        process.acquire_all()
+    assert refused.value.waited >= 8.0
+    assert process.held() == ["b"]
+
+
+def test_each_is_renewed_once_if_it_has_less_than_most_of_its_lease() -> None:
+    process = Process("a", "b", wait=60.0)
+    process.hold_row("b", expires_at=5.0)
+    holds = process.acquire_all()
+    assert process.keeper.rounds == 1
+    assert all(hold.valid_until - process.now > 17.9 for hold in holds)
+    assert process.asked().count("a") == 2  # the claim, and one renewal
+    assert process.asked()[-1] == "a"
+
+
+def test_a_lease_that_lasts_until_the_deadline_is_not_renewed() -> None:
+    process = Process("a", "b", wait=6.0, lease_end=15.0)
+    process.hold_row("b", expires_at=5.0)
+    process.acquire_all()
+    assert process.asked().count("a") == 1
+
+
+def test_a_key_whose_turn_comes_after_the_wait_is_tried_once() -> None:
+    process = Process("a", "b", wait=1.0, lease=60.0)
+
+    def slow(operation: str, request: dict[str, Any]) -> Any:
+        outcome = process.apply(operation, request)
+        process.now += 9.0 if request["Key"]["key"]["S"] == "a" and len(process.sent) == 1 else 0.0
+        return Reply(outcome.item, int(NOW + process.now))
+
+    process.answer = slow
+    holds = process.acquire_all()
+    assert [hold.place.key for hold in holds] == ["a", "b"]
+
+
+def test_an_error_of_the_service_releases_what_was_taken() -> None:
+    process = Process("a", "b")
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        if request["Key"]["key"]["S"] == "b":
+            raise ServiceError("AccessDeniedException", "no")
+        return process.apply(operation, request)
+
+    process.answer = answer
+    with pytest.raises(ServiceError):
+        process.acquire_all()
+    assert process.held() == []
