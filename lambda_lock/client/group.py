@@ -198,20 +198,22 @@ class Group:
             released: list[Hold] = []
             try:
                 yield from commit_all(holds, checked, memory, chance, look, released.append)
-            except (LockLostError, CommitRefusedError) as error:
-                yield from self._end_refused(error, released)
+            except Exception as error:
+                for member in self.members:
+                    if member.hold in released:
+                        member.end_release(True)
+                if isinstance(error, (LockLostError, CommitRefusedError)):
+                    yield from self._end_refused(error)
                 raise
             for member in self.members:
                 member.end_release(True)
 
         return self.members[0].hold.place, self._last(steps)
 
-    def _end_refused(self, error: LockError, released: list[Hold]) -> Steps[None]:
+    def _end_refused(self, error: LockError) -> Steps[None]:
         """After a commit that was refused for good: release what it has not released. Errors are logged."""
         for member in self.members:
-            if member.hold in released:
-                member.end_release(True)
-            elif isinstance(error, LockLostError) and member.key == error.key:
+            if isinstance(error, LockLostError) and member.key == error.key:
                 member.released = True
                 member.upkeep.lose("lock %r was lost before its commit")
         yield from self._release_rest(best_effort=True)

@@ -43,9 +43,8 @@ if TYPE_CHECKING:
 
         queue: bool
 
-    class SeveralOptions(TypedDict, total=False):
-        """What acquire_all takes besides the keys, ``wait`` and ``sort_key``. `LockClient.acquire_all` says what each
-        means."""
+    class SeveralDecoratorOptions(TypedDict, total=False):
+        """What `with_lock` passes on to acquire_all, for a list of keys."""
 
         reserve: float | None
         lease_duration: float | None
@@ -54,6 +53,10 @@ if TYPE_CHECKING:
         safe_time: float | None
         on_danger: MultiCallback | None
         on_lost: MultiCallback | None
+
+    class SeveralOptions(SeveralDecoratorOptions, total=False):
+        """What acquire_all takes besides the keys, ``wait`` and ``sort_key``. `LockClient.acquire_all` says more."""
+
         cancel_check: Callable[[], bool] | None
         context: object
 

@@ -9,7 +9,7 @@ from ..client.async_client import AsyncLockClient
 from ..client.lock_client import LockClient
 
 if TYPE_CHECKING:
-    from ..client.order import DecoratorOptions, QueueOptions
+    from ..client.order import DecoratorOptions, QueueOptions, SeveralDecoratorOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,6 +56,13 @@ if TYPE_CHECKING:  # DecoratorOptions exists for checkers only
 
     class LockOptions(_Options, QueueOptions, total=False):
         """What the overloads of with_lock have in common."""
+
+    class SeveralLockOptions(SeveralDecoratorOptions, total=False):
+        """What the overloads of with_lock for a list of keys have in common."""
+
+        wait: float | None
+        sort_key: str | None
+        client: LockClient | AsyncLockClient | None
 
     class EventOptions(_Options, total=False):
         """What the overloads of deduplicate have in common."""

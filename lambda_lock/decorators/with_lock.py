@@ -5,6 +5,8 @@ from __future__ import annotations
 from ..keys.compile import compile_keys
 from ..keys.parameters import name_of
 from ..observe.log import logger, tell
+from ..runtime.invocation import initializing
+from ..runtime.late import Late
 from .call import end_quietly, key_of
 from .functions import check_answer, refuse_bare
 from .guard import Guard
@@ -12,20 +14,20 @@ from .holding import Holding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
     from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
     from ..client.async_client import AsyncLockClient
     from ..client.async_lock import AsyncLock
     from ..client.async_multi_lock import AsyncMultiLock
-    from ..client.lock import Callback, Lock
+    from ..client.lock import Lock
     from ..client.lock_client import LockClient
     from ..client.multi_lock import MultiLock
     from ..client.order import QueueOptions
-    from ..keys.compile import Keys
+    from ..keys.compile import Key, Keys
     from ..keys.parameters import KeyBuilder, KeysBuilder
     from .call import Calls
-    from .types import Answering, AnsweringAsync, LockOptions
+    from .types import Answering, AnsweringAsync, LockOptions, SeveralLockOptions
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -64,21 +66,21 @@ def current_lock(kind: type[Any] | None = None) -> Any:
     return _LOCKS.innermost(kind)
 
 
-if TYPE_CHECKING:  # one for each kind of on_not_granted
+if TYPE_CHECKING:  # one for each kind of on_not_granted, for a key and for several
 
     @overload
     def with_lock(
-        key: Keys | None = None, *, on_not_granted: Literal["raise"] = "raise", **options: Unpack[LockOptions]
+        key: Key | None = None, *, on_not_granted: Literal["raise"] = "raise", **options: Unpack[LockOptions]
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
     @overload
     def with_lock(
-        key: Keys | None = None, *, on_not_granted: Literal["skip"], **options: Unpack[LockOptions]
+        key: Key | None = None, *, on_not_granted: Literal["skip"], **options: Unpack[LockOptions]
     ) -> Answering[None]: ...
 
     @overload
     def with_lock(  # type: ignore[overload-overlap]  # an answer that is awaited gives what it is awaited for
-        key: Keys | None = None,
+        key: Key | None = None,
         *,
         on_not_granted: Callable[..., Coroutine[Any, Any, T]],
         **options: Unpack[LockOptions],
@@ -86,7 +88,30 @@ if TYPE_CHECKING:  # one for each kind of on_not_granted
 
     @overload
     def with_lock(
-        key: Keys | None = None, *, on_not_granted: Callable[..., T], **options: Unpack[LockOptions]
+        key: Key | None = None, *, on_not_granted: Callable[..., T], **options: Unpack[LockOptions]
+    ) -> Answering[T]: ...
+
+    @overload
+    def with_lock(
+        key: Sequence[Key], *, on_not_granted: Literal["raise"] = "raise", **options: Unpack[SeveralLockOptions]
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+    @overload
+    def with_lock(
+        key: Sequence[Key], *, on_not_granted: Literal["skip"], **options: Unpack[SeveralLockOptions]
+    ) -> Answering[None]: ...
+
+    @overload
+    def with_lock(  # type: ignore[overload-overlap]  # an answer that is awaited gives what it is awaited for
+        key: Sequence[Key],
+        *,
+        on_not_granted: Callable[..., Coroutine[Any, Any, T]],
+        **options: Unpack[SeveralLockOptions],
+    ) -> AnsweringAsync[T]: ...
+
+    @overload
+    def with_lock(
+        key: Sequence[Key], *, on_not_granted: Callable[..., T], **options: Unpack[SeveralLockOptions]
     ) -> Answering[T]: ...
 
 
@@ -103,8 +128,8 @@ def with_lock(
     reentrant: bool = False,
     sort_key: str | None = None,
     safe_time: float | None = None,
-    on_danger: Callback | None = None,
-    on_lost: Callback | None = None,
+    on_danger: Any = None,
+    on_lost: Any = None,
     on_not_granted: Any = "raise",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Run the decorated function only while it holds a lock.
@@ -183,6 +208,12 @@ class _LockGuard(Guard):
             return super().compiled(key, key_jmespath)
         if self.options["reentrant"]:
             raise TypeError("reentrant=True is for a single key: several locks are not entered again")
+        if initializing():
+            with Late():  # what the first call will need, as prepare() loads what a single lock needs
+                from ..client import several  # noqa: F401
+
+                if self.is_async:
+                    from ..client import async_multi_lock  # noqa: F401
         return compile_keys(self.func, key)
 
     def row_key(self, key: Any) -> Any:

@@ -59,7 +59,7 @@ def variables_of(initialization: str, kind: str, url: str, table: str) -> dict[s
     }
 
 
-@pytest.mark.parametrize("kind", ["plain", "given", "set", "async"])
+@pytest.mark.parametrize("kind", ["plain", "given", "set", "async", "several", "several-async"])
 @pytest.mark.parametrize("initialization", TYPES)
 def test_the_first_invocation_imports_nothing(run: Run, initialization: str, kind: str) -> None:
     told = run(initialization, kind)

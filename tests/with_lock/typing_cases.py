@@ -8,8 +8,10 @@ from typing import Any, NoReturn, assert_type
 
 from lambda_lock.client.async_client import AsyncLockClient
 from lambda_lock.client.async_lock import AsyncLock
+from lambda_lock.client.async_multi_lock import AsyncMultiLock
 from lambda_lock.client.lock import Lock
 from lambda_lock.client.lock_client import LockClient
+from lambda_lock.client.multi_lock import MultiLock
 from lambda_lock.decorators.environment import default_client, set_default_client
 from lambda_lock.decorators.with_lock import current_lock, with_lock
 
@@ -212,6 +214,22 @@ async def use() -> None:
     AsyncService().skipping()  # type: ignore[call-arg, unused-coroutine]
 
 
+@with_lock(["account#{source}", lambda source, target: f"account#{target}"], on_lost=lambda locks: print(locks.keys))
+def transfer(source: str, target: str) -> bytes:
+    assert_type(current_lock(MultiLock), MultiLock)
+    assert_type(current_lock(AsyncMultiLock), AsyncMultiLock)
+    return b""
+
+
+@with_lock(("a", "b"), on_not_granted="skip", wait=0)
+async def skipping_several(source: str) -> bytes:
+    return b""
+
+
+assert_type(transfer("1", "2"), bytes)
+assert_type(asyncio.run(skipping_several("1")), bytes | None)
+transfer("1")  # type: ignore[call-arg]
+with_lock(["a"], reentrant=True)  # type: ignore[call-overload]
 with_lock(5)  # type: ignore[call-overload]
 with_lock("k", on_not_granted="ignore")  # type: ignore[call-overload]
 with_lock("k", wait="5")  # type: ignore[call-overload]

@@ -10,7 +10,9 @@ from typing import Any
 
 from lambda_lock import (
     AsyncLock,
+    AsyncMultiLock,
     LockClient,
+    MultiLock,
     current_lock,
     default_client,
     register_lambda_context,
@@ -37,6 +39,24 @@ if KIND == "async":
 
     def handler_of(event: dict[str, Any]) -> str:
         return asyncio.run(awaited(event))
+
+
+if KIND == "several":
+
+    @with_lock(["order#{id}", "customer#{id}"])
+    def handler_of(event: dict[str, Any]) -> str:
+        return current_lock(MultiLock).owner
+
+
+if KIND == "several-async":
+    import asyncio
+
+    @with_lock(["order#{id}", "customer#{id}"])
+    async def awaited_several(event: dict[str, Any]) -> str:
+        return current_lock(AsyncMultiLock).owner
+
+    def handler_of(event: dict[str, Any]) -> str:
+        return asyncio.run(awaited_several(event))
 
 
 if KIND == "set":
