@@ -37,6 +37,7 @@ class Line:
         self.world = world
         self.disturbed: set[str] = set()
         self.places: dict[str, Place] = {}
+        self._appends = 0
         self._freed: dict[str, float] = {}  # the true time of each key's last release
         self._owners: dict[str, Waiter] = {}  # of each name that was ever asked for
         self._claims: dict[int, tuple[Waiter, bool, Any]] = {}  # by request: whose, and whether it is a last try
@@ -68,8 +69,9 @@ class Line:
                 owner = self._owners.get(name)
                 if owner is None or not takes_place(action):
                     self.disturbed.add(key)
-                elif name not in self.places:
-                    self.places[name] = Place(owner, len(self.places))
+                else:  # taken anew, where a late copy of an append brings back a place that was removed
+                    self._appends += 1
+                    self.places[name] = Place(owner, self._appends)
         if len(new) > MOST_WAITERS and len(new) > len(old):
             self.world.judge.fail("crowd", f"{len(new)} wait for {key}")
         if len(set(new)) < len(new) and key not in self.disturbed:
@@ -133,7 +135,7 @@ class Line:
         mine = [name for name in old if name in waiter.places]
         ahead = old[: old.index(mine[0])] if mine else old
         if key not in self.disturbed:  # also those that took their place earlier, wherever the row has them
-            taken = self.places[mine[0]].taken if mine else len(self.places)
+            taken = self.places[mine[0]].taken if mine else self._appends + 1
             ahead = tuple(name for name in old if name in self.places and self.places[name].taken < taken)
         for name in ahead:
             if self._owners.get(name) is not waiter and self._is_alive(name, key) and name in self._after(key):
