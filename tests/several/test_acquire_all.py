@@ -512,6 +512,19 @@ def test_in_a_forked_child_they_are_not_held_and_not_released(client: LockClient
         assert locks.is_held
 
 
+def test_two_threads_do_not_release_the_same_locks_at_once(wire: Wire, wired: LockClient) -> None:
+    locks = wired.acquire_all(["a", "b"])
+    held_up = wire.hold("UpdateItem")
+    first = in_thread(locks.release)
+    assert held_up.reached.wait(DEADLINE)
+    with pytest.raises(LockAlreadyReleasedError, match="at this moment"):
+        locks.release()
+    with locks:  # nor does the end of a block
+        pass
+    held_up.release()
+    assert first() is True
+
+
 # Renewed and lost
 
 
@@ -536,6 +549,19 @@ def test_a_heartbeat_renews_the_others_of_a_lost_one_and_names_it(client: LockCl
     assert not locks.is_held
     with pytest.raises(LockLostError, match="'b'"):
         locks.raise_if_lost()
+
+
+def test_a_heartbeat_in_an_outage_is_bounded(wire: Wire, impatient: LockClient) -> None:
+    locks = impatient.acquire_all(["a", "b", "c", "d"])
+    wire.clear()
+    fault = wire.drop_request(times=float("inf"))
+    with pytest.raises(TransportError) as unknown:
+        locks.heartbeat()
+    assert unknown.value.key == "a"
+    assert set(keys_of(wire)) == {"a", "b"}
+    fault.times = 0
+    locks.heartbeat()
+    assert locks.is_held
 
 
 def test_the_first_loss_is_signalled_once_with_the_handle_and_the_others_are_renewed_on(make: Make, rows: Rows) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -31,7 +32,8 @@ def start(table: str) -> Iterator[Start]:
     def run(*arguments: object) -> subprocess.Popen[str]:
         command = [sys.executable, str(WORKER), *map(str, arguments)]
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        processes.append(subprocess.Popen(command, text=True, env=environment, **pipes))
         return processes[-1]
 
     yield run
@@ -72,6 +74,21 @@ def test_a_killed_holder_of_two_keys_is_replaced(client: LockClient, rows: Rows,
     process.wait()
     with client.acquire_all(["b", "a"], wait=30) as locks:
         assert locks.fencing_tokens == {"a": tokens[0] + 1, "b": tokens[1] + 1}
+
+
+def test_a_frozen_holder_is_replaced_and_its_late_commit_is_refused(
+    client: LockClient, engine: Ministack, table: str, rows: Rows, start: Start
+) -> None:
+    accounts = engine.create_table(f"{table}-accounts")
+    process = start("commit_late", "a,b", 1.5, accounts)
+    assert process.stdout.readline() == "held\n"
+    process.send_signal(signal.SIGSTOP)
+    with client.acquire_all(["a", "b"], wait=30) as locks:
+        process.send_signal(signal.SIGCONT)
+        print(file=process.stdin, flush=True)
+        assert process.stdout.readline() in ("LockLostError a False\n", "LockLostError b False\n")
+        assert locks.release() is True
+    assert engine.scan(accounts) == []
 
 
 def test_one_waiter_killed_in_the_middle_holds_nobody_up_for_longer_than_its_lease(

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from lambda_lock import LockClient
+from lambda_lock import LockClient, LockError
 from rig.engine import Ministack
 
 
@@ -44,5 +44,18 @@ def hold(keys: str, lease: str) -> None:
     time.sleep(600)
 
 
+def commit_late(keys: str, lease: str, accounts: str) -> None:
+    """Hold locks until a line comes in, and commit then. Prints what became of it."""
+    locks = LockClient(lease_duration=float(lease)).acquire_all(keys.split(","))
+    print("held", flush=True)
+    sys.stdin.readline()
+    try:
+        locks.commit([{"Put": {"TableName": accounts, "Item": {"key": {"S": "late"}}}}])
+    except LockError as error:
+        print(type(error).__name__, error.key, locks.is_held, flush=True)
+    else:
+        print("committed", flush=True)
+
+
 if __name__ == "__main__":
-    (transfer if sys.argv[1] == "transfer" else hold)(*sys.argv[2:])
+    {"transfer": transfer, "hold": hold, "commit_late": commit_late}[sys.argv[1]](*sys.argv[2:])
