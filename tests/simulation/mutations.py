@@ -644,6 +644,14 @@ def _(patch: _Patch) -> None:
     patch(transaction, "_TOKEN_KNOWN", float("inf"))
 
 
+@mutation(
+    "a client token counted as known for ever, under several locks", "several-commits-frozen", runs=400,
+    shows=("false refusal",),
+)  # fmt: skip
+def _(patch: _Patch) -> None:
+    patch(transaction, "_TOKEN_KNOWN", float("inf"))
+
+
 # -- several locks ----------------------------------------------------------------------------------------------------
 
 

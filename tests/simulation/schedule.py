@@ -235,6 +235,12 @@ BIASES: dict[str, dict[str, Any]] = {
         **_SEVERAL, "lost": 0.15, "reply_lost": 0.1, "late": 0.2, "double": 0.1, "commit": 0.9, "is_open": 0.4,
         "freeze": 0.02, "step": 0.0, "die": 0.0, "forget": 0.0, "keys": (2, 3), "leases": ("short", "medium"),
     },
+    # Freezes in the middle of a commit, longer than DynamoDB remembers its client token.
+    "several-commits-frozen": {
+        **_SEVERAL, "lost": 0.02, "reply_lost": 0.2, "late": 0.1, "double": 0.1, "freeze": 0.2, "commit": 0.9,
+        "is_open": 0.9, "die": 0.0, "leases": ("long", "hours"), "forget": 0.0, "keys": (2,), "clients": (2,),
+        "queue": 0.0, "fail_fast": 0.6, "grants": 6,
+    },
     "odd": {"dateless": 0.02, "answered_twice": 0.05},
     "events": _EVENTS,
     "events-calm": {**_CLEAN, **_EVENTS, "deadline": 0.5},
