@@ -51,7 +51,8 @@ class Several:
             yield from core.acquire_all(self, session.memory, session.chance, look)
             self._hand_out()
         except LockNotGrantedError as error:
-            tell_refused(session, error, self.place, cancelled=self._order.cancelled)
+            place = next((place for place in self._places if place.key == error.key), self.place)
+            tell_refused(session, error, place, cancelled=self._order.cancelled)
             raise
         except (ServiceError, TransportError):
             with Explained(self.place):

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
 from lambda_lock import AsyncLockClient, AsyncMultiLock, LockNotGrantedError, LockTimeoutError, MultiLock
+from rig.engine import Ministack
 from rig.wire import Request, Wire
+from tests.support.clocks import LeapingClock
 from tests.support.rows import Rows
 
 from .conftest import Make
+from .test_cancellation import everywhere, held_rows
 
 
 def key_of(request: Request) -> str:
@@ -138,3 +142,63 @@ async def test_unknown_options_and_bad_keys_are_errors(client: AsyncLockClient) 
         await client.acquire_all(["a"], data=b"")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="list of keys"):
         await client.acquire_all("ab")
+
+
+@pytest.mark.parametrize("lost", ["nothing", "the request", "the reply"])
+async def test_an_acquire_cancelled_anywhere_leaves_nothing_held(
+    lost: str, wire: Wire, make: Make, engine: Ministack, table: str
+) -> None:
+    turns: list[list[str]] = []
+
+    async def prepare() -> Coroutine[Any, Any, Any]:
+        wire.clear()
+        turns.append([f"{len(turns)}-a", f"{len(turns)}-b"])
+        client = make(clock=LeapingClock(), heartbeat_period=0)
+        if lost != "nothing":
+            (wire.drop_request if lost == "the request" else wire.drop_reply)("UpdateItem", times=2)
+        return client.acquire_all(turns[-1])
+
+    taken = await everywhere(prepare)
+    assert set(held_rows(engine, table)) == {key for locks in taken for key in locks.keys}
+
+
+async def test_a_refused_acquire_cancelled_anywhere_leaves_nothing_held(
+    wire: Wire, make: Make, engine: Ministack, table: str
+) -> None:
+    holder = await make().acquire("z")
+
+    async def prepare() -> Coroutine[Any, Any, Any]:
+        wire.clear()
+        wire.drop_reply("UpdateItem")
+        return make(clock=LeapingClock(), heartbeat_period=0).try_acquire_all(["a", "b", "z"])
+
+    assert await everywhere(prepare) == [None] * 4
+    assert held_rows(engine, table) == ["z"]
+    assert holder.is_held
+
+
+LAST_ACTS: dict[str, Callable[[AsyncMultiLock, str], Coroutine[Any, Any, Any]]] = {
+    "release": lambda locks, table: locks.release(),
+    "leaving it": lambda locks, table: locks.__aexit__(None, None, None),
+    "commit": lambda locks, table: locks.commit([{"Put": {"TableName": table, "Item": {"key": {"S": "order"}}}}]),
+}
+
+
+@pytest.mark.parametrize("name", LAST_ACTS)
+@pytest.mark.parametrize("lost", ["the request", "the reply"])
+async def test_a_last_act_cancelled_anywhere_leaves_nothing_held(
+    name: str, lost: str, wire: Wire, make: Make, engine: Ministack, table: str
+) -> None:
+    kept: list[AsyncMultiLock] = []
+
+    async def prepare() -> Coroutine[Any, Any, Any]:
+        assert held_rows(engine, table) == []
+        wire.clear()
+        client = make(clock=LeapingClock(), heartbeat_period=0)
+        kept.append(await client.acquire_all([f"{len(kept)}-a", f"{len(kept)}-b"]))
+        (wire.drop_request if lost == "the request" else wire.drop_reply)(times=2)
+        return LAST_ACTS[name](kept[-1], table)
+
+    await everywhere(prepare)
+    assert held_rows(engine, table) == []
+    assert not any(locks.is_held or locks.lost for locks in kept)

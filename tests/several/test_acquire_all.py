@@ -18,6 +18,7 @@ from lambda_lock import (
     LockAlreadyReleasedError,
     LockArgumentError,
     LockClient,
+    LockError,
     LockLostError,
     LockNotGrantedError,
     LockTimeoutError,
@@ -27,11 +28,14 @@ from lambda_lock import (
 )
 from lambda_lock.testing import lambda_context
 from rig.wire import Request, Wire
+from tests.client.test_heartbeat_faults import WATCHER, NoThreads, fresh_heartbeat, no_threads
 from tests.support.clients import Make
 from tests.support.clocks import LeapingClock, StandingClock
 from tests.support.elsewhere import in_child, in_thread
 from tests.support.rows import Rows
 from tests.support.waiting import DEADLINE, wait_until
+
+__all__ = ["fresh_heartbeat", "no_threads"]
 
 
 def key_of(request: Request) -> str:
@@ -620,3 +624,18 @@ def test_hooks_are_told_of_each_lock_once_all_are_held(make: Make, rows: Rows) -
         pass
     wait_until(lambda: len(events) == 5)
     assert events == [("not granted", "c"), ("granted", "a"), ("granted", "b"), ("released", "b"), ("released", "a")]
+
+
+@pytest.mark.usefixtures("fresh_heartbeat")
+def test_a_heartbeat_that_cannot_start_is_an_error_with_nothing_left_held(
+    make: Make, rows: Rows, no_threads: NoThreads
+) -> None:
+    client = make(lease_duration=2.5)
+    no_threads.names = {WATCHER}
+    with pytest.raises(LockError, match="heartbeat thread does not start"):
+        client.acquire_all(["a", "b"])
+    assert not rows.is_held("a")
+    assert client.held() == ()
+    no_threads.names = set()
+    with client.acquire_all(["a", "b"]) as locks:
+        assert locks.is_held

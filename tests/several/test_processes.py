@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from lambda_lock import LockClient, LockConfigurationError, LockNotGrantedError, LockTimeoutError
 from rig.engine import ROOT, Ministack
+from rig.wire import Wire
 from tests.support.clients import Make
 from tests.support.elsewhere import in_thread
 from tests.support.rows import Rows
@@ -60,6 +62,28 @@ def test_transfers_between_random_pairs_of_accounts_lose_no_cent_and_never_stand
     assert not any(rows.is_held(key) for key in keys)
     assert not any(rows[key].get("waiters", {"L": []})["L"] for key in keys)
     print(f"{processes * rounds} transfers in {time.monotonic() - began:.1f} s")
+
+
+def test_transfers_over_a_network_that_loses_requests_and_replies_lose_no_cent(
+    make: Make, rows: Rows, wire: Wire
+) -> None:
+    rng, balances = random.Random(1), dict.fromkeys(("a", "b", "c", "d"), 1000)
+    wire.drop_reply(times=float("inf"), when=lambda _: rng.random() < 0.05)
+    wire.drop_request(times=float("inf"), when=lambda _: rng.random() < 0.05)
+
+    def work(number: int) -> None:
+        client, mine = make(lease_duration=5, refresh_period=0.1), random.Random(number)
+        for _ in range(8):
+            source, target = mine.sample("abcd", 2)
+            with client.acquire_all([source, target], wait=120) as locks:
+                before = balances[source], balances[target]
+                time.sleep(0)  # others run
+                balances[source], balances[target] = before[0] - 7, before[1] + 7
+                locks.raise_if_lost()
+
+    for thread in [in_thread(lambda number=number: work(number)) for number in range(4)]:  # type: ignore[misc]
+        thread()
+    assert sum(balances.values()) == 4000
 
 
 def test_a_killed_holder_of_two_keys_is_replaced(client: LockClient, rows: Rows, start: Start) -> None:
