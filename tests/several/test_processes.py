@@ -34,8 +34,8 @@ def start(table: str) -> Iterator[Start]:
     def run(*arguments: object) -> subprocess.Popen[str]:
         command = [sys.executable, str(WORKER), *map(str, arguments)]
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        processes.append(subprocess.Popen(command, text=True, env=environment, **pipes))
+        pipe = subprocess.PIPE
+        processes.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment))
         return processes[-1]
 
     yield run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from lambda_lock import LockClient, LockError
@@ -58,4 +59,5 @@ def commit_late(keys: str, lease: str, accounts: str) -> None:
 
 
 if __name__ == "__main__":
-    {"transfer": transfer, "hold": hold, "commit_late": commit_late}[sys.argv[1]](*sys.argv[2:])
+    jobs: dict[str, Callable[..., None]] = {"transfer": transfer, "hold": hold, "commit_late": commit_late}
+    jobs[sys.argv[1]](*sys.argv[2:])
