@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -126,6 +127,22 @@ def test_a_lost_lock_is_logged_and_the_result_is_returned(
 
     assert handler(transfer("1", "2")) == "done"
     assert "finished although its lock 'account#1, account#2' was lost" in caplog.text
+
+
+def test_on_lost_gets_the_multi_lock(locked: Locked, engine: Ministack, table: str) -> None:
+    lost, told = list[Any](), threading.Event()
+
+    def on_lost(locks: Any) -> None:
+        lost.append(locks)
+        told.set()
+
+    @locked(ACCOUNTS, lease_duration=1.0, on_lost=on_lost)
+    def handler(event: dict[str, Any]) -> None:
+        engine.dynamodb("DeleteItem", {"TableName": table, "Key": {"key": {"S": "account#1"}}})
+        assert told.wait(30)
+
+    handler(transfer("1", "2"))
+    assert [type(locks) for locks in lost] == [MultiLock]
 
 
 def test_a_nested_lock_on_one_of_the_keys_is_refused_at_once(locked: Locked) -> None:
