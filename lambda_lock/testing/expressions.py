@@ -1,7 +1,7 @@
 """Evaluates the expressions in requests, for the in-memory table. Each text is parsed once, into closures.
 
 An expression that DynamoDB refuses raises ServiceError("ValidationException"). That includes unused placeholders. An
-expression that DynamoDB accepts but this parser does not support (paths into maps, ADD, size() of anything but a list)
+expression that DynamoDB accepts but this parser does not support (ADD, SET of an element of a list, size() of a set)
 raises NotImplementedError: the parser never guesses.
 
 The rules of evaluation are those of the DynamoDB Developer Guide ("Condition and filter expressions", "Update
@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     #: The values of operands and conditions, for an item and the request's names and values.
     Operand: TypeAlias = Callable[[Item, Names, Item], Value | None]
     Condition: TypeAlias = Callable[[Item, Names, Item], bool]
-    #: One change in an update: the attribute's placeholder or name, an index into its list or None, and the new value.
-    #: None removes the attribute, or the element.
-    Change: TypeAlias = tuple[str, int | None, Operand | None]
+    #: Where in an item: an attribute's placeholder or name, and on to a part of its map (a placeholder or name) or of
+    #: its list (an index).
+    Path: TypeAlias = tuple[str | int, ...]
+    #: One change in an update: where, and the new value. None removes what is there.
+    Change: TypeAlias = tuple[Path, Operand | None]
 
 
 def invalid(message: str) -> ServiceError:
@@ -80,7 +82,7 @@ def check_placeholders(condition: Expression | None, update: Expression | None, 
         raise invalid(f"the values defined and the values used differ: {sorted(values.keys() ^ used_values)}")
 
 
-_TOKEN = re.compile(r"\s*(?:([#:]?[A-Za-z_0-9]+)|(<>|<=|>=|[=<>(),+\-\[\]]))")
+_TOKEN = re.compile(r"\s*(?:([#:]?[A-Za-z_0-9]+)|(<>|<=|>=|[=<>(),+\-\[\].]))")
 _FUNCTIONS = ("attribute_exists", "attribute_not_exists", "begins_with", "contains")
 _ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
@@ -134,8 +136,21 @@ class _Parser:
 
     # -- operands
 
-    def path(self) -> str:
-        """Take a top-level attribute: ``#name`` or a bare name."""
+    def path(self) -> Path:
+        """Take a document path: ``#name`` or a bare name, and on into maps (``.#name``) and lists (``[0]``)."""
+        path: list[str | int] = [self.name()]
+        while self.peek() in (".", "["):
+            if self.take() == ".":
+                path.append(self.name())
+                continue
+            number = self.take()
+            if not number.isdigit():
+                raise invalid(f"expected an index, not {number!r}, in {self.text!r}")
+            self.expect("]")
+            path.append(int(number))
+        return tuple(path)
+
+    def name(self) -> str:
         token = self.take()
         if not token or not (token[0] == "#" or token[0].isalpha() or token[0] == "_"):
             raise invalid(f"expected an attribute, not {token!r}, in {self.text!r}")
@@ -143,30 +158,14 @@ class _Parser:
             self.names.add(token)
         return token
 
-    def index(self) -> int | None:
-        """Take an index into a list, ``[0]``, if there is one."""
-        if self.peek() != "[":
-            return None
-        self.take()
-        number = self.take()
-        if not number.isdigit():
-            raise invalid(f"expected an index, not {number!r}, in {self.text!r}")
-        self.expect("]")
-        return int(number)
-
-    def attribute(self) -> Operand:
-        """Take a top-level attribute, or an element of its list."""
-        attribute, index = _attribute(self.path()), self.index()
-        return attribute if index is None else _element(attribute, index)
-
     def operand(self) -> Operand:
         if self.peek() == "size" and self.tokens[self.at + 1 : self.at + 2] == ["("]:
             self.at += 2
-            size = _size(self.attribute())
+            size = _size(_at(self.path()))
             self.expect(")")
             return size
         if not self.peek().startswith(":"):
-            return self.attribute()
+            return _at(self.path())
         value = self.take()
         self.values.add(value)
         return lambda item, names, values: values.get(value)
@@ -220,7 +219,7 @@ class _Parser:
         if name not in _FUNCTIONS:
             raise NotImplementedError(f"{name}() in the condition {self.text!r}")
         self.expect("(")
-        attribute = self.attribute()
+        attribute = _at(self.path())
         if name == "begins_with":
             self.expect(",")
             condition = _begins_with(attribute, self.operand())
@@ -260,15 +259,15 @@ class _Parser:
         return changes
 
     def change(self, clause: str) -> Change:
-        path, index = self.path(), self.index()
+        path = self.path()
         if clause == "REMOVE":
-            return path, index, None
-        if index is not None:
+            return path, None
+        if isinstance(path[-1], int):
             raise NotImplementedError(f"SET of an element in the update {self.text!r}")
         self.expect("=")
         left = self.term()
         sign = self.accept("+", "-")
-        return path, None, _sum(left, self.term(), -1 if sign == "-" else 1) if sign else left
+        return path, _sum(left, self.term(), -1 if sign == "-" else 1) if sign else left
 
     def term(self) -> Operand:
         if self.tokens[self.at + 1 : self.at + 2] != ["("]:
@@ -283,7 +282,7 @@ class _Parser:
             second = self.term()
             self.expect(")")
             return _appended(first, second)
-        attribute = _attribute(self.path())
+        attribute = _at(self.path())
         self.expect(",")
         otherwise = self.term()
         self.expect(")")
@@ -297,18 +296,43 @@ UPDATES = Cache(_Parser.update)
 # -- closures ---------------------------------------------------------------------------------------------------------
 
 
-def _attribute(path: str) -> Operand:
-    if path[0] == "#":
-        return lambda item, names, values: item.get(names[path])
-    return lambda item, names, values: item.get(path)
+def _at(path: Path) -> Operand:
+    """The value at a path. None if there is none, also if the path leads through what is not a map or list."""
+    first, rest = path[0], path[1:]
+    assert isinstance(first, str)
+    attribute = _attribute(first)
+    if not rest:
+        return attribute
 
-
-def _element(attribute: Operand, index: int) -> Operand:
     def evaluate(item: Item, names: Names, values: Item) -> Value | None:
-        elements = (attribute(item, names, values) or {}).get("L", ())
-        return elements[index] if index < len(elements) else None
+        value = attribute(item, names, values)
+        for step in rest:
+            if value is None:
+                return None
+            value = _part(value, step, names)
+        return value
 
     return evaluate
+
+
+def _attribute(name: str) -> Operand:
+    if name[0] == "#":
+        return lambda item, names, values: item.get(names[name])
+    return lambda item, names, values: item.get(name)
+
+
+def _part(value: Value, step: str | int, names: Names) -> Value | None:
+    """A part of a map or list. None if there is none."""
+    if isinstance(step, int):
+        elements = value.get("L", ())
+        return elements[step] if step < len(elements) else None
+    found: Value | None = value.get("M", {}).get(named(step, names))
+    return found
+
+
+def named(step: str, names: Names) -> str:
+    """The name that a placeholder stands for, or the name itself."""
+    return names[step] if step[0] == "#" else step
 
 
 def _size(attribute: Operand) -> Operand:

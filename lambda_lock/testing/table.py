@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled
 from ..core.requests import decode_data
-from .expressions import CONDITIONS, UPDATES, check_placeholders, invalid, number, parsed
+from .expressions import CONDITIONS, UPDATES, check_placeholders, invalid, named, number, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from ..core.outcome import Item
-    from .expressions import Change, Names, Value
+    from .expressions import Change, Names, Path, Value
 
     #: The result of one write in a transaction: the item it would leave, its cancellation code, and the row shown.
     Attempt: TypeAlias = tuple[Item | None, str, Item | None]
@@ -151,24 +151,23 @@ class Table:
         return new
 
     def _update(self, new: Item, before: Item, changes: list[Change], names: Names, values: Item) -> None:
-        changed = set()
-        for path, index, operand in changes:
-            attribute = names[path] if path[0] == "#" else path
+        changed: dict[str, list[Path]] = {}
+        for steps, operand in changes:
+            path = tuple([named(step, names) if isinstance(step, str) else step for step in steps])
+            attribute = path[0]
+            assert isinstance(attribute, str)
             if attribute in self.key_names:
                 raise invalid(f"the update changes {attribute}, which is part of the key")
-            if attribute in changed:
+            others = changed.setdefault(attribute, [])
+            if others and any(path[: len(other)] == other[: len(path)] for other in others):
                 raise invalid(f"two document paths overlap: {attribute} is changed twice")
-            changed.add(attribute)
-            if index is not None:
-                new[attribute] = _without(before.get(attribute), index)
-                continue
-            if operand is None:
-                new.pop(attribute, None)
-                continue
-            value = operand(before, names, values)
-            if value is None:
-                raise invalid("the expression refers to an attribute that does not exist in the item")
-            new[attribute] = value
+            others.append(path)
+            value = None
+            if operand is not None:
+                value = operand(before, names, values)
+                if value is None:
+                    raise invalid("the expression refers to an attribute that does not exist in the item")
+            _put(new, before, path, value)
 
     def key(self, item: Item, exact: bool) -> tuple[Any, ...]:
         """The key of an item. With ``exact``, the item must consist of its key only."""
@@ -183,11 +182,29 @@ class Table:
         return key
 
 
-def _without(value: Value | None, index: int) -> Value:
-    """A list without one element. An element that does not exist changes nothing."""
-    if value is None or "L" not in value:
+def _put(new: Item, before: Item, path: Path, value: Value | None) -> None:
+    """Change what is at a path. None removes it. What lies on the way must be there, as maps and lists."""
+    first = path[0]
+    assert isinstance(first, str)
+    if len(path) == 1:
+        if value is None:
+            new.pop(first, None)
+        else:
+            new[first] = value
+        return
+    if len(path) > 2:
+        raise NotImplementedError("an update of a path of more than two parts")
+    step = path[1]
+    content = new.get(first, {}).get("L" if isinstance(step, int) else "M")
+    if content is None:
         raise invalid("the document path provided in the update expression is invalid for update")
-    return {"L": [*value["L"][:index], *value["L"][index + 1 :]]}
+    if isinstance(step, str):
+        changed = {name: one for name, one in content.items() if name != step}
+        new[first] = {"M": changed if value is None else {**changed, step: value}}
+        return
+    if new[first] is not before[first]:
+        raise NotImplementedError("an update of two elements of one list")
+    new[first] = {"L": [*content[:step], *content[step + 1 :]]}  # one that does not exist changes nothing
 
 
 def _key_value(value: Value) -> str | int | Decimal | bytes:
