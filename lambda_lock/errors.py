@@ -72,7 +72,9 @@ def _rebuild(kind: type[LockError], args: tuple[Any, ...]) -> LockError:
 class LockNotGrantedError(LockError):
     """Somebody else holds the lock (contention), or the invocation has less than a second left to hold it.
 
-    holder: the owner that holds the lock; None if no reply named one.
+    holder: the owner that holds the lock; None if no reply named one. For a semaphore, the first of ``holders``.
+    holders: a tuple of Holder (owner, expires_at, fencing_token): who holds the lock, or the permits of a semaphore,
+        the oldest grant first; () if no reply named one.
     waited: how long the call waited, in seconds.
     retry_after: an estimate of the seconds until it is this caller's turn, from how long the last holder held the lock
         and how many wait. If that is not known, the seconds until the holder's lease ends unless it is renewed. None if
@@ -96,9 +98,11 @@ class LockNotGrantedError(LockError):
         retry_after: float | None = None,
         too_late: bool = False,
         ahead: int | None = None,
+        holders: tuple[Any, ...] = (),
     ) -> None:
         super().__init__(message, key=key)
         self.holder = holder
+        self.holders = holders
         self.waited = waited
         self.retry_after = retry_after
         self.too_late = too_late

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..core import requests
 from ..errors import LockAlreadyReleasedError
 from .record import row_attributes
 
@@ -115,7 +114,7 @@ class Handle:
         held = self._held
         held.check_open()
         held.check_kept()
-        return requests.transact_item(held.hold.place, owner=self.owner, token=self.fencing_token)
+        return held.hold.place.transact_item(self.owner, self.fencing_token)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.key!r} {self._held.state()}, token {self.fencing_token}>"

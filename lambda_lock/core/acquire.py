@@ -14,7 +14,7 @@ from ..errors import (
 from . import lease, requests
 from .outcome import ConditionFailed, Reply, ServiceError, another_answer
 from .protocol import DECISION, SEND, STEPS, Hold, Send, Wait, exchange, may_pass, row_of
-from .row import make_version, read_row
+from .row import make_version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .lease import Look, Observation
     from .outcome import Item, Outcome
     from .protocol import Chance, Memory, Steps, Wish
-    from .row import Row
+    from .row import Holder, Row
 
     class Queue(Protocol):
         """The queue, which only those who wait load."""
@@ -48,7 +48,8 @@ def acquire(
     Before any error leaves, a claim that may have landed is released, if DynamoDB answers (rule 5). That also goes for
     an error that is thrown into the generator.
     """
-    return Acquisition(wish, memory, chance, look, keep).finish()  # no frame of its own for an interrupt to hit
+    how = wish.place.acquisition or Acquisition
+    return how(wish, memory, chance, look, keep).finish()  # no frame of its own for an interrupt to hit
 
 
 _HANDOVER = 0.05  # seconds between two holders
@@ -245,7 +246,7 @@ class Acquisition:
         """
         place = self.wish.place
         shown, _ = yield from self.exchange(requests.read(place))
-        row = read_row(shown.item, place.schema, place.key) if isinstance(shown, Reply) else None
+        row = place.row(shown.item) if isinstance(shown, Reply) else None
         try:
             self.check_token(row)
         except LockFormatError as error:
@@ -311,7 +312,7 @@ class Acquisition:
 
     def see(self, item: Item | None, date: int | None) -> Next:
         place, observations = self.wish.place, self.memory.observations
-        self.row = row = read_row(item, place.schema, place.key)
+        self.row = row = place.row(item)
         self.date = date
         if row is None and self.wish.only_if_exists:
             self.last = Held(missing=True)
@@ -422,9 +423,8 @@ class Acquisition:
         return [max(moment, lease.FIRST_BACKOFF) for moment in moments if moment > 0]
 
     def not_granted(self) -> LockNotGrantedError:
-        held = self.last
-        key, holder = self.wish.place.key, held.row.owner if held.row else None
-        waited = self.look.elapsed - self.started
+        key, waited, holders = self.wish.place.key, self.look.elapsed - self.started, self.holders()
+        holder = holders[0].owner if holders else None
         ahead = self.ahead()
         retry_after = self.turn(ahead or 0)
         state = self.state(holder, ahead or 0)
@@ -436,6 +436,7 @@ class Acquisition:
                 waited=waited,
                 retry_after=retry_after,
                 ahead=ahead,
+                holders=holders,
             )
         return LockTimeoutError(
             f"lock {key!r} {state}, even after {waited:.1f} s of waiting. "
@@ -445,7 +446,13 @@ class Acquisition:
             waited=waited,
             retry_after=retry_after,
             ahead=ahead,
+            holders=holders,
         )
+
+    def holders(self) -> tuple[Holder, ...]:
+        """Return who holds the lock, as far as that is known."""
+        row = self.last.row
+        return () if row is None else (row.holder(),)
 
     def state(self, holder: str | None, ahead: int) -> str:
         """Return why the lock is not granted, for an error."""
@@ -511,8 +518,7 @@ class Acquisition:
             outcome, _ = yield from self.exchange(self.give_back(row.version), until)
 
     def give_back(self, version: str) -> requests.Request:
-        return requests.release(
-            self.wish.place,
+        return self.wish.place.release(
             owner=self.wish.owner,
             version=version,
             delete=self.wish.delete_on_release,

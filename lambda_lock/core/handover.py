@@ -26,7 +26,6 @@ from .arn import bare_name
 from .keep import is_mine, not_there
 from .outcome import ConditionFailed, Reply
 from .protocol import DECISION, STEPS, exchange, is_ambiguous, row_of
-from .row import read_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,8 +118,7 @@ def hand_over(hold: Hold, memory: Memory, chance: Chance, look: Look, *, lease_m
     until = look.elapsed + DECISION
     for _ in range(STEPS):
         version = hold.rise(lease_ms, memory.server.now(look), chance.nonce())
-        request = requests.renew(
-            hold.place,
+        request = hold.place.renew(
             owner=hold.owner,
             token=hold.token,
             version=version,
@@ -175,7 +173,7 @@ class Adoption(Acquisition):
 
     def see(self, item: Item | None, date: int | None) -> Next:
         place = self.wish.place
-        row = read_row(item, place.schema, place.key)
+        row = place.row(item)
         if row is not None and not row.is_free and row.version in self.sent:
             return self.own(row, row.version, date)
         mine = row is not None and row.owner == self.wish.owner and row.token == self.token

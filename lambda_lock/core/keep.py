@@ -47,8 +47,7 @@ def renew(
         new_lease = _renewed_lease(hold, lease_ms or hold.lease_ms, sent)
         hold.shorten(new_lease, sent.elapsed)
         version = hold.rise(new_lease, memory.server.now(sent), chance.nonce())
-        request = requests.renew(
-            hold.place,
+        request = hold.place.renew(
             owner=hold.owner,
             token=hold.token,
             version=version,
@@ -113,8 +112,7 @@ def release(
     outcome is unknown, and the transport's error if nothing was done.
     """
     hold.end()
-    request = requests.release(
-        hold.place,
+    request = hold.place.release(
         owner=hold.owner,
         token=hold.token,
         delete=hold.delete_on_release if delete is None else delete,
@@ -138,8 +136,7 @@ def release(
     mine = row is not None and row.owner == hold.owner and not hold.handed_over  # otherwise perhaps the adopter's
     if row is not None and mine and not row.is_free and row.token != hold.token:
         # A late copy of my claim found the lock free. It has no holder behind it.
-        copy = requests.release(
-            hold.place,
+        copy = hold.place.release(
             owner=hold.owner,
             version=row.version,
             delete=hold.delete_on_release if delete is None else delete,

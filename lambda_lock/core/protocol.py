@@ -79,7 +79,7 @@ from __future__ import annotations
 from ..errors import TransportError
 from . import lease, requests
 from .outcome import NOT_DONE, ConditionFailed, Reply, ServiceError, TransactionCanceled
-from .row import Row, make_version, read_row
+from .row import make_version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from .lease import Look
     from .outcome import Outcome
     from .requests import Content, Place
+    from .row import Row
 
     T = TypeVar("T")
     Steps: TypeAlias = Generator["Send | Wait", "Event", T]
@@ -287,8 +288,9 @@ class Hold:
         self.handed_over = False
         self.unclear = False
         # If the row is deleted on release, a late copy of the claim could bring back its owner and token after another
-        # had the lock. Then a granted renewal proves nothing.
-        self.hold_on_unavailable = wish.hold_on_unavailable and not wish.delete_on_release
+        # had the lock. Then a granted renewal proves nothing. The same goes for an entry of a semaphore's row.
+        keeps = not wish.delete_on_release and wish.place.permits is None
+        self.hold_on_unavailable = wish.hold_on_unavailable and keeps
         self.unavailable = False
         self.holder: str | None = None
 
@@ -420,7 +422,7 @@ def may_pass(outcome: Outcome) -> bool:
 
 def row_of(outcome: Outcome | None, place: Place) -> Row | None:
     """Return the row that a refusal shows, or None if there was none. Anything unreadable in it is not mine."""
-    return Row(outcome.item, place.schema) if isinstance(outcome, ConditionFailed) and outcome.item else None
+    return place.view(outcome.item) if isinstance(outcome, ConditionFailed) and outcome.item else None
 
 
 def ask(request: requests.Request, memory: Memory, chance: Chance, look: Look) -> Steps[Reply]:
@@ -434,4 +436,4 @@ def ask(request: requests.Request, memory: Memory, chance: Chance, look: Look) -
 def read(place: Place, memory: Memory, chance: Chance, look: Look) -> Steps[tuple[Row | None, int | None]]:
     """Return the row as it is now (None if there is none) and the reply's Date."""
     reply = yield from ask(requests.read(place), memory, chance, look)
-    return read_row(reply.item, place.schema, place.key), reply.date
+    return place.row(reply.item), reply.date

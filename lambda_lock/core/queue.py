@@ -104,7 +104,11 @@ class Queue:
         """Whether the refusal shows a lock that has long been free: all that wait are dead, so no look is needed."""
         acquisition = self.acquisition
         fresh = isinstance(step, Take) and step.version not in acquisition.sent
-        return fresh and has_been_idle(step, acquisition.date, acquisition.wish.place.schema)
+        return fresh and self._idle(step)
+
+    def _idle(self, step: Next) -> bool:
+        """Whether the lock has been there for the taking for IDLE seconds by DynamoDB's clock."""
+        return has_been_idle(step, self.acquisition.date, self.acquisition.wish.place.schema)
 
     def ahead(self, waiters: tuple[str, ...]) -> int:
         """How many of ``waiters`` come before this one."""
@@ -161,8 +165,7 @@ class Queue:
             return requests.Line(index=0, place=self.mine)
         rest = waiters[len(ahead) + (self.mine is not None) :]
         last = acquisition.look.elapsed >= acquisition.wait_until
-        idle = has_been_idle(step, acquisition.date, acquisition.wish.place.schema)
-        if idle or self._ghosts.patience_left() <= 0 or (last and self._ghosts.seconds >= LONGEST_NAP):
+        if self._idle(step) or self._ghosts.patience_left() <= 0 or (last and self._ghosts.seconds >= LONGEST_NAP):
             return requests.Line(observed=waiters, rest=rest)
         if last and self.mine is not None:
             return requests.Line(index=len(ahead), place=self.mine)
@@ -309,17 +312,29 @@ class Ghosts:
         if ahead[:1] != self._ahead[:1] or not set(ahead) <= set(self._ahead):
             self.seconds, self._seen, self._looks, self._last = 0.0, 0.0, 0, None
         self._ahead = ahead
-        row = step.row
-        if row is not None and row.version != self._version:
-            self._version, self._version_since = row.version, look.elapsed
+        seen = self._is_seen(step.row, look)
         if isinstance(step, Take):
             self._looks += 1
             if self._last is not None and (self._looks > 1 or len(ahead) == 1):
                 seconds = min(look.elapsed - self._last, _LONGEST_COUNTED)
-                lease_ms = 0 if row is None or row.is_free else row.lease_ms or 0
-                self._seen += seconds if look.elapsed - self._version_since >= lease_ms / 1000 else 0.0
-                self.seconds += seconds if _all_see(step, date) else 0.0
+                self._seen += seconds if seen else 0.0
+                self.seconds += seconds if self._all_see(step, date) else 0.0
         self._last = look.elapsed
+
+    def _is_seen(self, row: Row | None, look: Look) -> bool:
+        """Whether this acquisition has seen the row unchanged for its lease: what it remembers from others does not
+        count, since those ahead may not know it."""
+        if row is None:
+            return True
+        if row.version != self._version:
+            self._version, self._version_since = row.version, look.elapsed
+        return row.is_free or look.elapsed - self._version_since >= (row.lease_ms or 0) / 1000
+
+    def _all_see(self, step: Take, date: int | None) -> bool:
+        """Whether the lock is there for the taking for everybody: released or past its expiry, not just unchanged for
+        its lease since I first saw it."""
+        expiry_ms = None if step.row is None else step.row.expiry_ms
+        return step.version is None or (expiry_ms is not None and date is not None and date * 1000 >= expiry_ms)
 
     def patience_left(self) -> float:
         """For how many more seconds the lock must be there for the taking. 0 or less: those ahead are dead."""
@@ -345,13 +360,6 @@ def has_been_idle(step: Next, date: int | None, schema: Schema) -> bool:
     if not row.is_free:
         since = max(row.expiry_ms, since or 0)
     return since is not None and date * 1000 - since >= IDLE * 1000
-
-
-def _all_see(step: Take, date: int | None) -> bool:
-    """Whether the lock is there for the taking for everybody: released or past its expiry, not just unchanged for its
-    lease since I first saw it."""
-    expiry_ms = None if step.row is None else step.row.expiry_ms
-    return step.version is None or (expiry_ms is not None and date is not None and date * 1000 >= expiry_ms)
 
 
 class Pace:

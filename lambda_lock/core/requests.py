@@ -17,23 +17,31 @@ from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64  # built in and free; base64 would import struct and re
 
-from .row import MOST_WAITERS, RELEASED
+from .row import MOST_WAITERS, RELEASED, Row, read_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, TypeAlias
 
+    from .acquire import Acquisition
     from .outcome import Item
-    from .row import Row, Schema
+    from .row import Schema
 
     Request: TypeAlias = tuple[str, dict[str, Any]]
 
 
 class Place:
-    """Where a lock's row is: the table, the names and values of its keys, and the schema that it is written in."""
+    """Where a hold is: in a row of its own. A permit's place, in permits.py, is an entry of a row.
+
+    It knows the table, the names and values of the row's keys, and the schema that the row is written in. The rest of
+    the core asks it for the requests, and for its view of an item.
+    """
 
     __slots__ = ("item_key", "key", "key_names", "schema", "sort_key", "table", "where")
+
+    permits: int | None = None  # how many may hold at once; None for a lock
+    acquisition: type[Acquisition] | None = None  # how a hold is taken here; None: as acquire.py takes a lock
 
     def __init__(
         self,
@@ -58,6 +66,23 @@ class Place:
     def is_of(self, item: Item | None) -> bool:
         """Return whether an item can be here: it has this key, or there is no item."""
         return not item or all(item.get(name) == value for name, value in self.item_key.items())
+
+    def row(self, item: Item | None) -> Row | None:
+        """Return the row of an item, None if there is no item. Raises LockFormatError for what is not a lock's."""
+        return read_row(item, self.schema, self.key)
+
+    def view(self, item: Item) -> Row:
+        """Return the row of an item as it is. Anything unreadable in it is not mine."""
+        return Row(item, self.schema)
+
+    def renew(self, **how: Any) -> Request:
+        return renew(self, **how)
+
+    def release(self, **how: Any) -> Request:
+        return release(self, **how)
+
+    def transact_item(self, owner: str, token: int) -> dict[str, Any]:
+        return transact_item(self, owner=owner, token=token)
 
 
 class Content:
@@ -148,8 +173,27 @@ class _Update:
         released = self.place.schema.released
         return [] if released is None else [f"attribute_not_exists({self.name(released)})"]
 
+    def store(self, content: Content) -> None:
+        """SET the application's data and attributes."""
+        data = self.place.schema.data
+        if content.data is not None:
+            template = _VALUE if content.replace_data else "if_not_exists({name}, {value})"
+            self.set(data, {"B": content.data}, template)
+        for attribute, value in content.attributes.items():
+            self.set(attribute, value)
+
+    def note_free(self, held_ms: int | None, free_since_ms: int | None) -> None:
+        """SET what a release tells those who wait. The time of the release before never stays."""
+        schema = self.place.schema
+        if schema.held_ms is not None and held_ms is not None:
+            self.set(schema.held_ms, {"N": str(held_ms)})
+        if schema.free_since is not None and free_since_ms is not None:
+            self.set(schema.free_since, {"N": str(free_since_ms)})
+        elif schema.free_since is not None:
+            self.remove(schema.free_since)
+
     def request(self, condition: list[str], **more: Any) -> Request:
-        expression = "SET " + ", ".join(self.sets)
+        expression = "SET " + ", ".join(self.sets) if self.sets else ""
         if self.removes:
             expression += " REMOVE " + ", ".join(self.removes)
         return "UpdateItem", _write(self, condition, UpdateExpression=expression, **more)
@@ -205,9 +249,10 @@ class Line:
 
     index, place: the claim requires this place at this index, and removes it.
     observed, rest: the claim requires these places, and leaves ``rest``. No places: nobody waits.
+    behind: how many permits of a semaphore the claim leaves to those ahead.
     """
 
-    __slots__ = ("index", "observed", "place", "rest")
+    __slots__ = ("behind", "index", "observed", "place", "rest")
 
     def __init__(
         self,
@@ -216,7 +261,9 @@ class Line:
         place: str | None = None,
         observed: tuple[str, ...] = (),
         rest: tuple[str, ...] = (),
+        behind: int = 0,
     ) -> None:
+        self.behind = behind
         self.index = index
         self.place = place
         self.observed = observed
@@ -267,12 +314,7 @@ def claim(
     one = update.value({"N": "1"})
     update.set(schema.token, {"N": str(grant.seed_ms)}, "if_not_exists({name}, {value}) + " + one)
     update.set_ttl(grant.expiry_ms, completed_until, content.ttl)
-    if content.data is not None:
-        update.set(
-            schema.data, {"B": content.data}, _VALUE if content.replace_data else "if_not_exists({name}, {value})"
-        )
-    for attribute, value in content.attributes.items():
-        update.set(attribute, value)
+    update.store(content)
     if schema.released is not None:
         update.remove(schema.released)
     condition = [_is_free(update) if observed is None else _equals(update, schema.version, {"S": observed})]
@@ -455,12 +497,7 @@ def release(
         update.set_ttl(expiry_ms, completed_until, content.ttl)
     if content.data is not None:
         update.set(schema.data, {"B": content.data})
-    if schema.held_ms is not None and held_ms is not None:
-        update.set(schema.held_ms, {"N": str(held_ms)})
-    if schema.free_since is not None and free_since_ms is not None:
-        update.set(schema.free_since, {"N": str(free_since_ms)})
-    elif schema.free_since is not None:  # never that of a release before
-        update.remove(schema.free_since)
+    update.note_free(held_ms, free_since_ms)
     return update.request(condition)
 
 

@@ -13,10 +13,11 @@ from ..errors import LockArgumentError, LockFormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Self
 
     from .outcome import Item
 
+SEAL = "semaphore"  # the version, owner and lease of a semaphore's row: held, for a time that no client can read
 RELEASED = "1"  # `isReleased` must have no other value: the Java client grants only this one, the Go client hangs on it
 _VERSION_PREFIX = "L1:"
 _HEX = frozenset("0123456789abcdef")
@@ -68,6 +69,8 @@ class Schema:
     waiters: the attribute with the places of those who wait, oldest first; None if this schema has no queue.
     held_ms: the attribute with the time that the last holder held the lock; None if there is no queue.
     free_since: the attribute with the time of the last release; None if there is no queue.
+    permits: the attribute with the holders of a semaphore; None if this schema has no semaphores.
+    permit_tokens: the attribute with their fencing tokens; None if this schema has no semaphores.
 
     Raises LockArgumentError for an unknown field, an unknown lease_format, or two fields with the same attribute name.
 
@@ -86,6 +89,8 @@ class Schema:
         "name",
         "owner",
         "partition_key",
+        "permit_tokens",
+        "permits",
         "released",
         "result",
         "sort_key",
@@ -115,6 +120,8 @@ class Schema:
     waiters: str | None
     held_ms: str | None
     free_since: str | None
+    permits: str | None
+    permit_tokens: str | None
 
     def __init__(self, **fields: Any) -> None:
         unknown = fields.keys() - set(self.__slots__)
@@ -180,6 +187,8 @@ class Schema:
             self.waiters,
             self.held_ms,
             self.free_since,
+            self.permits,
+            self.permit_tokens,
         )
 
     @property
@@ -291,6 +300,8 @@ JAVA = Schema(
     waiters="waiters",
     held_ms="heldMs",
     free_since="freeSince",
+    permits="permits",
+    permit_tokens="permitTokens",
 )
 #: The schema of the Go client, cirello.io/dynamolock. It has no queue: a Go client that waits writes the columns of its
 #: first poll back.
@@ -315,8 +326,47 @@ PYTHON = Schema(
     waiters=None,
     held_ms=None,
     free_since=None,
+    permits=None,
+    permit_tokens=None,
 )
 _VERSION_NAMES = (JAVA.version, PYTHON.version)
+
+
+class Holder(tuple):  # type: ignore[type-arg]  # three fields of three types
+    """Who holds a lock, or one permit of a semaphore.
+
+    owner: ``prefix#nonce``; None if the row names none.
+    expires_at: the stored expiry in epoch seconds; None for a row that another client library wrote.
+    fencing_token: the token of the grant; None if it is absent or cannot be read.
+
+    Example: ``owners = [holder.owner for holder in record.holders]``
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, owner: str | None, expires_at: float | None, fencing_token: int | None) -> Self:
+        return super().__new__(cls, (owner, expires_at, fencing_token))
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return tuple(self)
+
+    @property
+    def owner(self) -> str | None:
+        owner: str | None = self[0]
+        return owner
+
+    @property
+    def expires_at(self) -> float | None:
+        expires_at: float | None = self[1]
+        return expires_at
+
+    @property
+    def fencing_token(self) -> int | None:
+        token: int | None = self[2]
+        return token
+
+    def __repr__(self) -> str:
+        return f"Holder(owner={self.owner!r}, expires_at={self.expires_at}, fencing_token={self.fencing_token})"
 
 
 class Row:
@@ -347,8 +397,18 @@ class Row:
         """Whether the lock is free: it was released, or never taken."""
         return self.released or self.version is None
 
+    def holder(self) -> Holder:
+        """Return who holds the lock. It must not be free."""
+        return Holder(self.owner, None if self.expiry_ms is None else self.expiry_ms / 1000, self.token)
+
     def require_lease(self, schema: Schema, key: str) -> int:
         """Return the lease in ms. Raises LockFormatError if it cannot be read: such a row is never taken over."""
+        if self.version == SEAL:
+            raise LockFormatError(
+                f"{key!r} is a semaphore, not a lock: it was acquired with permits=. Pass permits= here as well, or "
+                "give the lock another key",
+                key=key,
+            )
         if self.lease_ms is None:
             raise LockFormatError(
                 f"the row of lock {key!r}, held by {self.owner!r}, has a {schema.lease} that the schema {schema.name} "

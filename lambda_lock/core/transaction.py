@@ -32,7 +32,6 @@ from . import lease, requests
 from .keep import completion, is_mine, not_there
 from .outcome import Reply, ServiceError, TransactionCanceled
 from .protocol import DECISION, Wait, exchange, may_pass
-from .row import Row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from .lease import Look
     from .outcome import Outcome
     from .protocol import Chance, Hold, Memory, Steps
+    from .row import Row
 
 _TOKEN_KNOWN = 590.0  # seconds; DynamoDB remembers a client token for ten minutes (API reference, TransactWriteItems)
 _OUTAGE = 2  # after so many releases in a row without an answer, no more are sent
@@ -202,8 +202,7 @@ def _keys(holds: list[Hold]) -> str:
 def _release(
     hold: Hold, data: str | None, completion: requests.Completion | None, memory: Memory, look: Look
 ) -> requests.Request:
-    return requests.release(
-        hold.place,
+    return hold.place.release(
         owner=hold.owner,
         token=hold.token,
         delete=False,
@@ -247,7 +246,7 @@ def _is_lost(outcome: Outcome) -> bool:
 def _lock_row(hold: Hold, outcome: Outcome) -> Row | None:
     assert isinstance(outcome, TransactionCanceled)
     item = outcome.items[-1]
-    return Row(item, hold.place.schema) if item else None  # anything unreadable in it is not mine
+    return hold.place.view(item) if item else None
 
 
 def _refusal(hold: Hold, outcome: Outcome) -> Exception:
