@@ -27,9 +27,16 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Self
+    from typing import Protocol, Self
 
-    from .row import Row
+    class Leased(Protocol):
+        """What is held for a lease: a lock's row, or an entry of a semaphore's."""
+
+        @property
+        def version(self) -> str | None: ...
+        @property
+        def expiry_ms(self) -> int | None: ...
+
 
 GRACE = 2.0  # seconds between the end of a lease and its stored expiry
 MARGIN = 1.5  # seconds; how much two Dates of one moment may differ: 1 s by truncation, 0.5 s between front ends
@@ -174,7 +181,7 @@ class Observations:
         self._seen: dict[object, Observation] = {}
         self._size = size
 
-    def note(self, where: object, row: Row, lease_ms: int, received: Look, date: int | None) -> Observation:
+    def note(self, where: object, row: Leased, lease_ms: int, received: Look, date: int | None) -> Observation:
         seen = self._seen.get(where)
         if seen is not None and seen.version == row.version and seen.lease_ms == lease_ms:
             if seen.date is None:
@@ -196,7 +203,7 @@ class Observations:
         return len(self._seen)
 
 
-def may_take_over(row: Row, seen: Observation, received: Look, date: int | None) -> bool:
+def may_take_over(row: Leased, seen: Observation, received: Look, date: int | None) -> bool:
     """Apply the waiter's rule: the stored expiry has passed by DynamoDB's clock, or the version has not changed for its
     lease."""
     if row.expiry_ms is not None and date is not None and date * 1000 >= row.expiry_ms:

@@ -51,7 +51,7 @@ _TURN = 0.25  # seconds that each further waiter leaves to the one before it
 _TURNS = 2.0  # seconds, for all of them
 LONGEST_PATIENCE = PATIENCE + LONGEST_NAP - _LONGEST_COUNTED + _TURNS
 _SHORTEST = 0.01  # seconds of a pause
-_USUAL_HOLD = 0.05  # seconds, if nothing is known
+USUAL_HOLD = 0.05  # seconds, if nothing is known
 _USUAL_SPREAD = 0.39  # of the hold
 _LEAVE = 1.0  # seconds for giving up a place
 _FULL = 1.0  # seconds, the longest nap while there is no place left
@@ -370,8 +370,8 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        self._hold = _USUAL_HOLD  # seconds, the running mean of those seen
-        self._spread = _USUAL_SPREAD * _USUAL_HOLD  # their mean distance from it; a guess, until there are several
+        self._hold = USUAL_HOLD  # seconds, the running mean of those seen
+        self._spread = _USUAL_SPREAD * USUAL_HOLD  # their mean distance from it; a guess, until there are several
         self._known = False
         self._token: int | None = None
         self._since = 0.0  # elapsed seconds

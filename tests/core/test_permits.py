@@ -1,0 +1,512 @@
+"""The life of a permit, request by request, against a table in memory and virtual clocks."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from lambda_lock.core import requests
+from lambda_lock.core.outcome import ConditionFailed, Reply, TransportError
+from lambda_lock.core.permit_queue import PermitQueue
+from lambda_lock.core.permits import KEPT, PermitPlace
+from lambda_lock.core.protocol import Chance, Hold, Wish
+from lambda_lock.core.row import GO, JAVA, SEAL, Holder, expiry_of
+from lambda_lock.errors import LockFormatError, LockNotGrantedError, LockTimeoutError
+
+from .driver import NOW, OnTable
+
+
+class Admitted(OnTable):
+    """A process that acquires permits. ``kinds`` are the requests that were sent."""
+
+    def __init__(self, schema: Any = JAVA) -> None:
+        super().__init__(schema)
+        self.kinds: list[str] = []
+        self.troubles: list[Any] = []  # what answers the next requests instead of the table; None: the table
+        self.at: list[tuple[float, Any]] = []
+        self.answer = self.watched
+        rng = random.Random()  # two processes draw different nonces
+        self.chance = Chance(lambda: f"{rng.getrandbits(128):032x}", rng.random)
+
+    def watched(self, operation: str, request: dict[str, Any]) -> Any:
+        while self.at and self.at[0][0] <= self.now:
+            self.at.pop(0)[1]()
+        self.kinds.append(kind_of(operation, request))
+        trouble = self.troubles.pop(0) if self.troubles else None
+        return self.apply(operation, request) if trouble is None else trouble
+
+    def wish(self, *, permits: int | None = 2, **changes: Any) -> Wish:
+        wish = super().wish(**changes)
+        if permits is not None:
+            wish.place = PermitPlace(wish.place, permits, wish.owner)
+        return wish
+
+    @property
+    def entries(self) -> dict[str, str]:
+        return {nonce: value["S"] for nonce, value in self.row["permits"]["M"].items()}
+
+    def waiting(self, **changes: Any) -> Hold:
+        return self.acquire(**{"patient": True, "wait_until": self.now + 10.0, "queue": PermitQueue, **changes})
+
+
+def kind_of(operation: str, request: dict[str, Any]) -> str:
+    if operation == "GetItem":
+        return "read"
+    update, condition = request["UpdateExpression"], request["ConditionExpression"]
+    if "list_append" in update:
+        return "append"
+    if "ReturnValues" in request:
+        return "first" if "size" not in condition and "begins_with" not in condition else (
+            "claim" if "size" in condition else "correct"
+        )  # fmt: skip
+    if "REMOVE" in update:
+        return "leave" if update.startswith("REMOVE") else "release"
+    return "renew"
+
+
+def nonce(hold: Hold) -> str:
+    return hold.owner.rpartition("#")[2]
+
+
+def test_the_very_first_permit_takes_two_requests_and_every_other_one() -> None:
+    driver = Admitted()
+    first = driver.acquire()
+    assert driver.kinds == ["claim", "first"]
+    second = driver.acquire()
+    assert driver.release(first)
+    assert driver.release(second)
+    driver.acquire()
+    assert driver.kinds == ["claim", "first", "claim", "release", "release", "claim"]
+
+
+def test_a_row_of_a_semaphore_is_sealed_and_names_its_holders() -> None:
+    driver = Admitted()
+    hold, other = driver.acquire(), driver.acquire()
+    assert [driver.row[name] for name in ("ownerName", "recordVersionNumber", "leaseDuration")] == [{"S": SEAL}] * 3
+    assert driver.entries == {
+        nonce(hold): f"{hold.version}:20000:me",
+        nonce(other): f"{other.version}:20000:me",
+    }
+    assert driver.row["permitTokens"] == {
+        "M": {nonce(hold): {"N": str(hold.token)}, nonce(other): {"N": str(other.token)}}
+    }
+    assert other.token == hold.token + 1
+    assert driver.row["fencingToken"] == {"N": str(other.token)}
+
+
+def test_no_more_than_n_hold_and_the_refusal_names_them() -> None:
+    driver = Admitted()
+    holds = [driver.acquire(), driver.acquire()]
+    with pytest.raises(LockNotGrantedError, match="has no free permit: 2 of 2 are held, by me#") as caught:
+        driver.acquire()
+    assert caught.value.holders == tuple(Holder(hold.owner, hold.expiry_ms / 1000, hold.token) for hold in holds)
+    assert caught.value.holder == holds[0].owner
+    assert caught.value.retry_after == pytest.approx(20, abs=3)
+    assert driver.kinds[-1] == "claim"
+    driver.acquire(permits=3)
+
+
+def test_each_caller_compares_with_its_own_n() -> None:
+    driver = Admitted()
+    for _ in range(4):
+        driver.acquire(permits=4)
+    with pytest.raises(LockNotGrantedError, match="4 of 2 are held"):
+        driver.acquire(permits=2)
+    driver.now += 100
+    driver.acquire(permits=2)
+    assert len(driver.entries) == 1
+
+
+def test_dead_holders_are_replaced_by_a_call_that_does_not_wait_with_one_request_more() -> None:
+    driver = Admitted()
+    driver.acquire()
+    driver.acquire()
+    driver.now += 25
+    driver.kinds.clear()
+    hold = driver.acquire()
+    assert driver.kinds == ["claim", "claim"]
+    assert list(driver.entries) == [nonce(hold)]
+    assert list(driver.row["permitTokens"]["M"]) == [nonce(hold)]
+
+
+def test_a_dead_holder_that_renewed_meanwhile_is_not_replaced() -> None:
+    driver = Admitted()
+    holds = [driver.acquire(), driver.acquire()]
+    driver.now += 25
+    place, late = holds[0].place, holds[0]
+
+    def renewed(operation: str, request: dict[str, Any]) -> Any:
+        if len(driver.kinds) == 1:  # a late copy of a renewal lands just before the second claim
+            version = f"L1:{int((NOW + driver.now + 20) * 1000)}:{'0' * 32}"
+            renewal = place.renew(
+                owner=late.owner, token=late.token, version=version, lease_ms=20_000, expiry_ms=expiry_of(version),
+                completed_until=None, content=requests.Content(),
+            )  # fmt: skip
+            driver.apply(*renewal)
+        return driver.watched(operation, request)
+
+    driver.kinds.clear()
+    driver.answer = renewed
+    hold = driver.acquire()
+    assert driver.kinds == ["claim", "claim", "claim"]
+    assert set(driver.entries) == {nonce(late), nonce(hold)}
+
+
+def test_an_entry_that_does_not_change_for_its_lease_is_dead_whatever_its_expiry_says() -> None:
+    driver = Admitted()
+    hold = driver.acquire(permits=1)
+    far = {"S": f"L1:{int((NOW + 9999) * 1000)}:{'0' * 32}:20000:dead"}
+    driver.damage(permits={"M": {nonce(hold): far}})
+    with pytest.raises(LockNotGrantedError):
+        driver.acquire(permits=1)
+    driver.now += 19
+    with pytest.raises(LockNotGrantedError):
+        driver.acquire(permits=1)
+    driver.now += 2
+    driver.acquire(permits=1)
+
+
+def test_a_renewal_changes_the_own_entry_alone() -> None:
+    driver = Admitted()
+    hold, other = driver.acquire(), driver.acquire()
+    before = driver.entries
+    driver.now += 5
+    assert driver.renew(hold).renewed
+    assert driver.entries[nonce(other)] == before[nonce(other)]
+    assert driver.entries[nonce(hold)] > before[nonce(hold)]
+    assert hold.valid_until > 20
+
+
+def test_a_renewal_after_the_entry_was_replaced_is_lost() -> None:
+    driver = Admitted()
+    hold = driver.acquire(permits=1, hold_on_unavailable=True)
+    driver.damage(permits={"M": {}}, permitTokens={"M": {}})
+    assert not driver.renew(hold).renewed
+    assert (hold.lost, hold.gone) == (True, True)
+    assert not driver.release(hold)
+
+
+def test_the_end_of_validity_is_lost_with_hold_on_unavailable_too() -> None:
+    driver = Admitted()
+    hold = driver.acquire(hold_on_unavailable=True)
+    driver.now += 21
+    driver.troubles = [TransportError(True)]
+    driver.renew(hold)
+    assert hold.lost
+
+
+def test_a_release_takes_the_own_entry_alone_and_leaves_the_maps_and_the_ttl() -> None:
+    driver = Admitted()
+    hold, other = driver.acquire(), driver.acquire()
+    ttl = driver.row["ttl"]
+    driver.now += 3
+    assert driver.release(hold)
+    assert list(driver.entries) == list(driver.row["permitTokens"]["M"]) == [nonce(other)]
+    assert driver.release(other)
+    assert driver.row["permits"] == driver.row["permitTokens"] == {"M": {}}
+    assert driver.row["ttl"] == ttl
+    assert int(driver.row["heldMs"]["N"]) == pytest.approx(3000, abs=20)
+
+
+def test_the_row_is_kept_for_two_days_past_every_expiry_whatever_the_ttl() -> None:
+    driver = Admitted()
+    hold = driver.acquire()  # its client's ttl is 60 s
+    assert int(driver.row["ttl"]["N"]) == -(-hold.expiry_ms // 1000) + KEPT
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_claim_whose_reply_is_lost_is_granted_by_what_a_second_send_shows(lost: int) -> None:
+    driver = Admitted()
+    driver.acquire()
+    sent = [0]
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        sent[0] += 1
+        if sent[0] <= lost:
+            driver.apply(operation, request) if sent[0] == 1 else None
+            return TransportError(True)
+        return driver.watched(operation, request)
+
+    driver.answer = answer
+    hold = driver.acquire()
+    assert nonce(hold) in driver.entries
+    assert len(driver.entries) == 2
+
+
+def test_a_late_copy_of_a_claim_does_not_turn_a_renewed_entry_back() -> None:
+    driver = Admitted()
+    driver.acquire()
+    hold = driver.acquire()
+    copy = driver.sent[-1]
+    driver.now += 5
+    driver.renew(hold)
+    before = driver.entries
+    with pytest.raises(Exception, match="condition"):
+        driver.apply(*copy)
+    assert driver.entries == before
+
+
+def test_a_copy_of_the_claim_that_lands_after_the_release_is_removed_by_a_second_release() -> None:
+    driver = Admitted()
+    driver.acquire()
+    hold = driver.acquire()
+    copy = driver.sent[-1]
+    sent = [0]
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        sent[0] += 1
+        if sent[0] == 1:  # carried out, its answer lost; and then the copy lands
+            driver.apply(operation, request)
+            driver.apply(*copy)
+            return TransportError(True)
+        return driver.watched(operation, request)
+
+    driver.answer = answer
+    assert driver.release(hold)
+    assert nonce(hold) not in driver.entries
+    assert driver.kinds[-2:] == ["release", "release"]
+
+
+def test_a_claim_that_is_given_up_is_released_under_its_version() -> None:
+    driver = Admitted()
+    driver.acquire()
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        if kind_of(operation, request) != "claim":
+            return driver.watched(operation, request)
+        with suppress(ConditionFailed):
+            driver.watched(operation, request)
+        return TransportError(True)
+
+    driver.answer = answer
+    with pytest.raises(TransportError):
+        driver.acquire()
+    assert len(driver.entries) == 1
+    assert driver.kinds[-1] == "release"
+
+
+def put_forward(driver: Admitted) -> None:
+    look = driver.look
+
+    def fast() -> Any:
+        seen = look()
+        return type(seen)(seen.elapsed, seen.monotonic, seen.wall + 60)
+
+    driver.look = fast  # type: ignore[method-assign]
+
+
+def test_a_grant_of_a_fast_clock_is_corrected_under_its_own_version() -> None:
+    driver = Admitted()
+    put_forward(driver)
+    hold = driver.acquire()
+    assert driver.kinds == ["claim", "first"]  # the refusal of the first claim already told DynamoDB's time
+    driver.acquire()
+    assert expiry_of(hold.version) == pytest.approx((NOW + 22) * 1000, abs=2000)
+    other = Admitted()
+    other.table = driver.table
+    put_forward(other)
+    corrected = other.acquire(permits=3)
+    assert other.kinds == ["claim", "correct"]
+    assert len(driver.entries) == 3
+    assert driver.row["permitTokens"]["M"][nonce(corrected)] == {"N": str(corrected.token)}
+    assert corrected.token == hold.token + 3
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_lock_s_row_is_refused_with_permits_and_left_alone(held: bool) -> None:
+    driver = Admitted()
+    lock = driver.acquire(permits=None)
+    if not held:
+        driver.release(lock)
+    before = driver.row
+    with pytest.raises(LockFormatError, match="'k' is a lock, not a semaphore"):
+        driver.acquire()
+    with pytest.raises(LockFormatError, match="is a lock"):
+        driver.waiting()
+    assert driver.row == before
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("how", [{}, {"replace": True}, {"window": 60}, {"patient": True, "wait_until": 5.0}])
+def test_a_semaphore_s_row_is_refused_without_permits_and_left_alone(held: bool, how: dict[str, Any]) -> None:
+    driver = Admitted()
+    hold = driver.acquire()
+    if not held:
+        driver.release(hold)
+    before = driver.row
+    with pytest.raises(LockFormatError, match="'k' is a semaphore, not a lock"):
+        driver.acquire(permits=None, **how)
+    assert driver.row == before
+
+
+def test_a_lock_whose_application_has_an_attribute_permits_admits_nobody() -> None:
+    driver = Admitted()
+    driver.acquire(permits=None)
+    driver.damage(permits={"M": {}}, permitTokens={"M": {}})
+    with pytest.raises(LockFormatError, match="is a lock"):
+        driver.acquire()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"permits": None},
+        {"permitTokens": None},
+        {"permits": {"S": "x"}},
+        {"recordVersionNumber": None},
+        {"permits": {"M": {f"{n:032x}": {"S": "x"} for n in range(101)}}},
+    ],
+)
+def test_a_damaged_row_is_a_clear_error(damage: dict[str, Any]) -> None:
+    driver = Admitted()
+    driver.acquire()
+    driver.damage(**damage)
+    with pytest.raises(LockFormatError, match="the row of semaphore 'k' is damaged"):
+        driver.acquire(permits=100)
+
+
+VERSION = f"L1:1800000000000:{'0' * 32}"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x" * 60, VERSION, f"{VERSION}:0:me", f"{VERSION}:86400001:me", f"{VERSION}:-5:me", f"{VERSION}:5"]
+)
+def test_an_entry_that_cannot_be_read_is_never_replaced_and_an_error_once_all_are_held(text: str) -> None:
+    driver = Admitted()
+    hold = driver.acquire()
+    driver.damage(permits={"M": {nonce(hold): {"S": text}}})
+    driver.now += 1000
+    driver.acquire()
+    with pytest.raises(LockFormatError, match="an entry in permits that cannot be read"):
+        driver.acquire()
+    assert driver.entries[nonce(hold)] == text
+
+
+def test_a_semaphore_in_the_go_schema_releases_without_a_word_to_a_queue() -> None:
+    driver = Admitted(GO)
+    hold = driver.acquire()
+    assert driver.release(hold)
+    assert driver.entries == {}
+
+
+def test_only_if_exists_makes_no_row_and_seals_one_that_the_application_made() -> None:
+    driver = Admitted()
+    with pytest.raises(LockNotGrantedError, match="does not exist"):
+        driver.acquire(only_if_exists=True)
+    assert not driver.table.items()
+    driver.damage(colour={"S": "red"})
+    driver.acquire(only_if_exists=True)
+    assert driver.row["colour"] == {"S": "red"}
+
+
+def test_one_permit_is_a_semaphore_and_excludes() -> None:
+    driver = Admitted()
+    driver.acquire(permits=1)
+    with pytest.raises(LockNotGrantedError, match="1 of 1 are held"):
+        driver.acquire(permits=1)
+
+
+def test_a_hundred_dead_holders_are_replaced_at_once() -> None:
+    driver = Admitted()
+    for _ in range(100):
+        driver.acquire(permits=100)
+    driver.now += 100
+    driver.acquire(permits=100)
+    assert len(driver.entries) == 1
+    _, request = driver.sent[-1]
+    assert max(len(request["ConditionExpression"]), len(request["UpdateExpression"])) < 4096  # DynamoDB's limit
+
+
+# -- the queue --------------------------------------------------------------------------------------------------------
+
+
+def releasing(driver: Admitted, hold: Hold) -> Any:
+    def release() -> None:
+        answer, driver.answer, before = driver.answer, driver.apply, driver.now
+        driver.release(hold)
+        driver.answer, driver.now = answer, before
+
+    return release
+
+
+def test_a_waiter_takes_a_place_and_claims_from_it() -> None:
+    driver = Admitted()
+    holds = [driver.acquire(), driver.acquire()]
+    driver.kinds.clear()
+    driver.at = [(0.5, releasing(driver, holds[1]))]
+    driver.waiting()
+    assert driver.kinds[:3] == ["claim", "read", "append"]
+    assert driver.kinds[3:] == ["read"] * (len(driver.kinds) - 4) + ["claim"]
+    assert driver.row["waiters"] == {"L": []}
+    assert len(driver.entries) == 2
+
+
+def places(*names: str) -> dict[str, Any]:
+    return {"L": [{"S": name} for name in names]}
+
+
+def test_with_two_permits_free_the_second_in_the_queue_may_claim_and_leaves_the_first_its_place() -> None:
+    driver = Admitted()
+    holds = [driver.acquire(), driver.acquire()]
+    driver.damage(waiters=places("another1"))
+    driver.at = [(0.5, releasing(driver, holds[0])), (0.5, releasing(driver, holds[1]))]
+    driver.waiting()
+    assert driver.row["waiters"] == places("another1")
+    assert driver.now < 1.5
+
+
+def test_with_one_permit_free_the_second_in_the_queue_waits_for_the_first_and_then_takes_it_for_a_ghost() -> None:
+    driver = Admitted()
+    holds = [driver.acquire(), driver.acquire()]
+    driver.damage(waiters=places("another1"))
+    driver.at = [(0.5, releasing(driver, holds[0]))]
+    driver.waiting()
+    assert driver.now > 3.0
+    assert driver.row["waiters"] == {"L": []}
+
+
+def test_ghosts_of_an_idle_semaphore_cost_one_more_claim() -> None:
+    driver = Admitted()
+    driver.release(driver.acquire())
+    driver.damage(waiters=places(*(f"ghost-{n}" for n in range(64))))
+    driver.now += 60
+    driver.kinds.clear()
+    driver.waiting()
+    assert driver.kinds == ["claim", "claim"]
+
+
+def test_a_wait_that_ends_gives_up_its_place_and_says_how_many_were_ahead() -> None:
+    driver = Admitted()
+    for _ in range(2):
+        driver.acquire()
+    driver.damage(waiters=places("another1"), heldMs={"N": "1000"})
+    with pytest.raises(LockTimeoutError, match=r"2 of 2 are held, by .*, and 1 waits before this one") as caught:
+        driver.waiting(wait_until=driver.now + 2)
+    assert driver.row["waiters"] == places("another1")
+    assert caught.value.ahead == 1
+    assert caught.value.retry_after == pytest.approx(0.5 + 0.5 + 0.1)
+
+
+def test_a_waiter_looks_rarely_while_nothing_changes() -> None:
+    driver = Admitted()
+    holds = [driver.acquire(), driver.acquire()]
+    for hold in holds:
+        hold.valid_until = 1e9
+    driver.kinds.clear()
+    with pytest.raises(LockTimeoutError):
+        driver.waiting(wait_until=driver.now + 20)
+    assert driver.kinds.count("read") < 120
+
+
+def test_a_waiter_behind_a_dead_holder_gets_its_permit_at_its_expiry() -> None:
+    driver = Admitted()
+    driver.acquire()
+    driver.now += 5
+    driver.acquire()
+    driver.waiting(wait_until=100.0)
+    assert 22 < driver.now < 23.5
+    assert len(driver.entries) == 2
+    assert isinstance(driver.apply(*requests.read(driver.wish().place)), Reply)
