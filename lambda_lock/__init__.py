@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .client.lock_client import LockClient
     from .client.multi_lock import MultiLock
     from .client.record import LockRecord
-    from .core.row import GO, JAVA, PYTHON, Schema
+    from .core.row import GO, JAVA, PYTHON, Holder, Schema
     from .decorators.deduplicate import current_dedup, deduplicate
     from .decorators.environment import default_client, set_default_client
     from .decorators.with_lock import current_lock, with_lock
@@ -55,6 +55,7 @@ _WHERE = {
     "LockClient": "client.lock_client",
     "GO": "core.row",
     "JAVA": "core.row",
+    "Holder": "core.row",
     "PYTHON": "core.row",
     "Schema": "core.row",
     "ClientClosedError": "errors",
@@ -95,6 +96,7 @@ __all__ = [
     "ClientClosedError",
     "CommitRefusedError",
     "DuplicateEventError",
+    "Holder",
     "KeyTemplateError",
     "Lock",
     "LockAlreadyReleasedError",

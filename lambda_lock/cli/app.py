@@ -289,6 +289,12 @@ def release(settings: Settings, force: bool, yes: bool, sort_value: str | None, 
         if record.is_released:
             _tell_released(settings, record, released=False, message=f"lock {key!r} is not held")
             return
+        if show.is_semaphore(record):
+            raise Failure(
+                f"{key!r} is a semaphore, held by {len(record.holders)}: each permit ends with its holder's lease. "
+                "Stop the holder, and wait for that",
+                exits.NO,
+            )
         if not yes:
             _confirm(record)
         from .forced import force_release

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from ..client.record import LockRecord
 from ..core.requests import encode_data
+from ..core.row import Holder
 from ..errors import printable
 
 _STYLES = {"held": "green", "expired": "yellow", "free": "dim", "completed": "cyan", "unreadable": "red"}
@@ -58,6 +59,21 @@ def seconds_left(record: LockRecord) -> float | None:
     return round(record.expires_at - record.read_at, 3)
 
 
+def is_semaphore(record: LockRecord) -> bool:
+    """Whether the permits of a semaphore are held."""
+    return bool(record.holders) and record.version is None
+
+
+def _owners(record: LockRecord) -> list[str]:
+    if is_semaphore(record):
+        return [holder.owner or "" for holder in record.holders]
+    return [record.owner or ""]
+
+
+def _holding(holder: Holder) -> str:
+    return f"{holder.owner or 'unreadable'} until {_moment(holder.expires_at)}, token {holder.fencing_token}"
+
+
 def as_dict(record: LockRecord) -> dict[str, Any]:
     """A record as a dict for JSON. ``data`` becomes base64."""
     return {
@@ -65,6 +81,10 @@ def as_dict(record: LockRecord) -> dict[str, Any]:
         "sort_key": record.sort_key,
         "state": state(record),
         "owner": record.owner,
+        "holders": [
+            {"owner": holder.owner, "expires_at": holder.expires_at, "fencing_token": holder.fencing_token}
+            for holder in record.holders
+        ],
         "fencing_token": record.fencing_token,
         "lease_duration": record.lease_duration,
         "seconds_left": seconds_left(record),
@@ -88,7 +108,8 @@ def print_json(value: object, *, one_line: bool = False) -> None:
 def print_lines(records: Iterable[LockRecord]) -> None:
     """Print one line for each lock, for other programs.
 
-    The fields are key, sort key, state, seconds left, token and owner, separated by tabs.
+    The fields are key, sort key, state, seconds left, token and owner, separated by tabs. A semaphore has several
+    owners, separated by commas.
     """
     for record in records:
         fields = (
@@ -97,7 +118,7 @@ def print_lines(records: Iterable[LockRecord]) -> None:
             state(record),
             seconds_left(record),
             record.fencing_token,
-            record.owner,
+            ",".join(_owners(record)),
         )
         click.echo("\t".join("" if field is None else printable(str(field)) for field in fields))
 
@@ -123,7 +144,7 @@ def lock_table(records: Sequence[LockRecord], width: int) -> Table:
         cells = [Text(printable(record.key))]
         if with_sort_key:
             cells.append(Text(printable(record.sort_key or "")))
-        owner = "" if record.is_released else _short(record.owner or "")
+        owner = "" if record.is_released else ", ".join(map(_short, _owners(record)))
         token = "" if record.fencing_token is None else str(record.fencing_token)
         waiting = [Text(str(record.waiters or ""))] if with_waiters else []
         table.add_row(*cells, Text(_with_time(record), _STYLES[name]), Text(owner), Text(token), *waiting)
@@ -148,6 +169,7 @@ def _parts(record: LockRecord) -> dict[str, str | None]:
         "state": _with_time(record),
         "unreadable": ", ".join(record.unreadable) or None,
         "owner" if held else "last owner": record.owner,
+        "holders": "; ".join(map(_holding, record.holders)) if is_semaphore(record) else None,
         "lease": None if record.lease_duration is None else f"{record.lease_duration:g} s",
         "expires": _moment(record.expires_at) if held else None,
         "fencing token": None if record.fencing_token is None else str(record.fencing_token),
@@ -163,6 +185,8 @@ def _with_time(record: LockRecord) -> str:
     name, left = state(record), seconds_left(record)
     if name == "unreadable":
         return name
+    if is_semaphore(record):
+        return f"held by {len(record.holders)}"
     if left is None:
         return "held, no expiry" if name == "held" else name
     return f"held, {duration(left)} left" if name == "held" else f"expired {duration(-left)} ago"

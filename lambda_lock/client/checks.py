@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence  # loaded by every Pytho
 from ..core.lease import MIN_LEASE
 from ..core.requests import encode_data
 from ..core.row import Schema
-from ..errors import LockArgumentError
+from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.log import logger
 from .attributes import ITEM_LIMIT, item_size, to_dynamodb
 
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..core.outcome import Item
+    from ..core.requests import Place
     from ..transport import Transport
 
+MOST_PERMITS = 100
+DAY = 86_400.0  # seconds
 MAX_LEASE = 365 * 86_400.0  # seconds; keeps expiries at 13 digits, and no caller waits longer for a dead holder
 _LONG_LEASE = 3600.0  # seconds; a longer lease may have been meant in milliseconds
 PARTITION_KEY_LIMIT = 2048  # bytes, "Quotas in Amazon DynamoDB"
@@ -167,6 +170,47 @@ def table_name(value: object) -> str:
             f"table={value!r} is not a valid table name: use 3 to 255 letters, digits, '_', '-' and '.'"
         )
     return value
+
+
+def permit_count(value: object, key: str | None = None) -> None:
+    """Check how many may hold at once, 1 to 100."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"permits must be an int, not {value!r} ({type(value).__name__})")
+    if not 1 <= value <= MOST_PERMITS:
+        raise LockArgumentError(
+            f"permits={value} is out of range: pass 1 to {MOST_PERMITS}, or None for a lock. All holders share one "
+            "row: for more, divide the work among several keys",
+            key=key,
+        )
+
+
+def permits(value: object, place: Place, lease: float, options: Mapping[str, Any]) -> None:
+    """Check how many may hold at once, and that the other options make sense for a semaphore."""
+    permit_count(value, place.key)
+    if place.schema.permits is None:
+        raise LockConfigurationError(
+            f"permits={value} needs a row that is kept, but rows of the schema {place.schema.name} are deleted on "
+            "release. Use a client with the schema JAVA or GO, and a table of its own",
+            key=place.key,
+        )
+    for option, why in (("delete_on_release", "others hold permits"), ("replace", "it names the other holders")):
+        if options.get(option):
+            raise LockArgumentError(
+                f"{option}=True is not possible with permits={value}: the row belongs to all holders, and {why} in it. "
+                f"Leave {option} out",
+                key=place.key,
+            )
+    permit_lease(lease, place.key)
+
+
+def permit_lease(lease: float, key: str) -> None:
+    """Refuse a lease of a permit that is longer than a day: the row's time to live counts on that."""
+    if lease > DAY:
+        raise LockArgumentError(
+            f"lease_duration={lease:g} is too long for a semaphore: pass at most {DAY:g} seconds. Renewals keep a "
+            "permit for as long as it is needed",
+            key=key,
+        )
 
 
 def attribute_name(name: str, value: object) -> str:

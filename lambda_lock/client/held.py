@@ -55,6 +55,8 @@ class HeldLock(Standing):
         lease_ms = None
         if lease_duration is not None:
             lease_ms = int(checks.lease_duration(lease_duration) * 1000)
+            if self.hold.place.permits is not None:
+                checks.permit_lease(lease_duration, self.key)
             checks.heartbeat_period(self.terms.heartbeat_period, lease_duration)
         self.check_open()
 
@@ -153,6 +155,12 @@ class HeldLock(Standing):
                 "over a lock of @with_lock, or let the function that finishes the event deduplicate it",
                 key=self.key,
             )
+        if self.hold.place.permits is not None:
+            raise LockConfigurationError(
+                f"a permit of semaphore {self.key!r} cannot be handed over. Release it, and acquire one where the work "
+                "goes on; or hand over a lock",
+                key=self.key,
+            )
         memory, chance = self.session.memory, self.session.chance
 
         def steps(look: Look) -> Steps[str]:
@@ -191,6 +199,12 @@ class HeldLock(Standing):
 
     def _releasing(self, data: bytes | None, best_effort: bool, **options: Any) -> Operation[bool]:
         encoded = self._checked_data(data)
+        if options.get("delete") and self.hold.place.permits is not None:
+            raise LockArgumentError(
+                f"release(delete=True) is not possible for a permit: the row of semaphore {self.key!r} belongs to all "
+                "its holders. Leave delete out",
+                key=self.key,
+            )
         self.check_process()
         if self._entered > 1:  # an inner release of a re-entrant lock: nothing is sent
             self._entered -= 1

@@ -48,6 +48,11 @@ class Handle:
         return self._held.hold.token
 
     @property
+    def permits(self) -> int | None:
+        """How many may hold at once, as passed to acquire. None for a lock."""
+        return self._held.hold.place.permits
+
+    @property
     def version(self) -> str:
         """The newest version that was sent for this lock."""
         return self._held.hold.version
@@ -242,8 +247,8 @@ class Lock(Handle):
         Raises LockLostError if the lock was no longer held, LockFormatError if its row is damaged,
         LockAlreadyReleasedError, OwnerMismatchError, TransportError or LockConfigurationError as `release` does, and
         LockArgumentError or TypeError for bad input. Also raises LockConfigurationError, and the lock stays held, for
-        the event of @deduplicate (the process that adopts it could not complete it) and for a lock that deletes its
-        row.
+        the event of @deduplicate (the process that adopts it could not complete it), for a lock that deletes its row,
+        and for a permit.
 
         Example: ``queue.send_message(MessageBody=lock.hand_over(lease_duration=300))``
         """

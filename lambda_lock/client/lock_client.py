@@ -56,6 +56,7 @@ class LockClient(Client):
         replace: bool = False,
         only_if_exists: bool = False,
         queue: bool = True,
+        permits: int | None = None,
         reentrant: bool = False,
         safe_time: float | None = None,
         on_danger: Callback | None = None,
@@ -80,6 +81,9 @@ class LockClient(Client):
         only_if_exists: take the lock only if its row exists.
         queue: wait first come, first served. False: poll, and take the lock when it is found free. An acquire with a
             wait under 0.25 s, of an event, or with replace, delete_on_release or only_if_exists never queues.
+        permits: let at most this many hold the key at once, 1 to 100. Each caller compares with its own number, so pass
+            the same everywhere. None: a lock, which one holds. A key is a lock or a semaphore, never both, and
+            ``permits=1`` is a semaphore. Not together with replace or delete_on_release, nor with a lease over a day.
         reentrant: if the same thread or task already holds the lock, return the same Lock. It is then released by as
             many releases as there were acquires.
         safe_time: seconds before the end of validity at which ``on_danger`` is called, above 0 and below the lease.
@@ -93,7 +97,8 @@ class LockClient(Client):
         Returns the Lock.
 
         Raises LockNotGrantedError at once if ``wait=0`` finds the lock held, or if less than a second is left;
-        LockTimeoutError if a wait ran out; LockFormatError for a held row that cannot be read; LockConfigurationError
+        LockTimeoutError if a wait ran out; LockFormatError for a held row that cannot be read, a lock's row with
+        ``permits`` and a semaphore's without; LockConfigurationError
         if something is wrong with the table, its keys, the Region, the credentials or a permission; TransportError if
         DynamoDB did not answer; LockError if the heartbeat's thread cannot start; ClientClosedError if the client was
         closed; LockArgumentError or TypeError for bad input.
@@ -119,6 +124,7 @@ class LockClient(Client):
                 replace=replace,
                 only_if_exists=only_if_exists,
                 queue=queue,
+                permits=permits,
                 reentrant=reentrant,
                 safe_time=safe_time,
                 on_danger=on_danger,

@@ -39,9 +39,10 @@ if TYPE_CHECKING:
         sort_key: str | None
 
     class QueueOptions(DecoratorOptions, total=False):
-        """What `with_lock` passes on besides: an event never queues."""
+        """What `with_lock` passes on besides: an event never queues, and is never a semaphore."""
 
         queue: bool
+        permits: int | None
 
     class SeveralDecoratorOptions(TypedDict, total=False):
         """What `with_lock` passes on to acquire_all, for a list of keys."""
@@ -109,9 +110,11 @@ def order(
     owner: of a lock that is adopted. None: a new one. window: of an event, as in Wish. ``reentrant`` has been dealt
     with before.
     """
-    settings = session.settings
+    settings, permits = session.settings, options.get("permits")
     place = settings.place(key, options.get("sort_key"))
     terms = _terms(session, options)
+    if permits is not None:
+        checks.permits(permits, place, terms.full_lease, options)
     if terms.on_danger is not None and terms.safe_time is None:
         raise LockArgumentError(f"on_danger would never be called for lock {key!r}: pass safe_time= as well", key=key)
     content = content_of(place, settings.ttl, options)
@@ -131,9 +134,15 @@ def order(
     delete_on_release = options.get("delete_on_release", False) or place.schema.released is None
     polls = patience < _SHORTEST_QUEUED or window is not None or delete_on_release or replace or only_if_exists
     queues = options.get("queue", True) and settings.queue and place.schema.waiters is not None and not polls
+    owner = owner or f"{settings.owner_prefix or invocation.owner_prefix(found)}#{session.chance.nonce()}"
+    if permits is not None:
+        with Late():
+            from ..core.permits import PermitPlace
+
+        place = PermitPlace(place, permits, owner)
     wish = protocol.Wish(
         place,
-        owner or f"{settings.owner_prefix or invocation.owner_prefix(found)}#{session.chance.nonce()}",
+        owner,
         place.schema.round_lease(int(terms.full_lease * 1000)),
         content,
         lease_end=None if left is None else now + left,
@@ -146,7 +155,7 @@ def order(
         hold_on_unavailable=settings.hold_on_unavailable,
         advice=advice,
         window=window,
-        queue=_queue_of(session) if queues else None,
+        queue=_queue_of(session, permits) if queues else None,
     )
     if window is not None and wish.delete_on_release:
         raise LockConfigurationError(
@@ -157,14 +166,17 @@ def order(
     return Order(wish, terms, options.get("cancel_check"))
 
 
-def _queue_of(session: Session) -> Callable[[acquire.Acquisition], Queue]:
+def _queue_of(session: Session, permits: int | None) -> Callable[[acquire.Acquisition], Queue]:
     """What makes the queue of an acquisition. Only acquires that have to wait load it."""
 
     def queue(acquisition: acquire.Acquisition) -> Queue:
         with Late():
-            from ..core.queue import Queue
+            if permits is None:
+                from ..core.queue import Queue as Kind
+            else:
+                from ..core.permit_queue import PermitQueue as Kind
 
-        return Queue(acquisition, session.tell_unreadable_waiters)
+        return Kind(acquisition, session.tell_unreadable_waiters)
 
     return queue
 

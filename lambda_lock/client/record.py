@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import suppress  # the Lambda runtime has it loaded
 
 from ..core.requests import decode_data
+from ..core.row import SEAL
 from ..errors import printable
+from ..runtime.late import Late
 from .attributes import from_dynamodb
 
 TYPE_CHECKING = False
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..core.outcome import Item
     from ..core.requests import Place
-    from ..core.row import Row
+    from ..core.row import Holder, Row
 
 
 def row_data(item: Item, place: Place) -> bytes | None:
@@ -45,15 +47,44 @@ def _unreadable(row: Row, place: Place, attributes: dict[str, Any], data: bytes 
     names = [name for name in row.item if name not in own and name not in attributes]
     if data is None and "B" in row.item.get(schema.data, {}):
         names.append(schema.data)
+    if row.version == SEAL and schema.permits is not None and not _entries_are_read(row, schema.permits):
+        names.append(schema.permits)
     return (*row.unreadable(schema), *names)
+
+
+def _entries_are_read(row: Row, permits: str) -> bool:
+    """Whether all entries of a semaphore's row can be read."""
+    with Late():
+        from ..core.permits import read_entry
+
+    entries = row.item.get(permits, {}).get("M")
+    return isinstance(entries, dict) and all(map(read_entry, entries.values()))
+
+
+def _holders(row: Row, place: Place, read_at: int | None) -> tuple[Holder, ...]:
+    """Who holds the lock, or the permits of a semaphore: all whose stored expiry has not passed."""
+    if row.version == SEAL:
+        with Late():
+            from ..core.permits import entries_of, holder_of
+
+        holders = [holder_of(nonce, entry) for nonce, entry in entries_of(row.item, place.schema).items()]
+    else:
+        holders = [] if row.is_free else [row.holder()]
+    return tuple(
+        holder for holder in holders if read_at is None or holder.expires_at is None or read_at < holder.expires_at
+    )
 
 
 class LockRecord:
     """A lock's row, read without acquiring the lock. It is frozen: it describes the lock at ``read_at``.
 
+    The row of a semaphore has ``holders`` instead of an owner, a version, a lease and an expiry, which are None.
+
     key: the lock's key.
     sort_key: its sort key; None if the table has none.
     owner: the owner that holds the lock, or held it last; None if the row names none.
+    holders: who holds the lock now, or the permits of a semaphore, the oldest grant first: a tuple of Holder (owner,
+        expires_at, fencing_token). () if the lock is free or its stored expiry has passed.
     data: the application's bytes; None if there are none.
     attributes: the application's additional attributes, as plain Python values.
     version: the version in the row; None if no client has ever held the lock.
@@ -61,7 +92,7 @@ class LockRecord:
     expires_at: the stored expiry in epoch seconds; None for a row that another client library wrote.
     read_at: the Date of the reply in epoch seconds; None if the reply had none.
     fencing_token: the fencing token of the last grant; None if it is absent or cannot be read.
-    is_released: whether the lock is free.
+    is_released: whether the lock is free. For a semaphore: whether nobody holds a permit.
     is_expired: whether the lock is held but its stored expiry has passed by DynamoDB's clock.
     completed_until: the time until which a completed event counts as done, in epoch seconds; None if there is none.
     result: the JSON text that a completed event stored; None if there is none.
@@ -83,6 +114,7 @@ class LockRecord:
         "data",
         "expires_at",
         "fencing_token",
+        "holders",
         "is_expired",
         "is_released",
         "key",
@@ -106,6 +138,7 @@ class LockRecord:
     expires_at: float | None
     read_at: int | None
     fencing_token: int | None
+    holders: tuple[Holder, ...]
     is_released: bool
     is_expired: bool
     completed_until: int | None
@@ -116,18 +149,20 @@ class LockRecord:
     def __init__(self, row: Row, place: Place, read_at: int | None) -> None:
         expires_at = None if row.expiry_ms is None else row.expiry_ms / 1000
         data, attributes = row_data(row.item, place), row_attributes(row.item, place)
+        holders, is_semaphore = _holders(row, place, read_at), row.version == SEAL
         fields = {
             "key": place.key,
             "sort_key": place.sort_key,
-            "owner": row.owner,
+            "owner": None if is_semaphore else row.owner,
             "data": data,
             "attributes": attributes,
-            "version": row.version,
+            "version": None if is_semaphore else row.version,
             "lease_duration": None if row.lease_ms is None else row.lease_ms / 1000,
             "expires_at": expires_at,
             "read_at": read_at,
             "fencing_token": row.token,
-            "is_released": row.is_free,
+            "holders": holders,
+            "is_released": not holders if is_semaphore else row.is_free,
             "is_expired": not row.is_free and None not in (expires_at, read_at) and read_at >= expires_at,  # type: ignore[operator]
             "completed_until": row.completed_until,
             "result": row.item.get(place.schema.result, {}).get("S"),
@@ -150,7 +185,8 @@ class LockRecord:
     __hash__ = None  # type: ignore[assignment]  # attributes is a dict
 
     def __repr__(self) -> str:
-        state = "released" if self.is_released else f"held by {printable(str(self.owner))}"
+        owners = [holder.owner for holder in self.holders] or [self.owner]
+        state = "released" if self.is_released else f"held by {printable(', '.join(map(str, owners)))}"
         return f"LockRecord({self.key!r}, {state}, token {self.fencing_token})"
 
 

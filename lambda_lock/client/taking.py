@@ -170,6 +170,9 @@ def _entered_before(session: Session, key: str, options: AcquireOptions) -> Held
         return None
     place, line = session.settings.place(key, options.get("sort_key")), line_of_execution()
     for held in session.open_locks.handled():
+        is_lock = held.hold.place.permits is None
+        if is_lock is not (options.get("permits") is None):  # one of the two is a mistake, which the row will show
+            continue
         if held.is_held() and held.hold.place.where == place.where and held.terms.line == line:
             found: HeldLock = held
             return found

@@ -442,7 +442,7 @@ class Row:
         """Return the names of attributes that are present but cannot be read, and of a held row's missing lease."""
         values = {schema.token: self.token, schema.completed_until: self.completed_until}
         names = [name for name, value in values.items() if value is None and name in self.item]
-        if not self.is_free and self.lease_ms is None:
+        if not self.is_free and self.lease_ms is None and self.version != SEAL:
             names.insert(0, schema.lease)
         return tuple(names)
 

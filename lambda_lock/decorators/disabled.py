@@ -52,6 +52,7 @@ class StandIn:
         self.sort_key: str | None = options["sort_key"]
         self.owner = "disabled"
         self.fencing_token = 0
+        self.permits: int | None = options.get("permits")
         self.version = ""
         self.data: bytes | None = None
         self.attributes: dict[str, Any] = {}

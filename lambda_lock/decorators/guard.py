@@ -165,6 +165,8 @@ def _check_options(wait: float | None, options: DecoratorOptions) -> None:
     checks.optional_seconds("reserve", options.get("reserve"))
     if (lease := options.get("lease_duration")) is not None:
         checks.lease_duration(lease)
+    if (permits := options.get("permits")) is not None:
+        checks.permit_count(permits)
     if (period := options.get("refresh_period")) is not None:
         checks.refresh_period(period)
 

@@ -125,6 +125,7 @@ def with_lock(
     lease_duration: float | None = None,
     refresh_period: float | None = None,
     queue: bool = True,
+    permits: int | None = None,
     reentrant: bool = False,
     sort_key: str | None = None,
     safe_time: float | None = None,
@@ -149,6 +150,8 @@ def with_lock(
     lease_duration: seconds, 1 or more. None: the client's.
     refresh_period: the longest pause between two polls, in seconds, 0.01 or more. None: the client's.
     queue: wait first come, first served. False: poll, and take the lock when it is found free.
+    permits: let at most this many calls run at once for one key, 1 to 100. Pass the same number everywhere. None: one,
+        under a lock. A key is a lock or a semaphore, never both.
     reentrant: whether a call that already holds the lock may enter again. If not, that raises LockConfigurationError.
         Not with a list of keys.
     sort_key: the value of the table's sort key, if it has one.
@@ -186,6 +189,7 @@ def with_lock(
         "lease_duration": lease_duration,
         "refresh_period": refresh_period,
         "queue": queue,
+        "permits": permits,
         "reentrant": reentrant,
         "sort_key": sort_key,
         "safe_time": safe_time,
