@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 from lambda_lock.core import acquire, handover, keep, lease, protocol, transaction
 from lambda_lock.core.outcome import ServiceError
+from lambda_lock.core.permit_queue import PermitQueue
+from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import Event, Send, Wait, Wish
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
@@ -98,7 +100,7 @@ class Client:
     def acquire(self) -> Part[OurHolding | None]:
         wish = self.draw_wish()
         steps = lambda look: acquire.acquire(wish, self.memory, self.world.chance, look)  # noqa: E731
-        return (yield from self.take(wish, Waiter(self.world, self.process, wish), steps))
+        return (yield from self.take(wish, self.world.judge.waiter(self.process, wish), steps))
 
     def adopt(self, string: str) -> Part[OurHolding | None]:
         given = handover.read_handover(string, "locks")
@@ -156,7 +158,7 @@ class Client:
         held_up = process.peek() - max(look.elapsed, wish.wait_until if wish.patient else 0.0)
         if held_up > _PATIENCE and process.faulted < waiter.started:
             world.judge.fail("endless", f"an acquire of {wish.owner} took {held_up:.0f} s beyond its wait")
-        holding = OurHolding(process, hold, wish)
+        holding = world.judge.holding(process, hold, wish)
         world.judge.granted(holding, hold.token)
         world.judge.expiry(holding, 0, 3.5)
         if waiter.unharmed:
@@ -196,7 +198,13 @@ class Client:
             ttl = rng.choice((0, 60, 86_400))
             if rng.random() < settings.event:
                 window = self.world.events.window(place.key)
-        queue = Queue if queues and window is None and options["wait_until"] - now >= 0.25 else None
+        kind = PermitQueue if settings.permits else Queue
+        queue = kind if queues and window is None and options["wait_until"] - now >= 0.25 else None
+        if settings.permits:
+            permits = self.world.permits
+            if settings.other_permits and rng.random() < settings.other_permits:
+                permits = rng.choice((1, 2, 3, 4))
+            place = PermitPlace(place, permits, owner)
         return Wish(place, owner, int(seconds * 1000), Content(ttl=ttl), window=window, queue=queue, **options)
 
     # -- holding

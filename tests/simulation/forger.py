@@ -6,6 +6,7 @@ from typing import Any
 
 from lambda_lock.core.row import MOST_WAITERS, make_version
 
+from . import permits
 from .clocks import EPOCH
 from .world import World
 
@@ -26,7 +27,9 @@ def begin(world: World, key: str) -> None:
         "fencingToken": {"N": "7"},
         WAITERS: {"L": [{"S": f"ghost-{number}"} for number in range(ghosts)]},
     }
-    if world.rng.random() < 0.6:
+    if world.permits:
+        item = permits.sealed(item, world)
+    elif world.rng.random() < 0.6:
         item |= {"isReleased": {"S": "1"}, HELD_MS: {"N": "300"}}
         if world.rng.random() < 0.8:
             item[FREE_SINCE] = {"N": str(int((EPOCH - ago) * 1000))}

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .world import Process, World
 
 SLACK = 1.6  # seconds: a back-off within an exchange, some hops, and a moment in the client
+VERSION_LENGTH = 49
 DATES = 1.25  # seconds after an expiry until every front end's Date, truncated to whole seconds, has reached it
 
 
@@ -73,6 +74,10 @@ class OurHolding:
             and item.get("fencingToken") == {"N": str(self.hold.token)}
         )
 
+    def has_an_entry(self, item: Any) -> bool:
+        """Whether a row names this holding's owner, under any token."""
+        return item is not None and "isReleased" not in item and item["ownerName"]["S"] == self.hold.owner
+
     def __repr__(self) -> str:
         return f"{self.hold.owner} (token {self.hold.token})"
 
@@ -87,7 +92,7 @@ class Judge:
         self.commits: dict[str, Commit] = {}  # by client token
         self.releases: dict[int, Release] = {}  # of our holdings, by any of their requests, including late copies
         self.completed: dict[str, list[int]] = {}  # until when events are done, in order of completion, by key
-        self.line = Line(world)
+        self.line = self.new_line()
         self.groups: dict[str, Any] = {}  # the acquisitions of several locks that are under way, by owner
         self.adopted: dict[str, set[str]] = {}  # the strings that were adopted in the row's life, by key
         self._holdings: dict[str, list[Holding]] = {}
@@ -95,6 +100,15 @@ class Judge:
         self._tokens: dict[str, int] = {}  # the newest token in the row's life, by key
         self._granted: dict[str, int] = {}
         self._plain: set[str] = set()  # rows last claimed by a plain lock, which does not see completions
+
+    def holding(self, process: Process, hold: Hold, wish: Wish) -> OurHolding:
+        return OurHolding(process, hold, wish)
+
+    def waiter(self, process: Process, wish: Wish) -> Waiter:
+        return Waiter(self.world, process, wish)
+
+    def new_line(self) -> Line:
+        return Line(self.world)
 
     def fail(self, kind: str, message: str) -> None:
         self.world.trace("JUDGE", f"{kind}: {message}")
@@ -190,8 +204,7 @@ class Judge:
         world.counts["grants"] += 1
         world.trace(holding.process.name, f"GRANTED {key}: {holding}")
         holdings = [other for other in self._holdings.get(key, ()) if not other.over]
-        for other in holdings:
-            self._suspect(other, "overlap", f"{holding} was granted {key}, which {other} held")
+        self._meet(holding, holdings)
         self._holdings[key] = [*holdings, holding]
         self._newest[key] = holding
         holding.process.holdings = [*[one for one in holding.process.holdings if not one.over], holding]
@@ -201,7 +214,11 @@ class Judge:
             world.counts["events"] += 1
             if self.is_done(key):
                 self.fail("done again", f"{holding} begins {key}, which is done until {self.completed[key][-1]}")
-        if token is not None and key in self._tokens:
+        if token is not None:
+            self._grant_token(key, token)
+
+    def _grant_token(self, key: str, token: int) -> None:
+        if key in self._tokens:
             if token <= self._granted.get(key, 0):
                 self.fail("token", f"token {token} of {key} was granted after {self._granted[key]}")
             self._granted[key] = token
@@ -212,9 +229,12 @@ class Judge:
             others = self._holdings[holding.key]
             if len(others) == 1 or holding.over or not holding.is_held(elapsed):
                 continue
-            for other in others:
-                if other is not holding and not other.over:
-                    self._suspect(other, "overlap", f"{holding} and {other} hold {holding.key}")
+            self._meet(holding, [other for other in others if other is not holding and not other.over])
+
+    def _meet(self, holding: Holding, others: list[Holding]) -> None:
+        """``holding`` is valid, and so may the others be."""
+        for other in others:
+            self._suspect(other, "overlap", f"{holding} and {other} hold {holding.key}")
 
     def thawed(self, process: Process) -> None:
         for holding in process.holdings:
@@ -272,8 +292,7 @@ class Judge:
             return
         if done and holding.owns(row):
             self.fail("release", f"release of {holding} was True, and it is still held")
-        mine = row is not None and "isReleased" not in row and row["ownerName"]["S"] == holding.hold.owner
-        if mine and isinstance(errand.outcome, (Reply, ConditionFailed)):
+        if holding.has_an_entry(row) and isinstance(errand.outcome, (Reply, ConditionFailed)):
             self.fail("copy left", f"release of {holding} left a late copy of its claim behind")
 
 
@@ -484,14 +503,17 @@ class Waiter(Errand):
 
     def _abandoned(self) -> None:
         """If the acquisition could know that a claim landed before its last request, that claim is not left behind."""
-        row, judge = self._row(), self.world.judge
-        if row is None or row.is_free or row.owner != self.wish.owner or judge.changed[self.key] >= self.sent:
-            return
-        if row.version not in self._may_be_there:
+        version, judge = self._landed(), self.world.judge
+        if version is None or judge.changed[self.key] >= self.sent or version not in self._may_be_there:
             return
         if self._tried_to_give_back() and not isinstance(self.outcome, (Reply, ConditionFailed)):
             return
         judge.fail("left behind", f"{self.wish.owner} gave up, but left its claim in {self.key}")
+
+    def _landed(self) -> str | None:
+        """The version under which the row names this acquisition's owner now."""
+        row = self._row()
+        return None if row is None or row.is_free or row.owner != self.wish.owner else row.version
 
     def _tried_to_give_back(self) -> bool:
         """Whether it ended with releases, for the time of a decision minus its last pause."""
@@ -532,7 +554,9 @@ class Adopter(Waiter):
 def versions_in(action: Send) -> set[str]:
     """Return our versions that a request writes or compares."""
     values = [*action.request.get("ExpressionAttributeValues", {}).values(), *action.request.get("Item", {}).values()]
-    return {value["S"] for value in values if value.get("S", "").startswith("L1:")}
+    values += [entry for value in values for entry in value.get("M", {}).values()]
+    texts = [text for value in values if (text := value.get("S", "")).startswith("L1:")]
+    return {text[:VERSION_LENGTH] for text in texts}  # an entry of a semaphore begins with its version
 
 
 def _gives_back(action: Send) -> bool:

@@ -56,7 +56,7 @@ class Line:
     def wrote(self, process: Process, key: str, action: Send, before: Any, after: Any) -> None:
         """Judge what a write did to those who wait."""
         old, new = _names(before), _names(after)
-        if JAVA.released in (after or {}) and JAVA.released not in (before or {}):
+        if self._frees(before or {}, after or {}):
             self._freed[key] = self.world.now
         if old is None or new is None:
             self.disturbed.add(key)
@@ -83,9 +83,9 @@ class Line:
             return
         if removed:
             self._removed(process, key, waiter, last or self._seems_idle(key, before), removed)
-        granted = (before or {}).get(JAVA.version) != (after or {}).get(JAVA.version)
+        granted = waiter is not None and self._is_grant(waiter, before or {}, after or {})
         if waiter is not None and granted and waiter.wish.queue is not None and not last:
-            self._granted(key, waiter, old, before)
+            self._granted(key, waiter, old)
 
     def forged(self, key: str, before: Any, after: Any) -> None:
         """Somebody else wrote the waiters."""
@@ -124,12 +124,27 @@ class Line:
     def _seems_idle(self, key: str, before: Any) -> bool:
         """Whether a release that was written long before it landed makes the lock look idle."""
         since = float((before or {}).get(JAVA.free_since, {"N": "0"})["N"]) / 1000 - EPOCH
-        return JAVA.released in (before or {}) and since + _OLD - DATES < self._freed.get(key, 0.0)
+        return self._is_released(before or {}) and since + _OLD - DATES < self._freed.get(key, 0.0)
 
-    def _granted(self, key: str, waiter: Waiter, old: tuple[str, ...], before: Any) -> None:
-        """A claim of a waiter landed, that is not a last try. Nobody may wait before it."""
-        if waiter.losses > 1 or waiter.strayed or (before or {}).get(JAVA.version, {}).get("S") in waiter.versions:
-            return  # goes on without the queue, or corrects
+    def _frees(self, before: Any, after: Any) -> bool:
+        return self._is_released(after) and not self._is_released(before)
+
+    def _is_released(self, item: Any) -> bool:
+        return JAVA.released in item
+
+    def _is_grant(self, waiter: Waiter, before: Any, after: Any) -> bool:
+        """Whether a write of a waiter takes the lock, and does not only correct."""
+        version = before.get(JAVA.version)
+        return bool(version != after.get(JAVA.version)) and (version or {}).get("S") not in waiter.versions
+
+    def _left(self, key: str, waiter: Waiter) -> int:
+        """How many more may hold the key."""
+        return 0
+
+    def _granted(self, key: str, waiter: Waiter, old: tuple[str, ...]) -> None:
+        """A claim of a waiter landed, that is not a last try. Nobody may wait before it, unless enough is left."""
+        if waiter.losses > 1 or waiter.strayed:
+            return  # goes on without the queue
         if len(set(old)) < len(old):
             return  # forged
         mine = [name for name in old if name in waiter.places]
@@ -137,10 +152,13 @@ class Line:
         if key not in self.disturbed:  # also those that took their place earlier, wherever the row has them
             taken = self.places[mine[0]].taken if mine else self._appends + 1
             ahead = tuple(name for name in old if name in self.places and self.places[name].taken < taken)
-        for name in ahead:
-            if self._owners.get(name) is not waiter and self._is_alive(name, key) and name in self._after(key):
-                first = self._owners[name]
-                self.world.judge.fail("out of order", f"{waiter.wish.owner} got {key}, though {first.wish.owner} waits")
+        alive = [
+            self._owners[name].wish.owner
+            for name in ahead
+            if self._owners.get(name) is not waiter and self._is_alive(name, key) and name in self._after(key)
+        ]
+        if len(alive) > self._left(key, waiter):
+            self.world.judge.fail("out of order", f"{waiter.wish.owner} got {key}, though {alive[0]} waits")
 
     def _after(self, key: str) -> tuple[str, ...]:
         """Who waits now: those that a claim removed are judged by `_removed`."""

@@ -12,7 +12,20 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lambda_lock.core import acquire, handover, keep, lease, protocol, queue, requests, row, several, transaction
+from lambda_lock.core import (
+    acquire,
+    handover,
+    keep,
+    lease,
+    permit_queue,
+    permits,
+    protocol,
+    queue,
+    requests,
+    row,
+    several,
+    transaction,
+)
 from lambda_lock.core.outcome import Reply, ServiceError, TransactionCanceled, TransportError
 
 from . import clients, clocks
@@ -1137,6 +1150,226 @@ def _(patch: _Patch) -> None:
         return operation, {**request, "ConditionExpression": " AND ".join([_always(parts[0]), *parts[1:]])}
 
     patch(requests, "take_place", take_place)
+
+
+# -- semaphores -------------------------------------------------------------------------------------------------------
+
+_TOO_MANY = (*_UNSAFE, "crowd of entries")
+
+
+@mutation(
+    "a permit claimed though there is an entry of mine", "permits-late", "permits-corrections", runs=400,
+    shows=(*_TOO_MANY, "token", "left behind", "release"),
+)  # fmt: skip
+def _(patch: _Patch) -> None:
+    original = permits.claim
+
+    def claim(*arguments: Any, **more: Any) -> Any:
+        operation, request = original(*arguments, **more)
+        parts = request["ConditionExpression"].split(" AND ")
+        parts = [_always(part) if part.startswith("attribute_not_exists(#") and "." in part else part for part in parts]
+        return operation, {**request, "ConditionExpression": " AND ".join(parts)}
+
+    patch(permits, "claim", claim)
+
+
+@mutation("a size that counts for nothing if dead permits are replaced", "permits-mixed", runs=2000,
+          shows=_TOO_MANY)  # fmt: skip
+def _(patch: _Patch) -> None:
+    original = permits.claim
+
+    def claim(*arguments: Any, dead: Any, **more: Any) -> Any:
+        operation, request = original(*arguments, dead=dead, **more)
+        parts = request["ConditionExpression"].split(" AND ")
+        parts = [_always(part) if part.startswith("size(") and dead and "#n" in part else part for part in parts]
+        return operation, {**request, "ConditionExpression": " AND ".join(parts)}
+
+    patch(permits, "claim", claim)
+
+
+@mutation("a size that does not count at all", "permits-calm", "permits", runs=40, shows=_TOO_MANY)
+def _(patch: _Patch) -> None:
+    patch(permits, "claim", _more_permits(permits.claim, 1))
+
+
+def _more_permits(original: Any, more_permits: int) -> Any:
+    def claim(place: Any, *arguments: Any, **more: Any) -> Any:
+        behind = requests.Line(behind=-more_permits) if more.get("line") is None else None
+        return original(place, *arguments, **{**more, "line": behind or more["line"]})
+
+    return claim
+
+
+@mutation("dead permits replaced whether or not they are as observed", "permits-dying", "permits-freezes",
+          "permits-late", runs=400, shows=_TOO_MANY)  # fmt: skip
+def _(patch: _Patch) -> None:
+    original = permits.claim
+
+    def claim(*arguments: Any, dead: Any, **more: Any) -> Any:
+        operation, request = original(*arguments, dead=dead, **more)
+        parts = request["ConditionExpression"].split(" AND ")
+        parts = [_always(part) if " = " in part and "." in part else part for part in parts]
+        return operation, {**request, "ConditionExpression": " AND ".join(parts)}
+
+    patch(permits, "claim", claim)
+
+
+@mutation("a permit's expiry judged by the caller's clock", "permits", "permits-slow", runs=40)
+def _(patch: _Patch) -> None:
+    patch(
+        lease,
+        "may_take_over",
+        lambda row, seen, received, date: row.expiry_ms is not None and received.wall * 1000 >= row.expiry_ms,
+    )
+
+
+@mutation("a permit committed and released without its token", "permits-zombies", "permits-commits", runs=2000,
+          shows=("late write", "release", *_TOO_MANY))  # fmt: skip
+def _(patch: _Patch) -> None:
+    original = permits.release
+
+    def release(place: Any, *, token: int | None = None, **more: Any) -> Any:
+        operation, request = original(place, token=token, **more)
+        if token is None:
+            return operation, request
+        path = request["ConditionExpression"].split(" = ")[0]
+        condition = f"attribute_exists({path}) AND {_always(request['ConditionExpression'])}"
+        return operation, {**request, "ConditionExpression": condition}
+
+    patch(permits, "release", release)
+
+
+@mutation("a permit renewed without its token", "permits-late", "permits-outages", runs=400,
+          redundant="while my validity lasts, the entry under my nonce is the one that I was granted. After that the "
+          "handle is lost, and a renewal that lands late keeps an entry of nobody until its expiry")  # fmt: skip
+def _(patch: _Patch) -> None:
+    original = permits.renew
+
+    def renew(*arguments: Any, **more: Any) -> Any:
+        operation, request = original(*arguments, **more)
+        parts = request["ConditionExpression"].split(" AND ")
+        parts = [_always(part) if " = " in part else part for part in parts]
+        return operation, {**request, "ConditionExpression": " AND ".join(parts)}
+
+    patch(permits, "renew", renew)
+
+
+@mutation("a permit's renewal that may turn the expiry back", "permits-late", "permits-shortened", runs=400,
+          shows=_TOO_MANY)  # fmt: skip
+def _(patch: _Patch) -> None:
+    original = permits.renew
+
+    def renew(*arguments: Any, **more: Any) -> Any:
+        operation, request = original(*arguments, **more)
+        parts = request["ConditionExpression"].split(" AND ")
+        parts = [_always(part) if " < " in part else part for part in parts]
+        return operation, {**request, "ConditionExpression": " AND ".join(parts)}
+
+    patch(permits, "renew", renew)
+
+
+@mutation("a permit corrected whatever its version", "permits-corrections", runs=2000,
+          shows=(*_TOO_MANY, "token", "left behind", "maps"))  # fmt: skip
+def _(patch: _Patch) -> None:
+    original = permits.correct
+
+    def correct(*arguments: Any, **more: Any) -> Any:
+        operation, request = original(*arguments, **more)
+        return operation, {**request, "ConditionExpression": _always(request["ConditionExpression"])}
+
+    patch(permits, "correct", correct)
+
+
+@mutation("a semaphore begun over one that is there", "permits", "permits-late", runs=40,
+          shows=(*_TOO_MANY, "token"))  # fmt: skip
+def _(patch: _Patch) -> None:
+    original = permits.first
+
+    def first(*arguments: Any, **more: Any) -> Any:
+        operation, request = original(*arguments, **more)
+        parts = request["ConditionExpression"].split(" AND ")
+        return operation, {**request, "ConditionExpression": " AND ".join(map(_always, parts))}
+
+    patch(permits, "first", first)
+
+
+@mutation("maps removed once they are empty", "permits-calm", "permits", runs=40,
+          shows=("escaped", "maps", "stuck", "token"))  # fmt: skip
+def _(patch: _Patch) -> None:
+    original = keep.release
+
+    def release(hold: Any, memory: Any, chance: Any, look: Any, **more: Any) -> Generator[Any, Any, bool]:
+        done = yield from original(hold, memory, chance, look, **more)
+        place = hold.place
+        empty = {
+            "TableName": place.table,
+            "Key": place.item_key,
+            "UpdateExpression": "REMOVE permits, permitTokens",
+            "ConditionExpression": "size(permits) < :one",
+            "ExpressionAttributeValues": {":one": {"N": "1"}},
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        yield from protocol.exchange(("UpdateItem", empty), memory, chance, look, look.elapsed + protocol.DECISION)
+        return done
+
+    patch(keep, "release", release)
+
+
+@mutation("a permit held on through an outage", "permits-outages", runs=2000, shows=(*_TOO_MANY, "came back"),
+          redundant="a copy of the claim that lands after the entry was replaced has another token, and the renewal "
+          "requires mine. Only a row that was deleted could bring the token back")  # fmt: skip
+def _(patch: _Patch) -> None:
+    original = protocol.Hold.__init__
+
+    def init(self: Any, wish: Any, *arguments: Any, **more: Any) -> None:
+        original(self, wish, *arguments, **more)
+        self.hold_on_unavailable = wish.hold_on_unavailable
+
+    patch(protocol.Hold, "__init__", init)
+
+
+@mutation("a row that is kept no longer than its last writer's permit", "permits", "permits-calm", runs=40,
+          shows=("ttl",))  # fmt: skip
+def _(patch: _Patch) -> None:
+    patch(permits._Change, "keep_row", lambda self, expiry_ms, ttl: self.set_ttl(expiry_ms, None, 0))
+
+
+@mutation("a free permit taken from any place", "permits-queue-calm", "permits-queue", runs=100, shows=_ORDER)
+def _(patch: _Patch) -> None:
+    original = permit_queue.PermitQueue._line
+
+    def line(self: Any, step: Any, waiters: Any, ahead: Any) -> Any:
+        if waiters and self.mine is not None:
+            return requests.Line(index=len(ahead), place=self.mine)
+        return original(self, step, waiters, ahead)
+
+    patch(permit_queue.PermitQueue, "_line", line)
+
+
+@mutation("a claim from a place that leaves nothing to those ahead", "permits-queue-beside", "permits-queue", runs=1000,
+          shows=_ORDER)  # fmt: skip
+def _(patch: _Patch) -> None:
+    original = permit_queue.PermitQueue._line
+
+    def line(self: Any, step: Any, waiters: Any, ahead: Any) -> Any:
+        made = original(self, step, waiters, ahead)
+        if made is not None:
+            made = requests.Line(index=made.index, place=made.place, observed=made.observed, rest=made.rest)
+        return made
+
+    patch(permit_queue.PermitQueue, "_line", line)
+
+
+@mutation("ghosts of a semaphore never removed", "permits-queue-idle", runs=60, shows=("starved", "stuck"))
+def _(patch: _Patch) -> None:
+    patch(queue.Ghosts, "patience_left", lambda self: 1.0)
+    patch(permit_queue.PermitQueue, "_idle", lambda self, step: False)
+
+
+@mutation("ghosts of a semaphore by Date while others hold permits", "permits-queue-calm", "permits-queue", runs=200,
+          shows=_ORDER)  # fmt: skip
+def _(patch: _Patch) -> None:
+    patch(permits.PermitRow, "all_free_since_ms", lambda self, schema, date: self.free_since_ms(schema))
 
 
 # -- the assumptions of DESIGN section 4: breaking them shows ---------------------------------------------------------

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 
 from lambda_lock.core import acquire, protocol
+from lambda_lock.core.permit_queue import PermitQueue
+from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import Wish
 from lambda_lock.core.queue import LONGEST_NAP, LONGEST_PATIENCE, Queue
 from lambda_lock.core.requests import Content
@@ -21,8 +23,9 @@ from .clocks import EPOCH
 from .events import Events
 from .foreign import ForeignClient
 from .forger import begin
-from .judge import DATES, Waiter
+from .judge import DATES
 from .mutations import broken
+from .permits import entries
 from .schedule import Settings, draw_bias, draw_lease, settings_for
 from .world import EndlessError, Life, Process, World
 
@@ -57,6 +60,8 @@ def simulate(seed: int, bias: str | None = None, trace: Callable[[str], None] | 
     world = World(seed, settings, trace)
     kind = rng.choice(settings.leases)
     world.scale = draw_lease(rng, kind)
+    if settings.permits:
+        world.permits = rng.choice(settings.permits)
     world.deletes = rng.random() < settings.delete_all
     world.keeps = not (world.deletes or settings.foreign or rng.random() < settings.delete_some)
     keys = list("abcd")[: rng.choice(settings.keys)]
@@ -95,6 +100,9 @@ def _try_once_more(world: World, key: str) -> None:
     world.settings.freeze = world.settings.dateless = 0.0
     row = read_row(world.table.get(key), JAVA, key)
     patience = 0.0
+    if world.permits:
+        world.now = max(world.now, *(entry.expiry_ms / 1000 - EPOCH + DATES for entry in entries(world, key)), 0.0)
+        row = None
     queues = bool(world.settings.queue) and world.rng.random() < 0.7
     if queues:  # behind whoever is left in the row
         patience = LONGEST_NAP + LONGEST_PATIENCE
@@ -109,7 +117,7 @@ def _try_once_more(world: World, key: str) -> None:
     def life() -> Life:
         look = process.look()
         wish = Wish(
-            place_of(key),
+            PermitPlace(place_of(key), world.permits, "last#1") if world.permits else place_of(key),
             "last#1",
             5000,
             Content(),
@@ -117,9 +125,9 @@ def _try_once_more(world: World, key: str) -> None:
             patient=patience > 0,
             refresh_period=1.0,
             window=world.events.window(key) if world.settings.event else None,
-            queue=Queue if queues else None,
+            queue=(PermitQueue if world.permits else Queue) if queues else None,
         )
-        waiter = task.watcher = Waiter(world, process, wish)
+        waiter = task.watcher = world.judge.waiter(process, wish)
         try:
             yield from acquire.acquire(wish, protocol.Memory(10), world.chance, look)
         except DuplicateEventError as error:

@@ -52,6 +52,8 @@ class Settings:
     replace = 0.1  # of the acquires: the row is replaced whole
     queue = 0.0  # of the acquires that wait do so in order
     ghosts = (0,)  # how many places of nobody a row has at the start
+    permits: tuple[int, ...] = ()  # N of a run, if its keys are semaphores
+    other_permits = 0.0  # of the acquires pass another N
     forge = 0.0  # somebody writes waiters, right ones and others, for each acquisition
     hand_over = 0.15  # of the holds end so
     copies = (1, 1, 2, 3)  # how many processes get the string of one handover
@@ -83,7 +85,16 @@ _SEVERAL = {
     **_KEPT, "several": 0.85, "keys": (3, 4), "leases": ("short", "second", "medium"), "replace": 0.0, "delete": 0.0,
     "hand_over": 0.0, "queue": 0.8, "clients": (3, 4), "grants": 16,
 }  # fmt: skip
+_PERMITS = {
+    **_KEPT, "permits": (1, 2, 2, 3), "replace": 0.0, "hand_over": 0.0, "keys": (1,), "clients": (4, 5), "grants": 12,
+    "queue": 0.4,
+}  # fmt: skip
 _LATE = {"lost": 0.04, "reply_lost": 0.08, "double": 0.12, "late": 0.15, "slow": 0.1}
+
+_CORRECTIONS: dict[str, Any] = {
+    "lost": 0.05, "reply_lost": 0.15, "double": 0.15, "late": 0.3, "slow": 0.1, "skews": ("edge",), "freeze": 0.01,
+    "step": 0.0, "die": 0.6, "no_heartbeat": 0.6, "fail_fast": 0.1, "give_up": 0.02,
+}  # fmt: skip
 
 BIASES: dict[str, dict[str, Any]] = {
     "mixed": {},
@@ -93,11 +104,7 @@ BIASES: dict[str, dict[str, Any]] = {
     # A clock a few seconds fast, with late requests.
     "fast": {**_LATE, "skews": ("fast",), "freeze": 0.01, "no_heartbeat": 0.5, "give_up": 0.02},
     # New processes with a fast clock keep coming: their first claims are corrected while copies are still in flight.
-    "corrections": {
-        "lost": 0.05, "reply_lost": 0.15, "double": 0.15, "late": 0.3, "slow": 0.1, "skews": ("edge",),
-        "freeze": 0.01, "step": 0.0, "die": 0.6, "no_heartbeat": 0.6, "fail_fast": 0.1, "give_up": 0.02,
-        "leases": ("short", "second", "medium"), "grants": 10,
-    },
+    "corrections": {**_CORRECTIONS, "leases": ("short", "second", "medium"), "grants": 10},
     # Clocks that leave little of the first validity. Nothing else goes wrong.
     "calm-slow": {
         **_CLEAN, "skews": ("slow",), "no_heartbeat": 0.0, "die": 0.3, "leases": ("short", "medium"),
@@ -240,6 +247,64 @@ BIASES: dict[str, dict[str, Any]] = {
         **_SEVERAL, "lost": 0.02, "reply_lost": 0.2, "late": 0.1, "double": 0.1, "freeze": 0.2, "commit": 0.9,
         "is_open": 0.9, "die": 0.0, "leases": ("long", "hours"), "forget": 0.0, "keys": (2,), "clients": (2,),
         "queue": 0.0, "fail_fast": 0.6, "grants": 6,
+    },
+    "permits": {**_PERMITS},
+    "permits-calm": {**_CLEAN, **_PERMITS, "queue": 0.5, "die": 0.1},
+    # Claims that land twice, before and after renewals of the entry.
+    "permits-late": {
+        **_LATE, **_PERMITS, "reheartbeat": 0.8, "pair": 0.8, "leases": ("short", "second"), "freeze": 0.01,
+    },
+    "permits-dying": {
+        **_PERMITS, "die": 0.4, "give_up": 0.2, "no_heartbeat": 0.5, "leases": ("second", "short"), "clients": (4, 6),
+    },
+    "permits-freezes": {
+        **_PERMITS, "freeze": 0.15, "step": 0.15, "no_heartbeat": 0.5, "lost": 0.01, "late": 0.01, "slow": 0.02,
+    },
+    "permits-corrections": {
+        **_CORRECTIONS, **_PERMITS, "clients": (3, 4), "leases": ("short", "second", "medium"),
+    },
+    "permits-slow": {
+        **_PERMITS, "skews": ("slow",), "no_heartbeat": 0.9, "die": 0.2, "freeze": 0.01, "slow": 0.2,
+    },
+    "permits-shortened": {
+        **_LATE, **_PERMITS, "reheartbeat": 1.0, "other_lease": 1.0, "pair": 0.6, "no_heartbeat": 0.8, "freeze": 0.01,
+    },
+    # Unanswered renewals, held on: the entry may be replaced, and a copy of the claim land.
+    "permits-outages": {
+        **_CLEAN, **_PERMITS, "double": 0.45, "lost": 0.4, "hold_on": 1.0, "no_heartbeat": 0.0, "die": 0.0,
+        "leases": ("short",), "deadline": 0.0, "permits": (1, 2), "clients": (3,), "commit": 0.0,
+    },
+    "permits-commits": {**_LATE, **_PERMITS, "commit": 0.8, "is_open": 0.5, "give_up": 0.02},
+    # Callers with another N: who lets in more than others count with.
+    "permits-mixed": {
+        **_LATE, **_PERMITS, "other_permits": 0.5, "die": 0.2, "no_heartbeat": 0.6, "clients": (5, 7), "grants": 18,
+        "leases": ("second", "short"),
+    },
+    # Late acts of handles that are lost, beside late copies of their claims.
+    "permits-zombies": {
+        **_CLEAN, **_PERMITS, "double": 0.4, "permits": (2, 3), "no_heartbeat": 1.0, "late_release": 0.9, "commit": 0.9,
+        "die": 0.0, "leases": ("second",), "deadline": 0.0, "grants": 16, "clients": (3,), "reheartbeat": 0.1,
+        "skews": ("right",), "is_open": 0.9,
+    },
+    "permits-queue": {
+        **_PERMITS, "queue": 0.9, "fail_fast": 0.1, "clients": (5, 8), "grants": 16, "leases": ("short", "second"),
+    },
+    "permits-queue-calm": {
+        **_CLEAN, **_PERMITS, "queue": 1.0, "fail_fast": 0.0, "clients": (5, 8), "grants": 20, "die": 0.0,
+        "forget": 0.0, "leases": ("short", "second"),
+    },
+    "permits-queue-late": {
+        **_LATE, **_PERMITS, "queue": 0.9, "fail_fast": 0.1, "give_up": 0.3, "clients": (5, 7), "grants": 16,
+        "die": 0.15, "leases": ("short", "second", "medium"),
+    },
+    # Callers that do not wait take a permit between a waiter's look and its claim.
+    "permits-queue-beside": {
+        **_CLEAN, **_PERMITS, "queue": 0.8, "fail_fast": 0.5, "clients": (8, 12), "grants": 40, "die": 0.0,
+        "forget": 0.0, "leases": ("second",), "permits": (2, 3, 4), "deadline": 0.0, "no_heartbeat": 0.0,
+    },
+    "permits-queue-idle": {
+        **_CLEAN, **_PERMITS, "queue": 1.0, "ghosts": (1, 5, 63, 64), "clients": (2, 4), "fail_fast": 0.0,
+        "give_up": 0.02, "grants": 8, "leases": ("short", "second"),
     },
     "odd": {"dateless": 0.02, "answered_twice": 0.05},
     "events": _EVENTS,

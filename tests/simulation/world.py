@@ -37,6 +37,14 @@ class EndlessError(Exception):
     """The run did not end."""
 
 
+def judge_of(world: World) -> Judge:
+    if not world.settings.permits:
+        return Judge(world)
+    from .permits import PermitJudge
+
+    return PermitJudge(world)
+
+
 class World:
     """One run."""
 
@@ -46,7 +54,8 @@ class World:
         self.now = 0.0
         self.table = Table()
         self.counts: Counter[str] = Counter()
-        self.judge = Judge(self)
+        self.permits = 0  # N, if all keys are semaphores
+        self.judge = judge_of(self)
         self.network = Network(self)
         self.chance = Chance(lambda: f"{self.rng.getrandbits(128):032x}", self.rng.random)
         self.processes: list[Process] = []

@@ -1,0 +1,215 @@
+"""What must hold for semaphores, in true time: never more than N valid holders, and tokens that tell grants apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lambda_lock.core import lease
+from lambda_lock.core.outcome import ConditionFailed, Reply
+from lambda_lock.core.permits import MOST_PERMITS, Entry, PermitPlace, entries_of, write_entry
+from lambda_lock.core.queue import LONGEST_NAP
+from lambda_lock.core.row import JAVA, SEAL, Row, make_version
+
+from .clocks import EPOCH
+from .judge import DATES, SLACK, Holding, Judge, OurHolding, Waiter
+from .line import Line
+
+if TYPE_CHECKING:
+    from lambda_lock.core.protocol import Hold, Send, Wish
+
+    from .world import Process, World
+
+
+def nonce_of(wish: Wish) -> str:
+    assert isinstance(wish.place, PermitPlace)
+    return wish.place.nonce
+
+
+def permits_of(wish: Wish) -> int:
+    assert wish.place.permits is not None
+    return wish.place.permits
+
+
+def by_nonce(item: Any) -> dict[str, Entry]:
+    return {nonce: entry for nonce, entry in entries_of(item or {}, JAVA).items() if entry is not None}
+
+
+def entries(world: World, key: str) -> list[Entry]:
+    return list(by_nonce(world.table.get(key)).values())
+
+
+def sealed(item: dict[str, Any], world: World) -> dict[str, Any]:
+    """A semaphore's row from before the run: all free since some time, or all held by the dead."""
+    expiry_ms = int(item["recordVersionNumber"]["S"][3:16])
+    dead = {} if world.rng.random() < 0.6 else {f"dead{number}": number for number in range(world.permits)}
+    texts = {nonce: write_entry(make_version(expiry_ms, "0" * 32), 5000, "before") for nonce in dead}
+    row = {
+        **item,
+        **{name: {"S": SEAL} for name in (JAVA.owner, JAVA.version, JAVA.lease)},
+        "permits": {"M": texts},
+        "permitTokens": {"M": {nonce: {"N": str(number)} for nonce, number in dead.items()}},
+    }
+    if not dead and world.rng.random() < 0.8:
+        row |= {"heldMs": {"N": "300"}, "freeSince": {"N": str(expiry_ms - 7000)}}
+    return row
+
+
+class PermitHolding(OurHolding):
+    def owns(self, item: Any) -> bool:
+        tokens = (item or {}).get("permitTokens", {}).get("M", {})
+        return self.has_an_entry(item) and tokens.get(nonce_of(self.wish)) == {"N": str(self.hold.token)}
+
+    def has_an_entry(self, item: Any) -> bool:
+        return nonce_of(self.wish) in (item or {}).get("permits", {}).get("M", {})
+
+
+class Crowd:
+    """More may be valid at one moment than N: it depends on the frozen ones among them, who look when they thaw."""
+
+    def __init__(self, needed: int, message: str) -> None:
+        self.needed = needed
+        self.message = message
+
+
+class PermitJudge(Judge):
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._all_tokens: dict[str, set[int]] = {}  # granted, by key
+        self._crowds: dict[int, list[Crowd]] = {}  # by the identity of a frozen holding
+
+    def new_line(self) -> Line:
+        return PermitLine(self.world)
+
+    def holding(self, process: Process, hold: Hold, wish: Wish) -> OurHolding:
+        return PermitHolding(process, hold, wish)
+
+    def waiter(self, process: Process, wish: Wish) -> Waiter:
+        return PermitWaiter(self.world, process, wish)
+
+    def wrote(self, process: Process, action: Send, before: Any) -> None:
+        super().wrote(process, action, before)
+        key = (action.request.get("Key") or action.request["TransactItems"][-1]["Update"]["Key"])["key"]["S"]
+        after: Any = self.world.table.get(key) or {}
+        old, new = by_nonce(before), by_nonce(after)
+        tokens = after.get("permitTokens", {}).get("M", {})
+        if new.keys() != tokens.keys() or "permits" not in after:
+            self.fail("maps", f"the maps of {key} differ: {new.keys()} and {tokens.keys()}")
+        added = new.keys() - old.keys()
+        if len(added) > 1 or (added and len(new) > self._most(action)):
+            self.fail("crowd of entries", f"{process.name} added {added} to {key}, which has {len(new)} now")
+        until = max((entry.expiry_ms / 1000 for entry in new.values()), default=0.0)
+        if JAVA.ttl in after and int(after[JAVA.ttl]["N"]) < until:
+            self.fail("ttl", f"the row of {key} may go before an entry of it ends")
+
+    def _most(self, action: Send) -> int:
+        """N of the acquire that sent a claim."""
+        for client in self.world.clients:
+            watcher = client.task.watcher
+            if isinstance(watcher, PermitWaiter) and id(action.request) in watcher.requests:
+                return permits_of(watcher.wish)
+        return MOST_PERMITS if self.world.settings.other_permits else self.world.permits
+
+    def _token(self, key: str, before: Any, after: Any) -> None:
+        """The row's token rises with each grant, and is the grant's."""
+        old = (before or {}).get("permitTokens", {}).get("M", {})
+        new = after.get("permitTokens", {}).get("M", {})
+        changed = {nonce: value for nonce, value in new.items() if old.get(nonce) != value}
+        newest, last = int(after[JAVA.token]["N"]), self._tokens.get(key, 0)
+        if newest < last or (changed and newest == last) or any(int(one["N"]) != newest for one in changed.values()):
+            self.fail("token", f"token {newest} of {key} came after {last}, for {changed}")
+        self._tokens[key] = newest
+
+    def _grant_token(self, key: str, token: int) -> None:
+        tokens = self._all_tokens.setdefault(key, set())
+        if token in tokens:
+            self.fail("token", f"token {token} of {key} was granted twice")
+        tokens.add(token)
+
+    def renewed(self, holding: Holding) -> None:
+        """Others may have got permits since."""
+        if not holding.owns(self.world.table.get(holding.key)) and self.changed[holding.key] < self.world.now:
+            self._suspect(holding, "came back", f"{holding} renewed {holding.key}, and has no entry in it")
+
+    def _meet(self, holding: Holding, others: list[Holding]) -> None:
+        if self.world.settings.other_permits:
+            return  # judged by the entries
+        frozen = [other for other in others if other.process.frozen]
+        valid = [other for other in others if other not in frozen and other.is_held(other.process.peek())]
+        message = f"{holding} holds {holding.key} beside {', '.join(map(str, [*valid, *frozen]))}"
+        needed = self.world.permits - len(valid)
+        if needed <= 0:
+            self.fail("overlap", message)
+        elif len(frozen) >= needed:
+            crowd = Crowd(needed, message)
+            for other in frozen:
+                self._crowds.setdefault(id(other), []).append(crowd)
+
+    def thawed(self, process: Process) -> None:
+        super().thawed(process)
+        for holding in process.holdings:
+            crowds = self._crowds.pop(id(holding), [])
+            if holding.over or not holding.is_held(process.peek()):
+                continue
+            for crowd in crowds:
+                crowd.needed -= 1
+                if crowd.needed <= 0:
+                    self.fail("overlap", f"{crowd.message} (frozen then, and held at the thaw)")
+
+
+class PermitWaiter(Waiter):
+    def __init__(self, world: World, process: Process, wish: Wish) -> None:
+        self.requests: set[int] = set()
+        self._kept: list[Any] = []  # so that no other request gets one of their ids
+        super().__init__(world, process, wish)
+
+    def sends(self, action: Send) -> None:
+        super().sends(action)
+        self.requests.add(id(action.request))
+        self._kept.append(action.request)
+
+    def _note(self, outcome: Any) -> None:
+        if isinstance(outcome, (Reply, ConditionFailed)):
+            item = outcome.item or {}
+            if Row(item, JAVA).waiters is None:
+                self.strayed = True
+            mine = by_nonce(item).get(nonce_of(self.wish))
+            if mine is not None:
+                self._may_be_there.add(mine.version)
+            return
+        super()._note(outcome)
+
+    def _is_free(self) -> bool:
+        live = [
+            entry for entry in entries(self.world, self.key) if entry.expiry_ms / 1000 - EPOCH + DATES >= self.world.now
+        ]
+        return len(live) < permits_of(self.wish)
+
+    def _free_at(self, since: float) -> float:
+        """The latest true time at which enough entries are dead for this waiter, if there are no writes."""
+        ends = []
+        for entry in entries(self.world, self.key):
+            observed = since + self.wish.refresh_period + SLACK + entry.lease_ms / 1000 * (1 + 2 * lease.DRIFT)
+            if self.wish.queue is not None:
+                observed += LONGEST_NAP
+            ends.append(min(observed, entry.expiry_ms / 1000 - EPOCH + DATES))
+        excess = len(ends) - permits_of(self.wish)
+        return since if excess < 0 else sorted(ends)[excess]
+
+    def _landed(self) -> str | None:
+        mine = by_nonce(self.world.table.get(self.key)).get(nonce_of(self.wish))
+        return None if mine is None else mine.version
+
+
+class PermitLine(Line):
+    def _frees(self, before: Any, after: Any) -> bool:
+        return len(by_nonce(after)) < len(by_nonce(before))
+
+    def _is_released(self, item: Any) -> bool:
+        return JAVA.free_since in item
+
+    def _is_grant(self, waiter: Waiter, before: Any, after: Any) -> bool:
+        nonce = nonce_of(waiter.wish)
+        return nonce in by_nonce(after) and nonce not in by_nonce(before)
+
+    def _left(self, key: str, waiter: Waiter) -> int:
+        return max(permits_of(waiter.wish) - len(entries(self.world, key)), 0)
