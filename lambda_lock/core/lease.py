@@ -27,6 +27,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Container
     from typing import Protocol, Self
 
     class Leased(Protocol):
@@ -178,23 +179,35 @@ class Observations:
     __slots__ = ("_seen", "_size")
 
     def __init__(self, size: int) -> None:
-        self._seen: dict[object, Observation] = {}
+        self._seen: dict[object, Observation | Observations] = {}
         self._size = size
 
     def note(self, where: object, row: Leased, lease_ms: int, received: Look, date: int | None) -> Observation:
         seen = self._seen.get(where)
-        if seen is not None and seen.version == row.version and seen.lease_ms == lease_ms:
+        if isinstance(seen, Observation) and seen.version == row.version and seen.lease_ms == lease_ms:
             if seen.date is None:
                 seen.date = date
             return seen
         assert row.version is not None
         seen = Observation(row.version, lease_ms, received.monotonic, date)
+        self._keep(where, seen)
+        return seen
+
+    def of_entries(self, where: object, names: Container[str]) -> Observations:
+        """Return the observations of a semaphore's entries, by name. Those that are not among ``names`` are gone."""
+        known = self._seen.get(where)
+        entries = Observations(self._size)
+        if isinstance(known, Observations):
+            entries._seen = {name: seen for name, seen in list(known._seen.items()) if name in names}
+        self._keep(where, entries)
+        return entries
+
+    def _keep(self, where: object, seen: Observation | Observations) -> None:
         self._seen.pop(where, None)
         self._seen[where] = seen
         if len(self._seen) > self._size:
             oldest, *_ = list(self._seen)  # a copy, because another thread may add entries meanwhile
             self._seen.pop(oldest, None)
-        return seen
 
     def forget(self, where: object) -> None:
         self._seen.pop(where, None)

@@ -141,11 +141,11 @@ class PermitRow(Row):
 
     def judge(self, place: PermitPlace, observations: Observations, look: Look, date: int | None) -> None:
         """Find the entries that may be replaced: by the Date, or unchanged for their lease. Never mine."""
+        known = observations.of_entries((place.where, "permits"), self.entries)
         for nonce, entry in self.entries.items():
             if entry is None or nonce == place.nonce:
                 continue
-            # An observation is of one entry of one row; it takes an entry as it takes a lock's row.
-            seen = observations.note((place.where, nonce), entry, entry.lease_ms, look, date)
+            seen = known.note(nonce, entry, entry.lease_ms, look, date)
             self.seen[nonce] = seen
             if lease.may_take_over(entry, seen, look, date):
                 self.dead[nonce] = entry

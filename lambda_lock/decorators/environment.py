@@ -50,16 +50,19 @@ def default_async_client() -> AsyncLockClient:
     return made
 
 
-def prepare(client: Any, func: object) -> None:
+def prepare(client: Any, func: object, *, permits: bool = False) -> None:
     """In Lambda's INIT, load what the first lock of ``func`` will need. Elsewhere that lock loads it.
 
     client: the client that the decorator was given. None: the default client.
+    permits: whether the lock is a permit of a semaphore.
 
     Raises nothing. What fails here fails again at the first lock, which raises it.
     """
     if not initializing():
         return
     with Late(), suppress(Exception):
+        if permits:
+            from ..core import permits as _loaded  # noqa: F401
         client = client or (default_async_client() if is_async(func) else default_client())
         if isinstance(client, Client):
             session_of(client).prepare()

@@ -80,7 +80,7 @@ class Guard:
     # -- what is the same -------------------------------------------------------------------------------------------
 
     def wrapped(self) -> Callable[..., Any]:
-        prepare(self.client, self.func)
+        prepare(self.client, self.func, permits=self.options.get("permits") is not None)
         if self.is_async:
 
             @wraps(self.func)

@@ -14,7 +14,7 @@ from ..client.settings import TABLE_VARIABLE, Settings
 from ..core import lease
 from ..core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
 from ..core.requests import Grant, claim
-from ..core.row import make_version, read_row
+from ..core.row import SEAL, make_version, read_row
 from ..errors import LockArgumentError, TransportError
 from .database import Database
 
@@ -85,10 +85,18 @@ class Memory:
             expiry_ms = lease.expiry_ms(now, lease_ms)
             grant = Grant(owner, _version(expiry_ms), lease_ms, expiry_ms, int(now * 1000))
             row = self._row(place)
+            if row is not None and row.version == SEAL:
+                raise LockArgumentError(
+                    f"key={key!r} is a semaphore in table {place.table!r}. Hold its permits with another LockClient, "
+                    "by acquire with permits=",
+                    key=key,
+                )
             self._apply(claim(place, grant, content, observed=None if row is None else row.version))
 
     def expire(self, key: str, *, sort_key: str | None = None, table: str | None = None) -> None:
         """End the lease of the lock ``key``, as if its holder had died. The next acquire takes the lock over at once.
+
+        For a semaphore, end the leases of all its holders.
 
         key: the lock's key.
         sort_key: the lock's sort key, if the table has one.
@@ -102,6 +110,9 @@ class Memory:
         _, place = self._found(key, sort_key, table)
         with self._guard:
             row = self._row(place)
+            if row is not None and row.version == SEAL:
+                self._expire_permits(place, row)
+                return
             if row is None or row.is_free:
                 raise LockArgumentError(
                     f"key={key!r} is not held in table {place.table!r}. Call hold() first, or pass the key and the "
@@ -229,6 +240,18 @@ class Memory:
         name = os.environ.get(TABLE_VARIABLE, "") if table is None else checks.table_name(table)
         found = self._database.find(name)
         return None if found is None else found.key_names
+
+    def _expire_permits(self, place: Place, row: Row) -> None:
+        from ..core.permits import entries_of, write_entry
+
+        now_ms = int(self.clock.wall()) * 1000
+        ended = {
+            nonce: write_entry(_version(now_ms), entry.lease_ms, entry.prefix)
+            for nonce, entry in entries_of(row.item, place.schema).items()
+            if entry is not None
+        }
+        permits = {place.schema.permits: {"M": ended}}
+        self._apply(("PutItem", {"TableName": place.table, "Item": {**row.item, **permits}}))
 
     def _row(self, place: Place) -> Row | None:
         item = self._apply(("GetItem", {"TableName": place.table, "Key": place.item_key}))

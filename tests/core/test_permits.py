@@ -169,6 +169,33 @@ def test_an_entry_that_does_not_change_for_its_lease_is_dead_whatever_its_expiry
     driver.acquire(permits=1)
 
 
+def test_observations_of_a_semaphore_count_as_one_and_go_with_their_entries() -> None:
+    driver = Admitted()
+    for _ in range(50):
+        hold = driver.acquire(permits=1)
+        with pytest.raises(LockNotGrantedError):
+            driver.acquire(permits=1)
+        driver.release(hold)
+    assert len(driver.memory.observations) == 1
+    (entries,) = driver.memory.observations._seen.values()
+    assert len(entries) == 1
+
+
+def test_a_grant_does_not_forget_since_when_an_entry_has_not_changed() -> None:
+    driver = Admitted()
+    dead, other = driver.acquire(), driver.acquire()
+    far = {"S": f"L1:{int((NOW + 9999) * 1000)}:{'0' * 32}:20000:dead"}
+    driver.damage(permits={"M": {**driver.row["permits"]["M"], nonce(dead): far}})
+    for _ in range(3):
+        with pytest.raises(LockNotGrantedError):
+            driver.acquire()
+        driver.now += 8
+        driver.release(other)
+        other = driver.acquire()
+    driver.acquire()
+    assert nonce(dead) not in driver.entries
+
+
 def test_a_renewal_changes_the_own_entry_alone() -> None:
     driver = Admitted()
     hold, other = driver.acquire(), driver.acquire()

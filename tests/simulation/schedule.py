@@ -87,7 +87,7 @@ _SEVERAL = {
 }  # fmt: skip
 _PERMITS = {
     **_KEPT, "permits": (1, 2, 2, 3), "replace": 0.0, "hand_over": 0.0, "keys": (1,), "clients": (4, 5), "grants": 12,
-    "queue": 0.4,
+    "queue": 0.4, "leases": ("second", "short", "short", "medium"),
 }  # fmt: skip
 _LATE = {"lost": 0.04, "reply_lost": 0.08, "double": 0.12, "late": 0.15, "slow": 0.1}
 
@@ -249,6 +249,7 @@ BIASES: dict[str, dict[str, Any]] = {
         "queue": 0.0, "fail_fast": 0.6, "grants": 6,
     },
     "permits": {**_PERMITS},
+    "permits-long": {**_PERMITS, "queue": 0.0, "leases": ("long", "hours"), "keys": (1, 2)},
     "permits-calm": {**_CLEAN, **_PERMITS, "queue": 0.5, "die": 0.1},
     # Claims that land twice, before and after renewals of the entry.
     "permits-late": {

@@ -255,6 +255,20 @@ def test_a_dead_holders_lock_is_taken_over_at_once_also_by_a_fail_fast_call() ->
         assert lock.fencing_token == token + 1
 
 
+def test_the_dead_holders_of_a_semaphore_are_replaced_at_once() -> None:
+    with in_memory() as memory, LockClient() as client:
+        held = [client.acquire("api", permits=2) for _ in range(2)]
+        assert client.try_acquire("api", permits=2) is None
+        with pytest.raises(LockArgumentError, match="is a semaphore"):
+            memory.hold("api")
+        memory.expire("api")
+        with client.acquire("api", permits=2, wait=0) as lock:
+            (row,) = memory.rows()
+            assert [holder.owner for holder in row.holders] == [lock.owner]
+        with pytest.raises(LockLostError):
+            held[0].heartbeat()
+
+
 def test_hold_takes_the_lock_from_its_holder_who_then_has_lost_it() -> None:
     with in_memory(tables={"orders": "id"}) as memory, LockClient() as client:
         lock = client.acquire("a")

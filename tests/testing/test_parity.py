@@ -10,6 +10,7 @@ import pytest
 from lambda_lock import (
     CommitRefusedError,
     LockClient,
+    LockFormatError,
     LockLostError,
     LockNotGrantedError,
     LockRecord,
@@ -91,6 +92,31 @@ def test_who_is_held_up_hears_by_whom(other: LockClient) -> None:
         locked({"id": 1}, lambda_context(1.5))
     assert refused.value.holder == held.owner
     assert locked({"id": 1}, lambda_context()) == held.fencing_token + 1
+
+
+def test_a_semaphore_admits_n_and_hears_who_holds(other: LockClient) -> None:
+    held = [other.acquire("api", permits=2) for _ in range(2)]
+    with pytest.raises(LockNotGrantedError) as refused:
+        default_client().acquire("api", permits=2, wait=0)
+    assert [holder.owner for holder in refused.value.holders] == [lock.owner for lock in held]
+    assert [holder.owner for holder in _row("api").holders] == [lock.owner for lock in held]
+    held[0].heartbeat(data=b"x")
+    held[0].release()
+    with default_client().acquire("api", permits=2, wait=5) as lock:
+        assert (lock.permits, lock.data, lock.fencing_token) == (2, b"x", held[1].fencing_token + 1)
+    for permits in (None, 2):
+        key = "api" if permits is None else "lock"
+        other.acquire("lock").release() if permits else None
+        with pytest.raises(LockFormatError):
+            default_client().acquire(key, permits=permits)
+
+
+def test_a_commit_under_a_permit_writes_with_its_release(where: Where, other: LockClient) -> None:
+    lock, kept = (other.acquire("api", permits=2) for _ in range(2))
+    lock.commit([where.put("1")])
+    assert len(where.read()) == 1
+    assert [holder.owner for holder in _row("api").holders] == [kept.owner]
+    kept.release()
 
 
 def test_data_attributes_and_a_deleted_row_are_read_back(other: LockClient) -> None:
