@@ -61,6 +61,23 @@ def test_get_and_ls_show_how_many_wait(run: Run, terminal: Callable[..., Termina
     assert (first.split()[-1], second.split()[-1]) == ("2", "7")  # b has none
 
 
+def test_get_and_ls_show_the_holders_of_a_semaphore_and_release_leaves_them_alone(run: Run) -> None:
+    with LockClient(owner_prefix="worker") as client:
+        held = [client.acquire("api", permits=3) for _ in range(2)]
+        found = parsed(run("get", "api", "--json"))
+        assert [holder["owner"] for holder in found["holders"]] == [lock.owner for lock in held]
+        assert (found["state"], found["owner"], found["attributes"]) == ("held", None, {})
+        shown = run("get", "api").stdout
+        assert re.search(r"^state +held by 2$", shown, re.MULTILINE)
+        assert all(f"{lock.owner} until " in shown and f", token {lock.fencing_token}" in shown for lock in held)
+        assert run("ls", "--held").stdout.split("\t")[-1].strip() == ",".join(lock.owner for lock in held)
+        refused = run("release", "api", "--force", "--yes")
+        assert refused.returncode == 1
+        assert "'api' is a semaphore, held by 2" in refused.stderr
+        assert parsed(run("get", "api", "--json"))["holders"] == found["holders"]
+    assert parsed(run("get", "api", "--json"))["state"] == "free"
+
+
 def test_get_of_no_lock_says_so_and_exits_with_1(run: Run) -> None:
     result = run("get", "none")
     assert (result.returncode, result.stdout) == (1, "")

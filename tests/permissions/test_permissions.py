@@ -64,6 +64,20 @@ def _wait(key: str) -> None:
     held.release()
 
 
+def _take_permits(key: str) -> None:
+    client = default_client()
+    held = [client.acquire(key, permits=2) for _ in range(2)]
+    held[0].heartbeat(data=b"half done")
+    held[0].commit([_ITEM])
+    held[1].release()
+
+
+def _wait_for_a_permit(key: str) -> None:
+    client = default_client()
+    with client.acquire(key, permits=1):
+        client.try_acquire(key, permits=1, wait=0.3)
+
+
 def _renew(key: str) -> None:
     lock = default_client().acquire(key)
     lock.heartbeat(data=b"half done")
@@ -218,6 +232,8 @@ OPERATIONS = {
         Operation(_acquire_and_delete, ("UpdateItem", "DeleteItem")),
         Operation(_acquire_in_place_of_what_is_there, ("GetItem", "PutItem", "UpdateItem")),
         Operation(_wait, ("UpdateItem", "GetItem")),
+        Operation(_take_permits, ("UpdateItem",)),
+        Operation(_wait_for_a_permit, ("UpdateItem", "GetItem")),
         Operation(_renew, ("UpdateItem",)),
         Operation(_hand_over, ("UpdateItem",)),
         Operation(_commit, ("UpdateItem",)),
