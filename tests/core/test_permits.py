@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lambda_lock.core import requests
+from lambda_lock.core.lease import Observations
 from lambda_lock.core.outcome import ConditionFailed, Reply, TransportError
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import KEPT, PermitPlace
@@ -178,6 +179,7 @@ def test_observations_of_a_semaphore_count_as_one_and_go_with_their_entries() ->
         driver.release(hold)
     assert len(driver.memory.observations) == 1
     (entries,) = driver.memory.observations._seen.values()
+    assert isinstance(entries, Observations)
     assert len(entries) == 1
 
 
