@@ -382,7 +382,7 @@ CONDITIONS = [
     "a = :x OR b = :x AND a < b", "NOT a = :x AND b = :x",
     "begins_with(d, :s) AND b <> :x", "begins_with(d, :s) OR :x = b",
     "m.a = :x", "m.a < :x OR m.b = :x", "attribute_not_exists(m.a)", "attribute_exists(m.b) AND size(m) < :n",
-    "size(m) < :n", "size(m) > :n OR a = :x", "begins_with(m.a, :s)", "NOT m.c = :x",
+    "size(m) < :n", "size(m) > :n OR a = :x", "begins_with(m.s, :s)", "NOT m.c = :x",
 ]  # fmt: skip
 UPDATES = [
     "SET a = :x", "SET a = b", "SET a = if_not_exists(b, :x)", "SET a = if_not_exists(a, b) REMOVE c", "REMOVE a, b",
@@ -403,7 +403,9 @@ items = st.builds(
     st.dictionaries(st.sampled_from("ab"), plain, max_size=2),
     st.none() | numbers,
     st.sampled_from([None, "", "a", "ab", "ba"]),
-    st.none() | st.dictionaries(st.sampled_from("abc"), plain),
+    st.none() | st.fixed_dictionaries(
+        {}, optional={"a": plain, "b": plain, "c": plain, "s": st.sampled_from([{"S": "a"}, {"S": "ab"}, {"S": "b"}])}
+    ),
 )  # fmt: skip
 
 
