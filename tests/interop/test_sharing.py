@@ -147,6 +147,27 @@ def test_a_row_that_was_released_and_kept_is_acquired_by_the_other(client: LockC
         assert rows["k"]["isReleased"] == {"S": "1"}
 
 
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("kind", KEEPERS, ids=str, indirect=True)
+def test_a_semaphore_is_refused_by_the_other_and_left_as_it_is(
+    held: bool, client: LockClient, peer: Peer, rows: Rows
+) -> None:
+    lock = client.acquire("k", permits=2)
+    if not held:
+        lock.release()
+    before = {name: value for name, value in rows["k"].items() if name != "permits"}  # renewed meanwhile
+    for wait in (0, 2 * LEASE):
+        answer = peer.ask("acquire", key="k", wait=wait, refresh=REFRESH)
+        assert "error" in answer, answer
+        assert not answer.get("granted"), answer
+    assert {name: value for name, value in rows["k"].items() if name != "permits"} == before
+    assert lock.is_held is held
+    with client.acquire("k", permits=2, wait=0):
+        assert len(rows["k"]["permits"]["M"]) == 1 + held
+    if held:
+        lock.release()
+
+
 def test_a_row_that_was_released_and_deleted_is_acquired_by_the_other(
     client: LockClient, peer: Peer, rows: Rows
 ) -> None:
