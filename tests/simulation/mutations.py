@@ -1315,7 +1315,7 @@ def _(patch: _Patch) -> None:
     patch(keep, "release", release)
 
 
-@mutation("a permit held on through an outage", "permits-outages", runs=2000, shows=(*_TOO_MANY, "came back"),
+@mutation("a permit held on through an outage", "permits-outages", runs=400, shows=(*_TOO_MANY, "came back"),
           redundant="a copy of the claim that lands after the entry was replaced has another token, and the renewal "
           "requires mine. Only a row that was deleted could bring the token back")  # fmt: skip
 def _(patch: _Patch) -> None:
