@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence  # loaded by every Pytho
 
 from ..core.lease import MIN_LEASE
 from ..core.requests import encode_data
-from ..core.row import Schema
+from ..core.row import LONGEST_PERMIT, MOST_PERMITS, Schema
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.log import logger
 from .attributes import ITEM_LIMIT, item_size, to_dynamodb
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ..core.requests import Place
     from ..transport import Transport
 
-MOST_PERMITS = 100
-DAY = 86_400.0  # seconds
 MAX_LEASE = 365 * 86_400.0  # seconds; keeps expiries at 13 digits, and no caller waits longer for a dead holder
 _LONG_LEASE = 3600.0  # seconds; a longer lease may have been meant in milliseconds
 PARTITION_KEY_LIMIT = 2048  # bytes, "Quotas in Amazon DynamoDB"
@@ -205,10 +203,10 @@ def permits(value: object, place: Place, lease: float, options: Mapping[str, Any
 
 def permit_lease(lease: float, key: str) -> None:
     """Refuse a lease of a permit that is longer than a day: the row's time to live counts on that."""
-    if lease > DAY:
+    if lease > LONGEST_PERMIT:
         raise LockArgumentError(
-            f"lease_duration={lease:g} is too long for a semaphore: pass at most {DAY:g} seconds. Renewals keep a "
-            "permit for as long as it is needed",
+            f"lease_duration={lease:g} is too long for a semaphore: pass at most {LONGEST_PERMIT:g} seconds. Renewals "
+            "keep a permit for as long as it is needed",
             key=key,
         )
 

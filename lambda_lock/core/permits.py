@@ -39,7 +39,7 @@ from ..errors import LockFormatError
 from . import lease
 from .acquire import _HANDOVER, Acquisition, Held, Take
 from .requests import Place, _exists, _Update
-from .row import SEAL, Holder, Row, _text, _whole, expiry_of, read_row
+from .row import LONGEST_PERMIT, MOST_PERMITS, SEAL, TOKEN_DIGITS, Holder, Row, _text, _whole, expiry_of, read_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,11 +51,8 @@ if TYPE_CHECKING:
     from .requests import Content, Grant, Line, Request
     from .row import Schema
 
-MOST_PERMITS = 100
-LONGEST_LEASE = 86_400.0  # seconds
 KEPT = 2 * 86_400  # seconds that a row is kept past an expiry: the longest lease, and a day for copies that come late
 _VERSION_LENGTH = 49
-_TOKEN_DIGITS = 37
 _NAMED = 5  # holders that an error names
 
 
@@ -89,7 +86,7 @@ def read_entry(value: Any, token: int | None = None) -> Entry | None:
     if expiry_ms is None or not colon or not (lease.isascii() and lease.isdigit()) or len(lease) > 8:
         return None
     lease_ms = int(lease)
-    if not 0 < lease_ms <= LONGEST_LEASE * 1000:
+    if not 0 < lease_ms <= LONGEST_PERMIT * 1000:
         return None
     return Entry(text, version, expiry_ms, lease_ms, prefix, token)
 
@@ -97,7 +94,7 @@ def read_entry(value: Any, token: int | None = None) -> Entry | None:
 def entries_of(item: Item, schema: Schema) -> dict[str, Entry | None]:
     """Return the entries of a semaphore's row by nonce, the oldest grant first. None for one that cannot be read."""
     permits, tokens = _map(item, schema.permits) or {}, _map(item, schema.permit_tokens) or {}
-    found = {nonce: read_entry(value, _whole(tokens, nonce, _TOKEN_DIGITS)) for nonce, value in permits.items()}
+    found = {nonce: read_entry(value, _whole(tokens, nonce, TOKEN_DIGITS)) for nonce, value in permits.items()}
     return dict(sorted(found.items(), key=lambda one: (one[1] and one[1].token) or 0))
 
 

@@ -24,10 +24,12 @@ _HEX = frozenset("0123456789abcdef")
 _NUMERALS = frozenset("0123456789+-.eE")
 _LONGEST_MS = 2**63 - 1  # the longest lease that a Java client can write; anything above it counts as unreadable
 _LONGEST_DURATION = 64  # characters; Go writes at most "2562047h47m16.854775807s"
-_TOKEN_DIGITS = 37  # DynamoDB's numbers have 38 digits, and the next grant adds one to the token
+TOKEN_DIGITS = 37  # DynamoDB's numbers have 38 digits, and the next grant adds one to the token
 _DAY_MS = 86_400_000
 _MS_DIGITS = 14  # of epoch ms, and of the ms that a lock was held
 MOST_WAITERS = 64
+MOST_PERMITS = 100
+LONGEST_PERMIT = 86_400.0  # seconds of a permit's lease: the time to live of a semaphore's row counts on it
 _LONGEST_PLACE = 64  # characters; ours have 8
 _SECONDS_DIGITS = 11  # enough for epoch seconds up to the year 5138
 
@@ -387,7 +389,7 @@ class Row:
         self.owner = _text(item, schema.owner)
         self.released = schema.released is not None and _text(item, schema.released) == RELEASED
         self.lease_ms = schema.read_lease(item.get(schema.lease))
-        self.token = _whole(item, schema.token, _TOKEN_DIGITS)
+        self.token = _whole(item, schema.token, TOKEN_DIGITS)
         self.completed_until = _whole(item, schema.completed_until, _SECONDS_DIGITS)
         self.expiry_ms = expiry_of(self.version) if self.version is not None else None
         self.waiters = _places(item, schema.waiters)
@@ -422,7 +424,7 @@ class Row:
         """Return the fencing token. Raises LockFormatError if it cannot be read: the next grant could not add to it."""
         if self.token is None:
             raise LockFormatError(
-                f"the row of lock {key!r} has a {schema.token} that is not a whole number of up to {_TOKEN_DIGITS} "
+                f"the row of lock {key!r} has a {schema.token} that is not a whole number of up to {TOKEN_DIGITS} "
                 f"digits: {self.item.get(schema.token)!r}. Set it to a number above all tokens that were used, or "
                 "delete the row once no work is done under the lock: tokens then start again",
                 key=key,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core import lease
 from lambda_lock.core.outcome import ConditionFailed, Reply
-from lambda_lock.core.permits import MOST_PERMITS, Entry, PermitPlace, entries_of, write_entry
+from lambda_lock.core.permits import Entry, PermitPlace, entries_of, write_entry
 from lambda_lock.core.queue import LONGEST_NAP
-from lambda_lock.core.row import JAVA, SEAL, Row, make_version
+from lambda_lock.core.row import JAVA, MOST_PERMITS, SEAL, Row, make_version
 
 from .clocks import EPOCH
 from .judge import DATES, SLACK, Holding, Judge, OurHolding, Waiter
