@@ -216,12 +216,6 @@ class PermitPlace(Place):
     def view(self, item: Item) -> PermitRow:
         return PermitRow(item, self.schema, self.nonce, self.permits)
 
-    def renew(self, **how: Any) -> Request:
-        return renew(self, **how)
-
-    def release(self, **how: Any) -> Request:
-        return release(self, **how)
-
     def transact_item(self, owner: str, token: int) -> dict[str, Any]:
         return transact_item(self, token=token)
 
@@ -495,3 +489,5 @@ class Admission(Acquisition):
 
 
 PermitPlace.acquisition = Admission
+PermitPlace.renew = renew  # type: ignore[method-assign,assignment]
+PermitPlace.release = release  # type: ignore[method-assign,assignment]

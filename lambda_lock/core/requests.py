@@ -75,11 +75,10 @@ class Place:
         """Return the row of an item as it is. Anything unreadable in it is not mine."""
         return Row(item, self.schema)
 
-    def renew(self, **how: Any) -> Request:
-        return renew(self, **how)
+    if TYPE_CHECKING:  # the functions of this module, set at its end
 
-    def release(self, **how: Any) -> Request:
-        return release(self, **how)
+        def renew(self, **how: Any) -> Request: ...
+        def release(self, **how: Any) -> Request: ...
 
     def transact_item(self, owner: str, token: int) -> dict[str, Any]:
         return transact_item(self, owner=owner, token=token)
@@ -538,3 +537,8 @@ def commit(items: list[dict[str, Any]], last: Request, client_token: str) -> Req
 
 def read(place: Place) -> Request:
     return "GetItem", {"TableName": place.table, "Key": place.item_key, "ConsistentRead": True}
+
+
+# Methods that only called them would copy their many arguments.
+Place.renew = renew  # type: ignore[method-assign,assignment]
+Place.release = release  # type: ignore[method-assign,assignment]

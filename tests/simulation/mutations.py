@@ -73,14 +73,22 @@ def mutation(
     return add
 
 
+def _homes(target: Any, attribute: str) -> list[Any]:
+    """Where the core finds an attribute of a module: there, and for the requests of a place also in its class."""
+    place = {requests: requests.Place, permits: permits.PermitPlace}.get(target)
+    is_method = place is not None and getattr(target, attribute) is vars(place).get(attribute)
+    return [target, place] if is_method else [target]
+
+
 @contextmanager
 def broken(name: str) -> Iterator[None]:
     """The core with one rule broken."""
     undo: list[tuple[Any, str, Any]] = []
 
     def patch(target: Any, attribute: str, value: Any) -> None:
-        undo.append((target, attribute, getattr(target, attribute)))
-        setattr(target, attribute, value)
+        for one in _homes(target, attribute):
+            undo.append((one, attribute, getattr(one, attribute)))
+            setattr(one, attribute, value)
 
     MUTATIONS[name].patch(patch)
     try:
