@@ -27,7 +27,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Collection
     from typing import Protocol, Self
 
     class Leased(Protocol):
@@ -193,10 +193,10 @@ class Observations:
         self._keep(where, seen)
         return seen
 
-    def of_entries(self, where: object, names: Container[str]) -> Observations:
+    def of_entries(self, where: object, names: Collection[str]) -> Observations:
         """Return the observations of a semaphore's entries, by name. Those that are not among ``names`` are gone."""
         known = self._seen.get(where)
-        entries = Observations(self._size)
+        entries = Observations(len(names))
         if isinstance(known, Observations):
             entries._seen = {name: seen for name, seen in list(known._seen.items()) if name in names}
         self._keep(where, entries)

@@ -183,6 +183,19 @@ def test_observations_of_a_semaphore_count_as_one_and_go_with_their_entries() ->
     assert len(entries) == 1
 
 
+def test_a_small_cache_still_observes_every_entry() -> None:
+    driver = Admitted()
+    driver.memory.observations = Observations(1)
+    holds = [driver.acquire(permits=3) for _ in range(3)]
+    version = f"L1:{int((NOW + 9999) * 1000)}:{'0' * 32}"
+    driver.damage(permits={"M": {nonce(hold): {"S": f"{version}:20000:dead"} for hold in holds}})
+    with pytest.raises(LockNotGrantedError):
+        driver.acquire(permits=3)
+    driver.now += 21
+    driver.acquire(permits=3)
+    assert len(driver.entries) == 1
+
+
 def test_a_grant_does_not_forget_since_when_an_entry_has_not_changed() -> None:
     driver = Admitted()
     dead, other = driver.acquire(), driver.acquire()
