@@ -48,11 +48,11 @@ def acquire(
     Before any error leaves, a claim that may have landed is released, if DynamoDB answers (rule 5). That also goes for
     an error that is thrown into the generator.
     """
-    how = wish.place.acquisition or Acquisition
+    how = wish.place.acquisition() or Acquisition
     return how(wish, memory, chance, look, keep).finish()  # no frame of its own for an interrupt to hit
 
 
-_HANDOVER = 0.05  # seconds between two holders
+HANDOVER = 0.05  # seconds between two holders
 _DAY = 86_400.0  # seconds
 
 
@@ -490,7 +490,7 @@ class Acquisition:
             return lease_left
         hold = held_ms / 1000
         first = hold if lease_left is None else min(hold, lease_left)
-        return min(first + ahead * hold + (ahead + 1) * _HANDOVER, _DAY)
+        return min(first + ahead * hold + (ahead + 1) * HANDOVER, _DAY)
 
     def abandon(self) -> Steps[None]:
         """Release any version of mine that may be in the row, the newest first (rule 5).

@@ -11,7 +11,7 @@ from __future__ import annotations
 from . import requests
 from .acquire import Take
 from .permits import PermitRow
-from .queue import IDLE, USUAL_HOLD, Ghosts, Pace, Queue
+from .queue import IDLE, LONGEST_NAP, SHORTEST_NAP, USUAL_HOLD, Ghosts, Pace, Queue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,25 +28,37 @@ class PermitQueue(Queue):
 
     def __init__(self, acquisition: Acquisition, unreadable: Callable[[Place], None] | None = None) -> None:
         super().__init__(acquisition, unreadable)
-        self._ghosts = _Ghosts()
-        self._pace = _Pace()
+        self.ghosts = _Ghosts()
+        self.pace = _Pace()
 
-    def _idle(self, step: Next) -> bool:
+    def is_idle(self, step: Next) -> bool:
         row, date = step.row if isinstance(step, Take) else None, self.acquisition.date
         if not isinstance(row, PermitRow) or date is None:
             return False
         since = row.all_free_since_ms(self.acquisition.wish.place.schema, date)
         return since is not None and date * 1000 - since >= IDLE * 1000
 
-    def _line(self, step: Take, waiters: tuple[str, ...], ahead: tuple[str, ...]) -> requests.Line | None:
+    def line(self, step: Take, waiters: tuple[str, ...], ahead: tuple[str, ...]) -> requests.Line | None:
         row = step.row
         if waiters and self.mine is not None and isinstance(row, PermitRow) and row.free > len(ahead):
             return requests.Line(index=len(ahead), place=self.mine, behind=len(ahead))
-        return super()._line(step, waiters, ahead)
+        return super().line(step, waiters, ahead)
 
 
 class _Ghosts(Ghosts):
-    def _all_see(self, step: Take, date: int | None) -> bool:
+    def __init__(self) -> None:
+        super().__init__()
+        self._since: dict[str, float] = {}  # when this acquisition saw each entry first, as it is
+
+    def is_seen(self, row: Row | None, look: Look) -> bool:
+        if not isinstance(row, PermitRow):
+            return True
+        entries = [entry for entry in row.entries.values() if entry is not None]
+        self._since = {entry.text: self._since.get(entry.text, look.elapsed) for entry in entries}
+        dead = [entry for entry in row.dead.values() if look.elapsed - self._since[entry.text] >= entry.lease_ms / 1000]
+        return row.permits - len(row.entries) + len(dead) > 0
+
+    def all_see(self, step: Take, date: int | None) -> bool:
         return isinstance(step.row, PermitRow) and step.row.free_by(date) > 0
 
 
@@ -56,16 +68,27 @@ class _Pace(Pace):
 
     def __init__(self) -> None:
         super().__init__()
+        self._every = USUAL_HOLD  # seconds between two releases
+        self._changed = 0.0  # elapsed seconds
         self._shown: object = None  # what changes with each grant and release
 
     def note(self, row: Row | None, look: Look, date: int | None, schema: Schema) -> None:
         if not isinstance(row, PermitRow):
             return
         held_ms = row.held_ms(schema)
-        self._hold = (USUAL_HOLD if held_ms is None else held_ms / 1000) / row.permits
+        self._every = (USUAL_HOLD if held_ms is None else held_ms / 1000) / row.permits
         shown = row.item.get(schema.token), len(row.entries)
         if shown != self._shown:
-            self._shown, self._since = shown, look.elapsed
+            self._shown, self._changed = shown, look.elapsed
 
-    def _left(self, hold: float, held: float) -> float:
-        return hold
+    def nap(self, ahead: int, look: Look, free: float | None) -> float:
+        every, unchanged = self._every, look.elapsed - self._changed
+        gap = min(max(every / 5, SHORTEST_NAP), 0.25)
+        nap = min(max(every / 5, 0.25), 1.0)
+        late = min(nap, 0.3 * (unchanged - every)) if unchanged > every else 0.0
+        if free is not None:
+            return min(max(0.6 * ahead * (every + gap), gap, 0.3 * free), 1.0)
+        if ahead == 0:
+            return min(max(0.9 * every, late, gap), nap)
+        turn = max(every, late) + 0.6 * (ahead - 0.5) * (every + gap)
+        return min(turn, LONGEST_NAP, (ahead + 1) * nap)

@@ -37,9 +37,9 @@ from __future__ import annotations
 
 from ..errors import LockFormatError
 from . import lease
-from .acquire import _HANDOVER, Acquisition, Held, Take
-from .requests import Place, _exists, _Update
-from .row import LONGEST_PERMIT, MOST_PERMITS, SEAL, TOKEN_DIGITS, Holder, Row, _text, _whole, expiry_of, read_row
+from .acquire import HANDOVER, Acquisition, Held, Take
+from .requests import Place, Update, exists
+from .row import LONGEST_PERMIT, MOST_PERMITS, SEAL, TOKEN_DIGITS, Holder, Row, expiry_of, read_row, text_of, whole_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def read_entry(value: Any, token: int | None = None) -> Entry | None:
 def entries_of(item: Item, schema: Schema) -> dict[str, Entry | None]:
     """Return the entries of a semaphore's row by nonce, the oldest grant first. None for one that cannot be read."""
     permits, tokens = _map(item, schema.permits) or {}, _map(item, schema.permit_tokens) or {}
-    found = {nonce: read_entry(value, _whole(tokens, nonce, TOKEN_DIGITS)) for nonce, value in permits.items()}
+    found = {nonce: read_entry(value, whole_of(tokens, nonce, TOKEN_DIGITS)) for nonce, value in permits.items()}
     return dict(sorted(found.items(), key=lambda one: (one[1] and one[1].token) or 0))
 
 
@@ -179,7 +179,6 @@ class PermitPlace(Place):
     __slots__ = ("nonce", "permits", "prefix")
 
     permits: int
-    acquisition: type[Acquisition]
 
     def __init__(self, place: Place, permits: int, owner: str) -> None:
         """place: the row. permits: N. owner: ``prefix#nonce``."""
@@ -193,7 +192,7 @@ class PermitPlace(Place):
         schema = self.schema
         read_row(item, schema, self.key)
         item = item or {}
-        if schema.version in item and _text(item, schema.version) != SEAL:
+        if schema.version in item and text_of(item, schema.version) != SEAL:
             raise LockFormatError(
                 f"{self.key!r} is a lock, not a semaphore: it was acquired without permits=. Acquire it without "
                 f"permits= here as well, give the semaphore another key, or delete the row once nobody works under it",
@@ -216,11 +215,20 @@ class PermitPlace(Place):
     def view(self, item: Item) -> PermitRow:
         return PermitRow(item, self.schema, self.nonce, self.permits)
 
+    def acquisition(self) -> type[Acquisition]:
+        return Admission
+
+    def renew(self, **how: Any) -> Request:
+        return renew(self, **how)
+
+    def release(self, **how: Any) -> Request:
+        return release(self, **how)
+
     def transact_item(self, owner: str, token: int) -> dict[str, Any]:
         return transact_item(self, token=token)
 
 
-class _Change(_Update):
+class _Change(Update):
     """An update of my entry, or one that depends on it."""
 
     def __init__(self, place: PermitPlace) -> None:
@@ -300,7 +308,7 @@ def first(place: PermitPlace, grant: Grant, content: Content, *, only_if_exists:
     absent = (schema.version, *schema.foreign_versions, schema.token)
     condition = [f"attribute_not_exists({name})" for name in (*map(update.name, absent), update.permits, update.tokens)]
     if only_if_exists:
-        condition.append(_exists(update))
+        condition.append(exists(update))
     return update.request(condition, ReturnValues="ALL_NEW")
 
 
@@ -469,7 +477,7 @@ class Admission(Acquisition):
         if held_ms is None:
             return lease_left
         hold = held_ms / 1000 / row.permits
-        return (hold if lease_left is None else min(hold, lease_left)) + ahead * hold + (ahead + 1) * _HANDOVER
+        return (hold if lease_left is None else min(hold, lease_left)) + ahead * hold + (ahead + 1) * HANDOVER
 
     def _ends(self, row: PermitRow) -> list[float]:
         """In how many seconds each permit is there for the taking without its holder."""
@@ -486,8 +494,3 @@ class Admission(Acquisition):
         if not isinstance(row, PermitRow):
             return []
         return [max(end, lease.FIRST_BACKOFF) for end in self._ends(row) if end > 0]
-
-
-PermitPlace.acquisition = Admission
-PermitPlace.renew = renew  # type: ignore[method-assign,assignment]
-PermitPlace.release = release  # type: ignore[method-assign,assignment]

@@ -50,7 +50,7 @@ _LONGEST_COUNTED = 1.0  # seconds that one look adds to the patience
 _TURN = 0.25  # seconds that each further waiter leaves to the one before it
 _TURNS = 2.0  # seconds, for all of them
 LONGEST_PATIENCE = PATIENCE + LONGEST_NAP - _LONGEST_COUNTED + _TURNS
-_SHORTEST = 0.01  # seconds of a pause
+SHORTEST_NAP = 0.01  # seconds of a pause
 USUAL_HOLD = 0.05  # seconds, if nothing is known
 _USUAL_SPREAD = 0.39  # of the hold
 _LEAVE = 1.0  # seconds for giving up a place
@@ -75,8 +75,8 @@ class Queue:
         self._crowding = 0  # grows with looks that were throttled while there is no place left, and falls with others
         self._stalls = 0  # pauses in a row because writes were refused
         self._refused = 0  # writes, in a row
-        self._ghosts = Ghosts()
-        self._pace = Pace()
+        self.ghosts = Ghosts()
+        self.pace = Pace()
 
     def run(self, step: Next) -> Steps[Next]:
         """Wait until the lock is granted. Returns something else than a Hold if the wait goes on without the queue."""
@@ -104,9 +104,9 @@ class Queue:
         """Whether the refusal shows a lock that has long been free: all that wait are dead, so no look is needed."""
         acquisition = self.acquisition
         fresh = isinstance(step, Take) and step.version not in acquisition.sent
-        return fresh and self._idle(step)
+        return fresh and self.is_idle(step)
 
-    def _idle(self, step: Next) -> bool:
+    def is_idle(self, step: Next) -> bool:
         """Whether the lock has been there for the taking for IDLE seconds by DynamoDB's clock."""
         return has_been_idle(step, self.acquisition.date, self.acquisition.wish.place.schema)
 
@@ -146,17 +146,17 @@ class Queue:
         if isinstance(step, Take) and step.version in acquisition.sent:
             return self._claim(step)  # a correction, which never looks at the queue
         ahead = waiters[: self.ahead(waiters)]
-        self._ghosts.note(ahead, step, acquisition.look, acquisition.date)
-        self._pace.note(acquisition.row, acquisition.look, acquisition.date, acquisition.wish.place.schema)
+        self.ghosts.note(ahead, step, acquisition.look, acquisition.date)
+        self.pace.note(acquisition.row, acquisition.look, acquisition.date, acquisition.wish.place.schema)
         if isinstance(step, Take):
-            line = self._line(step, waiters, ahead)
+            line = self.line(step, waiters, ahead)
             if line is not None or acquisition.row is None or acquisition.look.elapsed >= acquisition.wait_until:
                 return self._claim(Take(step.version, step.row, line))
         if self.mine is None and len(waiters) < MOST_WAITERS and acquisition.look.elapsed < acquisition.wait_until:
             return self._take_place(waiters)
         return None
 
-    def _line(self, step: Take, waiters: tuple[str, ...], ahead: tuple[str, ...]) -> requests.Line | None:
+    def line(self, step: Take, waiters: tuple[str, ...], ahead: tuple[str, ...]) -> requests.Line | None:
         """What a claim may require now. None: it may not be sent yet, or (at the last try) requires nothing."""
         acquisition = self.acquisition
         if not waiters:
@@ -165,7 +165,7 @@ class Queue:
             return requests.Line(index=0, place=self.mine)
         rest = waiters[len(ahead) + (self.mine is not None) :]
         last = acquisition.look.elapsed >= acquisition.wait_until
-        if self._idle(step) or self._ghosts.patience_left() <= 0 or (last and self._ghosts.seconds >= LONGEST_NAP):
+        if self.is_idle(step) or self.ghosts.patience_left() <= 0 or (last and self.ghosts.seconds >= LONGEST_NAP):
             return requests.Line(observed=waiters, rest=rest)
         if last and self.mine is not None:
             return requests.Line(index=len(ahead), place=self.mine)
@@ -214,12 +214,12 @@ class Queue:
         elif refused:  # ever longer: a row of which nothing that is shown comes true must not make this a busy loop
             seconds = self._moment() * 2 ** min(self._stalls, 5)
         else:
-            free = self._ghosts.seconds if isinstance(step, Take) else None
-            seconds = self._pace.nap(self.ahead(waiters), acquisition.look, free)
+            free = self.ghosts.seconds if isinstance(step, Take) else None
+            seconds = self.pace.nap(self.ahead(waiters), acquisition.look, free)
             if self.ahead(waiters) == 0 and isinstance(step, Held):
                 seconds = min([seconds, *acquisition.soonest(step)])
         if isinstance(step, Take) and not refused:
-            seconds = min(seconds, max(self._ghosts.patience_left(), _SHORTEST))
+            seconds = min(seconds, max(self.ghosts.patience_left(), SHORTEST_NAP))
         self._stalls = self._stalls + 1 if refused else 0
         seconds = min(seconds, acquisition.wait_until - now)
         yield from self._sleep(seconds)
@@ -312,16 +312,16 @@ class Ghosts:
         if ahead[:1] != self._ahead[:1] or not set(ahead) <= set(self._ahead):
             self.seconds, self._seen, self._looks, self._last = 0.0, 0.0, 0, None
         self._ahead = ahead
-        seen = self._is_seen(step.row, look)
+        seen = self.is_seen(step.row, look)
         if isinstance(step, Take):
             self._looks += 1
             if self._last is not None and (self._looks > 1 or len(ahead) == 1):
                 seconds = min(look.elapsed - self._last, _LONGEST_COUNTED)
                 self._seen += seconds if seen else 0.0
-                self.seconds += seconds if self._all_see(step, date) else 0.0
+                self.seconds += seconds if self.all_see(step, date) else 0.0
         self._last = look.elapsed
 
-    def _is_seen(self, row: Row | None, look: Look) -> bool:
+    def is_seen(self, row: Row | None, look: Look) -> bool:
         """Whether this acquisition has seen the row unchanged for its lease: what it remembers from others does not
         count, since those ahead may not know it."""
         if row is None:
@@ -330,7 +330,7 @@ class Ghosts:
             self._version, self._version_since = row.version, look.elapsed
         return row.is_free or look.elapsed - self._version_since >= (row.lease_ms or 0) / 1000
 
-    def _all_see(self, step: Take, date: int | None) -> bool:
+    def all_see(self, step: Take, date: int | None) -> bool:
         """Whether the lock is there for the taking for everybody: released or past its expiry, not just unchanged for
         its lease since I first saw it."""
         expiry_ms = None if step.row is None else step.row.expiry_ms
@@ -398,7 +398,7 @@ class Pace:
         free: for how many seconds they have let the lock go by. None if it is held.
         """
         uneven = self._spread > self._hold / 5
-        gap = min(max(self._hold / (8.0 if uneven else 6.3), _SHORTEST), 0.1)
+        gap = min(max(self._hold / (8.0 if uneven else 6.3), SHORTEST_NAP), 0.1)
         hold, held = max(self._hold - self._spread, self._hold / 5), look.elapsed - self._since
         if ahead == 0 and free is None:  # a part of the rest only, because when the holder began is not known exactly
             return min(max(0.25 * (hold - held), 0.05 * (held - hold), gap), LONGEST_NAP)
@@ -407,4 +407,4 @@ class Pace:
         if free is not None:
             return min(max(0.6 * ahead * (hold + gap), gap, 0.3 * free), 1.0)
         turn = max(hold - held, late, 0.0) + (0.55 if uneven else 0.8) * (ahead - 0.5) * (hold + gap)
-        return min(max(turn, _SHORTEST), LONGEST_NAP, (ahead + 1) * nap)
+        return min(max(turn, SHORTEST_NAP), LONGEST_NAP, (ahead + 1) * nap)

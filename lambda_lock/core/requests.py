@@ -41,7 +41,6 @@ class Place:
     __slots__ = ("item_key", "key", "key_names", "schema", "sort_key", "table", "where")
 
     permits: int | None = None  # how many may hold at once; None for a lock
-    acquisition: type[Acquisition] | None = None  # how a hold is taken here; None: as acquire.py takes a lock
 
     def __init__(
         self,
@@ -66,6 +65,10 @@ class Place:
     def is_of(self, item: Item | None) -> bool:
         """Return whether an item can be here: it has this key, or there is no item."""
         return not item or all(item.get(name) == value for name, value in self.item_key.items())
+
+    def acquisition(self) -> type[Acquisition] | None:
+        """Return how a hold is taken here. None: as acquire.py takes a lock."""
+        return None
 
     def row(self, item: Item | None) -> Row | None:
         """Return the row of an item, None if there is no item. Raises LockFormatError for what is not a lock's."""
@@ -121,7 +124,7 @@ def decode_data(text: str) -> bytes:
 _VALUE = "{value}"
 
 
-class _Update:
+class Update:
     """Builds an UpdateItem. Names and values are placeholders, because DynamoDB reserves 573 words."""
 
     def __init__(self, place: Place) -> None:
@@ -198,7 +201,7 @@ class _Update:
         return "UpdateItem", _write(self, condition, UpdateExpression=expression, **more)
 
 
-def _write(update: _Update, condition: list[str], **more: Any) -> dict[str, Any]:
+def _write(update: Update, condition: list[str], **more: Any) -> dict[str, Any]:
     request = {
         "TableName": update.place.table,
         "Key": update.place.item_key,
@@ -268,7 +271,7 @@ class Line:
         self.observed = observed
         self.rest = rest
 
-    def stand(self, update: _Update, waiters: str) -> str:
+    def stand(self, update: Update, waiters: str) -> str:
         """Write what the claim leaves, and return its condition."""
         if self.place is not None:
             update.remove(waiters, f"[{self.index}]")
@@ -306,7 +309,7 @@ def claim(
         ``completed_until``, which has passed.
     """
     schema = place.schema
-    update = _Update(place)
+    update = Update(place)
     update.set(schema.owner, {"S": grant.owner})
     update.set(schema.version, {"S": grant.version})
     update.set(schema.lease, schema.write_lease(grant.lease_ms))
@@ -318,7 +321,7 @@ def claim(
         update.remove(schema.released)
     condition = [_is_free(update) if observed is None else _equals(update, schema.version, {"S": observed})]
     if only_if_exists:
-        condition.append(_exists(update))
+        condition.append(exists(update))
     if event:
         completed = None if completed_until is None else {"N": str(completed_until)}
         condition.append(_is_as_observed(update, schema.completed_until, completed))
@@ -331,7 +334,7 @@ def take_place(place: Place, name: str) -> Request:
     """Append a place to those who wait: only while the lock is held or somebody waits, and never to a missing row."""
     schema = place.schema
     assert schema.waiters is not None, "this schema has no queue"
-    update = _Update(place)
+    update = Update(place)
     waiters = update.name(schema.waiters)
     none, mine = update.value(_list(())), update.value(_list((name,)))
     update.sets.append(f"{waiters} = list_append(if_not_exists({waiters}, {none}), {mine})")
@@ -350,7 +353,7 @@ def leave_place(place: Place, index: int, name: str) -> Request:
     """Remove a place from those who wait."""
     schema = place.schema
     assert schema.waiters is not None, "this schema has no queue"
-    update = _Update(place)
+    update = Update(place)
     waiters = update.name(schema.waiters)
     request = _write(update, [f"{waiters}[{index}] = {update.value({'S': name})}"])
     return "UpdateItem", {**request, "UpdateExpression": f"REMOVE {waiters}[{index}]"}
@@ -378,14 +381,14 @@ def replace(
     }
     if content.data is not None and (content.replace_data or schema.data not in old):
         item[schema.data] = {"B": content.data}
-    update = _Update(place)
+    update = Update(place)
     ttl = update.ttl(grant.expiry_ms, observed.completed_until if observed else None, content.ttl)
     if ttl is not None:
         item[schema.ttl] = ttl
     observable = [name for name in (schema.version, schema.token, schema.released) if name is not None]
     condition = [_is_as_observed(update, name, old.get(name)) for name in observable]
     if only_if_exists:
-        condition.append(_exists(update))
+        condition.append(exists(update))
     request = _write(update, condition, Item=item)
     del request["Key"]
     return "PutItem", request
@@ -394,7 +397,7 @@ def replace(
 def adopt(place: Place, grant: Grant, content: Content, *, token: int) -> Request:
     """Continue with a lock that was handed over under ``token``: a renewal that raises the token."""
     schema = place.schema
-    update = _Update(place)
+    update = Update(place)
     new = update.set(schema.version, {"S": grant.version})
     update.set(schema.lease, schema.write_lease(grant.lease_ms))
     update.set(schema.token, {"N": "1"}, "{name} + {value}")
@@ -404,19 +407,19 @@ def adopt(place: Place, grant: Grant, content: Content, *, token: int) -> Reques
     return update.request(condition, ReturnValues="ALL_NEW")
 
 
-def _equals(update: _Update, name: str, value: dict[str, Any]) -> str:
+def _equals(update: Update, name: str, value: dict[str, Any]) -> str:
     return f"{update.name(name)} = {update.value(value)}"
 
 
-def _exists(update: _Update) -> str:
+def exists(update: Update) -> str:
     return f"attribute_exists({update.name(update.place.key_names[0])})"
 
 
-def _is_as_observed(update: _Update, name: str, value: dict[str, Any] | None) -> str:
+def _is_as_observed(update: Update, name: str, value: dict[str, Any] | None) -> str:
     return f"attribute_not_exists({update.name(name)})" if value is None else _equals(update, name, value)
 
 
-def _is_free(update: _Update) -> str:
+def _is_free(update: Update) -> str:
     schema = update.place.schema
     # A version under another schema's name belongs to a lock that this client cannot read. That lock is not free.
     no_version = " AND ".join(
@@ -441,7 +444,7 @@ def renew(
 ) -> Request:
     """Write a new version and lease for the lock that ``owner`` holds under ``token``."""
     schema = place.schema
-    update = _Update(place)
+    update = Update(place)
     new = update.set(schema.version, {"S": version})
     update.set(schema.lease, schema.write_lease(lease_ms))
     update.set_ttl(expiry_ms, completed_until, content.ttl)
@@ -477,7 +480,7 @@ def release(
     as done.
     """
     schema = place.schema
-    update = _Update(place)
+    update = Update(place)
     mine = _is_mine(update, owner, token)
     if version is not None:
         mine.append(_equals(update, schema.version, {"S": version}))
@@ -500,7 +503,7 @@ def release(
     return update.request(condition)
 
 
-def _is_mine(update: _Update, owner: str, token: int | None) -> list[str]:
+def _is_mine(update: Update, owner: str, token: int | None) -> list[str]:
     schema = update.place.schema
     mine = [_equals(update, schema.owner, {"S": owner})]
     if token is not None:
@@ -510,7 +513,7 @@ def _is_mine(update: _Update, owner: str, token: int | None) -> list[str]:
 
 def transact_item(place: Place, *, owner: str, token: int) -> dict[str, Any]:
     """Return an Update for the application's own transaction. It sets the owner to itself while the lock is held."""
-    update = _Update(place)
+    update = Update(place)
     update.set(place.schema.owner, {"S": owner})
     _, request = update.request([*_is_mine(update, owner, token), *update.not_released()])
     return {"Update": request}

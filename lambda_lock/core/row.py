@@ -385,12 +385,12 @@ class Row:
 
     def __init__(self, item: Item, schema: Schema) -> None:
         self.item = item
-        self.version = _text(item, schema.version)
-        self.owner = _text(item, schema.owner)
-        self.released = schema.released is not None and _text(item, schema.released) == RELEASED
+        self.version = text_of(item, schema.version)
+        self.owner = text_of(item, schema.owner)
+        self.released = schema.released is not None and text_of(item, schema.released) == RELEASED
         self.lease_ms = schema.read_lease(item.get(schema.lease))
-        self.token = _whole(item, schema.token, TOKEN_DIGITS)
-        self.completed_until = _whole(item, schema.completed_until, _SECONDS_DIGITS)
+        self.token = whole_of(item, schema.token, TOKEN_DIGITS)
+        self.completed_until = whole_of(item, schema.completed_until, _SECONDS_DIGITS)
         self.expiry_ms = expiry_of(self.version) if self.version is not None else None
         self.waiters = _places(item, schema.waiters)
 
@@ -433,12 +433,12 @@ class Row:
 
     def held_ms(self, schema: Schema) -> int | None:
         """Return how long the last holder held the lock, in ms. None if that is not known, or is over a day."""
-        held_ms = None if schema.held_ms is None else _whole(self.item, schema.held_ms, _MS_DIGITS)
+        held_ms = None if schema.held_ms is None else whole_of(self.item, schema.held_ms, _MS_DIGITS)
         return None if held_ms is None or held_ms > _DAY_MS else held_ms
 
     def free_since_ms(self, schema: Schema) -> int | None:
         """Return when the lock was released, in epoch ms of DynamoDB's clock. None if that is not known."""
-        return None if schema.free_since is None else _whole(self.item, schema.free_since, _MS_DIGITS)
+        return None if schema.free_since is None else whole_of(self.item, schema.free_since, _MS_DIGITS)
 
     def unreadable(self, schema: Schema) -> tuple[str, ...]:
         """Return the names of attributes that are present but cannot be read, and of a held row's missing lease."""
@@ -462,7 +462,7 @@ def read_row(item: Item | None, schema: Schema, key: str) -> Row | None:
             f"but a {others[0]}. The row is left alone; pass the client the schema that the row was written in",
             key=key,
         )
-    if schema.version in item and _text(item, schema.version) is None:
+    if schema.version in item and text_of(item, schema.version) is None:
         raise LockFormatError(
             f"the row of lock {key!r} has a {schema.version} that is not a string: {item[schema.version]!r}. "
             "The row is left alone; check that the table holds locks and that the attribute names are right",
@@ -471,7 +471,7 @@ def read_row(item: Item | None, schema: Schema, key: str) -> Row | None:
     return Row(item, schema)
 
 
-def _text(item: Item, name: str) -> str | None:
+def text_of(item: Item, name: str) -> str | None:
     value = item.get(name, {}).get("S")
     return value if isinstance(value, str) else None
 
@@ -487,7 +487,7 @@ def _places(item: Item, name: str | None) -> tuple[str, ...] | None:
     return tuple(places) if all(isinstance(place, str) and len(place) <= _LONGEST_PLACE for place in places) else None
 
 
-def _whole(item: Item, name: str, digits: int) -> int | None:
+def whole_of(item: Item, name: str, digits: int) -> int | None:
     """Return the exact value of a whole number, 0 or more, with at most ``digits`` digits. None for anything else."""
     text = item.get(name, {}).get("N")
     if not isinstance(text, str) or len(text) > 64 or not _NUMERALS.issuperset(text):

@@ -901,8 +901,8 @@ def _(patch: _Patch) -> None:
 
 @mutation("a time to live that does not count the completion", *_EVENTS, runs=20, shows=("ttl",))
 def _(patch: _Patch) -> None:
-    original = requests._Update.ttl
-    patch(requests._Update, "ttl", lambda self, expiry_ms, completed_until, ttl: original(self, expiry_ms, None, ttl))
+    original = requests.Update.ttl
+    patch(requests.Update, "ttl", lambda self, expiry_ms, completed_until, ttl: original(self, expiry_ms, None, ttl))
 
 
 # -- the queue (DESIGN section 11) ------------------------------------------------------------------------------------
@@ -917,14 +917,14 @@ def _(patch: _Patch) -> None:
 
 @mutation("a claim from any place", "queue-calm", "queue", runs=60, shows=_ORDER)
 def _(patch: _Patch) -> None:
-    original = queue.Queue._line
+    original = queue.Queue.line
 
     def line(self: Any, step: Any, waiters: Any, ahead: Any) -> Any:
         if self.mine is not None:
             return requests.Line(index=len(ahead), place=self.mine)
         return original(self, step, waiters, ahead)
 
-    patch(queue.Queue, "_line", line)
+    patch(queue.Queue, "line", line)
 
 
 @mutation(
@@ -1045,7 +1045,7 @@ def _(patch: _Patch) -> None:
 
 @mutation("ghosts by what one waiter alone can see", "queue-idle", "queue-ghosts", runs=2000, shows=("thrown out",))
 def _(patch: _Patch) -> None:
-    patch(queue, "_all_see", lambda step, date: True)
+    patch(queue.Ghosts, "all_see", lambda self, step, date: True)
 
 
 @mutation("no last try", "queue-idle", runs=100, shows=("refused",))
@@ -1060,7 +1060,7 @@ def _(patch: _Patch) -> None:
 
 @mutation("a try like the last one at each look", "queue-calm", "queue", runs=60, shows=_ORDER)
 def _(patch: _Patch) -> None:
-    original = queue.Queue._line
+    original = queue.Queue.line
 
     def line(self: Any, step: Any, waiters: Any, ahead: Any) -> Any:
         until = self.acquisition.wait_until
@@ -1070,7 +1070,7 @@ def _(patch: _Patch) -> None:
         finally:
             self.acquisition.wait_until = until
 
-    patch(queue.Queue, "_line", line)
+    patch(queue.Queue, "line", line)
 
 
 @mutation("naps longer than others have patience", "queue-calm", "queue", runs=400, shows=("thrown out", "starved"))
@@ -1344,20 +1344,20 @@ def _(patch: _Patch) -> None:
 
 @mutation("a free permit taken from any place", "permits-queue-calm", "permits-queue", runs=100, shows=_ORDER)
 def _(patch: _Patch) -> None:
-    original = permit_queue.PermitQueue._line
+    original = permit_queue.PermitQueue.line
 
     def line(self: Any, step: Any, waiters: Any, ahead: Any) -> Any:
         if waiters and self.mine is not None:
             return requests.Line(index=len(ahead), place=self.mine)
         return original(self, step, waiters, ahead)
 
-    patch(permit_queue.PermitQueue, "_line", line)
+    patch(permit_queue.PermitQueue, "line", line)
 
 
 @mutation("a claim from a place that leaves nothing to those ahead", "permits-queue-beside", "permits-queue", runs=1000,
           shows=_ORDER)  # fmt: skip
 def _(patch: _Patch) -> None:
-    original = permit_queue.PermitQueue._line
+    original = permit_queue.PermitQueue.line
 
     def line(self: Any, step: Any, waiters: Any, ahead: Any) -> Any:
         made = original(self, step, waiters, ahead)
@@ -1365,13 +1365,13 @@ def _(patch: _Patch) -> None:
             made = requests.Line(index=made.index, place=made.place, observed=made.observed, rest=made.rest)
         return made
 
-    patch(permit_queue.PermitQueue, "_line", line)
+    patch(permit_queue.PermitQueue, "line", line)
 
 
 @mutation("ghosts of a semaphore never removed", "permits-queue-idle", runs=60, shows=("starved", "stuck"))
 def _(patch: _Patch) -> None:
     patch(queue.Ghosts, "patience_left", lambda self: 1.0)
-    patch(permit_queue.PermitQueue, "_idle", lambda self, step: False)
+    patch(permit_queue.PermitQueue, "is_idle", lambda self, step: False)
 
 
 @mutation("ghosts of a semaphore by Date while others hold permits", "permits-queue-calm", "permits-queue", runs=200,

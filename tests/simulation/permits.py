@@ -86,9 +86,8 @@ class PermitJudge(Judge):
     def waiter(self, process: Process, wish: Wish) -> Waiter:
         return PermitWaiter(self.world, process, wish)
 
-    def wrote(self, process: Process, action: Send, before: Any) -> None:
-        super().wrote(process, action, before)
-        key = (action.request.get("Key") or action.request["TransactItems"][-1]["Update"]["Key"])["key"]["S"]
+    def wrote(self, process: Process, action: Send, before: Any, key: str) -> None:
+        super().wrote(process, action, before, key)
         after: Any = self.world.table.get(key) or {}
         old, new = by_nonce(before), by_nonce(after)
         tokens = after.get("permitTokens", {}).get("M", {})
