@@ -11,7 +11,7 @@ from __future__ import annotations
 from . import requests
 from .acquire import Take
 from .permits import PermitRow
-from .queue import IDLE, LONGEST_NAP, SHORTEST_NAP, USUAL_HOLD, Ghosts, Pace, Queue
+from .queue import IDLE, LONGEST_NAP, SHORTEST_NAP, Ghosts, Pace, Queue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,32 +63,29 @@ class _Ghosts(Ghosts):
 
 
 class _Pace(Pace):
-    """The next release is always as far away: nobody knows which of the holders it will be. While nothing changes for
-    longer than expected, looks become rarer."""
+    """The next release is always as far away, because nobody knows which of the holders it will be. While nothing
+    changes for longer than expected, looks become rarer."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._every = USUAL_HOLD  # seconds between two releases
+        self._permits, self._free = 1, 0
         self._changed = 0.0  # elapsed seconds
         self._shown: object = None  # what changes with each grant and release
 
     def note(self, row: Row | None, look: Look, date: int | None, schema: Schema) -> None:
         if not isinstance(row, PermitRow):
             return
-        held_ms = row.held_ms(schema)
-        self._every = (USUAL_HOLD if held_ms is None else held_ms / 1000) / row.permits
+        self._permits, self._free = row.permits, max(row.free, 0)
         shown = row.item.get(schema.token), len(row.entries)
-        if shown != self._shown:
-            self._shown, self._changed = shown, look.elapsed
+        if shown == self._shown:
+            return
+        self._shown, self._changed = shown, look.elapsed
+        held_ms = row.held_ms(schema)
+        if held_ms is not None:
+            self.learn(held_ms / 1000)
 
     def nap(self, ahead: int, look: Look, free: float | None) -> float:
-        every, unchanged = self._every, look.elapsed - self._changed
-        gap = min(max(every / 5, SHORTEST_NAP), 0.25)
-        nap = min(max(every / 5, 0.25), 1.0)
-        late = min(nap, 0.3 * (unchanged - every)) if unchanged > every else 0.0
-        if free is not None:
-            return min(max(0.6 * ahead * (every + gap), gap, 0.3 * free), 1.0)
-        if ahead == 0:
-            return min(max(0.9 * every, late, gap), nap)
-        turn = max(every, late) + 0.6 * (ahead - 0.5) * (every + gap)
-        return min(turn, LONGEST_NAP, (ahead + 1) * nap)
+        every = self.hold / self._permits  # seconds between two releases
+        gap = min(max(self.hold / 10, SHORTEST_NAP), 0.15)
+        late = 0.05 * (look.elapsed - self._changed - every) if free is None else min(0.3 * free, 1.0)
+        return min(max(gap, late) + 0.3 * max(ahead - self._free, 0) * every, LONGEST_NAP)

@@ -370,7 +370,7 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        self._hold = USUAL_HOLD  # seconds, the running mean of those seen
+        self.hold = USUAL_HOLD  # seconds, the running mean of those seen
         self._spread = _USUAL_SPREAD * USUAL_HOLD  # their mean distance from it; a guess, until there are several
         self._known = False
         self._token: int | None = None
@@ -381,25 +381,25 @@ class Pace:
             return
         held_ms = row.held_ms(schema)
         if held_ms is not None:
-            self._learn(held_ms / 1000)
+            self.learn(held_ms / 1000)
         self._token, self._since = row.token, look.elapsed
         if date is not None and row.expiry_ms is not None and row.lease_ms is not None:
             granted = (row.expiry_ms - row.lease_ms) / 1000 - lease.GRACE  # a hint only: a renewal turns it back
             self._since -= max(date - granted, 0.0)
 
-    def _learn(self, hold: float) -> None:
+    def learn(self, hold: float) -> None:
         known, self._known = self._known, True
-        self._spread = (self._spread + abs(hold - self._hold)) / 2 if known else _USUAL_SPREAD * hold
-        self._hold = (self._hold + hold) / 2 if known else hold
+        self._spread = (self._spread + abs(hold - self.hold)) / 2 if known else _USUAL_SPREAD * hold
+        self.hold = (self.hold + hold) / 2 if known else hold
 
     def nap(self, ahead: int, look: Look, free: float | None) -> float:
         """How long to sleep in the place behind ``ahead`` others.
 
         free: for how many seconds they have let the lock go by. None if it is held.
         """
-        uneven = self._spread > self._hold / 5
-        gap = min(max(self._hold / (8.0 if uneven else 6.3), SHORTEST_NAP), 0.1)
-        hold, held = max(self._hold - self._spread, self._hold / 5), look.elapsed - self._since
+        uneven = self._spread > self.hold / 5
+        gap = min(max(self.hold / (8.0 if uneven else 6.3), SHORTEST_NAP), 0.1)
+        hold, held = max(self.hold - self._spread, self.hold / 5), look.elapsed - self._since
         if ahead == 0 and free is None:  # a part of the rest only, because when the holder began is not known exactly
             return min(max(0.25 * (hold - held), 0.05 * (held - hold), gap), LONGEST_NAP)
         nap = min(max(hold / 5, 0.1 if uneven else 0.25), 1.0)
