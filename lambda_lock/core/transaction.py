@@ -161,7 +161,7 @@ def _lost_among(holds: list[Hold], outcome: Outcome) -> list[tuple[Hold, Row | N
         return []
     ends = zip(holds, outcome.reasons[-len(holds) :], outcome.items[-len(holds) :], strict=True)
     return [
-        (hold, Row(item, hold.place.schema) if item else None)
+        (hold, hold.place.view(item) if item else None)
         for hold, reason, item in ends
         if reason == "ConditionalCheckFailed"
     ]

@@ -212,6 +212,11 @@ class _LockGuard(Guard):
             return super().compiled(key, key_jmespath)
         if self.options["reentrant"]:
             raise TypeError("reentrant=True is for a single key: several locks are not entered again")
+        if (permits := self.options.get("permits")) is not None:
+            raise TypeError(
+                f"permits={permits} is for a single key: each lock of a list has one holder. Leave permits out, or "
+                "pass one key"
+            )
         if initializing():
             with Late():  # what the first call will need, as prepare() loads what a single lock needs
                 from ..client import several  # noqa: F401
@@ -227,7 +232,7 @@ class _LockGuard(Guard):
         if not self.several:
             return client.acquire(key, wait=self.wait, **self.options)
         options: dict[str, Any] = {**self.options}
-        del options["reentrant"]
+        del options["reentrant"], options["permits"]
         return client.acquire_all(key, wait=self.wait, **options)
 
     def succeed(self, lock: Any, result: object) -> Calls[None]:
