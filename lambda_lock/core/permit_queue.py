@@ -11,7 +11,7 @@ from __future__ import annotations
 from . import requests
 from .acquire import Take
 from .permits import PermitRow
-from .queue import IDLE, LONGEST_NAP, SHORTEST_NAP, Ghosts, Pace, Queue
+from .queue import IDLE, LONGEST_COUNTED, LONGEST_NAP, SHORTEST_NAP, Ghosts, Pace, Queue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,5 +87,8 @@ class _Pace(Pace):
     def nap(self, ahead: int, look: Look, free: float | None) -> float:
         every = self.hold / self._permits  # seconds between two releases
         gap = min(max(self.hold / 10, SHORTEST_NAP), 0.15)
-        late = 0.05 * (look.elapsed - self._changed - every) if free is None else min(0.3 * free, 1.0)
-        return min(max(gap, late) + 0.3 * max(ahead - self._free, 0) * every, LONGEST_NAP)
+        turn = 0.3 * max(ahead - self._free, 0) * every
+        if free is not None:
+            return min(max(gap, 0.3 * free) + turn, LONGEST_COUNTED)
+        late = 0.05 * (look.elapsed - self._changed - every)
+        return min(max(gap, late) + turn, LONGEST_NAP)

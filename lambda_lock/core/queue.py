@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 LONGEST_NAP = 2.0  # seconds
 PATIENCE = 3.0  # seconds
 IDLE = 8.0  # seconds; more than the longest patience, and by more than two Dates of one moment may differ
-_LONGEST_COUNTED = 1.0  # seconds that one look adds to the patience
+LONGEST_COUNTED = 1.0  # seconds that one look adds to the patience
 _TURN = 0.25  # seconds that each further waiter leaves to the one before it
 _TURNS = 2.0  # seconds, for all of them
-LONGEST_PATIENCE = PATIENCE + LONGEST_NAP - _LONGEST_COUNTED + _TURNS
+LONGEST_PATIENCE = PATIENCE + LONGEST_NAP - LONGEST_COUNTED + _TURNS
 SHORTEST_NAP = 0.01  # seconds of a pause
-USUAL_HOLD = 0.05  # seconds, if nothing is known
+_USUAL_HOLD = 0.05  # seconds, if nothing is known
 _USUAL_SPREAD = 0.39  # of the hold
 _LEAVE = 1.0  # seconds for giving up a place
 _FULL = 1.0  # seconds, the longest nap while there is no place left
@@ -316,7 +316,7 @@ class Ghosts:
         if isinstance(step, Take):
             self._looks += 1
             if self._last is not None and (self._looks > 1 or len(ahead) == 1):
-                seconds = min(look.elapsed - self._last, _LONGEST_COUNTED)
+                seconds = min(look.elapsed - self._last, LONGEST_COUNTED)
                 self._seen += seconds if seen else 0.0
                 self.seconds += seconds if self.all_see(step, date) else 0.0
         self._last = look.elapsed
@@ -340,7 +340,7 @@ class Ghosts:
         """For how many more seconds the lock must be there for the taking. 0 or less: those ahead are dead."""
         patience = PATIENCE
         if len(self._ahead) > 1:  # the one before may have slept this much longer than its look has counted
-            patience += LONGEST_NAP - _LONGEST_COUNTED + min(_TURN * (len(self._ahead) - 1), _TURNS)
+            patience += LONGEST_NAP - LONGEST_COUNTED + min(_TURN * (len(self._ahead) - 1), _TURNS)
         # Those ahead may have seen the holder's version a nap later than I did: they may take it over a nap later.
         return min(patience - self.seconds, patience + LONGEST_NAP - self._seen)
 
@@ -370,8 +370,8 @@ class Pace:
     """
 
     def __init__(self) -> None:
-        self.hold = USUAL_HOLD  # seconds, the running mean of those seen
-        self._spread = _USUAL_SPREAD * USUAL_HOLD  # their mean distance from it; a guess, until there are several
+        self.hold = _USUAL_HOLD  # seconds, the running mean of those seen
+        self._spread = _USUAL_SPREAD * _USUAL_HOLD  # their mean distance from it; a guess, until there are several
         self._known = False
         self._token: int | None = None
         self._since = 0.0  # elapsed seconds

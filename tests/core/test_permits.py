@@ -14,6 +14,7 @@ from lambda_lock.core.outcome import ConditionFailed, Reply, TransportError
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import KEPT, PermitPlace
 from lambda_lock.core.protocol import Chance, Hold, Wish
+from lambda_lock.core.queue import LONGEST_PATIENCE
 from lambda_lock.core.row import GO, JAVA, SEAL, Holder, expiry_of
 from lambda_lock.errors import LockFormatError, LockNotGrantedError, LockTimeoutError
 
@@ -518,6 +519,16 @@ def test_ghosts_of_an_idle_semaphore_cost_one_more_claim() -> None:
     driver.kinds.clear()
     driver.waiting()
     assert driver.kinds == ["claim", "claim"]
+
+
+def test_ghosts_of_a_semaphore_with_long_holds_cost_no_more_than_others() -> None:
+    driver = Admitted()
+    for hold in [driver.acquire(), driver.acquire()]:
+        driver.release(hold)
+    driver.damage(waiters=places(*(f"ghost-{n}" for n in range(5))), heldMs={"N": "60000"})
+    before = driver.now
+    driver.waiting(wait_until=before + 60)
+    assert driver.now - before < LONGEST_PATIENCE + 1
 
 
 def test_a_wait_that_ends_gives_up_its_place_and_says_how_many_were_ahead() -> None:
