@@ -34,7 +34,7 @@ _LEGEND: tuple[tuple[State | Happening, str], ...] = (
 )
 
 # The colours of light and dark; bars, white text on them and red are the same in both.
-_STYLE = """
+STYLE = """
 text{font:12px ui-sans-serif,system-ui,-apple-system,"Segoe UI","Noto Sans",Helvetica,Arial,sans-serif;fill:#1f2328}
 .title{font-size:19px;font-weight:600}
 .lane{font-size:13px;font-weight:600;text-anchor:end}
@@ -79,13 +79,13 @@ class _Picture:
         )
         yield f'<title id="title">{escape(_TITLE)}</title>'
         yield f'<desc id="description">{escape(_in_words(self.story, checks))}</desc>'
-        yield f"<style>{_STYLE}</style>"
+        yield f"<style>{STYLE}</style>"
         yield f'<rect class="card" x=".5" y=".5" width="{_WIDTH - 1}" height="{height - 1}" rx="10"/>'
-        yield _text(_MARGIN, 36, _TITLE, "title")
-        yield _text(_MARGIN, 58, _SUBTITLE)
+        yield text_at(_MARGIN, 36, _TITLE, "title")
+        yield text_at(_MARGIN, 58, _SUBTITLE)
         yield from self._axis()
         for lane in self.story.lanes:
-            yield _text(_LEFT - 14, self._middle(lane) + 4.5, lane, "lane")
+            yield text_at(_LEFT - 14, self._middle(lane) + 4.5, lane, "lane")
         for takeover in self.story.takeovers:
             yield from self._arrow(takeover)
         for span in self.story.spans:
@@ -125,7 +125,7 @@ class _Picture:
         """Whether its note finds a place to the right of the mark, in the bar's row."""
         if mark.happening not in ("skipped", "lost", "duplicate"):
             return False
-        end = self._x(mark.at) + 14 + _length(mark.note)
+        end = self._x(mark.at) + 14 + length_of(mark.note)
         starts = [span.start for span in self.story.spans if span.lane == mark.lane and span.start > mark.at]
         return end < self._x(min(starts, default=self.story.seconds))
 
@@ -135,7 +135,7 @@ class _Picture:
         for second in range(self.story.seconds + 1):
             x = self._x(second)
             yield f'<path class="grid" d="M{x} {_TOP - 8}V{self.bottom}"/>'
-            yield _text(x, self.bottom + 16, f"{second} s", "faint middle")
+            yield text_at(x, self.bottom + 16, f"{second} s", "faint middle")
         for lane in self.story.lanes:
             yield f'<path class="track" d="M{_LEFT} {self._middle(lane)}H{_RIGHT}"/>'
 
@@ -160,9 +160,9 @@ class _Picture:
         key = short(span.key)
         if span.state == "holding":
             label = _fitting(width, f"{key} · {span.work}", span.work, key)
-            return _text(x + 7, y, label, "on", f' stroke="{self.colours[span.key]}"')
+            return text_at(x + 7, y, label, "on", f' stroke="{self.colours[span.key]}"')
         label = _fitting(width, "frozen") if span.state == "frozen" else _fitting(width, f"waits for {key}", "waits")
-        return _text(x + width / 2, y, label, "faint middle" if span.state == "frozen" else "middle")
+        return text_at(x + width / 2, y, label, "faint middle" if span.state == "frozen" else "middle")
 
     def _arrow(self, takeover: TakeOver) -> Iterator[str]:
         """From the one that was stopped, along its lane, to the start of the bar of the one that took over."""
@@ -182,27 +182,27 @@ class _Picture:
             x, y = self._x(mark.at), self.tops[mark.lane]
             style = "note " + {"killed": "red strong", "taken over": "strong"}.get(mark.happening, "faint")
             if self._fits_beside(mark):
-                yield _text(x + 14, y + 15.5, mark.note, style)
+                yield text_at(x + 14, y + 15.5, mark.note, style)
                 continue
-            x = min(x + (8 if mark.happening == "taken over" else -6), _RIGHT - _length(mark.note))
+            x = min(x + (8 if mark.happening == "taken over" else -6), _RIGHT - length_of(mark.note))
             if x < free.get(mark.lane, 0):
                 continue
-            free[mark.lane] = x + _length(mark.note) + 8
-            yield _text(x, y + _BAR + 14, mark.note, style)
+            free[mark.lane] = x + length_of(mark.note) + 8
+            yield text_at(x, y + _BAR + 14, mark.note, style)
 
     def _legend(self, y: float) -> Iterator[str]:
         yield f'<path class="grid" d="M{_MARGIN} {y - 22}H{_RIGHT}"/>'
         x = float(_MARGIN)
         for sign, text in _LEGEND:
             yield from _swatch(sign, x, y)
-            yield _text(x + 34, y + 4, text, "faint")
-            x += 34 + _length(text) + 16
+            yield text_at(x + 34, y + 4, text, "faint")
+            x += 34 + length_of(text) + 16
         x = float(_MARGIN)
         for key in self.story.keys:
             yield f'<rect x="{x}" y="{y + 20}" width="26" height="16" rx="3" fill="{self.colours[key]}"/>'
-            yield _text(x + 34, y + 32, key, "faint")
-            x += 34 + _length(key) + 24
-        yield _text(_RIGHT, y + 32, _COLOUR, "faint end")
+            yield text_at(x + 34, y + 32, key, "faint")
+            x += 34 + length_of(key) + 24
+        yield text_at(_RIGHT, y + 32, _COLOUR, "faint end")
 
 
 def _swatch(sign: State | Happening, x: float, y: float) -> Iterator[str]:
@@ -226,7 +226,7 @@ def _swatch(sign: State | Happening, x: float, y: float) -> Iterator[str]:
 def _verdict(y: float, checks: list[Check]) -> Iterator[str]:
     good = all(check.holds for check in checks)
     yield f'<path class="grid" d="M{_MARGIN} {y - 24}H{_RIGHT}"/>'
-    yield _text(_MARGIN, y, "Verified from the engine's own data" if good else "This does not hold", "strong")
+    yield text_at(_MARGIN, y, "Verified from the engine's own data" if good else "This does not hold", "strong")
     for number, check in enumerate(checks):
         x, line = _MARGIN + (number % 2) * 460, y + 22 + number // 2 * 20
         yield (
@@ -234,7 +234,7 @@ def _verdict(y: float, checks: list[Check]) -> Iterator[str]:
             if check.holds
             else f'<path class="cross" d="M{x + 2} {line - 8}l8 8m0 -8l-8 8"/>'
         )
-        yield _text(x + 20, line, check.claim, "claim")
+        yield text_at(x + 20, line, check.claim, "claim")
 
 
 def _sign(happening: Happening, x: float, y: float) -> Iterator[str]:
@@ -257,16 +257,16 @@ def _sign(happening: Happening, x: float, y: float) -> Iterator[str]:
         yield f'<path class="line card" d="M{x} {y - 7}l7 7l-7 7l-7 -7z"/>'
 
 
-def _text(x: float, y: float, text: str, style: str = "faint", more: str = "") -> str:
+def text_at(x: float, y: float, text: str, style: str = "faint", more: str = "") -> str:
     return f'<text class="{style}" x="{x:.1f}" y="{y:.1f}"{more}>{escape(text)}</text>' if text else ""
 
 
-def _length(text: str) -> float:
+def length_of(text: str) -> float:
     return len(text) * 12 * _CHARACTER
 
 
 def _fitting(width: float, *texts: str) -> str:
-    return next((text for text in texts if _length(text) + 10 <= width), "")
+    return next((text for text in texts if length_of(text) + 10 <= width), "")
 
 
 def _in_words(story: Story, checks: list[Check]) -> str:
