@@ -46,6 +46,7 @@ BENCHMARKS = (
     Benchmark("instructions", needs="valgrind"),
     Benchmark("packaging"),
     Benchmark("idempotency"),
+    Benchmark("costs"),
     Benchmark("heartbeats", section="benchmarks.heartbeats.report"),
     Benchmark("scale", section="benchmarks.scale.report"),
 )

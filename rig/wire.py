@@ -101,7 +101,7 @@ class Wire:
         class Proxy(Handler):
             def setup(self) -> None:
                 super().setup()
-                self.upstream = _Upstream(wire._address)
+                self.upstream = Upstream(wire._address)
 
             def do_POST(self) -> None:
                 wire._handle(self, self.upstream)
@@ -242,7 +242,7 @@ class Wire:
 
     # How it goes through
 
-    def _handle(self, client: Handler, upstream: _Upstream) -> None:
+    def _handle(self, client: Handler, upstream: Upstream) -> None:
         request = Request.read(client)
         with self._guard:
             self._requests.append(request)
@@ -258,11 +258,15 @@ class Wire:
         request.status = answer.status
         client.reply(answer.status, answer.body, answer.headers)
 
-    def _answer(self, request: Request, fault: Fault | None, upstream: _Upstream) -> Answer | None:
+    def _carry_out(self, request: Request, upstream: Upstream) -> Answer:
+        """Send a request to the engine. A subclass may send more."""
+        return upstream.send(request)
+
+    def _answer(self, request: Request, fault: Fault | None, upstream: Upstream) -> Answer | None:
         def send() -> Answer:
             if self._closed:
                 raise ConnectionError("the wire is closed: what it still held is dropped")
-            answer = upstream.send(request)
+            answer = self._carry_out(request, upstream)
             request.delivered += 1
             return answer
 
@@ -278,7 +282,7 @@ class Wire:
                 fault.finished.set()
 
 
-class _Upstream:
+class Upstream:
     """One connection to the engine, kept alive; for one thread."""
 
     def __init__(self, address: str) -> None:
