@@ -239,3 +239,36 @@ def test_what_older_rows_of_ours_carry_does_no_harm_to_a_holder_of_its_kind(
     rows.after_a_renewal("k")
     assert peer.ask("release", key="k") == {"released": True}
     assert before.acquire("k", wait=0).release() is True
+
+
+# -- several keys at once, one of which it wants too ------------------------------------------------------------------
+
+
+def test_while_it_holds_one_of_several_keys_we_get_none_of_them_and_leave_it_the_others(
+    client: LockClient, peer: Peer, rows: Rows
+) -> None:
+    take(peer, "b")
+    with pytest.raises(LockNotGrantedError) as refused:
+        client.acquire_all(["c", "b", "a"], wait=0)
+    assert (refused.value.key, refused.value.holder) == ("b", rows.owner("b"))
+    take(peer, "a")
+    assert client.try_acquire_all(["a", "b"]) is None
+    for key in ("a", "b"):
+        assert peer.ask("release", key=key) == {"released": True}
+    with client.acquire_all(["a", "b", "c"], wait=0) as locks:
+        for key in locks.keys:
+            assert peer.ask("acquire", key=key, **TRY)["error"] in REFUSALS
+        locks.heartbeat()
+    take(peer, "b")
+
+
+def test_when_it_is_killed_with_one_of_several_keys_we_get_all_but_not_before_its_lease_is_over(
+    client: LockClient, peer: Peer, rows: Rows
+) -> None:
+    take(peer, "b")
+    renewed = rows.after_a_renewal("b")
+    peer.kill()
+    with client.acquire_all(["a", "b"], wait=DEADLINE) as locks:
+        assert time.monotonic() - renewed >= LEASE
+        assert locks.is_held
+        assert rows.owner("a") == rows.owner("b") == locks.owner

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +19,10 @@ import pytest
 
 from lambda_lock import (
     AsyncLockClient,
+    Lock,
     LockClient,
     LockConfigurationError,
+    MultiLock,
     current_dedup,
     deduplicate,
     default_client,
@@ -35,7 +38,9 @@ from lambda_lock.permissions import ACTIONS, IN_WORDS
 from rig import events
 from rig.cloud import ACCOUNT, Cloud
 from rig.engine import REGION, ROOT, Ministack, client_environment
+from tests.support.clocks import SkewedClock
 from tests.support.context import Context
+from tests.support.waiting import wait_until
 
 LOCKS, ORDERS = "permission-locks", "permission-orders"
 _ITEM = {"Put": {"TableName": ORDERS, "Item": {"key": {"S": "o-1"}}}}
@@ -76,6 +81,38 @@ def _wait_for_a_permit(key: str) -> None:
     client = default_client()
     with client.acquire(key, permits=1):
         client.try_acquire(key, permits=1, wait=0.3)
+    _let_wait(key, client.acquire(key, permits=1), lambda: client.acquire(key, permits=1, wait=30))
+
+
+def _replace_a_dead_holder(key: str) -> None:
+    dead = LockClient()
+    try:
+        lock = dead.acquire(key, permits=1, lease_duration=1)
+    finally:
+        dead.close(release=False)
+    assert lock.permits == 1
+    default_client().acquire(key, permits=1, wait=30).release()
+
+
+def _correct_a_permit(key: str) -> None:
+    with default_client().acquire(key, permits=2), LockClient(clock=SkewedClock(600)) as fast:
+        fast.acquire(key, permits=2).release()
+
+
+def _let_wait(key: str, held: Lock, acquire: Callable[[], Lock | MultiLock]) -> None:
+    """Release what is held once somebody has a place in its queue, and let that one have it."""
+    with ThreadPoolExecutor(1) as pool:
+        waiter = pool.submit(lambda: acquire().release())
+        wait_until(lambda: waiter.done() or _has_waiters(key))
+        held.release()
+        waiter.result()
+
+
+def _has_waiters(key: str) -> bool:
+    record = default_client().get(key)
+    assert record is not None
+    assert record.is_held
+    return record.waiters > 0
 
 
 def _renew(key: str) -> None:
@@ -103,7 +140,7 @@ def _wait_for_several(key: str) -> None:
     client = default_client()
     held = client.acquire(f"{key}-2")
     client.try_acquire_all([key, f"{key}-2"], wait=0.05)
-    held.release()
+    _let_wait(f"{key}-2", held, lambda: client.acquire_all([key, f"{key}-2"], wait=30))
 
 
 def _commit_under_several(key: str) -> None:
@@ -234,6 +271,8 @@ OPERATIONS = {
         Operation(_wait, ("UpdateItem", "GetItem")),
         Operation(_take_permits, ("UpdateItem",)),
         Operation(_wait_for_a_permit, ("UpdateItem", "GetItem")),
+        Operation(_replace_a_dead_holder, ("UpdateItem", "GetItem")),
+        Operation(_correct_a_permit, ("UpdateItem",)),
         Operation(_renew, ("UpdateItem",)),
         Operation(_hand_over, ("UpdateItem",)),
         Operation(_commit, ("UpdateItem",)),
