@@ -70,8 +70,15 @@ def _owners(record: LockRecord) -> list[str]:
     return [record.owner or ""]
 
 
-def _holding(holder: Holder) -> str:
-    return f"{holder.owner or 'unreadable'} until {_moment(holder.expires_at)}, token {holder.fencing_token}"
+def _holding(holders: Sequence[Holder]) -> str:
+    """Who holds a semaphore, one on each line."""
+    owners = [printable(holder.owner or "unreadable") for holder in holders]
+    width = max(map(len, owners))
+    return "\n".join(
+        owner.ljust(width)
+        + (f" until {_moment(holder.expires_at)}, token {holder.fencing_token}" if holder.owner else "")
+        for owner, holder in zip(owners, holders, strict=True)
+    )
 
 
 def as_dict(record: LockRecord) -> dict[str, Any]:
@@ -158,7 +165,9 @@ def print_record(record: LockRecord, *, err: bool = False) -> None:
     width = max(map(len, parts))
     for name, text in parts.items():
         style = _STYLES[state(record)] if name == "state" else ""
-        console.print(Text(f"{name:<{width}}  ", "bold").append(Text(printable(text), style)))
+        lines = text.split("\n") if name == "holders" else [text]
+        for label, line in zip([name, *[""] * len(lines)], lines, strict=False):
+            console.print(Text.assemble((f"{label:<{width}}  ", "bold"), (printable(line), style)))
 
 
 def _parts(record: LockRecord) -> dict[str, str | None]:
@@ -169,7 +178,7 @@ def _parts(record: LockRecord) -> dict[str, str | None]:
         "state": _with_time(record),
         "unreadable": ", ".join(record.unreadable) or None,
         "owner" if held else "last owner": record.owner,
-        "holders": "; ".join(map(_holding, record.holders)) if is_semaphore(record) else None,
+        "holders": _holding(record.holders) if is_semaphore(record) else None,
         "lease": None if record.lease_duration is None else f"{record.lease_duration:g} s",
         "expires": _moment(record.expires_at) if held else None,
         "fencing token": None if record.fencing_token is None else str(record.fencing_token),

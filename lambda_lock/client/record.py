@@ -92,6 +92,9 @@ class LockRecord:
     expires_at: the stored expiry in epoch seconds; None for a row that another client library wrote.
     read_at: the Date of the reply in epoch seconds; None if the reply had none.
     fencing_token: the fencing token of the last grant; None if it is absent or cannot be read.
+    is_held: whether anybody holds the lock now, or any permit of the semaphore: whether there are ``holders``. A lock
+        or semaphore that is not held is there for the taking. One that is held may be, too: a semaphore has N permits,
+        and only its callers know N.
     is_released: whether the lock is free. For a semaphore: whether nobody holds a permit.
     is_expired: whether the lock is held but its stored expiry has passed by DynamoDB's clock.
     completed_until: the time until which a completed event counts as done, in epoch seconds; None if there is none.
@@ -104,8 +107,8 @@ class LockRecord:
     Example::
 
         record = client.get("nightly-report")
-        if record is not None and not record.is_released:
-            print(f"held by {record.owner}")
+        if record is not None and record.is_held:
+            print("held by", ", ".join(str(holder.owner) for holder in record.holders))
     """
 
     __slots__ = (
@@ -170,6 +173,10 @@ class LockRecord:
             "unreadable": _unreadable(row, place, attributes, data),
         }
         _fill(self, fields)
+
+    @property
+    def is_held(self) -> bool:
+        return bool(self.holders)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _record, ({name: getattr(self, name) for name in self.__slots__},)

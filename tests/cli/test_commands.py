@@ -69,7 +69,10 @@ def test_get_and_ls_show_the_holders_of_a_semaphore_and_release_leaves_them_alon
         assert (found["state"], found["owner"], found["attributes"]) == ("held", None, {})
         shown = run("get", "api").stdout
         assert re.search(r"^state +held by 2$", shown, re.MULTILINE)
-        assert all(f"{lock.owner} until " in shown and f", token {lock.fencing_token}" in shown for lock in held)
+        first, second = (line for line in shown.splitlines() if " until " in line)  # one on each line, aligned
+        assert re.fullmatch(f"holders +{held[0].owner} until .* UTC, token {held[0].fencing_token}", first)
+        assert re.fullmatch(f" +{held[1].owner} until .* UTC, token {held[1].fencing_token}", second)
+        assert first.index(" until ") == second.index(" until ")
         assert run("ls", "--held").stdout.split("\t")[-1].strip() == ",".join(lock.owner for lock in held)
         refused = run("release", "api", "--force", "--yes")
         assert refused.returncode == 1

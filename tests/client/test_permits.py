@@ -94,6 +94,33 @@ def test_a_record_shows_the_holders_of_a_semaphore_and_of_a_lock(make: Make) -> 
     assert client.get("lock").holders == ()  # type: ignore[union-attr]
 
 
+def test_a_semaphore_is_held_while_anybody_holds_a_permit_and_the_dead_hold_none(make: Make, rows: Rows) -> None:
+    client = make()
+
+    def is_held(key: str = "api") -> bool:
+        record = client.get(key)
+        assert record is not None
+        assert record.is_held is bool(record.holders)
+        return record.is_held
+
+    one, other = (client.acquire("api", permits=2) for _ in range(2))
+    assert is_held()
+    for number, lock in enumerate((one, other)):
+        row = rows["api"]
+        nonce = lock.owner.rpartition("#")[2]
+        entry = row["permits"]["M"][nonce]["S"]
+        row["permits"]["M"][nonce] = {"S": f"L1:1000000000000{entry[16:]}"}  # its lease is over
+        rows.put("api", **{name: value for name, value in row.items() if name != "key"})
+        assert is_held() is (number == 0)
+    with client.acquire("lock"):
+        assert is_held("lock")
+    assert not is_held("lock")
+    rows.put_held("dead", expires_at=time.time() - 5)
+    assert not is_held("dead")
+    rows.put_foreign("java", lease_seconds=20)
+    assert is_held("java")  # no expiry is stored
+
+
 def test_renewals_keep_each_permit_for_itself(make: Make) -> None:
     client = make()
     one, other = (client.acquire("api", permits=2, lease_duration=20) for _ in range(2))
