@@ -35,9 +35,10 @@ class Signals:
 
     @property
     def danger_at(self) -> float | None:
-        """When to tell the danger (elapsed seconds). None: never, or it was told before."""
+        """When to tell the danger (elapsed seconds). None: never, not yet, or it was told before."""
         safe_time = self._terms.safe_time
-        return None if safe_time is None or "danger" not in self._untold else self._hold.valid_until - safe_time
+        untold = "danger" in self._untold and not self.quiet
+        return self._hold.valid_until - safe_time if safe_time is not None and untold else None
 
     @property
     def are_wanted(self) -> bool:
@@ -50,7 +51,7 @@ class Signals:
 
     def tell_danger(self) -> None:
         """Call ``on_danger``, the first time."""
-        if not self.quiet and self._is_first("danger"):
+        if self._is_first("danger"):
             self._call(self._terms.on_danger)
 
     def tell_lost(self, message: str, *, apart: bool = False) -> None:
