@@ -250,8 +250,12 @@ class Group:
         return alone
 
     def _end(self) -> None:
-        """None of them is held or renewed from here on: before the first send of a last act."""
+        """None of them is held or renewed from here on: before the first send of a last act.
+
+        One that was entered again (reentrant=True) is left by all: it ends with the others.
+        """
         for member in self.members:
+            member.leave_all()
             member.end()
 
     # -- checks -----------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from lambda_lock import (
     OwnerMismatchError,
     TransportError,
 )
+from lambda_lock.client.lock import held_by
 from lambda_lock.testing import lambda_context
 from rig.wire import Request, Wire
 from tests.client.test_heartbeat_faults import WATCHER, NoThreads, fresh_heartbeat, no_threads
@@ -529,6 +530,20 @@ def test_two_threads_do_not_release_the_same_locks_at_once(wire: Wire, wired: Lo
     assert first() is True
 
 
+def test_a_release_ends_a_lock_that_was_entered_again_within(client: LockClient, rows: Rows) -> None:
+    locks = client.acquire_all(["a", "b"])
+    again = client.acquire("a", reentrant=True)
+    assert again.release() is True
+    assert locks.is_held
+    with client.acquire("a", reentrant=True) as again:
+        assert locks.release() is True
+        assert not again.is_held
+        assert not rows.is_held("a")
+        assert not rows.is_held("b")
+    with pytest.raises(LockAlreadyReleasedError):
+        again.release()
+
+
 # Renewed and lost
 
 
@@ -601,6 +616,25 @@ def test_danger_is_signalled_once_with_the_handle(make: Make) -> None:
     assert told.wait(DEADLINE)
     wait_until(lambda: not locks.is_held)
     assert danger == [locks]
+
+
+def test_a_danger_that_cannot_be_told_yet_does_not_keep_the_heartbeat_busy(make: Make, rows: Rows) -> None:
+    clock, pauses = StandingClock(), list[float | None]()
+    client = make(clock=clock, lease_duration=20)
+    taken_over(rows, "b")
+
+    def cancelled() -> bool:
+        if 1_000_005.2 < clock.now < 1_000_006.4:  # in danger already, and not due for its renewal
+            (held,) = client.held()
+            pauses.append(held_by(held).upkeep.tick())
+        return clock.now > 1_000_006.4
+
+    with pytest.raises(LockTimeoutError):
+        client.acquire_all(
+            ["a", "b"], wait=60, safe_time=15, refresh_period=0.2, cancel_check=cancelled, on_danger=lambda _: None
+        )
+    assert pauses
+    assert 0 not in pauses
 
 
 def test_hooks_are_told_of_each_lock_once_all_are_held(make: Make, rows: Rows) -> None:
