@@ -57,6 +57,6 @@ class Holding:
             if any(place in (places or ()) and lock.is_held for places, lock in kind._entries.get()):
                 raise LockConfigurationError(
                     f"this call holds the lock {key!r} already, by an outer @{kind.decorator}, and would wait for "
-                    "itself: give the inner one reentrant=True, or another key",
+                    "itself: give the inner one another key or, if it has no list of keys, reentrant=True",
                     key=key,
                 )

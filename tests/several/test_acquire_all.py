@@ -327,16 +327,15 @@ def test_one_that_is_lost_when_the_wait_is_over_is_refused(make: Make, rows: Row
     clock = StandingClock()
 
     def takes(seconds: float) -> Any:
-        def act(fault: Any, send: Any) -> Any:
-            answer = send()
+        def late(answer: Any) -> Any:
             clock.now += seconds
             return answer
 
-        return act
+        return late
 
     client = make(clock=clock, heartbeat_period=0, lease_duration=20)
-    wire._inject(takes(1.5), None, when=is_for("a"))
-    wire._inject(takes(19), None, when=is_for("b"))
+    wire.alter_reply(takes(1.5), when=is_for("a"))
+    wire.alter_reply(takes(19), when=is_for("b"))
     with pytest.raises(LockNotGrantedError, match="was taken, but lost") as refused:
         client.acquire_all(["a", "b"], wait=0)
     assert refused.value.key == "a"
