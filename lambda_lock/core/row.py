@@ -407,8 +407,8 @@ class Row:
         """Return the lease in ms. Raises LockFormatError if it cannot be read: such a row is never taken over."""
         if self.version == SEAL:
             raise LockFormatError(
-                f"{key!r} is a semaphore, not a lock: it was acquired with permits=. Pass permits= here as well, or "
-                "give the lock another key",
+                f"{key!r} is a semaphore, not a lock: it was acquired with permits=. Pass permits= to acquire as well "
+                "(a list of keys takes locks only), or give the lock another key",
                 key=key,
             )
         if self.lease_ms is None:
