@@ -185,12 +185,20 @@ def permit_count(value: object, key: str | None = None) -> None:
 def permits(value: object, place: Place, lease: float, options: Mapping[str, Any]) -> None:
     """Check how many may hold at once, and that the other options make sense for a semaphore."""
     permit_count(value, place.key)
-    if place.schema.permits is None:
+    schema = place.schema
+    if schema.released is None:
         raise LockConfigurationError(
-            f"permits={value} needs a row that is kept, but rows of the schema {place.schema.name} are deleted on "
-            "release. Use a client with the schema JAVA or GO, and a table of its own",
+            f"permits={value} needs a row that is kept, but rows of the schema {schema.name} are deleted on release. "
+            "Use a client with the schema JAVA or GO, and a table of its own",
             key=place.key,
         )
+    for field in ("permits", "permit_tokens"):
+        if getattr(schema, field) is None:
+            raise LockConfigurationError(
+                f"permits={value} needs the attributes of a semaphore, but the schema {schema.name} has {field}=None. "
+                f"Give it a name: schema.replace({field}=...)",
+                key=place.key,
+            )
     for option, why in (("delete_on_release", "others hold permits"), ("replace", "it names the other holders")):
         if options.get(option):
             raise LockArgumentError(
@@ -201,7 +209,7 @@ def permits(value: object, place: Place, lease: float, options: Mapping[str, Any
     permit_lease(lease, place.key)
 
 
-def permit_lease(lease: float, key: str) -> None:
+def permit_lease(lease: float, key: str | None = None) -> None:
     """Refuse a lease of a permit that is longer than a day: the row's time to live counts on that."""
     if lease > LONGEST_PERMIT:
         raise LockArgumentError(

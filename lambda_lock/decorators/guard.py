@@ -167,6 +167,7 @@ def _check_options(wait: float | None, options: DecoratorOptions) -> None:
         checks.lease_duration(lease)
     if (permits := options.get("permits")) is not None:
         checks.permit_count(permits)
+        checks.permit_lease(lease or 0.0)
     if (period := options.get("refresh_period")) is not None:
         checks.refresh_period(period)
 

@@ -15,6 +15,7 @@ import pytest
 
 from lambda_lock import (
     GO,
+    JAVA,
     PYTHON,
     AsyncLockClient,
     Holder,
@@ -188,6 +189,27 @@ def test_what_a_semaphore_cannot_do_is_refused_before_anything_is_sent(
 def test_the_schema_of_rows_that_are_deleted_has_no_semaphores(make: Make) -> None:
     with pytest.raises(LockConfigurationError, match="permits=2 needs a row that is kept"):
         LockClient(schema=PYTHON).acquire("api", permits=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"permits": None}, "the schema JAVA has permits=None. Give it a name"),
+        ({"permit_tokens": None}, "the schema JAVA has permit_tokens=None. Give it a name"),
+        ({"released": None}, "rows of the schema JAVA are deleted on release"),
+    ],
+)
+def test_a_schema_that_lacks_what_a_semaphore_needs_is_refused_before_anything_is_sent(
+    changes: dict[str, Any], said: str, wire: Wire, make: Make
+) -> None:
+    with pytest.raises(LockConfigurationError, match=f"^permits=2 needs .*{said}"):
+        make(schema=JAVA.replace(**changes)).acquire("api", permits=2)
+    assert not wire.requests
+
+
+def test_a_lease_that_is_too_long_for_a_semaphore_is_refused_when_decorating() -> None:
+    with pytest.raises(LockArgumentError, match="lease_duration=90000 is too long for a semaphore"):
+        with_lock("api", permits=2, lease_duration=90_000)(lambda event, context: None)
 
 
 def test_what_a_held_permit_cannot_do_is_refused_and_it_stays_held(wire: Wire, wired: LockClient) -> None:
