@@ -83,7 +83,7 @@ def commit(
     if may_pass(refused):
         raise _unknown(hold, refused) if unclear else refused
     plain = _release(hold, data, None, memory, look)
-    released, _, look = yield from exchange(plain, memory, chance, look, look.elapsed + DECISION)
+    released, unanswered, look = yield from exchange(plain, memory, chance, look, look.elapsed + DECISION)
     if isinstance(released, Reply):
         raise _refusal(hold, refused)
     again, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
@@ -96,7 +96,9 @@ def commit(
     if not _is_lost(again) or look.elapsed >= until:
         raise _unknown(hold, again)
     row = _lock_row(hold, again)
-    raise _refusal(hold, refused if row is not None and is_mine(row, hold) else again)
+    # While it is valid, only my release can have ended it (rule 9).
+    was_mine = unanswered and look.elapsed < hold.valid_until and not hold.lost
+    raise _refusal(hold, refused if was_mine or (row is not None and is_mine(row, hold)) else again)
 
 
 def commit_all(

@@ -18,6 +18,7 @@ from lambda_lock import (
     JAVA,
     PYTHON,
     AsyncLockClient,
+    CommitRefusedError,
     Holder,
     LockArgumentError,
     LockClient,
@@ -241,6 +242,20 @@ def test_a_commit_writes_and_releases_the_own_permit(make: Make, rows: Rows, tab
     one.commit([put])
     assert rows["order#7"]["total"] == {"N": "5"}
     assert list(rows["api"]["permits"]["M"]) == [other.owner.rpartition("#")[2]]
+
+
+def test_a_refused_commit_is_told_though_the_reply_of_the_release_was_lost(
+    wire: Wire, wired: LockClient, rows: Rows, table: str
+) -> None:
+    rows.put("taken")
+    lock = wired.acquire("api", permits=2)
+    new = {"ConditionExpression": "attribute_not_exists(#k)", "ExpressionAttributeNames": {"#k": "key"}}
+    put = {"Put": {"TableName": table, "Item": {"key": {"S": "taken"}}, **new}}
+    wire.drop_reply("UpdateItem")
+    with pytest.raises(CommitRefusedError) as caught:
+        lock.commit([put])
+    assert caught.value.reasons == ("ConditionalCheckFailed",)
+    assert rows["api"]["permits"] == {"M": {}}
 
 
 def test_a_commit_of_a_permit_that_was_replaced_writes_nothing(make: Make, rows: Rows, table: str) -> None:
