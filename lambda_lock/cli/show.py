@@ -60,8 +60,8 @@ def seconds_left(record: LockRecord) -> float | None:
 
 
 def is_semaphore(record: LockRecord) -> bool:
-    """Whether the permits of a semaphore are held."""
-    return bool(record.holders) and record.version is None
+    """Whether the permits of a semaphore are held, or cannot be read."""
+    return record.version is None and not record.is_released
 
 
 def _owners(record: LockRecord) -> list[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..core.outcome import Item
     from ..core.requests import Place
-    from ..core.row import Holder, Row
+    from ..core.row import Holder, Row, Schema
 
 
 def row_data(item: Item, place: Place) -> bytes | None:
@@ -47,18 +47,22 @@ def _unreadable(row: Row, place: Place, attributes: dict[str, Any], data: bytes 
     names = [name for name in row.item if name not in own and name not in attributes]
     if data is None and "B" in row.item.get(schema.data, {}):
         names.append(schema.data)
-    if row.version == SEAL and schema.permits is not None and not _entries_are_read(row, schema.permits):
-        names.append(schema.permits)
+    if row.version == SEAL:
+        names += _unreadable_maps(row.item, schema)
     return (*row.unreadable(schema), *names)
 
 
-def _entries_are_read(row: Row, permits: str) -> bool:
-    """Whether all entries of a semaphore's row can be read."""
+def _unreadable_maps(item: Item, schema: Schema) -> list[str]:
+    """The names of a semaphore's maps that are missing or no maps, or have entries that cannot be read."""
     with Late():
         from ..core.permits import read_entry
 
-    entries = row.item.get(permits, {}).get("M")
-    return isinstance(entries, dict) and all(map(read_entry, entries.values()))
+    permits, tokens = (item.get(name or "", {}).get("M") for name in (schema.permits, schema.permit_tokens))
+    readable = {
+        schema.permits: permits is not None and all(map(read_entry, permits.values())),
+        schema.permit_tokens: tokens is not None and tokens.keys() == (permits or tokens).keys(),
+    }
+    return [name for name, is_read in readable.items() if name is not None and not is_read]
 
 
 def _holders(row: Row, place: Place, read_at: int | None) -> tuple[Holder, ...]:
@@ -92,10 +96,9 @@ class LockRecord:
     expires_at: the stored expiry in epoch seconds; None for a row that another client library wrote.
     read_at: the Date of the reply in epoch seconds; None if the reply had none.
     fencing_token: the fencing token of the last grant; None if it is absent or cannot be read.
-    is_held: whether anybody holds the lock now, or any permit of the semaphore: whether there are ``holders``. A lock
-        or semaphore that is not held is there for the taking. One that is held may be, too: a semaphore has N permits,
-        and only its callers know N.
-    is_released: whether the lock is free. For a semaphore: whether nobody holds a permit.
+    is_held: whether anybody holds the lock now, or any permit of the semaphore: whether there are ``holders``. A permit
+        may be free all the same: a semaphore has N of them, and only its callers know N.
+    is_released: whether the lock is free. For a semaphore: whether nobody holds a permit, as far as they can be read.
     is_expired: whether the lock is held but its stored expiry has passed by DynamoDB's clock.
     completed_until: the time until which a completed event counts as done, in epoch seconds; None if there is none.
     result: the JSON text that a completed event stored; None if there is none.
@@ -153,6 +156,10 @@ class LockRecord:
         expires_at = None if row.expiry_ms is None else row.expiry_ms / 1000
         data, attributes = row_data(row.item, place), row_attributes(row.item, place)
         holders, is_semaphore = _holders(row, place, read_at), row.version == SEAL
+        unreadable = _unreadable(row, place, attributes, data)
+        is_free = row.is_free
+        if is_semaphore:
+            is_free = not holders and place.schema.permits not in (None, *unreadable)
         fields = {
             "key": place.key,
             "sort_key": place.sort_key,
@@ -165,12 +172,12 @@ class LockRecord:
             "read_at": read_at,
             "fencing_token": row.token,
             "holders": holders,
-            "is_released": not holders if is_semaphore else row.is_free,
+            "is_released": is_free,
             "is_expired": not row.is_free and None not in (expires_at, read_at) and read_at >= expires_at,  # type: ignore[operator]
             "completed_until": row.completed_until,
             "result": row.item.get(place.schema.result, {}).get("S"),
             "waiters": len(row.waiters or ()),
-            "unreadable": _unreadable(row, place, attributes, data),
+            "unreadable": unreadable,
         }
         _fill(self, fields)
 

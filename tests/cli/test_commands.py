@@ -81,6 +81,16 @@ def test_get_and_ls_show_the_holders_of_a_semaphore_and_release_leaves_them_alon
     assert parsed(run("get", "api", "--json"))["state"] == "free"
 
 
+def test_a_semaphore_whose_holders_cannot_be_read_is_not_free_and_not_released(run: Run, rows: Rows) -> None:
+    rows.put("api", **{name: {"S": "semaphore"} for name in ("ownerName", "leaseDuration", "recordVersionNumber")})
+    assert parsed(run("get", "api", "--json"))["state"] == "unreadable"
+    before = rows.get("api")
+    refused = run("release", "api", "--force", "--yes")
+    assert refused.returncode == 1
+    assert "'api' is a semaphore, and who holds it cannot be read" in refused.stderr
+    assert rows.get("api") == before
+
+
 def test_get_of_no_lock_says_so_and_exits_with_1(run: Run) -> None:
     result = run("get", "none")
     assert (result.returncode, result.stdout) == (1, "")

@@ -123,6 +123,35 @@ def test_a_semaphore_is_held_while_anybody_holds_a_permit_and_the_dead_hold_none
     assert is_held("java")  # no expiry is stored
 
 
+@pytest.mark.parametrize(
+    ("damage", "unreadable"),
+    [
+        ({"permits": None}, ("permits",)),
+        ({"permits": {"S": "x"}}, ("permits",)),
+        ({"permits": {"M": {"x": {"N": "1"}}}}, ("permits", "permitTokens")),
+        ({"permitTokens": None}, ("permitTokens",)),
+        ({"permitTokens": {"L": []}}, ("permitTokens",)),
+        ({"permitTokens": {"M": {}}}, ("permitTokens",)),
+    ],
+)
+def test_a_record_of_a_damaged_semaphore_says_what_cannot_be_read_and_not_that_it_is_free(
+    damage: dict[str, Any], unreadable: tuple[str, ...], make: Make, rows: Rows
+) -> None:
+    make().acquire("api", permits=2)
+    row = {**rows["api"], **damage}
+    rows.put("api", **{name: value for name, value in row.items() if name != "key" and value is not None})
+    record = make().get("api")
+    assert record is not None
+    assert (record.is_released, record.unreadable) == (False, unreadable)
+
+
+def test_a_schema_without_semaphores_does_not_take_one_for_free(make: Make) -> None:
+    make().acquire("api", permits=2)
+    record = make(schema=JAVA.replace(permits=None)).get("api")
+    assert record is not None
+    assert (record.is_released, record.holders) == (False, ())
+
+
 def test_renewals_keep_each_permit_for_itself(make: Make) -> None:
     client = make()
     one, other = (client.acquire("api", permits=2, lease_duration=20) for _ in range(2))
