@@ -53,7 +53,7 @@ def acquire(
 
 
 HANDOVER = 0.05  # seconds between two holders
-_DAY = 86_400.0  # seconds
+DAY = 86_400.0  # seconds
 
 
 class Sent:
@@ -490,7 +490,7 @@ class Acquisition:
             return lease_left
         hold = held_ms / 1000
         first = hold if lease_left is None else min(hold, lease_left)
-        return min(first + ahead * hold + (ahead + 1) * HANDOVER, _DAY)
+        return min(first + ahead * hold + (ahead + 1) * HANDOVER, DAY)
 
     def abandon(self) -> Steps[None]:
         """Release any version of mine that may be in the row, the newest first (rule 5).

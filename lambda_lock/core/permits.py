@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from ..errors import LockFormatError
 from . import lease
-from .acquire import HANDOVER, Acquisition, Held, Take
+from .acquire import DAY, HANDOVER, Acquisition, Held, Take
 from .requests import Place, Update, exists
 from .row import LONGEST_PERMIT, MOST_PERMITS, SEAL, TOKEN_DIGITS, Holder, Row, expiry_of, read_row, text_of, whole_of
 
@@ -477,7 +477,8 @@ class Admission(Acquisition):
         if held_ms is None:
             return lease_left
         hold = held_ms / 1000 / row.permits
-        return (hold if lease_left is None else min(hold, lease_left)) + ahead * hold + (ahead + 1) * HANDOVER
+        first = hold if lease_left is None else min(hold, lease_left)
+        return min(first + ahead * hold + (ahead + 1) * HANDOVER, DAY)
 
     def _ends(self, row: PermitRow) -> list[float]:
         """In how many seconds each permit is there for the taking without its holder."""

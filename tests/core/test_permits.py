@@ -543,6 +543,15 @@ def test_a_wait_that_ends_gives_up_its_place_and_says_how_many_were_ahead() -> N
     assert caught.value.retry_after == pytest.approx(0.5 + 0.5 + 0.1)
 
 
+def test_the_estimate_of_a_turn_ends_at_a_day_as_a_lock_s_does() -> None:
+    driver = Admitted()
+    driver.acquire(permits=1)
+    driver.damage(waiters=places(*(f"ghost-{n}" for n in range(64))), heldMs={"N": "80000000"})
+    with pytest.raises(LockTimeoutError) as caught:
+        driver.waiting(permits=1, wait_until=driver.now + 1)
+    assert caught.value.retry_after == 86_400
+
+
 def test_a_waiter_looks_rarely_while_nothing_changes() -> None:
     driver = Admitted()
     holds = [driver.acquire(), driver.acquire()]
