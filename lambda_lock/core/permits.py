@@ -200,12 +200,14 @@ class PermitPlace(Place):
             )
         maps = [_map(item, name) for name in (schema.permits, schema.permit_tokens)]
         if schema.version in item:
-            sound = None not in maps and all(len(one or ()) <= MOST_PERMITS for one in maps)
+            # Beside a released one, a lock's claim would be let in.
+            sound = None not in maps and schema.released not in item
+            sound = sound and all(len(one or ()) <= MOST_PERMITS for one in maps)
         else:
             sound = not {schema.token, schema.permits, schema.permit_tokens} & item.keys()
         if not sound:
             raise LockFormatError(
-                f"the row of semaphore {self.key!r} is damaged: {schema.version}, {schema.permits}, "
+                f"the row of semaphore {self.key!r} is damaged: {schema.version}, {schema.released}, {schema.permits}, "
                 f"{schema.permit_tokens} and {schema.token} do not belong together, or have more than {MOST_PERMITS} "
                 "entries. The row is left alone; delete it once nobody works under it",
                 key=self.key,

@@ -401,14 +401,17 @@ def test_a_lock_whose_application_has_an_attribute_permits_admits_nobody() -> No
         {"permits": {"S": "x"}},
         {"recordVersionNumber": None},
         {"permits": {"M": {f"{n:032x}": {"S": "x"} for n in range(101)}}},
+        {"isReleased": {"S": "1"}},  # as somebody may have written by hand
     ],
 )
 def test_a_damaged_row_is_a_clear_error(damage: dict[str, Any]) -> None:
     driver = Admitted()
     driver.acquire()
     driver.damage(**damage)
+    before = driver.row.get("permits")
     with pytest.raises(LockFormatError, match="the row of semaphore 'k' is damaged"):
         driver.acquire(permits=100)
+    assert driver.row.get("permits") == before
 
 
 VERSION = f"L1:1800000000000:{'0' * 32}"
