@@ -22,6 +22,8 @@ TYPE_CHECKING = False  # importing typing adds about 5 ms to a cold start, so on
 if TYPE_CHECKING:
     from typing import Any
 
+    from .core.row import Holder
+
 
 _LONGEST = 8_000  # characters in an error or a log line; a key may have 2,048 bytes, and a value in a row 400 KB
 
@@ -98,7 +100,7 @@ class LockNotGrantedError(LockError):
         retry_after: float | None = None,
         too_late: bool = False,
         ahead: int | None = None,
-        holders: tuple[Any, ...] = (),
+        holders: tuple[Holder, ...] = (),
     ) -> None:
         super().__init__(message, key=key)
         self.holder = holder

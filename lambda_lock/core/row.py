@@ -13,7 +13,7 @@ from ..errors import LockArgumentError, LockFormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Self
+    from typing import Any, Self, TypeAlias
 
     from .outcome import Item
 
@@ -334,7 +334,13 @@ PYTHON = Schema(
 _VERSION_NAMES = (JAVA.version, PYTHON.version)
 
 
-class Holder(tuple):  # type: ignore[type-arg]  # three fields of three types
+if TYPE_CHECKING:
+    _Fields: TypeAlias = tuple[str | None, float | None, int | None]
+else:
+    _Fields = tuple
+
+
+class Holder(_Fields):
     """Who holds a lock, or one permit of a semaphore.
 
     owner: ``prefix#nonce``; None if the row names none.
@@ -354,18 +360,15 @@ class Holder(tuple):  # type: ignore[type-arg]  # three fields of three types
 
     @property
     def owner(self) -> str | None:
-        owner: str | None = self[0]
-        return owner
+        return self[0]
 
     @property
     def expires_at(self) -> float | None:
-        expires_at: float | None = self[1]
-        return expires_at
+        return self[1]
 
     @property
     def fencing_token(self) -> int | None:
-        token: int | None = self[2]
-        return token
+        return self[2]
 
     def __repr__(self) -> str:
         return f"Holder(owner={self.owner!r}, expires_at={self.expires_at}, fencing_token={self.fencing_token})"

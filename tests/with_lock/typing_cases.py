@@ -12,8 +12,10 @@ from lambda_lock.client.async_multi_lock import AsyncMultiLock
 from lambda_lock.client.lock import Lock
 from lambda_lock.client.lock_client import LockClient
 from lambda_lock.client.multi_lock import MultiLock
+from lambda_lock.client.record import LockRecord
 from lambda_lock.decorators.environment import default_client, set_default_client
 from lambda_lock.decorators.with_lock import current_lock, with_lock
+from lambda_lock.errors import LockNotGrantedError
 
 MYPY = False  # mypy takes it for True
 
@@ -230,6 +232,18 @@ assert_type(transfer("1", "2"), bytes)
 assert_type(asyncio.run(skipping_several("1")), bytes | None)
 transfer("1")  # type: ignore[call-arg]
 with_lock(["a"], reentrant=True)  # type: ignore[call-overload]
+with_lock("k", permits=5)
+with_lock("k", permits="5")  # type: ignore[call-overload]
+with_lock(["a"], permits=5)  # type: ignore[call-overload]
+
+
+def refused(error: LockNotGrantedError, record: LockRecord) -> None:
+    for owner, expires_at, fencing_token in error.holders + record.holders:
+        assert_type(owner, str | None)
+        assert_type(expires_at, float | None)
+        assert_type(fencing_token, int | None)
+
+
 with_lock(5)  # type: ignore[call-overload]
 with_lock("k", on_not_granted="ignore")  # type: ignore[call-overload]
 with_lock("k", wait="5")  # type: ignore[call-overload]
