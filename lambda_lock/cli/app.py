@@ -292,8 +292,8 @@ def release(settings: Settings, force: bool, yes: bool, sort_value: str | None, 
         if show.is_semaphore(record):
             held = f"held by {len(record.holders)}" if record.holders else "and who holds it cannot be read"
             raise Failure(
-                f"{key!r} is a semaphore, {held}: each permit ends with its holder's lease. Stop the holder, and wait for "
-                "that",
+                f"{key!r} is a semaphore, {held}: each permit ends with its holder's lease. "
+                "Stop the holder, and wait for that",
                 exits.NO,
             )
         if not yes:

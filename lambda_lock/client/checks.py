@@ -199,10 +199,10 @@ def permits(value: object, place: Place, lease: float, options: Mapping[str, Any
                 f"Give it a name: schema.replace({field}=...)",
                 key=place.key,
             )
-    for option, why in (("delete_on_release", "others hold permits"), ("replace", "it names the other holders")):
+    for option in ("delete_on_release", "replace"):
         if options.get(option):
             raise LockArgumentError(
-                f"{option}=True is not possible with permits={value}: the row belongs to all holders, and {why} in it. "
+                f"{option}=True is not possible with permits={value}: the row belongs to all holders. "
                 f"Leave {option} out",
                 key=place.key,
             )

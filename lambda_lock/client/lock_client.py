@@ -98,10 +98,10 @@ class LockClient(Client):
 
         Raises LockNotGrantedError at once if ``wait=0`` finds the lock held, or if less than a second is left;
         LockTimeoutError if a wait ran out; LockFormatError for a held row that cannot be read, a lock's row with
-        ``permits`` and a semaphore's without; LockConfigurationError
-        if something is wrong with the table, its keys, the Region, the credentials or a permission; TransportError if
-        DynamoDB did not answer; LockError if the heartbeat's thread cannot start; ClientClosedError if the client was
-        closed; LockArgumentError or TypeError for bad input.
+        ``permits`` and a semaphore's without; LockConfigurationError if something is wrong with the table, its keys,
+        the schema, the Region, the credentials or a permission; TransportError if DynamoDB did not answer; LockError if
+        the heartbeat's thread cannot start; ClientClosedError if the client was closed; LockArgumentError or TypeError
+        for bad input.
 
         After an error nothing is held here. A claim that may have reached DynamoDB is released first, which may take
         5 s. If the release gets no answer either, the row looks held until the lease ends.
