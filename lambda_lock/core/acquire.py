@@ -118,6 +118,8 @@ if TYPE_CHECKING:
 class Acquisition:
     """One acquire: claim, take over, correct, poll, give up. core/handover.py uses the same steps to adopt."""
 
+    noun = "lock"  # in errors
+
     def __init__(
         self, wish: Wish, memory: Memory, chance: Chance, look: Look, keep: Callable[[Hold], None] | None = None
     ) -> None:
@@ -430,7 +432,7 @@ class Acquisition:
         state = self.state(holder, ahead or 0)
         if not self.wish.patient:
             return LockNotGrantedError(
-                f"lock {key!r} {state}. {self.wish.advice or 'Try again later, or pass wait=seconds'}",
+                f"{self.noun} {key!r} {state}. {self.wish.advice or 'Try again later, or pass wait=seconds'}",
                 key=key,
                 holder=holder,
                 waited=waited,
@@ -439,7 +441,7 @@ class Acquisition:
                 holders=holders,
             )
         return LockTimeoutError(
-            f"lock {key!r} {state}, even after {waited:.1f} s of waiting. "
+            f"{self.noun} {key!r} {state}, even after {waited:.1f} s of waiting. "
             f"{self.wish.advice or 'Wait longer, or let the caller try again'}",
             key=key,
             holder=holder,

@@ -403,6 +403,8 @@ def transact_item(place: PermitPlace, *, token: int) -> dict[str, Any]:
 class Admission(Acquisition):
     """The acquisition of a permit: it claims, corrects, polls and gives up as for a lock."""
 
+    noun = "semaphore"
+
     @property
     def place(self) -> PermitPlace:
         place = self.wish.place
