@@ -55,7 +55,7 @@ _USUAL_HOLD = 0.05  # seconds, if nothing is known
 _USUAL_SPREAD = 0.39  # of the hold
 _LEAVE = 1.0  # seconds for giving up a place
 _FULL = 1.0  # seconds, the longest nap while there is no place left
-_LONGEST_OUTSIDE = 8.0  # seconds, the longest one after looks that DynamoDB throttled
+LONGEST_OUTSIDE = 8.0  # seconds, the longest one after looks that DynamoDB throttled
 
 
 class Queue:
@@ -234,7 +234,7 @@ class Queue:
         error = step.error if isinstance(step, Held) else None
         throttled = isinstance(error, ServiceError) and error.code in NOT_DONE
         self._crowding = min(self._crowding + 2, 8) if throttled else max(self._crowding - 1, 0)
-        longest: float = min(_FULL * 2**self._crowding, _LONGEST_OUTSIDE)
+        longest: float = min(_FULL * 2**self._crowding, LONGEST_OUTSIDE)
         return longest * (0.2 + 0.8 * self.acquisition.chance.jitter())
 
     def _look_once(self) -> Steps[Next]:
@@ -251,7 +251,7 @@ class Queue:
         """Sleep, in pieces of ``refresh_period``: after each, the driver asks whether the wait was cancelled."""
         acquisition = self.acquisition
         until = acquisition.look.elapsed + seconds
-        for _ in range(1 + int(_LONGEST_OUTSIDE * 100)):
+        for _ in range(1 + int(LONGEST_OUTSIDE * 100)):
             left = until - acquisition.look.elapsed
             if left <= 0:
                 return

@@ -10,9 +10,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lambda_lock.core import lease
-from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
+from lambda_lock.core.outcome import NOT_DONE, ConditionFailed, Reply, ServiceError
 from lambda_lock.core.protocol import DECISION
-from lambda_lock.core.queue import LONGEST_NAP, LONGEST_PATIENCE
+from lambda_lock.core.queue import LONGEST_NAP, LONGEST_OUTSIDE, LONGEST_PATIENCE
 from lambda_lock.core.row import JAVA, Row, expiry_of, read_row
 from lambda_lock.errors import DuplicateEventError
 
@@ -406,6 +406,7 @@ class Waiter(Errand):
         self.waits = True
         self.places: set[str] = set()  # all that it asked for
         self.losses = 0  # places that others removed
+        self._throttled = False  # ever: outside a full queue, it then naps for longer
         self.strayed = False  # it has seen waiters that cannot be read, and goes on without the queue
         self.versions: set[str] = set()  # all that it sent
 
@@ -423,11 +424,12 @@ class Waiter(Errand):
         super().woke(outcome)
         if outcome is not None:
             self._note(outcome)
+        self._throttled = self._throttled or (isinstance(outcome, ServiceError) and outcome.code in NOT_DONE)
         if not self.wish.patient:
             return
         now, refresh = self.world.now, self.wish.refresh_period
         if self.wish.queue is not None:  # it naps, and has patience: its first look counts a second already
-            queued = LONGEST_NAP + LONGEST_PATIENCE
+            queued = LONGEST_NAP + LONGEST_PATIENCE + (LONGEST_OUTSIDE if self._throttled else 0.0)
             refresh = max(refresh, queued) if self.strayed or self.losses > 1 else queued
         since = max(self.started, self.process.faulted, self.world.judge.changed.get(self.key, 0.0))
         if now <= since + refresh + SLACK:
