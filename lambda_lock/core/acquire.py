@@ -123,6 +123,7 @@ class Acquisition:
     def __init__(
         self, wish: Wish, memory: Memory, chance: Chance, look: Look, keep: Callable[[Hold], None] | None = None
     ) -> None:
+        self.ends = False  # it has failed, and gives back what may have landed
         self.wish = wish
         self.memory = memory
         self.chance = chance
@@ -150,6 +151,7 @@ class Acquisition:
         except GeneratorExit:
             raise
         except BaseException:
+            self.ends = True
             try:
                 yield from self.abandon()
             except GeneratorExit:

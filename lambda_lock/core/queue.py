@@ -47,6 +47,7 @@ LONGEST_NAP = 2.0  # seconds
 PATIENCE = 3.0  # seconds
 IDLE = 8.0  # seconds; more than the longest patience, and by more than two Dates of one moment may differ
 LONGEST_COUNTED = 1.0  # seconds that one look adds to the patience
+_AFTER_GRANT = 0.25  # of a look's seconds, if the lock was granted to somebody since the look before
 _TURN = 0.25  # seconds that each further waiter leaves to the one before it
 _TURNS = 2.0  # seconds, for all of them
 LONGEST_PATIENCE = PATIENCE + LONGEST_NAP - LONGEST_COUNTED + _TURNS
@@ -294,7 +295,8 @@ class Ghosts:
     """Whether the waiters ahead are dead: the lock was there for the taking, and none of them took it."""
 
     def __init__(self) -> None:
-        self._looks = 0  # that found the lock free, with the same ones ahead
+        self._found = False  # whether a look has found the lock free, with the same ones ahead
+        self._free: tuple[str | None] | None = None  # the version in the look before, if that found it free
         self.seconds = 0.0  # for which all could see that it was free
         self._ahead: tuple[str, ...] = ()
         self._seen = 0.0  # for which I saw that it was free, as those who came before me do a nap later at the latest
@@ -306,20 +308,29 @@ class Ghosts:
         """Note one look. The seconds add up over other grants in between: fail-fast callers may take the lock again.
         They also do if one of those behind the first leaves: what kept the others from claiming is the first.
 
-        The first look that finds the lock free counts the time since the look before, though it may have become free
-        only now. That is for the one right behind a ghost. Those further back wait for it to act first.
+        The very first look that finds the lock free counts the time since the look before, though it may have become
+        free only now. That is for the one right behind a ghost. Those further back wait for it to act first. After
+        another grant in between, such a look counts a part of it: those ahead may have slept while it was free before.
         """
         if ahead[:1] != self._ahead[:1] or not set(ahead) <= set(self._ahead):
-            self.seconds, self._seen, self._looks, self._last = 0.0, 0.0, 0, None
+            self.seconds, self._seen, self._found, self._free, self._last = 0.0, 0.0, False, None, None
         self._ahead = ahead
         seen = self.is_seen(step.row, look)
+        free = None
         if isinstance(step, Take):
-            self._looks += 1
-            if self._last is not None and (self._looks > 1 or len(ahead) == 1):
-                seconds = min(look.elapsed - self._last, LONGEST_COUNTED)
-                self._seen += seconds if seen else 0.0
-                self.seconds += seconds if self.all_see(step, date) else 0.0
-        self._last = look.elapsed
+            free = (None if step.row is None else step.row.version,)
+            seconds = self._counted(free, look)
+            self._seen += seconds if seen else 0.0
+            self.seconds += seconds if self.all_see(step, date) else 0.0
+            self._found = True
+        self._free, self._last = free, look.elapsed
+
+    def _counted(self, free: tuple[str | None], look: Look) -> float:
+        """How many seconds a look counts that finds the lock free."""
+        if self._last is None or not (self._found or len(self._ahead) == 1):
+            return 0.0
+        seconds = min(look.elapsed - self._last, LONGEST_COUNTED)
+        return seconds if free == self._free or not self._found else _AFTER_GRANT * seconds
 
     def is_seen(self, row: Row | None, look: Look) -> bool:
         """Whether this acquisition has seen the row unchanged for its lease: what it remembers from others does not

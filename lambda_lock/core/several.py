@@ -224,6 +224,10 @@ class Several:
             del value  # an error, whose traceback has this frame
 
     def lost(self) -> LostMeanwhile | None:
+        """Return what ends the steps, if a lock is lost. None once they end by themselves: it would count as a second
+        interrupt, and they would be left no third."""
+        if self.taking is not None and self.taking.ends:
+            return None
         try:
             self.check_lost()
         except LostMeanwhile as lost:

@@ -250,6 +250,20 @@ def test_ghosts_keep_no_more_patience_if_one_of_those_behind_the_first_leaves() 
     assert driver.seconds_waited() < PATIENCE + 1.6
 
 
+def test_short_moments_between_other_grants_do_not_make_those_ahead_ghosts() -> None:
+    driver = Waiting()
+    release = held(driver)
+    driver.damage(waiters=places("alive"), heldMs={"N": "160000"})
+    others: list[Any] = []
+
+    def taken_again() -> None:
+        others.append(held(driver))
+
+    driver.at = [(2.0, release), (3.2, taken_again), (5.7, lambda: others[0]())]
+    driver.acquire(wait_until=30.0)
+    assert driver.now > 6.5  # free from 2.0 to 4.0, and from 6.0: not yet for as long as those ahead may sleep
+
+
 def test_another_first_one_is_given_its_own_time() -> None:
     driver = Waiting()
     released_with(driver, "first", "second", seconds_ago=0)

@@ -152,6 +152,34 @@ def test_a_second_interrupt_while_they_are_released_leaves_nothing_either() -> N
         assert process.held() == ["c"]
 
 
+@pytest.mark.parametrize("step", range(3, 12))
+def test_a_claim_is_given_back_despite_an_interrupt_though_another_lock_is_lost_meanwhile(step: int) -> None:
+    process = Process("a", "b", lease=1.0)
+    claims = releases = 0
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        nonlocal claims, releases
+        if request["Key"]["key"]["S"] == "a":
+            return process.apply(operation, request)
+        if "ReturnValues" in request:
+            claims += 1
+            if claims == 2:
+                return ServiceError("AccessDeniedException", "refused for good")
+            process.apply(operation, request)
+            return TransportError(True)
+        releases += 1
+        if releases < 3:  # "a" is over meanwhile
+            process.now += 2
+            return TransportError(True)
+        return process.apply(operation, request)
+
+    process.answer = answer
+    process.thrown = {step: Stop()}
+    with pytest.raises((Stop, ServiceError)):
+        process.acquire_all()
+    assert "b" not in process.held()
+
+
 def test_an_outage_while_they_are_released_leaves_the_rest_to_their_leases() -> None:
     process = Process("a", "b", "c", "d", "e")
     process.hold_row("e")
