@@ -393,12 +393,7 @@ class Acquisition:
         )
 
     def undated(self) -> LockConfigurationError:
-        key = self.wish.place.key
-        return LockConfigurationError(
-            f"the answer for lock {key!r} has no Date header: this is not DynamoDB, and its time cannot be trusted. "
-            "Check the endpoint and any proxy in between",
-            key=key,
-        )
+        return undated(self.wish.place.key)
 
     # -- waiting and giving up --------------------------------------------------------------------------------------
 
@@ -530,6 +525,15 @@ class Acquisition:
             content=requests.Content(ttl=self.wish.content.ttl),
             free_since_ms=self.memory.server.free_since_ms(self.look),
         )
+
+
+def undated(key: str) -> LockConfigurationError:
+    """Return the error for an answer without DynamoDB's time."""
+    return LockConfigurationError(
+        f"the answer for lock {key!r} has no Date header: this is not DynamoDB, and its time cannot be trusted. "
+        "Check the endpoint and any proxy in between",
+        key=key,
+    )
 
 
 def too_late(key: str, left_ms: int, waited: float = 0.0) -> LockNotGrantedError:

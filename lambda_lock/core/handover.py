@@ -10,7 +10,10 @@ The rules, in addition to those of protocol.py
 3. Versions keep rising. If no Date is known, adopt reads the row first. It goes above the version that it finds. If the
    expiry of a grant had to be too far in the future for its lease, the grant is corrected, like any other.
 4. An adopt that is given up is followed by a release under its version, like a claim.
-5. A lock that deletes its row cannot be handed over: a late copy of the claim could bring back its owner and token, and
+5. What a resumed handle hands over is parked under ``o/``, a name that no handle ever bears (resume.py). Parked under
+   ``o``, it would revive a first handle that is still alive. So adopt takes the owner that the row shows: ``o``, or
+   ``o/``, from which it goes on under a name of its own. It refuses the name of an attempt. The string names ``o``.
+6. A lock that deletes its row cannot be handed over: a late copy of the claim could bring back its owner and token, and
    a second adopt would be granted. The process that adopted the lock must not delete the row either.
 """
 
@@ -26,6 +29,7 @@ from .arn import bare_name
 from .keep import is_mine, not_there
 from .outcome import ConditionFailed, Reply
 from .protocol import DECISION, STEPS, exchange, is_ambiguous, row_of
+from .row import base_of, is_attempt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +62,8 @@ class Handover:
 def write_handover(hold: Hold) -> str:
     """Return the handover string. It is ASCII without spaces, so it fits into JSON, a header or a queue."""
     place = hold.place
-    fields = [bare_name(place.table), place.key, place.sort_key, hold.owner, hold.token, hold.lease_ms]
+    owner = base_of(hold.owner)
+    fields = [bare_name(place.table), place.key, place.sort_key, owner, hold.token, hold.lease_ms]
     return _encoded(fields)
 
 
@@ -118,15 +123,18 @@ def hand_over(hold: Hold, memory: Memory, chance: Chance, look: Look, *, lease_m
     until = look.elapsed + DECISION
     for _ in range(STEPS):
         version = hold.rise(lease_ms, memory.server.now(look), chance.nonce())
-        request = hold.place.renew(
-            owner=hold.owner,
-            token=hold.token,
-            version=version,
-            lease_ms=lease_ms,
-            expiry_ms=hold.expiry_ms,
-            completed_until=hold.completed_until,
-            content=requests.Content(ttl=hold.ttl),
-        )
+        what: dict[str, Any] = {
+            "token": hold.token,
+            "version": version,
+            "lease_ms": lease_ms,
+            "expiry_ms": hold.expiry_ms,
+            "completed_until": hold.completed_until,
+            "content": requests.Content(ttl=hold.ttl),
+        }
+        if is_attempt(hold.owner):
+            request = requests.pass_on(hold.place, seen=hold.owner, owner=parked(hold.owner), **what)
+        else:
+            request = hold.place.renew(owner=hold.owner, **what)
         outcome, unclear, look = yield from exchange(request, memory, chance, look, until)
         row = row_of(outcome, hold.place)
         if isinstance(outcome, Reply) or (row is not None and row.version == version and not row.is_free):
@@ -141,10 +149,16 @@ def hand_over(hold: Hold, memory: Memory, chance: Chance, look: Look, *, lease_m
             raise not_there(hold.place.key, row)
         hold.go_above(row.expiry_ms)
     hold.withdraw()
-    raise _damaged(hold.place.key)
+    raise damaged(hold.place.key)
 
 
-def _damaged(key: str) -> LockFormatError:
+def parked(owner: str) -> str:
+    """Return the name that a hold is parked under after an attempt: no handle ever bears it."""
+    return f"{base_of(owner)}/"
+
+
+def damaged(key: str) -> LockFormatError:
+    """Return the error for a row that names the hold but refuses what must follow."""
     return LockFormatError(
         f"the row of lock {key!r} names its owner and token, but refuses {STEPS} versions above the one that it shows: "
         "lambda_lock did not write it. The row is left alone; delete it once no work is done under the lock",
@@ -166,6 +180,7 @@ class Adoption(Acquisition):
     ) -> None:
         super().__init__(wish, memory, chance, look, keep)
         self.token = token
+        self.base = self.seen = base_of(wish.owner)
         self.above_ms = 0  # the expiry in the version that was found
 
     def first(self) -> Next:
@@ -176,14 +191,17 @@ class Adoption(Acquisition):
         row = place.row(item)
         if row is not None and not row.is_free and row.version in self.sent:
             return self.own(row, row.version, date)
-        mine = row is not None and row.owner == self.wish.owner and row.token == self.token
+        mine = row is not None and row.owner in (self.base, parked(self.wish.owner)) and row.token == self.token
         if row is None or not mine or row.is_free or row.expiry_ms is None:
             raise not_there(place.key, row)
+        self.seen = row.owner
+        if row.owner != self.base and not is_attempt(self.wish.owner):
+            self.wish.owner = f"{row.owner}{self.chance.nonce()}"  # nothing sent before can land: it wanted the base
         self.above_ms = max(self.above_ms, row.expiry_ms)
         return Take()
 
     def contradicted(self) -> LockFormatError:
-        return _damaged(self.wish.place.key)
+        return damaged(self.wish.place.key)
 
     def own(self, row: Row, version: str, date: int | None) -> Hold | Take:
         self.above_ms = 0  # adopted: a correction takes the row over under its version, so its expiry may be lower
@@ -195,7 +213,7 @@ class Adoption(Acquisition):
     def request(self, step: Take, grant: requests.Grant) -> requests.Request:
         if step.version is not None:  # a correction
             return super().request(step, grant)
-        return requests.adopt(self.wish.place, grant, self.wish.content, token=self.token)
+        return requests.adopt(self.wish.place, grant, self.wish.content, token=self.token, seen=self.seen)
 
 
 def adopt(

@@ -6,6 +6,7 @@ from ..errors import LockLostError, TransportError
 from . import lease, requests
 from .outcome import ConditionFailed, Reply
 from .protocol import DECISION, SEND, STEPS, Send, exchange, row_of
+from .row import base_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -147,8 +148,11 @@ def release(
         _, _, look = yield from exchange(copy, memory, chance, look, until)
     if hold.gone or not hold.unclear:
         return False
-    if row is not None and row.is_free and is_mine(row, hold):
-        return True
+    if row is not None and row.token == hold.token and base_of(row.owner) == base_of(hold.owner):
+        if row.is_free:
+            return True
+        if row.owner != hold.owner:  # resumed by another attempt, which requires that it was not released
+            return False
     if look.elapsed < hold.valid_until and not hold.lost:
         return True
     raise _unknown(hold, outcome)
@@ -181,7 +185,7 @@ def not_there(key: str, row: Row | None) -> LockLostError:
     holder = row.owner if row is not None and not row.is_free else None
     return LockLostError(
         f"lock {key!r} is no longer ours: {f'the row names {holder}' if holder else 'it has no holder'}. It was "
-        "released, adopted, or taken over after its lease had ended. Acquire it again",
+        "released, adopted, resumed, or taken over after its lease had ended. Acquire it again",
         key=key,
         holder=holder,
     )

@@ -38,11 +38,13 @@ The rules
    first send did not release anything. Nor did any release of a lock that a refused renewal has shown to be lost. After
    an ambiguous send, a refusal is read like this:
 
-   - "released with my owner and token" means done;
+   - "released with my token, by me or another attempt of the hold" (resume.py) means done;
+   - "held with my token by another attempt" means not done: it could not have resumed what was released;
    - "gone" or "another's" means done if my validity has not passed and the lock is not lost; otherwise the outcome is
      unknown;
    - "mine with another token" is a late copy of my claim, which is released under its version.
-10. **Owners are unique for each acquisition**, so owner and token identify one holder for ever.
+10. **Owners are unique for each acquisition**, so owner and token identify one holder for ever. A hold that is resumed
+    keeps its token. So its owner gets a part that is unique for each handle (resume.py).
 11. **A claim or take-over for an event also requires that the event's completion is as observed**: absent, or passed by
     DynamoDB's Date. A release keeps the version, so with the version alone, a late take-over could erase a completion.
     A completion later than the Date means "done", no matter who holds the row.
@@ -79,7 +81,7 @@ from __future__ import annotations
 from ..errors import TransportError
 from . import lease, requests
 from .outcome import NOT_DONE, ConditionFailed, Reply, ServiceError, TransactionCanceled
-from .row import make_version
+from .row import is_attempt, make_version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -362,7 +364,10 @@ class Hold:
     def extend(self, sent: float, date: int | None) -> None:
         """Note that a renewal with the newest version, first sent at ``sent`` (elapsed), was granted at ``date``."""
         if date is not None:
-            self.valid_until = max(self.valid_until, sent + lease.validity(self.lease_ms, self.expiry_ms, date))
+            valid_until = sent + lease.validity(self.lease_ms, self.expiry_ms, date)
+            if self.lease_end is not None and is_attempt(self.owner):
+                valid_until = min(valid_until, self.lease_end)
+            self.valid_until = max(self.valid_until, valid_until)
         self.unavailable = False  # set last: another thread that looks in between finds the hold valid or unavailable
 
     def answered(self, outcome: Outcome) -> None:

@@ -7,6 +7,9 @@
 | … an event   | … and completedUntil absent, or as observed and passed       | the same                              |
 | renew        | owner and token mine, not released, version < the new one    | new version and lease                 |
 | release      | owner and token (or version) mine, not released              | released (event: completed) or deleted|
+| resume, park | owner = the one seen, token of the hold, not released,       | new owner, version and lease; the     |
+|              | version < the new one                                        | token stays                           |
+| end a hold   | owner = the one seen, token of the hold, not released        | released                              |
 | read         | none (a consistent read)                                     | none                                  |
 
 Every write asks for the existing row in case its condition fails. So a contended claim gets the holder's row in its
@@ -394,17 +397,60 @@ def replace(
     return "PutItem", request
 
 
-def adopt(place: Place, grant: Grant, content: Content, *, token: int) -> Request:
-    """Continue with a lock that was handed over under ``token``: a renewal that raises the token."""
+def adopt(place: Place, grant: Grant, content: Content, *, token: int, seen: str | None = None) -> Request:
+    """Continue with a lock that was handed over under ``token``: a renewal that raises the token.
+
+    seen: the owner in the row. None: that of the grant.
+    """
     schema = place.schema
     update = Update(place)
     new = update.set(schema.version, {"S": grant.version})
+    if seen is not None and seen != grant.owner:
+        update.set(schema.owner, {"S": grant.owner})
     update.set(schema.lease, schema.write_lease(grant.lease_ms))
     update.set(schema.token, {"N": "1"}, "{name} + {value}")
     update.set_ttl(grant.expiry_ms, None, content.ttl)
-    mine = _is_mine(update, grant.owner, token)
+    mine = _is_mine(update, seen or grant.owner, token)
     condition = [*mine, *update.not_released(), f"{update.name(schema.version)} < {new}"]
     return update.request(condition, ReturnValues="ALL_NEW")
+
+
+def pass_on(
+    place: Place,
+    *,
+    seen: str,
+    owner: str,
+    token: int,
+    version: str,
+    lease_ms: int,
+    expiry_ms: int,
+    completed_until: int | None,
+    content: Content,
+) -> Request:
+    """Give the hold that ``seen`` has under ``token`` to another name: a renewal that changes the owner."""
+    schema = place.schema
+    update = Update(place)
+    update.set(schema.owner, {"S": owner})
+    new = update.set(schema.version, {"S": version})
+    update.set(schema.lease, schema.write_lease(lease_ms))
+    update.set_ttl(expiry_ms, completed_until, content.ttl)
+    mine = _is_mine(update, seen, token)
+    condition = [*mine, *update.not_released(), f"{update.name(schema.version)} < {new}"]
+    return update.request(condition, ReturnValues="ALL_NEW")
+
+
+def end_hold(place: Place, *, seen: str, token: int, free_since_ms: int | None) -> Request:
+    """Release the hold that ``seen`` has under ``token``. The ttl stays as it is: the caller does not know the expiry.
+
+    free_since_ms: as for `release`.
+    """
+    schema = place.schema
+    assert schema.released is not None, "rows of this schema are deleted on release"
+    update = Update(place)
+    condition = [*_is_mine(update, seen, token), *update.not_released()]
+    update.set(schema.released, {"S": RELEASED})
+    update.note_free(None, free_since_ms)
+    return update.request(condition)
 
 
 def _equals(update: Update, name: str, value: dict[str, Any]) -> str:

@@ -474,6 +474,23 @@ def read_row(item: Item | None, schema: Schema, key: str) -> Row | None:
     return Row(item, schema)
 
 
+def base_of(owner: str | None) -> str | None:
+    """Return the part of an owner that names the hold: ``prefix#nonce``, without the attempt's ``/…``.
+
+    A prefix may contain "/" and "#". So the base ends at the first "/" after the last "#". An owner without "#" is not
+    ours, and is its own base.
+    """
+    if owner is None or "#" not in owner:
+        return owner
+    prefix, _, rest = owner.rpartition("#")
+    return f"{prefix}#{rest.partition('/')[0]}"
+
+
+def is_attempt(owner: str) -> bool:
+    """Return whether an owner names a resumed handle, or nobody after one: ``prefix#nonce/…``."""
+    return base_of(owner) != owner
+
+
 def text_of(item: Item, name: str) -> str | None:
     value = item.get(name, {}).get("S")
     return value if isinstance(value, str) else None

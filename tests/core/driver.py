@@ -76,7 +76,7 @@ class Driver:
     def wish(self, **changes: Any) -> Wish:
         schema: Schema = changes.pop("schema", JAVA)
         owner: str = changes.pop("owner", None) or f"me#{self.chance.nonce()}"
-        return Wish(place(schema), owner, 20_000, Content(ttl=60), **changes)
+        return Wish(place(schema), owner, changes.pop("lease_ms", 20_000), Content(ttl=60), **changes)
 
     def acquire(self, **changes: Any) -> Hold:
         return self.run(acquire.acquire(self.wish(**changes), self.memory, self.chance, self.look()))

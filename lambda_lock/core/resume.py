@@ -1,0 +1,265 @@
+"""Holds that outlive an invocation: resume, release by string, and acquire by holder.
+
+A *hold* is one base owner ``o`` (``prefix#nonce``) and one token T, from its claim to its release. A string of
+`hand_over` names it, and stays good until the release. An *attempt* is one handle on the hold. The rules, in addition
+to those of protocol.py:
+
+1. **No two handles ever bear the same owner.** The first handle is ``o``. A resumed one is ``o/<32 hex>``, drawn at
+   each resume. ``o/`` is parked: no handle has it (handover.py, rule 5). So what an earlier attempt sends late or as a
+   zombie is refused, and rule 9 of protocol.py never takes a later attempt for a late copy of a claim.
+2. **A resume is one conditional write**: owner = the one seen, token = T, not released, version < the new one. The
+   owner becomes the attempt's; the token stays. Seen is ``o`` at first. While no Date is known, the row is read first.
+   If a refusal shows the hold, the next try takes the owner shown and goes above its version, within one decision. The
+   hold is: base ``o``, token exactly T, not released, an expiry that parses. For anything else, the hold is lost. A
+   higher token is not the hold: a late copy of the claim has one.
+3. **A grant** is a reply that shows a version that this resume sent, under the name that it drew, not released.
+   Validity counts from before that version's first send, and ends with the invocation. If it had passed on arrival,
+   resume goes on from the row shown. Nothing is corrected: versions of a hold rise, so a longer lease cannot be
+   shortened. The row's lease is not cut to the invocation.
+4. **A resume that is given up or fails releases nothing.** The next one goes over it. A late copy finds another owner,
+   token or version, and is refused; or it lands on a parked row, and the next resume goes over that.
+5. **Release by string** asks for ``o``, then for the owner shown, within one decision. It asks no attempt. So it is
+   only for those who know that the work is over.
+6. **Acquire by holder** is an ordinary acquisition, until it is shown a row that is not released and whose owner, up to
+   its last "#", is the holder. Then it gives up its own claims (rule 5 of protocol.py) and resumes that hold, which it
+   does not give up.
+
+The newest attempt to land excludes all others of its hold by rule 1, and everybody else like any holder: a resume
+requires that the row is still the hold's, and never writes an expiry below the one that it finds.
+"""
+
+from __future__ import annotations
+
+from ..errors import LockLostError, TransportError
+from . import lease, requests
+from .acquire import Acquisition, too_late, undated
+from .handover import damaged
+from .keep import not_there
+from .outcome import ConditionFailed, Reply
+from .protocol import DECISION, STEPS, Hold, Wait, Wish, exchange, row_of
+from .row import base_of, make_version
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .acquire import Next
+    from .lease import Look
+    from .outcome import Item
+    from .protocol import Chance, Memory, Steps
+    from .requests import Place
+    from .row import Row
+
+
+def resume(
+    wish: Wish,
+    token: int,
+    memory: Memory,
+    chance: Chance,
+    look: Look,
+    *,
+    row: Row | None = None,
+    keep: Callable[[Hold], None] | None = None,
+) -> Steps[Hold]:
+    """Go on with the hold under ``token``, as the attempt that ``wish.owner`` names: ``o/<32 hex>``.
+
+    row: the hold's row, if it was just seen.
+    keep: as for acquire.acquire.
+
+    Raises LockLostError if the hold was released or lost, LockNotGrantedError if too little time is left,
+    LockFormatError if the row refuses every version of ours, LockConfigurationError if an answer has no Date, and
+    otherwise the transport's TransportError or ServiceError. Nothing is released before an error leaves.
+    """
+    place, owner, until = wish.place, wish.owner, look.elapsed + DECISION
+    seen, newest_ms = base_of(owner), 0
+    sent: dict[str, tuple[float, int]] = {}  # by version: elapsed seconds before its first send, and its expiry
+    if row is None and not memory.server.is_known:
+        outcome, _, look = yield from exchange(requests.read(place), memory, chance, look, until)
+        if not isinstance(outcome, Reply):
+            raise outcome
+        row = _row_of_hold(place, outcome.item, owner, token)
+    for _ in range(STEPS):
+        if row is not None:
+            assert row.expiry_ms is not None
+            seen, newest_ms = row.owner, max(newest_ms, row.expiry_ms)
+        _check_time(wish, look, until)
+        newest_ms = max(lease.expiry_ms(memory.server.now(look), wish.lease_ms), newest_ms + 1)
+        version = make_version(newest_ms, chance.nonce())
+        sent[version] = look.elapsed, newest_ms
+        assert seen is not None
+        request = requests.pass_on(
+            place,
+            seen=seen,
+            owner=owner,
+            token=token,
+            version=version,
+            lease_ms=wish.lease_ms,
+            expiry_ms=newest_ms,
+            completed_until=None if row is None else row.completed_until,
+            content=requests.Content(ttl=wish.content.ttl),
+        )
+        outcome, _, look = yield from exchange(request, memory, chance, look, until)
+        if not isinstance(outcome, (Reply, ConditionFailed)):
+            raise outcome
+        row = _row_of_hold(place, outcome.item, owner, token)
+        if row.owner != owner or row.version not in sent:
+            continue
+        if outcome.date is None:
+            raise undated(place.key)
+        started, expiry_ms = sent[row.version]
+        valid_until = started + lease.validity(wish.lease_ms, expiry_ms, outcome.date)
+        if wish.lease_end is not None:
+            valid_until = min(valid_until, wish.lease_end)
+        if look.elapsed < valid_until:
+            hold = Hold(wish, row, wish.lease_ms, newest_ms, valid_until, started)
+            memory.observations.forget(place.where)
+            if keep is not None:
+                keep(hold)
+            return hold
+    raise damaged(place.key)
+
+
+def _row_of_hold(place: Place, item: Item | None, owner: str, token: int) -> Row:
+    """Return the row of the hold that ``owner`` is an attempt of. Raises LockLostError for any other row."""
+    row = place.row(item)
+    if row is None or not _is_of_hold(row, owner, token) or row.is_free or row.expiry_ms is None:
+        raise not_there(place.key, row)
+    return row
+
+
+def _is_of_hold(row: Row, owner: str, token: int) -> bool:
+    return base_of(row.owner) == base_of(owner) and row.token == token
+
+
+def _check_time(wish: Wish, look: Look, until: float) -> None:
+    """Raise the error for an invocation that ends, or a decision that takes too long."""
+    key = wish.place.key
+    if wish.lease_end is not None and wish.lease_end - look.elapsed < lease.MIN_LEASE:
+        raise too_late(key, int((wish.lease_end - look.elapsed) * 1000))
+    if look.elapsed >= until:
+        raise TransportError(
+            False,
+            f"lock {key!r} was not resumed within {DECISION:.0f} s: DynamoDB's answers took too long. Resume it again",
+            key=key,
+        )
+
+
+def release(place: Place, owner: str, token: int, memory: Memory, chance: Chance, look: Look) -> Steps[bool]:
+    """Release the hold of ``owner``, its base or an attempt of it, under ``token``. See rule 5.
+
+    Returns True if the hold is released, now or before, and False if the row is not the hold's any more. It was then
+    released or lost before. Raises TransportError(ambiguous=True) if the outcome is unknown, and the transport's error
+    if nothing was done.
+    """
+    seen, until, unclear = base_of(owner) or owner, look.elapsed + DECISION, False
+    for _ in range(STEPS):
+        request = requests.end_hold(place, seen=seen, token=token, free_since_ms=memory.server.free_since_ms(look))
+        outcome, ambiguous, look = yield from exchange(request, memory, chance, look, until)
+        unclear = unclear or ambiguous
+        if isinstance(outcome, Reply):
+            return True
+        if not isinstance(outcome, ConditionFailed):
+            raise _unknown(place, outcome) if unclear else outcome
+        row = row_of(outcome, place)
+        if row is None or not _is_of_hold(row, owner, token):
+            return False
+        if row.is_free:
+            return True
+        if row.expiry_ms is None or row.owner is None:
+            return False
+        seen = row.owner
+        if look.elapsed >= until:
+            break
+    raise _unsettled(place, unclear)
+
+
+def _unknown(place: Place, cause: Exception) -> TransportError:
+    error = TransportError(
+        True,
+        f"it is unknown whether lock {place.key!r} was released: no clear answer within {DECISION:.0f} s. Release it "
+        "again, or leave it to its lease",
+        key=place.key,
+    )
+    error.__cause__ = cause
+    return error
+
+
+def _unsettled(place: Place, unclear: bool) -> TransportError:
+    return TransportError(
+        unclear,
+        f"lock {place.key!r} was not released: each answer named another attempt that has it. Release it again once no "
+        "other attempt runs",
+        key=place.key,
+    )
+
+
+def holder_of(owner: str | None) -> str | None:
+    """Return the holder that an owner was drawn for: what is before its last "#". None if there is no "#"."""
+    return None if owner is None or "#" not in owner else owner.rpartition("#")[0]
+
+
+class _FoundError(Exception):
+    """The row is that of an earlier attempt of the same holder."""
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+
+
+class HolderAcquisition(Acquisition):
+    """An acquisition by a holder that may have the lock already. See rule 6."""
+
+    def __init__(
+        self,
+        wish: Wish,
+        memory: Memory,
+        chance: Chance,
+        look: Look,
+        keep: Callable[[Hold], None] | None = None,
+    ) -> None:
+        super().__init__(wish, memory, chance, look, keep)
+        self.holder = holder_of(wish.owner)
+
+    def finish(self) -> Steps[Hold]:
+        """As the base class. It begins anew if the hold was released before it could be resumed."""
+        for _ in range(STEPS):
+            try:
+                return (yield from super().finish())
+            except _FoundError as found:
+                row = found.row
+            wish = self.wish
+            assert row.token is not None
+            attempt = Wish(
+                wish.place,
+                f"{base_of(row.owner)}/{self.chance.nonce()}",
+                wish.lease_ms,
+                wish.content,
+                lease_end=wish.lease_end,
+                hold_on_unavailable=wish.hold_on_unavailable,
+            )
+            try:
+                return (
+                    yield from resume(attempt, row.token, self.memory, self.chance, self.look, row=row, keep=self.keep)
+                )
+            except LockLostError:
+                self.sent.clear()  # given up
+                self.look = (yield Wait(lease.FIRST_BACKOFF)).look
+        raise self.contradicted()
+
+    def see(self, item: Item | None, date: int | None) -> Next:
+        step, row = super().see(item, date), self.row
+        if isinstance(step, Hold) or row is None or row.is_free or row.version in self.sent:
+            return step
+        names_hold = row.token is not None and row.expiry_ms is not None
+        if names_hold and self.holder is not None and holder_of(row.owner) == self.holder:
+            raise _FoundError(row)
+        return step
+
+
+def acquire(
+    wish: Wish, memory: Memory, chance: Chance, look: Look, keep: Callable[[Hold], None] | None = None
+) -> Steps[Hold]:
+    """As acquire.acquire, for ``wish.owner`` = ``holder#nonce``. What this holder has already is resumed.
+
+    Raises what acquire.acquire and `resume` raise.
+    """
+    return HolderAcquisition(wish, memory, chance, look, keep).finish()

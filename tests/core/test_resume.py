@@ -1,0 +1,672 @@
+"""Holds that outlive an invocation, request by request: resume, release by string, acquire by holder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lambda_lock.core import handover, resume, transaction
+from lambda_lock.core.handover import read_handover
+from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransportError
+from lambda_lock.core.protocol import DECISION, Hold, Memory, Send
+from lambda_lock.core.row import base_of, make_version
+from lambda_lock.errors import LockConfigurationError, LockFormatError, LockLostError, LockNotGrantedError
+
+from .driver import NOW, OnTable
+
+UNKNOWN = TransportError(True)
+DENIED = ServiceError("AccessDeniedException", "")
+
+
+class Stopped(BaseException):
+    """As KeyboardInterrupt."""
+
+
+class Invocations(OnTable):
+    """Processes on one table in memory, one after the other. ``trouble`` meets the next requests.
+
+    A trouble is a function of the driver's own `apply` and the request.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trouble: list[Callable[[str, dict[str, Any]], Any]] = []
+        self.answer = self.troubled
+
+    def troubled(self, operation: str, request: dict[str, Any]) -> Any:
+        return (self.trouble.pop(0) if self.trouble else self.apply)(operation, request)
+
+    def lost_reply(self, operation: str, request: dict[str, Any]) -> Any:
+        self.apply(operation, request)
+        return UNKNOWN
+
+    def restart(self) -> None:
+        """Another process goes on: it knows no Date."""
+        self.memory = Memory(10)
+
+    def resume(self, hold: Hold, **changes: Any) -> Hold:
+        wish = self.wish(owner=f"{base_of(hold.owner)}/{self.chance.nonce()}", **changes)
+        self.sent.clear()
+        return self.run(resume.resume(wish, hold.token, self.memory, self.chance, self.look()))
+
+    def release_string(self, hold: Hold) -> bool:
+        self.sent.clear()
+        steps = resume.release(hold.place, hold.owner, hold.token, self.memory, self.chance, self.look())
+        return self.run(steps)
+
+    def acquire_as(self, holder: str, **changes: Any) -> Hold:
+        wish = self.wish(owner=f"{holder}#{self.chance.nonce()}", **changes)
+        self.sent.clear()
+        return self.run(resume.acquire(wish, self.memory, self.chance, self.look()))
+
+    def hand_over(self, hold: Hold, lease_ms: int = 20_000) -> str:
+        steps = handover.hand_over(hold, self.memory, self.chance, self.look(), lease_ms=lease_ms)
+        return self.run(steps)
+
+    def adopt(self, hold: Hold, owner: str | None = None) -> Hold:
+        wish = self.wish(owner=owner or base_of(hold.owner))
+        return self.run(handover.adopt(wish, hold.token, self.memory, self.chance, self.look()))
+
+    def commit(self, hold: Hold) -> None:
+        put = {"Put": {"TableName": "locks", "Item": {"key": {"S": "order"}}}}
+        self.run(transaction.commit(hold, [put], self.memory, self.chance, self.look()))
+
+    @property
+    def owner(self) -> str:
+        owner: str = self.row["ownerName"]["S"]
+        return owner
+
+    @property
+    def is_held(self) -> bool:
+        return "isReleased" not in self.row
+
+    @property
+    def operations(self) -> list[str]:
+        return [operation for operation, _ in self.sent]
+
+
+@pytest.fixture
+def driver() -> Invocations:
+    return Invocations()
+
+
+@pytest.fixture
+def first(driver: Invocations) -> Hold:
+    """The first handle of a hold. Its process is gone."""
+    hold = driver.acquire()
+    driver.now += 1
+    return hold
+
+
+# Owners
+
+
+@pytest.mark.parametrize(
+    ("owner", "base"),
+    [
+        ("f#1", "f#1"),
+        ("f#1/", "f#1"),
+        ("f#1/ab", "f#1"),
+        ("f#1/ab/c", "f#1"),
+        ("a/b#1", "a/b#1"),
+        ("a/b#c/d#1/ab", "a/b#c/d#1"),
+        ("java-host", "java-host"),
+        ("java/host", "java/host"),
+        ("", ""),
+        ("#", "#"),
+        (None, None),
+    ],
+)
+def test_the_base_of_an_owner_ends_at_the_first_slash_after_the_last_hash(owner: str | None, base: str | None) -> None:
+    assert base_of(owner) == base
+
+
+# Resume
+
+
+def test_a_resumed_hold_keeps_its_token_and_has_a_name_of_its_own(driver: Invocations, first: Hold) -> None:
+    second = driver.resume(first)
+    driver.now += 1
+    third = driver.resume(first)
+    assert first.token == second.token == third.token
+    assert len({first.owner, second.owner, third.owner}) == 3
+    assert driver.owner == third.owner
+    base, _, nonce = third.owner.rpartition("/")
+    assert base == first.owner
+    assert len(nonce) == 32
+    assert driver.renew(third).renewed
+
+
+def test_a_resume_is_one_request_if_the_first_handle_has_the_row_and_a_date_is_known(
+    driver: Invocations, first: Hold
+) -> None:
+    driver.resume(first)
+    assert driver.operations == ["UpdateItem"]
+
+
+def test_a_resume_is_two_requests_if_another_attempt_has_the_row(driver: Invocations, first: Hold) -> None:
+    driver.resume(first)
+    driver.now += 1
+    driver.resume(first)
+    assert driver.operations == ["UpdateItem", "UpdateItem"]
+
+
+def test_a_process_that_knows_no_date_reads_first(driver: Invocations, first: Hold) -> None:
+    driver.resume(first)
+    driver.restart()
+    driver.now += 1
+    driver.resume(first)
+    assert driver.operations == ["GetItem", "UpdateItem"]
+
+
+def test_every_earlier_attempt_is_refused(driver: Invocations, first: Hold) -> None:
+    second = driver.resume(first)
+    driver.now += 1
+    third = driver.resume(first)
+    for earlier in (first, second):
+        with pytest.raises(LockLostError):
+            driver.commit(earlier)
+        assert not driver.release(earlier)
+        assert not driver.renew(earlier).renewed
+    assert driver.is_held
+    assert driver.owner == third.owner
+    assert len(driver.table.items()) == 1  # no commit wrote
+
+
+def test_a_renewal_of_an_earlier_attempt_loses_it(driver: Invocations, first: Hold) -> None:
+    second = driver.resume(first)
+    assert not driver.renew(first).renewed
+    assert first.lost
+    assert first.holder == second.owner
+
+
+def test_an_earlier_attempt_cannot_hand_over_and_the_string_stays_good(driver: Invocations, first: Hold) -> None:
+    second = driver.resume(first)
+    driver.now += 1
+    driver.resume(first)
+    with pytest.raises(LockLostError):
+        driver.hand_over(second)
+    driver.now += 1
+    assert driver.resume(first).token == first.token
+
+
+def test_what_was_released_cannot_be_resumed(driver: Invocations, first: Hold) -> None:
+    second = driver.resume(first)
+    assert driver.release(second)
+    with pytest.raises(LockLostError):
+        driver.resume(first)
+    assert not driver.is_held
+
+
+def test_what_was_taken_over_cannot_be_resumed(driver: Invocations, first: Hold) -> None:
+    driver.now += 60
+    third_party = driver.acquire()
+    with pytest.raises(LockLostError) as caught:
+        driver.resume(first)
+    assert caught.value.holder == third_party.owner
+    assert driver.renew(third_party).renewed
+
+
+def test_an_expired_row_that_nobody_took_is_resumed(driver: Invocations, first: Hold) -> None:
+    driver.now += 3600
+    assert driver.resume(first).is_held(driver.now)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["date known", "no date known"])
+def test_a_late_copy_of_the_claim_is_not_the_hold(driver: Invocations, first: Hold, known: bool) -> None:
+    claim = driver.sent[0]
+    driver.release(first)
+    driver.apply(*claim)  # the same owner, with a higher token
+    assert driver.owner == first.owner
+    if not known:
+        driver.restart()
+    with pytest.raises(LockLostError):
+        driver.resume(first)
+    assert driver.owner == first.owner
+
+
+def test_an_adopted_hold_cannot_be_resumed_by_the_old_string(driver: Invocations, first: Hold) -> None:
+    driver.hand_over(first)
+    driver.now += 1
+    adopted = driver.adopt(first)
+    with pytest.raises(LockLostError):
+        driver.resume(first)
+    driver.now += 1
+    assert driver.resume(adopted).token == first.token + 1
+
+
+def test_a_row_without_a_version_of_ours_is_not_resumed(driver: Invocations, first: Hold) -> None:
+    driver.damage(recordVersionNumber={"S": "someone's"})
+    with pytest.raises(LockLostError):
+        driver.resume(first)
+
+
+def test_a_resume_goes_above_a_version_that_is_there(driver: Invocations, first: Hold) -> None:
+    driver.damage(recordVersionNumber={"S": make_version(int(NOW * 1000) + 3_600_000, "f" * 32)})
+    hold = driver.resume(first)
+    assert hold.expiry_ms == int(NOW * 1000) + 3_600_001
+    assert hold.valid_until <= driver.now + 20  # the lease counts, no matter how late the expiry
+    assert driver.renew(hold).renewed
+
+
+def test_a_clock_that_is_fast_writes_no_late_expiry(driver: Invocations, first: Hold) -> None:
+    driver.restart()
+    look = driver.look
+    driver.look = lambda: type(look())(driver.now, driver.now, NOW + driver.now + 7200)  # type: ignore[method-assign]
+    hold = driver.resume(first)
+    assert hold.expiry_ms / 1000 < NOW + driver.now + 25
+
+
+def test_a_lost_reply_is_found_out_by_sending_again(driver: Invocations, first: Hold) -> None:
+    driver.trouble = [driver.lost_reply]
+    before = driver.now
+    hold = driver.resume(first)
+    assert driver.owner == hold.owner
+    assert hold.valid_until <= before + 20  # counted from before the first send
+    assert len({str(request) for _, request in driver.sent}) == 1
+
+
+def test_a_grant_whose_validity_passed_on_arrival_is_gone_above(driver: Invocations, first: Hold) -> None:
+    def slow(operation: str, request: dict[str, Any]) -> Any:
+        reply = driver.apply(operation, request)
+        driver.now += 3
+        return Reply(reply.item, int(NOW + driver.now))
+
+    driver.trouble = [slow]
+    hold = driver.resume(first, lease_ms=2000)
+    assert hold.is_held(driver.now)
+    assert driver.operations == ["UpdateItem", "UpdateItem"]
+    assert driver.row["recordVersionNumber"] == {"S": hold.version}
+
+
+def test_answers_that_always_come_too_late_end_with_the_decision(driver: Invocations, first: Hold) -> None:
+    def slow(operation: str, request: dict[str, Any]) -> Any:
+        reply = driver.apply(operation, request)
+        driver.now += 2
+        return Reply(reply.item, int(NOW + driver.now))
+
+    driver.trouble = [slow] * 20
+    start = driver.now
+    with pytest.raises(TransportError, match="Resume it again"):
+        driver.resume(first, lease_ms=1000)
+    assert driver.now - start < DECISION + 3
+    driver.trouble = []
+    assert driver.resume(first).is_held(driver.now)
+
+
+def test_a_row_that_refuses_every_version_is_reported_as_damaged(driver: Invocations, first: Hold) -> None:
+    driver.trouble = [lambda operation, request: ConditionFailed(driver.row, int(NOW + driver.now))] * 20
+    with pytest.raises(LockFormatError, match="delete it"):
+        driver.resume(first)
+    assert len(driver.sent) <= 8
+
+
+def test_the_version_alone_is_no_grant_without_the_name(driver: Invocations, first: Hold) -> None:
+    """A row in which another attempt bears this one's version, as no honest writer leaves it."""
+
+    def swapped(operation: str, request: dict[str, Any]) -> Any:
+        driver.apply(operation, request)
+        driver.damage(ownerName={"S": f"{first.owner}/{'e' * 32}"})
+        return Reply(driver.row, int(NOW + driver.now))
+
+    driver.trouble = [swapped]
+    hold = driver.resume(first)
+    assert driver.owner == hold.owner
+    assert len(driver.sent) == 2
+
+
+@pytest.mark.parametrize("trouble", ["interrupt", "no answer", "denied"])
+def test_a_resume_that_is_given_up_releases_nothing(driver: Invocations, first: Hold, trouble: str) -> None:
+    if trouble == "interrupt":
+        driver.thrown = {driver.steps + 1: Stopped()}
+    elif trouble == "no answer":
+        driver.trouble = [driver.lost_reply, *[lambda operation, request: UNKNOWN] * 20]
+    else:
+        driver.trouble = [lambda operation, request: DENIED]
+    with pytest.raises((Stopped, TransportError, ServiceError)):
+        driver.resume(first)
+    assert len({str(request) for _, request in driver.sent}) <= 1  # the resume, and nothing else
+    driver.trouble = []
+    driver.now += 1
+    assert driver.is_held
+    assert driver.resume(first).token == first.token
+
+
+def test_a_resume_that_comes_late_is_refused_by_name_or_gone_over(driver: Invocations, first: Hold) -> None:
+    driver.trouble = [lambda operation, request: UNKNOWN] * 20
+    with pytest.raises(TransportError):
+        driver.resume(first)
+    late = driver.sent[0]
+    driver.trouble = []
+    driver.now += 1
+    second = driver.resume(first)
+    with pytest.raises(ConditionFailed):
+        driver.apply(*late)
+    assert driver.renew(second).renewed
+
+
+def test_validity_ends_with_the_invocation_and_the_lease_in_the_row_does_not(driver: Invocations, first: Hold) -> None:
+    hold = driver.resume(first, lease_end=driver.now + 5)
+    assert driver.row["leaseDuration"] == {"S": "20000"}
+    end = hold.lease_end
+    assert end is not None
+    assert driver.now + 4 < hold.valid_until <= end
+    driver.now = end - 0.5
+    driver.renew(hold)  # with the shortest lease, of a second
+    assert hold.valid_until <= end
+
+
+def test_an_invocation_that_ends_resumes_nothing(driver: Invocations, first: Hold) -> None:
+    with pytest.raises(LockNotGrantedError) as caught:
+        driver.resume(first, lease_end=driver.now + 0.5)
+    assert caught.value.too_late
+    assert driver.sent == []
+
+
+def test_an_answer_without_a_date_resumes_nothing(driver: Invocations, first: Hold) -> None:
+    driver.trouble = [lambda operation, request: Reply(driver.apply(operation, request).item, None)]
+    with pytest.raises(LockConfigurationError, match="Date"):
+        driver.resume(first)
+
+
+# Handing over and adopting
+
+
+def test_what_an_attempt_hands_over_is_parked_under_a_name_that_no_handle_bears(
+    driver: Invocations, first: Hold
+) -> None:
+    string = driver.hand_over(driver.resume(first), 60_000)
+    assert driver.owner == f"{first.owner}/"
+    assert driver.row["leaseDuration"] == {"S": "60000"}
+    read = read_handover(string, "locks")
+    assert (read.owner, read.token) == (first.owner, first.token)
+
+
+def test_a_first_handle_that_is_alive_is_not_revived_by_a_parked_row(driver: Invocations, first: Hold) -> None:
+    driver.hand_over(driver.resume(first))
+    assert not driver.renew(first).renewed
+    assert not driver.release(first)
+    assert driver.is_held
+
+
+def test_a_parked_hold_is_resumed(driver: Invocations, first: Hold) -> None:
+    driver.hand_over(driver.resume(first))
+    driver.now += 1
+    hold = driver.resume(first)
+    assert driver.owner == hold.owner
+    assert hold.token == first.token
+
+
+def test_a_handover_whose_reply_is_lost_is_found_out_by_sending_again(driver: Invocations, first: Hold) -> None:
+    hold = driver.resume(first)
+    driver.trouble = [driver.lost_reply]
+    assert read_handover(driver.hand_over(hold), "locks").owner == first.owner
+
+
+def test_a_parked_hold_is_adopted_once_under_a_name_of_its_own(driver: Invocations, first: Hold) -> None:
+    driver.hand_over(driver.resume(first))
+    driver.now += 1
+    adopted = driver.adopt(first)
+    assert adopted.token == first.token + 1
+    assert base_of(adopted.owner) == first.owner
+    assert adopted.owner not in (first.owner, f"{first.owner}/")
+    assert driver.owner == adopted.owner
+    driver.now += 1
+    with pytest.raises(LockLostError):
+        driver.adopt(first)
+    with pytest.raises(LockLostError):
+        driver.resume(first)
+    assert driver.renew(adopted).renewed
+
+
+def test_a_first_handle_that_is_alive_does_not_release_the_adopters_lock(driver: Invocations, first: Hold) -> None:
+    """A refusal that shows its own owner under another token would be a late copy of its claim."""
+    driver.adopt(first, owner=f"{first.owner}/{'a' * 32}")  # by parts, so that nobody need have handed over
+    assert not driver.release(first)
+    assert driver.is_held
+
+
+def test_what_an_attempt_has_cannot_be_adopted(driver: Invocations, first: Hold) -> None:
+    hold = driver.resume(first)
+    driver.now += 1
+    with pytest.raises(LockLostError):
+        driver.adopt(first)
+    assert driver.renew(hold).renewed
+
+
+# An attempt's release
+
+
+def test_a_release_that_may_have_been_carried_out_is_false_if_another_attempt_has_the_hold(
+    driver: Invocations, first: Hold
+) -> None:
+    hold = driver.resume(first)
+    driver.now += 1
+    other = driver.resume(first)
+    driver.trouble = [lambda operation, request: UNKNOWN]
+    assert not driver.release(hold)
+    assert driver.owner == other.owner
+    assert driver.is_held
+
+
+def test_a_release_that_may_have_been_carried_out_is_true_if_the_hold_is_released_under_any_name(
+    driver: Invocations, first: Hold
+) -> None:
+    hold = driver.resume(first)
+    driver.now += 1
+    other = driver.resume(first)
+    driver.release(other)
+    driver.trouble = [lambda operation, request: UNKNOWN]
+    assert driver.release(hold)
+
+
+# Release by string
+
+
+def test_a_string_releases_any_number_of_times(driver: Invocations, first: Hold) -> None:
+    assert driver.release_string(first)
+    assert driver.operations == ["UpdateItem"]
+    assert not driver.is_held
+    assert driver.release_string(first)
+    assert not driver.is_held
+
+
+def test_a_string_releases_what_any_attempt_has(driver: Invocations, first: Hold) -> None:
+    hold = driver.resume(first)
+    assert driver.release_string(first)
+    assert driver.operations == ["UpdateItem", "UpdateItem"]
+    assert not driver.renew(hold).renewed
+    assert driver.release_string(first)
+
+
+def test_a_string_releases_what_is_parked(driver: Invocations, first: Hold) -> None:
+    driver.hand_over(driver.resume(first))
+    assert driver.release_string(first)
+    assert not driver.is_held
+
+
+def test_a_string_is_false_once_a_third_party_has_the_lock(driver: Invocations, first: Hold) -> None:
+    assert driver.release_string(first)
+    third = driver.acquire()
+    assert not driver.release_string(first)
+    assert driver.renew(third).renewed
+    driver.release(third)
+    assert not driver.release_string(first)
+
+
+def test_a_string_does_not_release_what_was_adopted(driver: Invocations, first: Hold) -> None:
+    driver.hand_over(first)
+    driver.now += 1
+    adopted = driver.adopt(first)
+    assert not driver.release_string(first)
+    assert driver.renew(adopted).renewed
+
+
+def test_a_release_without_a_clear_answer_says_so_and_may_be_called_again(driver: Invocations, first: Hold) -> None:
+    driver.trouble = [driver.lost_reply, *[lambda operation, request: UNKNOWN] * 20]
+    with pytest.raises(TransportError) as caught:
+        driver.release_string(first)
+    assert caught.value.ambiguous
+    driver.trouble = []
+    assert driver.release_string(first)
+
+
+def test_a_release_that_is_denied_raises_the_reason(driver: Invocations, first: Hold) -> None:
+    driver.trouble = [lambda operation, request: DENIED]
+    with pytest.raises(ServiceError):
+        driver.release_string(first)
+    assert driver.is_held
+
+
+def test_a_release_by_string_comes_to_an_end_whatever_the_answers_show(driver: Invocations, first: Hold) -> None:
+    driver.trouble = [lambda operation, request: ConditionFailed(driver.row, int(NOW))] * 20
+    with pytest.raises(TransportError):
+        driver.release_string(first)
+    assert len(driver.sent) <= 8
+
+
+def test_a_release_by_string_keeps_data_and_time_to_live(driver: Invocations) -> None:
+    first = driver.acquire()
+    driver.damage(data={"B": "YQ=="})
+    ttl = driver.row["ttl"]
+    driver.release_string(first)
+    assert driver.row["data"] == {"B": "YQ=="}
+    assert driver.row["ttl"] == ttl
+
+
+# Acquire by holder
+
+
+def test_a_holder_that_has_the_lock_goes_on_with_it(driver: Invocations) -> None:
+    first = driver.acquire_as("execution-7")
+    driver.now += 1
+    again = driver.acquire_as("execution-7")
+    assert again.token == first.token
+    assert base_of(again.owner) == first.owner
+    assert driver.owner == again.owner
+    assert driver.operations == ["UpdateItem", "UpdateItem"]
+    assert not driver.renew(first).renewed
+
+
+@pytest.mark.parametrize("end", ["park", "attempt"])
+def test_a_holder_goes_on_with_what_its_attempts_have(driver: Invocations, end: str) -> None:
+    first = driver.acquire_as("a/b#c")
+    driver.now += 1
+    second = driver.resume(first)
+    if end == "park":
+        driver.hand_over(second)
+    driver.now += 1
+    again = driver.acquire_as("a/b#c")
+    assert again.token == first.token
+    assert base_of(again.owner) == first.owner
+
+
+def test_both_strings_of_a_doubled_acquire_step_name_one_hold(driver: Invocations) -> None:
+    first = driver.acquire_as("execution-7")
+    driver.now += 1
+    again = driver.acquire_as("execution-7")
+    string = read_handover(driver.hand_over(again), "locks")
+    assert (string.owner, string.token) == (first.owner, first.token)
+
+
+@pytest.mark.parametrize("other", ["execution-8", "execution-7#x", "execution", "execution-7/a", "x#execution-7"])
+def test_what_another_holder_has_is_contention(driver: Invocations, other: str) -> None:
+    first = driver.acquire_as(other)
+    driver.now += 1
+    with pytest.raises(LockNotGrantedError):
+        driver.acquire_as("execution-7")
+    assert driver.renew(first).renewed
+
+
+def test_a_holder_takes_a_free_lock_like_anybody(driver: Invocations) -> None:
+    first = driver.acquire_as("execution-7")
+    driver.release(first)
+    driver.now += 1
+    second = driver.acquire_as("execution-7")
+    assert second.token == first.token + 1
+    assert driver.operations == ["UpdateItem"]
+    assert "/" not in second.owner
+
+
+def test_a_lost_reply_to_its_own_claim_is_a_grant_and_not_an_earlier_attempt(driver: Invocations) -> None:
+    driver.trouble = [driver.lost_reply]
+    hold = driver.acquire_as("execution-7")
+    assert "/" not in hold.owner
+    assert driver.operations == ["UpdateItem", "UpdateItem"]
+
+
+def test_a_holder_waits_for_others_and_resumes_what_its_own_late_claim_took(driver: Invocations) -> None:
+    other = driver.acquire()
+    late = driver.wish(owner="execution-7#ab")
+    claim: Any = next(resume.acquire(late, Memory(1), driver.chance, driver.look()))
+    assert isinstance(claim, Send)
+
+    def release_and_late(operation: str, request: dict[str, Any]) -> Any:
+        driver.trouble = []
+        driver.release(other)
+        driver.apply(claim.operation, claim.request)
+        return driver.apply(operation, request)
+
+    driver.trouble = [driver.apply, release_and_late]
+    hold = driver.acquire_as("execution-7", patient=True, wait_until=driver.now + 10)
+    assert base_of(hold.owner) == "execution-7#ab"
+    assert driver.renew(hold).renewed
+
+
+def test_a_holder_gives_up_its_own_claims_before_it_resumes(driver: Invocations) -> None:
+    """The claim gets no answer. Then the row shows an earlier attempt, whose claim came late."""
+    earlier = next(resume.acquire(driver.wish(owner="h#ab"), Memory(1), driver.chance, driver.look()))
+    assert isinstance(earlier, Send)
+
+    def late(operation: str, request: dict[str, Any]) -> Any:
+        driver.apply(earlier.operation, earlier.request)
+        return UNKNOWN
+
+    driver.trouble = [late]
+    hold = driver.acquire_as("h")
+    assert base_of(hold.owner) == "h#ab"
+    claim, again, given_up, resumed = (request for _, request in driver.sent)
+    assert claim == again
+    assert "isReleased" in given_up["ExpressionAttributeNames"].values()
+    assert hold.owner in str(resumed)
+    driver.release(hold)
+    driver.apply("UpdateItem", claim)  # later than that, it leaves a lock that nobody has, by rule 5
+    assert driver.owner != hold.owner
+
+
+def test_a_holder_whose_hold_is_released_before_it_is_resumed_takes_the_lock_anew(driver: Invocations) -> None:
+    first = driver.acquire_as("h")
+    driver.now += 1
+
+    def released(operation: str, request: dict[str, Any]) -> Any:
+        driver.trouble = []
+        driver.release(first)
+        return driver.apply(operation, request)
+
+    driver.trouble = [driver.apply, released]
+    hold = driver.acquire_as("h")
+    assert hold.token == first.token + 1
+    assert driver.renew(hold).renewed
+
+
+def test_a_hold_that_always_vanishes_ends_the_acquire(driver: Invocations) -> None:
+    first = driver.acquire_as("h")
+    row, gone = driver.row, {**driver.row, "ownerName": {"S": "x#1"}}
+    answers = [row, gone] * 100
+    driver.trouble = [lambda operation, request: ConditionFailed(answers.pop(0), int(NOW))] * 200
+    with pytest.raises((TransportError, LockNotGrantedError)):
+        driver.acquire_as("h", patient=True, wait_until=driver.now + 10)
+    assert len(driver.sent) < 60
+    assert driver.owner == first.owner
+
+
+def test_an_interrupt_between_gives_up_the_claim_and_not_the_hold(driver: Invocations) -> None:
+    first = driver.acquire_as("h")
+    driver.now += 1
+    driver.thrown = {driver.steps + 2: Stopped()}
+    with pytest.raises(Stopped):
+        driver.acquire_as("h")
+    assert driver.is_held
+    assert driver.owner == first.owner
