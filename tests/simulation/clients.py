@@ -12,7 +12,7 @@ from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import Event, Send, Wait, Wish
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
-from lambda_lock.core.row import JAVA
+from lambda_lock.core.row import JAVA, is_attempt
 from lambda_lock.errors import (
     CommitRefusedError,
     DuplicateEventError,
@@ -160,7 +160,7 @@ class Client:
             world.judge.fail("endless", f"an acquire of {wish.owner} took {held_up:.0f} s beyond its wait")
         holding = world.judge.holding(process, hold, wish)
         world.judge.granted(holding, hold.token)
-        world.judge.expiry(holding, 0, 3.5)
+        world.judge.expiry(holding, hold.expiry_ms if is_attempt(hold.owner) else 0, 3.5)
         if waiter.unharmed:
             world.counts["clean grants"] += 1
         # A slow clock may leave so little of the first validity that no renewal can come in time.
@@ -260,7 +260,8 @@ class Client:
             world.judge.renewed(holding)
             world.counts["renewals"] += 1
             world.judge.expiry(holding, before_ms, 3.5)
-        if hold.lost and not was_lost and elapsed < hold.valid_until:
+        fenced = holding.dropped or world.judge.is_fenced(holding)
+        if hold.lost and not was_lost and elapsed < hold.valid_until and not fenced:
             world.judge.fail("robbed", f"{holding} was refused a renewal while it was valid")
         world.trace(
             process.name,
@@ -303,6 +304,8 @@ class Client:
     def judge_end(self, holding: OurHolding, planned: bool, end: float) -> None:
         """A client that renews as planned, and is hit by no fault, still holds the lock when its work is done."""
         if not planned or not holding.harmless or self.process.faulted >= holding.since:
+            return
+        if self.world.judge.is_fenced(holding):
             return
         hold = holding.hold
         if hold.lease_end is not None:
@@ -380,6 +383,10 @@ class Client:
             errand.close()
         world.counts["handed over"] += 1
         world.judge.expiry(holding, before_ms, 3.5)
+        self.handed_over(string)
+
+    def handed_over(self, string: str) -> None:
+        rng, world = self.rng, self.world
         for _ in range(rng.choice(world.settings.copies)):
             delay = 10 ** rng.uniform(-2, 0.3) if rng.random() < 0.7 else world.scale * rng.uniform(0, 1.5)
             world.at(world.now + delay, self.deliver, string)

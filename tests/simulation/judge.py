@@ -13,7 +13,7 @@ from lambda_lock.core import lease
 from lambda_lock.core.outcome import NOT_DONE, ConditionFailed, Reply, ServiceError
 from lambda_lock.core.protocol import DECISION
 from lambda_lock.core.queue import LONGEST_NAP, LONGEST_OUTSIDE, LONGEST_PATIENCE
-from lambda_lock.core.row import JAVA, Row, expiry_of, read_row
+from lambda_lock.core.row import JAVA, Row, base_of, expiry_of, read_row
 from lambda_lock.errors import DuplicateEventError
 
 from .clocks import EPOCH
@@ -58,10 +58,11 @@ class OurHolding:
         self.harmless = False  # True if no fault hit its acquisition
         self.failed = False  # the event's handler failed
         self.committing = False  # its last act is a commit
+        self.dropped = False  # nobody has the handle any more
 
     @property
     def over(self) -> bool:
-        return self.process.dead or self.hold.lost or self.hold.ended
+        return self.process.dead or self.hold.lost or self.hold.ended or self.dropped
 
     def is_held(self, elapsed: float) -> bool:
         return self.hold.is_held(elapsed)
@@ -276,6 +277,13 @@ class Judge:
         if commit.refused:
             self.fail("false refusal", f"{commit.holding} was told that commit {token} is refused; carried out later")
 
+    def takes(self, wish: Wish | None, action: Send) -> None:
+        """A request is sent that takes a lock, or goes on with it. None: that releases it by its string."""
+
+    def is_fenced(self, holding: Holding) -> bool:
+        """Whether a later attempt of the same hold has landed, which it need not know."""
+        return False
+
     def expiry(self, holding: OurHolding, before_ms: int, beyond: float) -> None:
         """A correct writer's stored expiry frees the row soon after its lease if the writer dies now."""
         hold = holding.hold
@@ -415,9 +423,10 @@ class Waiter(Errand):
         self.world.judge.line.sends(self, action)
         if "ReturnValues" in action.request:
             self.versions |= versions_in(action)
-        if leaves_place(action) or _gives_back(action):
+            self.world.judge.takes(self.wish, action)
+        if leaves_place(action) or gives_back(action):
             self.waits = False
-        if self._giving_back is None and _gives_back(action):
+        if self._giving_back is None and gives_back(action):
             self._giving_back = self.process.peek()
 
     def woke(self, outcome: Any) -> None:
@@ -549,8 +558,8 @@ class Adopter(Waiter):
             self.world.judge.fail("refused", f"{self.wish.owner} could not adopt, though the lock is there: {error!r}")
 
     def _is_there(self) -> bool:
-        row = self._row()
-        return row is not None and not row.is_free and (row.owner, row.token) == (self.wish.owner, self._token)
+        row, base = self._row(), base_of(self.wish.owner)
+        return row is not None and not row.is_free and row.owner in (base, f"{base}/") and row.token == self._token
 
 
 def versions_in(action: Send) -> set[str]:
@@ -561,7 +570,7 @@ def versions_in(action: Send) -> set[str]:
     return {text[:VERSION_LENGTH] for text in texts}  # an entry of a semaphore begins with its version
 
 
-def _gives_back(action: Send) -> bool:
+def gives_back(action: Send) -> bool:
     """Whether an acquisition's request is a release: all its other writes ask for the row that they write."""
     return action.operation == "DeleteItem" or (
         action.operation == "UpdateItem" and "ReturnValues" not in action.request

@@ -22,6 +22,7 @@ from lambda_lock.core import (
     protocol,
     queue,
     requests,
+    resume,
     row,
     several,
     transaction,
@@ -1396,3 +1397,299 @@ def _(patch: _Patch) -> None:
 @mutation("a step back and a freeze of the other clocks between two looks", "freezes", "no-heartbeat", runs=1500)
 def _(patch: _Patch) -> None:
     patch(Settings, "unwatched", True)
+
+
+# -- holds that outlive an invocation ---------------------------------------------------------------------------------
+
+
+def _as_seen(patch: _Patch, change: Callable[[Any, int], None]) -> None:
+    """Let each resume change its wish first. ``change`` is given the wish and the token."""
+    original = resume.resume
+
+    def changed(wish: Any, token: int, *arguments: Any, **more: Any) -> Any:
+        change(wish, token)
+        return original(wish, token, *arguments, **more)
+
+    patch(resume, "resume", changed)
+
+
+@mutation("attempts that all bear the owner of the hold", "holds-zombies-calm", "holds-zombies-late", runs=400)
+def _(patch: _Patch) -> None:
+    def change(wish: Any, token: int) -> None:
+        wish.owner = row.base_of(wish.owner)
+
+    _as_seen(patch, change)
+
+
+@mutation("attempts under one owner, and a token that rises", "holds-zombies-calm", "holds-zombies-late", runs=400)
+def _(patch: _Patch) -> None:
+    def change(wish: Any, token: int) -> None:
+        wish.owner = row.base_of(wish.owner)
+
+    original, is_of_hold = requests.pass_on, resume._is_of_hold
+
+    def pass_on(place: Any, *, owner: str, **more: Any) -> Any:
+        operation, request = original(place, owner=owner, **more)
+        if not owner.endswith("/"):
+            names = request["ExpressionAttributeNames"]
+            token = next(name for name, attribute in names.items() if attribute == place.schema.token)
+            request["UpdateExpression"] = request["UpdateExpression"].replace("SET ", f"SET {token} = {token} + :one, ")
+            request["ExpressionAttributeValues"][":one"] = {"N": "1"}
+        return operation, request
+
+    _as_seen(patch, change)
+    patch(requests, "pass_on", pass_on)
+    patch(
+        resume,
+        "_is_of_hold",
+        lambda row, owner, token: is_of_hold(row, owner, token) or is_of_hold(row, owner, token + 1),
+    )
+
+
+@mutation(
+    "what an attempt hands over parked under the first handle's name",
+    "holds-zombies",
+    "holds-zombies-late",
+    runs=400,
+    shows=("zombie", *_UNSAFE),
+)
+def _(patch: _Patch) -> None:
+    patch(handover, "parked", row.base_of)
+
+
+@mutation("a hold known by its token or a higher one", "holds-claims", runs=400, shows=("revived", *_UNSAFE))
+def _(patch: _Patch) -> None:
+    """As _is_of_hold, and the condition of each write, with ">=" for the token."""
+    for name in ("pass_on", "end_hold"):
+        original = getattr(requests, name)
+
+        def at_least(*arguments: Any, original: Any = original, **more: Any) -> Any:
+            operation, request = original(*arguments, **more)
+            names = request["ExpressionAttributeNames"]
+            token = next(name for name, attribute in names.items() if attribute == "fencingToken")
+            request["ConditionExpression"] = request["ConditionExpression"].replace(f"{token} = ", f"{token} >= ")
+            return operation, request
+
+        patch(requests, name, at_least)
+
+    def is_of_hold(shown: Any, owner: str, token: int) -> bool:
+        return row.base_of(shown.owner) == row.base_of(owner) and (shown.token or 0) >= token
+
+    patch(resume, "_is_of_hold", is_of_hold)
+
+
+@mutation("a resume without the owner seen", "holds-zombies-late", "holds-late", runs=600)
+def _(patch: _Patch) -> None:
+    patch(requests, "pass_on", _without("ownerName", requests.pass_on))
+
+
+@mutation("a resume without the token", "holds-adopted", runs=400, shows=("revived", *_UNSAFE))
+def _(patch: _Patch) -> None:
+    patch(requests, "pass_on", _without("fencingToken", requests.pass_on))
+
+
+@mutation(
+    "a resume of what is released",
+    "holds-late",
+    "holds-zombies-late",
+    runs=150,
+    redundant="isReleased stays where it is, so the row stays free, and the reply shows that: nobody is granted "
+    "anything",
+)
+def _(patch: _Patch) -> None:
+    patch(requests, "pass_on", _without("isReleased", requests.pass_on))
+
+
+@mutation(
+    "a resume that may turn the expiry back", "holds-late", "holds-zombies-late", runs=600, shows=("expiry", *_UNSAFE)
+)
+def _(patch: _Patch) -> None:
+    patch(requests, "pass_on", _without("<", requests.pass_on))
+
+
+@mutation("any row of the hold counted as a grant", "holds-zombies", "holds-twice", runs=400)
+def _(patch: _Patch) -> None:
+    original = resume._row_of_hold
+
+    def row_of_hold(place: Any, item: Any, owner: str, token: int) -> Any:
+        found = original(place, item, owner, token)
+        if sys._getframe(1).f_locals.get("sent"):  # a write was answered
+            found.owner, found.version = owner, next(iter(sys._getframe(1).f_locals["sent"]))
+        return found
+
+    patch(resume, "_row_of_hold", row_of_hold)
+
+
+@mutation("the validity of a resume counted from its reply", "holds-slow", runs=1500)
+def _(patch: _Patch) -> None:
+    original = lease.validity
+
+    def validity(lease_ms: int, expiry_ms: int, date: int) -> float:
+        frame = sys._getframe(1)
+        late = 0.0
+        if frame.f_code is resume.resume.__code__:
+            late = frame.f_locals["look"].elapsed - frame.f_locals["started"]
+        return original(lease_ms, expiry_ms, date) + late
+
+    patch(lease, "validity", validity)
+
+
+@mutation("a resume by a wall clock that may be fast", "holds-clocks", runs=60, shows=("expiry",))
+def _(patch: _Patch) -> None:
+    original = resume.resume
+
+    def unread(wish: Any, token: int, memory: Any, *arguments: Any, **more: Any) -> Any:
+        known = type(memory.server)
+        steps = original(wish, token, memory, *arguments, **more)
+        is_known = known.is_known
+        try:
+            known.is_known = True
+            action = next(steps)
+        finally:
+            known.is_known = is_known
+        return _continued(steps, action)
+
+    patch(resume, "resume", unread)
+
+
+def _continued(steps: Any, action: Any) -> Generator[Any, Any, Any]:
+    try:
+        while True:
+            try:
+                event = yield action
+            except BaseException as error:  # noqa: BLE001 - whatever the driver throws in
+                action = steps.throw(error)
+            else:
+                action = steps.send(event)
+    except StopIteration as end:
+        return end.value
+
+
+@mutation("a resume that is given up and released", "holds-late", "holds", runs=60, shows=("gave back",))
+def _(patch: _Patch) -> None:
+    original = resume.resume
+
+    def resumed(wish: Any, token: int, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
+        try:
+            return (yield from original(wish, token, *arguments, **more))
+        except GeneratorExit:
+            raise
+        except BaseException:
+            request: tuple[str, dict[str, Any]] = wish.place.release(
+                owner=wish.owner, token=token, delete=False, expiry_ms=0, content=requests.Content(ttl=60)
+            )
+            yield protocol.Send(*request, protocol.SEND)
+            raise
+
+    patch(resume, "resume", resumed)
+
+
+@mutation("a resume that gives up at the first other name", "holds", "holds-calm", runs=60, shows=("refused",))
+def _(patch: _Patch) -> None:
+    patch(resume, "STEPS", 1)
+
+
+@mutation("a resumed handle valid beyond its invocation", "holds-calm", runs=60, shows=("deadline",))
+def _(patch: _Patch) -> None:
+    original = resume.resume
+
+    def resumed(wish: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
+        end, wish.lease_end = wish.lease_end, None
+        hold = yield from original(wish, *arguments, **more)
+        hold.lease_end = end
+        return hold
+
+    patch(resume, "resume", resumed)
+
+
+@mutation(
+    "an unclear release read as done beside another attempt",
+    "holds-zombies-late",
+    "holds-twice",
+    runs=1500,
+    shows=("release",),
+)
+def _(patch: _Patch) -> None:
+    patch(keep, "base_of", lambda owner: owner)
+
+
+@mutation("a release by string that asks for the first name only", "holds", "holds-calm", runs=60, shows=("release",))
+def _(patch: _Patch) -> None:
+    original = resume.release
+
+    def release(*arguments: Any) -> Generator[Any, Any, Any]:
+        steps, first = original(*arguments), None
+        try:
+            action = next(steps)
+            while True:
+                if isinstance(action, protocol.Send):
+                    first = first or action.request
+                    if action.request is not first:
+                        return False
+                action = steps.send((yield action))
+        except StopIteration as end:
+            return end.value
+
+    patch(resume, "release", release)
+
+
+@mutation("a release by string without the token", "holds-adopted", "holds-claims", runs=1500)
+def _(patch: _Patch) -> None:
+    patch(requests, "end_hold", _without("fencingToken", requests.end_hold))
+
+
+@mutation("a release by string without the owner", "holds-foreign", runs=1500)
+def _(patch: _Patch) -> None:
+    patch(requests, "end_hold", _without("ownerName", requests.end_hold))
+
+
+@mutation(
+    "a holder's own claims not given up before it resumes",
+    "holds-late",
+    "holds-twice",
+    runs=150,
+    shows=("left behind", *_UNSAFE),
+    redundant="the row has just shown another's name, so the claim is not there. It can land only after the release of "
+    "the hold, and leaves a lock that nobody holds until its expiry, as one that comes after its release by rule 5",
+)
+def _(patch: _Patch) -> None:
+    original = resume.HolderAcquisition.abandon
+
+    def abandon(self: Any) -> Generator[Any, Any, None]:
+        if isinstance(sys.exc_info()[1], resume._FoundError):
+            return
+        yield from original(self)
+
+    patch(resume.HolderAcquisition, "abandon", abandon)
+
+
+@mutation("an adopter of a parked hold under the first handle's name", "holds-zombies-adopted", runs=1500)
+def _(patch: _Patch) -> None:
+    """Its first handle, if it is alive, then takes the adopter for a late copy of its claim."""
+    original = handover.Adoption.see
+
+    def see(self: Any, item: Any, date: Any) -> Any:
+        step = original(self, item, date)
+        self.wish.owner = self.base
+        return step
+
+    patch(handover.Adoption, "see", see)
+
+
+@mutation(
+    "an adoption of what an attempt has",
+    "holds-zombies",
+    "holds-adopted",
+    runs=150,
+    redundant="it would fence the attempt as a resume does. The rule keeps a string that comes twice from ending the "
+    "attempt that has it",
+)
+def _(patch: _Patch) -> None:
+    original = handover.Adoption.see
+
+    def see(self: Any, item: Any, date: Any) -> Any:
+        if item and row.base_of(item["ownerName"]["S"]) == self.base and self.wish.owner != item["ownerName"]["S"]:
+            self.base = item["ownerName"]["S"]
+        return original(self, item, date)
+
+    patch(handover.Adoption, "see", see)

@@ -238,6 +238,8 @@ def describe(action: Send) -> str:
     else:
         kind = "renewal" if "<" in request["ConditionExpression"] else "release"
         kind = "adopt" if kind == "renewal" and " + " in update else kind
+        if kind == "renewal" and "ReturnValues" in request:
+            kind = "park" if values[0].endswith("/") else "resume"
     return f"{kind} {values}"
 
 

@@ -23,6 +23,7 @@ from .clocks import EPOCH
 from .events import Events
 from .foreign import ForeignClient
 from .forger import begin
+from .holds import Execution
 from .judge import DATES
 from .mutations import broken
 from .permits import entries
@@ -71,6 +72,8 @@ def simulate(seed: int, bias: str | None = None, trace: Callable[[str], None] | 
     for _ in range(rng.choice(settings.clients)):
         world.counts["processes"] += 1
         Client(world, f"p{world.counts['processes']}", keys, kind)
+    for _ in range(rng.choice(settings.executions)):
+        Execution(world, keys, kind)
     clocks = None
     for number in range(settings.foreign):
         clocks = ForeignClient(world, f"java{number + 1}", keys, kind, clocks).process.clocks

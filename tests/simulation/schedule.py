@@ -54,6 +54,15 @@ class Settings:
     ghosts = (0,)  # how many places of nobody a row has at the start
     permits: tuple[int, ...] = ()  # N of a run, if its keys are semaphores
     other_permits = 0.0  # of the acquires pass another N
+    executions: tuple[int, ...] = (0,)  # how many work under holds that outlive invocations
+    zombies = 0.0  # of their attempts live on while the next one begins
+    twice = 0.0  # of their attempts begin twice at once
+    by_holder = 0.7  # of the executions acquire by holder
+    acquire_again = 0.15  # of the later states acquire again by holder
+    adopt = 0.1  # of the states adopt what was handed over
+    park = 0.6  # of the states end with a handover; the others leave the handle
+    by_string = 0.5  # of the executions end with a release by string
+    release_again = 0.4  # of the strings are released again later
     forge = 0.0  # somebody writes waiters, right ones and others, for each acquisition
     hand_over = 0.15  # of the holds end so
     copies = (1, 1, 2, 3)  # how many processes get the string of one handover
@@ -89,6 +98,11 @@ _PERMITS = {
     **_KEPT, "permits": (1, 2, 2, 3), "replace": 0.0, "hand_over": 0.0, "keys": (1,), "clients": (4, 5), "grants": 12,
     "queue": 0.4, "leases": ("second", "short", "short", "medium"),
 }  # fmt: skip
+_HOLDS: dict[str, Any] = {
+    **_KEPT, "executions": (1, 2, 3), "clients": (1, 2, 3), "keys": (1,), "replace": 0.05, "hand_over": 0.05,
+    "leases": ("second", "short", "short", "medium"), "grants": 12, "commit": 0.15,
+}  # fmt: skip
+_ZOMBIES: dict[str, Any] = {"zombies": 0.5, "twice": 0.25, "deadline": 0.2}
 _LATE = {"lost": 0.04, "reply_lost": 0.08, "double": 0.12, "late": 0.15, "slow": 0.1}
 
 _CORRECTIONS: dict[str, Any] = {
@@ -307,6 +321,47 @@ BIASES: dict[str, dict[str, Any]] = {
         **_CLEAN, **_PERMITS, "queue": 1.0, "ghosts": (1, 5, 63, 64), "clients": (2, 4), "fail_fast": 0.0,
         "give_up": 0.02, "grants": 8, "leases": ("short", "second"),
     },
+    "holds": _HOLDS,
+    "holds-calm": {**_CLEAN, **_HOLDS, "die": 0.15},
+    # Late claims, resumes, handovers and releases, of processes that are dead by then.
+    "holds-late": {**_HOLDS, **_LATE, "give_up": 0.15, "die": 0.2, "park": 0.8},
+    "holds-dying": {**_HOLDS, "die": 0.4, "executions": (2, 3), "leases": ("second", "short")},
+    "holds-freezes": {**_HOLDS, "freeze": 0.12, "step": 0.12, "no_heartbeat": 0.5, "leases": ("second", "short")},
+    # New processes with wrong clocks, which know no Date yet.
+    "holds-clocks": {**_HOLDS, "skews": ("fast", "slow", "minutes"), "die": 0.4, "freeze": 0.01, "deadline": 0.5},
+    "holds-zombies": {**_HOLDS, **_ZOMBIES},
+    "holds-zombies-late": {**_HOLDS, **_LATE, **_ZOMBIES, "park": 0.7, "reheartbeat": 0.8, "pair": 0.6},
+    # Nothing goes wrong but that the dead live on: they renew with shorter leases, release, park and commit.
+    "holds-zombies-calm": {
+        **_CLEAN, **_HOLDS, **_ZOMBIES, "die": 0.0, "reheartbeat": 1.0, "other_lease": 0.9, "no_heartbeat": 0.5,
+        "commit": 0.4,
+    },
+    "holds-zombies-frozen": {
+        **_HOLDS, **_ZOMBIES, "freeze": 0.12, "step": 0.1, "no_heartbeat": 0.6, "leases": ("second", "short"),
+    },
+    # Strings that are released while attempts live, and again when others have the lock.
+    "holds-zombies-released": {
+        **_HOLDS, **_LATE, **_ZOMBIES, "by_string": 0.95, "release_again": 0.9, "park": 0.3, "die": 0.05,
+    },
+    # Copies of claims that land late, on rows whose holds were released.
+    "holds-claims": {
+        **_CLEAN, **_HOLDS, "double": 0.5, "die": 0.6, "leases": ("second",), "clients": (0, 1), "executions": (1,),
+        "by_string": 0.1, "deadline": 0.0, "by_holder": 0.5, "acquire_again": 0.05, "skews": ("right",),
+    },
+    "holds-slow": {
+        **_HOLDS, "slow": 0.5, "no_heartbeat": 0.9, "die": 0.2, "skews": ("right", "slow", "near"), "freeze": 0.01,
+        "leases": ("second", "short"), "executions": (3,),
+    },
+    "holds-foreign": {**_HOLDS, "foreign": 1, "leases": ("second", "short"), "release_again": 0.9},
+    "holds-adopted": {
+        **_HOLDS, "adopt": 0.6, "park": 0.95, "release_again": 0.8, "die": 0.05, "executions": (2, 3),
+        "leases": ("second", "short"),
+    },
+    "holds-zombies-adopted": {
+        **_HOLDS, **_LATE, **_ZOMBIES, "adopt": 0.6, "park": 0.95, "release_again": 0.6, "by_string": 0.8,
+        "leases": ("second", "short"),
+    },
+    "holds-twice": {**_HOLDS, **_LATE, **_ZOMBIES, "twice": 0.8, "acquire_again": 0.4, "by_holder": 0.95},
     "odd": {"dateless": 0.02, "answered_twice": 0.05},
     "events": _EVENTS,
     "events-calm": {**_CLEAN, **_EVENTS, "deadline": 0.5},

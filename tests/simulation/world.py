@@ -38,11 +38,15 @@ class EndlessError(Exception):
 
 
 def judge_of(world: World) -> Judge:
-    if not world.settings.permits:
-        return Judge(world)
-    from .permits import PermitJudge
+    if world.settings.permits:
+        from .permits import PermitJudge
 
-    return PermitJudge(world)
+        return PermitJudge(world)
+    if world.settings.executions != (0,):
+        from .holds import HoldJudge
+
+        return HoldJudge(world)
+    return Judge(world)
 
 
 class World:

@@ -1,0 +1,492 @@
+"""Holds that outlive an invocation: executions whose states run in processes of their own, and are tried again.
+
+Without zombies, an attempt begins only after all earlier ones of its execution are over: dead, ended or dropped. Then
+no two holders may overlap, whoever they are. With zombies (`Settings.zombies`, `twice`), earlier attempts live on. They
+renew, release, park and commit. Then the newest attempt to land must be alone, but for earlier ones of its own hold. A
+zombie, and a third party that came after the newest, may believe themselves inside at the same time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lambda_lock.core import acquire, handover, lease, resume
+from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
+from lambda_lock.core.protocol import Memory, Send, Wait, Wish
+from lambda_lock.core.row import JAVA, Row, base_of, expiry_of, is_attempt
+from lambda_lock.errors import LockLostError, TransportError
+
+from . import clients
+from .clocks import EPOCH
+from .judge import Adopter, Errand, Holding, Judge, OurHolding, Waiter, gives_back
+from .world import Process
+
+if TYPE_CHECKING:
+    from .clients import Part
+    from .world import Life, World
+
+_TRIES = 6  # attempts of one state
+_NAMES = ("x{}", "x{}", "x/{}", "x#{}/y", "x{}/")  # holders, with what separates the parts of an owner
+
+
+class HoldJudge(Judge):
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._requests: dict[int, Wish | None] = {}  # which wish a request serves; None: it releases by string
+        self._kept: list[Any] = []  # these requests, so that no other one gets one of their ids
+        self._asked: dict[int, int] = {}  # the tokens of the holds that wishes resume
+        self._gone: set[tuple[str, str | None, int | None]] = set()  # holds that were released or taken over
+        self._revived: set[str] = set()  # versions that resumed one of these
+        self._landed: dict[tuple[str, str | None, int | None], list[Wish | None]] = {}  # by hold, in this order
+
+    def takes(self, wish: Wish | None, action: Send) -> None:
+        self._kept.append(action.request)
+        self._requests[id(action.request)] = wish
+
+    def resumes(self, wish: Wish, token: int) -> None:
+        self._asked[id(wish)] = token
+        self._kept.append(wish)
+
+    def is_fenced(self, holding: Holding) -> bool:
+        """Whether the assumption is broken for this holding: a later attempt, or a release by string, has landed.
+
+        This goes by the order in which requests landed, and not by the names in the row.
+        """
+        if not isinstance(holding, OurHolding) or not self.world.settings.zombies:
+            return False
+        landed = self._landed.get((holding.key, base_of(holding.hold.owner), holding.hold.token), [])
+        return holding.wish in landed and landed[-1] is not holding.wish
+
+    def wrote(self, process: Process, action: Send, before: Any, key: str) -> None:
+        old, new = Row(before or {}, JAVA), Row(self.world.table.get(key) or {}, JAVA)
+        release = self._release(action)
+        if release is not None and self.is_fenced(release.holding):
+            self.fail("zombie", f"{release.holding} released {key}, which a later attempt had")
+        if id(action.request) in self._requests:
+            # An acquisition may get two holds: one by a late copy of its claim. So the token counts, too.
+            holds = {(key, base_of(new.owner), new.token)}
+            if not old.is_free and base_of(old.owner) == base_of(new.owner):
+                holds.add((key, base_of(old.owner), old.token))
+            for hold in holds:
+                self._landed.setdefault(hold, []).append(self._requests[id(action.request)])
+        if not old.is_free and not new.is_free and base_of(old.owner) == base_of(new.owner) and old.owner != new.owner:
+            self._passed_on(key, old, new)
+        if not old.is_free and (new.is_free or base_of(new.owner) != base_of(old.owner) or new.token != old.token):
+            self._gone.add((key, base_of(old.owner), old.token))
+        super().wrote(process, action, before, key)
+
+    def _passed_on(self, key: str, old: Row, new: Row) -> None:
+        """A resume or a parking landed."""
+        assert new.owner is not None
+        self.world.counts["parked" if new.owner.endswith("/") else "resumed"] += 1
+        old_ms, new_ms = expiry_of(old.version or ""), expiry_of(new.version or "")
+        assert old_ms is not None
+        assert new_ms is not None
+        assert new.lease_ms is not None
+        if (key, base_of(new.owner), new.token) in self._gone and new.version is not None:
+            self._revived.add(new.version)
+        if new_ms < old_ms:
+            self.fail("expiry", f"{new.owner} turned the expiry of {key} back by {old_ms - new_ms} ms")
+        if new.owner.endswith("/"):
+            return
+        latest = EPOCH + self.world.now * (1 + lease.DRIFT) + new.lease_ms / 1000 + lease.GRACE + 3.5
+        if new_ms > max(old_ms + 2, latest * 1000):
+            self.fail("expiry", f"{new.owner} wrote an expiry {new_ms / 1000 - latest:.1f} s too late")
+
+    def granted(self, holding: Holding, token: int | None = None) -> None:
+        self._resumed(holding)
+        newest = self._newest.get(holding.key)
+        if isinstance(holding, OurHolding):
+            end = holding.hold.lease_end
+            if is_attempt(holding.hold.owner) and end is not None and holding.hold.valid_until > end:
+                self.fail("deadline", f"{holding} is valid beyond the end of its invocation")
+        super().granted(holding, token)
+        if newest is not None and self.is_fenced(holding):
+            self._newest[holding.key] = newest
+
+    def _resumed(self, holding: Holding) -> None:
+        """What was resumed is the hold that was asked for, without anybody in between."""
+        if not isinstance(holding, OurHolding) or id(holding.wish) not in self._asked:
+            return
+        token, landed = self._asked[id(holding.wish)], Row(holding.hold.item, JAVA)
+        if holding.hold.token != token:
+            self.fail("revived", f"{holding} was resumed by a string with token {token}")
+        if landed.version in self._revived:
+            self.fail("revived", f"{holding} was resumed, though its hold was released or lost before")
+
+    def _grant_token(self, key: str, token: int) -> None:
+        """An attempt has the token of its hold, even before the first handle learns of its grant."""
+        holding = self._newest[key]
+        if not (isinstance(holding, OurHolding) and is_attempt(holding.hold.owner)):
+            super()._grant_token(key, token)
+
+    def _suspect(self, holding: Holding, kind: str, message: str) -> None:
+        if not self.is_fenced(holding):
+            super()._suspect(holding, kind, message)
+
+    def _meet(self, holding: Holding, others: list[Holding]) -> None:
+        if not self.is_fenced(holding):
+            super()._meet(holding, others)
+
+    def renewed(self, holding: Holding) -> None:
+        if not holding.over and not self.is_fenced(holding):
+            super().renewed(holding)
+
+    def released(self, holding: OurHolding, done: bool, errand: Errand) -> None:
+        super().released(holding, done, errand)
+        if (
+            done
+            and self.changed.get(holding.key, 0.0) < errand.sent
+            and self.has(holding.key, holding.hold.owner, holding.hold.token)
+        ):
+            self.fail("release", f"release of {holding} was True, and its hold is still held")
+
+    def released_by_string(self, key: str, owner: str, token: int, done: bool, errand: Errand) -> None:
+        if self.changed.get(key, 0.0) >= errand.sent:
+            return
+        if self.has(key, owner, token):
+            self.fail("release", f"release of {owner} by string was {done}, and it is still held")
+        row = Row(self.world.table.get(key) or {}, JAVA)
+        if not done and row.token == token and base_of(row.owner) == base_of(owner):
+            self.fail("release", f"release of {owner} by string was False, and it is released")
+
+    def has(self, key: str, owner: str, token: int) -> bool:
+        """Whether the row is the hold's, held."""
+        row = Row(self.world.table.get(key) or {}, JAVA)
+        return not row.is_free and row.token == token and base_of(row.owner) == base_of(owner)
+
+
+class Resumer(Waiter):
+    """Watches one resume: a hold that is there is resumed, and one that is given up is not released."""
+
+    def __init__(self, world: World, process: Process, wish: Wish, token: int) -> None:
+        super().__init__(world, process, wish)
+        assert isinstance(world.judge, HoldJudge)
+        self._was_there = world.judge.has(self.key, wish.owner, token)
+        world.judge.resumes(wish, token)
+
+    def sends(self, action: Send) -> None:
+        super().sends(action)
+        if gives_back(action):
+            self.world.judge.fail("gave back", f"{self.wish.owner} released {self.key}, which it resumes")
+
+    def failed(self, error: BaseException, elapsed: float) -> None:
+        if self.wish.lease_end is not None and self.wish.lease_end - elapsed < 6:
+            return
+        unchanged = self._writes == self.world.judge.writes[self.key]
+        if unchanged and self.unharmed and self._was_there:
+            self.world.judge.fail("refused", f"{self.wish.owner} could not resume, though the hold is there: {error!r}")
+
+
+class HolderWaiter(Waiter):
+    """Watches one acquisition by a holder: what the holder has is as good as free, and is never given back."""
+
+    def sends(self, action: Send) -> None:
+        super().sends(action)
+        names = [value.get("S") for value in action.request.get("ExpressionAttributeValues", {}).values()]
+        if gives_back(action) and self.wish.owner not in names:
+            self.world.judge.fail("gave back", f"{self.wish.owner} released {self.key}, which it resumes")
+
+    def _is_its_own(self) -> bool:
+        row = self._row()
+        return row is not None and resume.holder_of(row.owner) == resume.holder_of(self.wish.owner)
+
+    def _is_free(self) -> bool:
+        return self._is_its_own() or super()._is_free()
+
+    def _free_at(self, since: float) -> float:
+        return since if self._is_its_own() else super()._free_at(since)
+
+
+class ByString(Errand):
+    """Watches one release by string."""
+
+    def sends(self, action: Send) -> None:
+        super().sends(action)
+        self.world.judge.takes(None, action)
+
+
+class Execution:
+    """Work under one hold, state after state, as a state machine runs it. Nothing can go wrong with the machine itself.
+
+    hold: the base owner and the token, as the newest report named them.
+    """
+
+    def __init__(self, world: World, keys: list[str], kind: str) -> None:
+        world.counts["executions"] += 1
+        self.world = world
+        self.rng = world.rng
+        self.key = world.rng.choice(keys)
+        self.keys = keys
+        self.kind = kind
+        self.holder = world.rng.choice(_NAMES).format(world.counts["executions"])
+        self.named = world.rng.random() < world.settings.by_holder
+        self.hold: tuple[str, int] | None = None
+        self.parked = False  # the last state ended with a handover
+        self.left = world.rng.choice((1, 2, 2, 3, 4))
+        self.tries = 0
+        self.done = False
+        self.warm: Attempt | None = None  # one that has ended, in a process that lives on
+        self.running: list[Attempt] = []
+        world.at(world.now + self._delay(), self.begin)
+
+    def _delay(self) -> float:
+        """Between two attempts: from a moment to longer than the lease."""
+        rng = self.rng
+        return 10 ** rng.uniform(-2, 0.5) if rng.random() < 0.7 else self.world.scale * rng.uniform(0.0, 1.4)
+
+    def begin(self) -> None:
+        """Begin the next attempt: of the state that comes, or of the release at the end."""
+        world, rng, settings = self.world, self.rng, self.world.settings
+        if self.done or self.running:
+            return
+        self.tries += 1
+        if self.tries > _TRIES:
+            self.end()
+            return
+        for _ in range(1 + (rng.random() < settings.twice)):
+            warm, self.warm = self.warm, None
+            reuse = warm is not None and not warm.process.dead and rng.random() < 0.6
+            attempt = Attempt(self, warm if reuse else None)
+            self.running.append(attempt)
+            if rng.random() < settings.zombies:
+                delay = 10 ** rng.uniform(-2, 0.5) if rng.random() < 0.4 else world.scale * rng.uniform(0.0, 1.5)
+                world.at(world.now + delay, self.time_out, attempt)
+
+    def time_out(self, attempt: Attempt) -> None:
+        """The machine gives an attempt up, which lives on, and tries again."""
+        if attempt in self.running:
+            self.world.counts["zombies"] += 1
+            self.world.trace(self.holder, f"gives {attempt.name} up, and tries again")
+            self.running.clear()
+            self.begin()
+
+    def reported(self, attempt: Attempt, hold: tuple[str, int], *, parked: bool) -> None:
+        """A state is done."""
+        if attempt not in self.running:
+            return
+        self._over(attempt)
+        self.hold, self.parked = hold, parked
+        self.left -= 1
+        self.tries = 0
+        self.world.at(self.world.now + self._delay(), self.begin)
+
+    def failed(self, attempt: Attempt, *, lost: bool = False) -> None:
+        """An attempt ended with an error, or its process died."""
+        if attempt not in self.running:
+            return
+        self._over(attempt, reuse=not attempt.process.dead)
+        if lost:
+            self.end()
+        else:
+            self.world.at(self.world.now + self._delay(), self.begin)
+
+    def ended(self, attempt: Attempt) -> None:
+        """The last state, or the release at the end, is done."""
+        if attempt in self.running:
+            self._over(attempt)
+            self.end()
+
+    def _over(self, attempt: Attempt, *, reuse: bool = True) -> None:
+        self.running.clear()
+        if reuse:
+            self.warm = attempt
+
+    def end(self) -> None:
+        """The work is over. Sometimes the string is released again, when others have the lock."""
+        if self.done:
+            return
+        self.done, world, rng = True, self.world, self.rng
+        if self.hold is not None and rng.random() < world.settings.release_again:
+            for _ in range(rng.choice((1, 2))):
+                world.at(world.now + self._delay(), Attempt, self, None, self.hold)
+        if world.counts["grants"] < world.settings.grants and world.counts["executions"] < 3 * world.settings.grants:
+            Execution(world, self.keys, self.kind)
+
+
+class Attempt(clients.Client):
+    """One invocation: it takes or resumes the hold, works, and reports. Or it releases by string."""
+
+    def __init__(
+        self,
+        execution: Execution,
+        beside: Attempt | None = None,
+        string: tuple[str, int] | None = None,
+        stale: bool = False,
+    ) -> None:
+        world = execution.world
+        self.given = string  # to release, and nothing else
+        self.stale = stale  # it was adopted
+        world.counts["processes"] += 1
+        self.execution = execution
+        self.name = f"a{world.counts['processes']}"
+        self.world = world
+        self.rng = world.rng
+        self.keys = [execution.key]
+        self.kind = execution.kind
+        self.process = beside.process if beside else Process(world, self.name, self.rng.choice(world.settings.skews))
+        self.memory = beside.memory if beside else Memory(100)
+        self.zombies: list[OurHolding] = []
+        self.task = self.process.start(self.life())
+
+    def life(self) -> Life:
+        execution = self.execution
+        if self.given is not None and self.stale and self.rng.random() < 0.5:
+            holding = yield from self.resume(*self.given)
+            if holding is not None:
+                self.world.judge.fail("revived", f"{holding} was resumed by a string that was adopted before")
+            return
+        if self.given is not None:
+            yield from self.release_by_string(*self.given)
+            return
+        if execution.hold is not None and execution.left <= 0:
+            yield from self.release_by_string(*execution.hold)
+            return
+        if execution.hold is None:
+            holding = yield from self.acquire_first()
+        else:
+            holding = yield from self.go_on(*execution.hold)
+        if holding is not None:
+            yield from self.hold(holding)
+
+    def succeed(self, name: str) -> None:
+        """The process has died."""
+        self.execution.failed(self)
+
+    # -- beginning
+
+    def wish_for(self, owner: str) -> Wish:
+        drawn = self.draw_wish()
+        return Wish(
+            clients.place_of(self.execution.key),
+            owner,
+            drawn.lease_ms,
+            drawn.content,
+            lease_end=drawn.lease_end,
+            wait_until=drawn.wait_until,
+            patient=drawn.patient,
+            refresh_period=drawn.refresh_period,
+            hold_on_unavailable=drawn.hold_on_unavailable,
+        )
+
+    def acquire_first(self) -> Part[OurHolding | None]:
+        execution, world = self.execution, self.world
+        holder = execution.holder if execution.named else self.name
+        wish = self.wish_for(f"{holder}#{world.chance.nonce()[:8]}")
+        kind = HolderWaiter if execution.named else Waiter
+        how = resume.acquire if execution.named else acquire.acquire
+        holding = yield from self.take(
+            wish, kind(world, self.process, wish), lambda look: how(wish, self.memory, world.chance, look)
+        )
+        if holding is None:
+            execution.failed(self)
+        return holding
+
+    def go_on(self, owner: str, token: int) -> Part[OurHolding | None]:
+        """Resume; or acquire again by holder, as an acquire step that runs twice; or adopt what was handed over."""
+        execution, world, draw = self.execution, self.world, self.rng.random()
+        settings = world.settings
+        if draw < settings.acquire_again and execution.named:
+            return (yield from self.acquire_first())
+        parts = f"{owner}/{world.chance.nonce()}"
+        if draw > 1 - settings.adopt and execution.parked:
+            wish = self.wish_for(parts if self.rng.random() < 0.5 else owner)
+            wish.patient = False
+            watcher: Waiter = Adopter(world, self.process, wish, token)
+            world.trace(self.process.name, f"adopts {owner} (token {token})")
+            holding = yield from self.take(
+                wish, watcher, lambda look: handover.adopt(wish, token, self.memory, world.chance, look)
+            )
+            if holding is not None:
+                world.counts["adoptions"] += 1
+                world.judge.adopt(execution.key, f"{owner} {token}")
+                if self.rng.random() < settings.release_again:  # a string that is used up
+                    delay = 10 ** self.rng.uniform(-2, 0.5)
+                    world.at(world.now + delay, Attempt, execution, self, (owner, token), True)
+        else:
+            holding = yield from self.resume(owner, token)
+        if holding is None:
+            execution.failed(self, lost=self.lost)
+        return holding
+
+    def resume(self, owner: str, token: int) -> Part[OurHolding | None]:
+        world, wish = self.world, self.wish_for(f"{owner}/{self.world.chance.nonce()}")
+        wish.patient = False
+        world.trace(self.process.name, f"resumes {owner} (token {token}) as {wish.owner}")
+        watcher = Resumer(world, self.process, wish, token)
+        return (
+            yield from self.take(
+                wish, watcher, lambda look: resume.resume(wish, token, self.memory, world.chance, look)
+            )
+        )
+
+    def judge_error(self, error: BaseException) -> None:
+        super().judge_error(error)
+        self.lost = isinstance(error, LockLostError)
+
+    lost = False
+
+    # -- ending
+
+    def finish(self, holding: OurHolding) -> Part[None]:
+        rng, settings, execution = self.rng, self.world.settings, self.execution
+        hold = holding.hold
+        if rng.random() < settings.die:
+            self.perish()
+            yield Wait(0)
+        name = (base_of(hold.owner) or "", hold.token)
+        if hold.lost and rng.random() < 0.5:
+            holding.plan += 1
+            execution.failed(self, lost=True)
+            return
+        if execution.left > 1 or rng.random() < settings.by_string:
+            if rng.random() < settings.park:
+                self.string = False
+                yield from self.hand_over(holding)
+                if self.string:
+                    execution.reported(self, name, parked=True)
+                else:
+                    execution.failed(self, lost=True)
+            else:  # the handle is dropped, and the hold left to its lease or the next state
+                holding.plan += 1
+                holding.dropped = True
+                self.world.trace(self.process.name, f"leaves {holding}")
+                execution.reported(self, name, parked=False)
+            return
+        if rng.random() < settings.commit and self.world.keeps:
+            yield from self.commit(holding)
+        else:
+            yield from self.release(holding)
+        if rng.random() < settings.die:  # before the machine learns of it
+            self.perish()
+            yield Wait(0)
+        execution.ended(self)
+
+    string = False
+
+    def handed_over(self, string: str) -> None:
+        self.string = True
+
+    def release_by_string(self, owner: str, token: int) -> Part[None]:
+        world, process, execution = self.world, self.process, self.execution
+        watcher = self.task.watcher = ByString(world, process, execution.key)
+        world.trace(process.name, f"releases {owner} (token {token}) by string")
+        try:
+            done = yield from resume.release(
+                clients.place_of(execution.key), owner, token, self.memory, world.chance, process.look()
+            )
+        except (TransportError, ServiceError) as error:
+            world.trace(process.name, f"release of {owner} by string: {error!r}")
+            if watcher.unharmed and not world.settings.zombies:
+                world.judge.fail("escaped", f"release of {owner} by string, without a fault: {error!r}")
+            execution.failed(self)
+            return
+        finally:
+            self.task.watcher = None
+            watcher.close()
+        world.trace(process.name, f"release of {owner} by string: {done}")
+        world.counts["released by string"] += done
+        if isinstance(watcher.outcome, (Reply, ConditionFailed)):
+            assert isinstance(world.judge, HoldJudge)
+            world.judge.released_by_string(execution.key, owner, token, done, watcher)
+        execution.ended(self)
