@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .async_multi_lock import AsyncMultiLock
     from .lock import Lock
-    from .order import AcquireOptions, AdoptOptions, SeveralOptions
+    from .order import AcquireOptions, HoldOptions, HoldParts, SeveralOptions
     from .record import LockRecord
     from .session import Operation, Session
     from .taking import Taking
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     U = TypeVar("U")
 
 # As written here: an application may wrap them, to trace calls.
-_ACQUIRE, _ACQUIRE_ALL, _ADOPT = LockClient.acquire, LockClient.acquire_all, LockClient.adopt
+_ACQUIRE, _ACQUIRE_ALL = LockClient.acquire, LockClient.acquire_all
+_ADOPT, _RESUME, _RELEASE = LockClient.adopt, LockClient.resume, LockClient.release
 
 
 class AsyncLockClient(Client):
@@ -115,13 +116,39 @@ class AsyncLockClient(Client):
                 raise
             return None
 
-    async def adopt(self, token: str, *, context: object = None, **options: Unpack[AdoptOptions]) -> AsyncLock:
+    async def adopt(
+        self, token: str | None = None, *, context: object = None, **options: Unpack[HoldOptions]
+    ) -> AsyncLock:
         """`LockClient.adopt`, awaited.
 
         Example: ``async with await client.adopt(event["lock"]) as lock: ...``
         """
         check_options(_ADOPT, options)
         return await self._take(taking.adopt(self._session, token, context=context, **options))
+
+    async def resume(
+        self, string: str | None = None, *, context: object = None, **options: Unpack[HoldOptions]
+    ) -> AsyncLock:
+        """`LockClient.resume`, awaited. Cancelling the task releases nothing: resume again.
+
+        Example: ``lock = await client.resume(event["lock"])``
+        """
+        check_options(_RESUME, options)
+        with Late():
+            from .holds import resumed
+
+        return await self._take(resumed(self._session, string, context=context, **options))
+
+    async def release(self, string: str | None = None, **parts: Unpack[HoldParts]) -> bool:
+        """`LockClient.release`, awaited.
+
+        Example: ``await client.release(event["lock"])``
+        """
+        check_options(_RELEASE, parts)
+        with Late():
+            from .holds import released
+
+        return await self._run(released(self._session, string, parts))
 
     async def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
         """`LockClient.get`, awaited.

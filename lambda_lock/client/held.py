@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ..core import keep, lease, protocol, requests
+from ..core.row import is_attempt
 from ..errors import (
     CommitRefusedError,
     LockAlreadyReleasedError,
@@ -203,6 +204,12 @@ class HeldLock(Standing):
             raise LockArgumentError(
                 f"release(delete=True) is not possible for a permit: the row of semaphore {self.key!r} belongs to all "
                 "its holders. Leave delete out",
+                key=self.key,
+            )
+        if options.get("delete") and is_attempt(self.hold.owner):
+            raise LockArgumentError(
+                f"release(delete=True) is not possible for {self.key!r}, which was resumed: a late copy of its claim "
+                "could bring the same owner and token back. Leave delete out",
                 key=self.key,
             )
         self.check_process()

@@ -36,7 +36,7 @@ class Handle:
 
     @property
     def owner(self) -> str:
-        """``prefix#nonce``, unique for this acquisition."""
+        """``prefix#nonce``, unique for this acquisition. After a resume ``prefix#nonce/…``, unique for this handle."""
         return self._held.hold.owner
 
     @property
@@ -237,7 +237,8 @@ class Lock(Handle):
         self._run(self._held.commit(items, data, result))
 
     def hand_over(self, *, lease_duration: float | None = None) -> str:
-        """End this handle, and return a string with which another process continues the lock: `LockClient.adopt`.
+        """End this handle, and return a string with which another process continues the lock: `LockClient.resume`,
+        any number of times, or `LockClient.adopt`, once.
 
         lease_duration: seconds for which the lock is renewed, 1 or more, so that there is time to adopt it. None: the
             full lease. It does not end with this invocation.

@@ -62,6 +62,7 @@ class LockClient(Client):
         on_danger: Callback | None = None,
         on_lost: Callback | None = None,
         cancel_check: Callable[[], bool] | None = None,
+        holder: str | None = None,
         context: object = None,
     ) -> Lock:
         """Take the lock ``key``. If it is held elsewhere, wait for it.
@@ -91,6 +92,10 @@ class LockClient(Client):
         on_danger: called with the Lock, on a thread of its own, when ``safe_time`` is reached.
         on_lost: called with the Lock, on a thread of its own, when the lock is lost.
         cancel_check: called after each pause of the wait. When it returns True, LockTimeoutError is raised.
+        holder: a name for this work that stays the same when it is tried again, such as a state machine's execution: 1
+            to 512 bytes. The owner is then ``holder#nonce``. If an earlier attempt of this holder has the lock, go on
+            with its hold at once, as `resume` does: pass it only where that attempt is known to be dead. Such an
+            acquire never queues. Not together with permits, replace, delete_on_release or reentrant. None: anybody's.
         context: the Lambda context, for the time it has left. None: the context of the enclosing decorator, or the one
             passed to `register_lambda_context`.
 
@@ -130,6 +135,7 @@ class LockClient(Client):
                 on_danger=on_danger,
                 on_lost=on_lost,
                 cancel_check=cancel_check,
+                holder=holder,
                 context=context,
             )
         )
@@ -275,23 +281,31 @@ class LockClient(Client):
 
     def adopt(
         self,
-        token: str,
+        token: str | None = None,
         *,
+        key: str | None = None,
+        sort_key: str | None = None,
+        owner: str | None = None,
+        fencing_token: int | None = None,
         lease_duration: float | None = None,
         safe_time: float | None = None,
         on_danger: Callback | None = None,
         on_lost: Callback | None = None,
         context: object = None,
     ) -> Lock:
-        """Continue a lock that was handed over. The fencing token rises by one.
+        """Continue a lock that was handed over. The fencing token rises by one, so a string is adopted once.
 
-        token: the string that `Lock.hand_over` returned.
-        lease_duration: seconds, 1 or more. None: as handed over. The lease ends with this invocation.
+        token: the string that `Lock.hand_over` returned. None: the parts name the lock.
+        key, sort_key: of the lock, if there is no string.
+        owner: the lock's owner, if there is no string.
+        fencing_token: the lock's fencing token, 0 or more, if there is no string.
+        lease_duration: seconds, 1 or more. None: as handed over; without a string the client's. The lease ends with
+            this invocation.
         safe_time, on_danger, on_lost, context: as for `acquire`.
 
         Returns the Lock.
 
-        Raises LockLostError if the lock is gone, was taken by another owner, or was adopted before. Raises
+        Raises LockLostError if the lock is gone, was taken by another owner, or was adopted or resumed before. Raises
         LockFormatError for a string that is damaged or belongs to another table. Otherwise raises what `acquire`
         raises.
 
@@ -301,6 +315,10 @@ class LockClient(Client):
             taking.adopt(
                 self._session,
                 token,
+                key=key,
+                sort_key=sort_key,
+                owner=owner,
+                fencing_token=fencing_token,
                 lease_duration=lease_duration,
                 safe_time=safe_time,
                 on_danger=on_danger,
@@ -308,6 +326,105 @@ class LockClient(Client):
                 context=context,
             )
         )
+
+    def resume(
+        self,
+        string: str | None = None,
+        *,
+        key: str | None = None,
+        sort_key: str | None = None,
+        owner: str | None = None,
+        fencing_token: int | None = None,
+        lease_duration: float | None = None,
+        safe_time: float | None = None,
+        on_danger: Callback | None = None,
+        on_lost: Callback | None = None,
+        context: object = None,
+    ) -> Lock:
+        """Go on with a hold, in a step that may be tried again. The string stays good, and the fencing token stays.
+
+        Every earlier attempt of the hold is refused from then on. Call it only where the earlier attempt is known to
+        be dead: if it lives, both believe that they hold the lock until its next renewal (docs/holds.md).
+
+        string: what `Lock.hand_over` returned. None: the parts name the hold.
+        key, sort_key: of the lock, if there is no string.
+        owner: the owner of any handle of the hold, if there is no string.
+        fencing_token: the hold's fencing token, 0 or more, if there is no string.
+        lease_duration: seconds, 1 or more. None: as handed over; without a string the client's. The lease in the row
+            does not end with this invocation, but the Lock is not held beyond it.
+        safe_time, on_danger, on_lost, context: as for `acquire`.
+
+        Returns the Lock, another one each time. `Lock.hand_over` ends it and gives a string of the same hold;
+        `Lock.release` ends the hold.
+
+        Raises LockLostError if the hold was released or adopted, or was lost. Raises LockFormatError for a string that
+        is damaged or belongs to another table, and for a row that lambda_lock did not write. Raises LockNotGrantedError
+        if less than a second is left, LockConfigurationError also for the schema PYTHON, and otherwise what `adopt`
+        raises. After an error nothing is released: resume again.
+
+        Example: ``lock = client.resume(event["lock"])``
+        """
+        with Late():
+            from .holds import resumed
+
+        return self._take(
+            resumed(
+                self._session,
+                string,
+                key=key,
+                sort_key=sort_key,
+                owner=owner,
+                fencing_token=fencing_token,
+                lease_duration=lease_duration,
+                safe_time=safe_time,
+                on_danger=on_danger,
+                on_lost=on_lost,
+                context=context,
+            )
+        )
+
+    def release(
+        self,
+        string: str | None = None,
+        *,
+        key: str | None = None,
+        sort_key: str | None = None,
+        owner: str | None = None,
+        fencing_token: int | None = None,
+        lease_duration: float | None = None,
+    ) -> bool:
+        """Release a hold by its string, without a Lock. It may be called any number of times.
+
+        Call it only where the work is known to be over: no attempt is asked. With a Lock in hand, use its `release`,
+        which an attempt that is no longer the newest cannot do.
+
+        string: what `Lock.hand_over` returned. None: the parts name the hold.
+        key, sort_key: of the lock, if there is no string.
+        owner: the owner of any handle of the hold, if there is no string.
+        fencing_token: the hold's fencing token, 0 or more, if there is no string.
+        lease_duration: seconds, 1 or more. Not used: so the parts are the same for `resume` and `release`.
+
+        Returns True if the hold is released, now or before. Returns False if the lock is not held under this string
+        any more: it was released and taken by others, adopted, or lost before.
+
+        Raises TransportError(ambiguous=True) if the outcome is unknown (call it again), TransportError or
+        LockConfigurationError if DynamoDB refused, LockConfigurationError for the schema PYTHON, LockFormatError for a
+        string that is damaged or belongs to another table, ClientClosedError if the client was closed, and
+        LockArgumentError or TypeError for bad input.
+
+        Example: ``client.release(event["lock"])``
+        """
+        with Late():
+            from .holds import released
+
+        parts = {
+            "key": key,
+            "sort_key": sort_key,
+            "owner": owner,
+            "fencing_token": fencing_token,
+            "lease_duration": lease_duration,
+        }
+        return self._run(released(self._session, string, parts))
 
     def held(self) -> tuple[Lock, ...]:
         """The locks of this client that are held now, in this process.

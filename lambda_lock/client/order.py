@@ -23,9 +23,25 @@ if TYPE_CHECKING:
     from .session import Session
 
     class AdoptOptions(TypedDict, total=False):
-        """What adopt takes besides the string and ``context``. `LockClient.adopt` says what each means."""
+        """How a lock is kept. `LockClient.adopt` says what each means."""
 
         lease_duration: float | None
+        safe_time: float | None
+        on_danger: Callback | None
+        on_lost: Callback | None
+
+    class HoldParts(TypedDict, total=False):
+        """What names a hold without its string. `LockClient.resume` says what each means."""
+
+        key: str | None
+        sort_key: str | None
+        owner: str | None
+        fencing_token: int | None
+        lease_duration: float | None
+
+    class HoldOptions(HoldParts, total=False):
+        """What adopt and resume take besides the string and ``context``."""
+
         safe_time: float | None
         on_danger: Callback | None
         on_lost: Callback | None
@@ -71,6 +87,7 @@ if TYPE_CHECKING:
         replace: bool
         only_if_exists: bool
         cancel_check: Callable[[], bool] | None
+        holder: str | None
         context: object
 
 
@@ -107,8 +124,8 @@ def order(
 ) -> Order:
     """Check what an acquire asks for. Raises what `LockClient.acquire` raises before it sends anything.
 
-    owner: of a lock that is adopted. None: a new one. window: of an event, as in Wish. ``reentrant`` has been dealt
-    with before.
+    owner: of a lock that is adopted or resumed, or is acquired by a holder. None: a new one. window: of an event, as in
+    Wish. ``reentrant`` has been dealt with before.
     """
     settings, permits = session.settings, options.get("permits")
     place = settings.place(key, options.get("sort_key"))
@@ -179,25 +196,6 @@ def _queue_of(session: Session, permits: int | None) -> Callable[[acquire.Acquis
         return Kind(acquisition, session.tell_unreadable_waiters)
 
     return queue
-
-
-def adoption(session: Session, token: str, *, context: object, **options: Unpack[AdoptOptions]) -> tuple[Order, int]:
-    """Check what an adopt asks for. Returns the order, and the fencing token that was handed over."""
-    from ..core.handover import read_handover
-
-    handover = read_handover(token, session.settings.names()[0])
-    if options.get("lease_duration") is None:
-        options["lease_duration"] = handover.lease_ms / 1000
-    made = order(
-        session,
-        handover.key,
-        wait=0,
-        sort_key=handover.sort_key,
-        context=context,
-        owner=handover.owner,
-        **options,
-    )
-    return made, handover.token
 
 
 def _terms(session: Session, options: AcquireOptions) -> Terms:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from ..core import acquire as core
 from ..core import keep
 from ..errors import DuplicateEventError, LockError, LockNotGrantedError
+from ..runtime.late import Late
 from .held import HeldLock
 from .lock import Lock
-from .order import adoption, order
+from .order import order
 from .signals import leave_to_lease
 from .terms import line_of_execution
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ..core.lease import Look
     from ..core.protocol import Hold, Steps
     from ..core.requests import Place
-    from .order import AcquireOptions, AdoptOptions, Order
+    from .order import AcquireOptions, HoldOptions, Order
     from .session import Session
 
     T_co = TypeVar("T_co", covariant=True)
@@ -129,17 +130,24 @@ def acquire(
         DuplicateEventError too, with the stored text as its result, and LockConfigurationError for a re-entrant one if
         the lock that is held is not an event's.
     """
+    if (holder := options.pop("holder", None)) is not None:
+        with Late():
+            from .holds import acquired
+
+        return acquired(session, key, holder, wait=wait, **options)
     if (held := _entered_before(session, key, options)) is not None:
         return Again(held, event=window is not None)
     made = order(session, key, wait=wait, window=window, **options)
     return Fresh(session, made, lambda look, keep: core.acquire(made.wish, session.memory, session.chance, look, keep))
 
 
-def adopt(session: Session, token: str, *, context: object, **options: Unpack[AdoptOptions]) -> Taking[Lock]:
+def adopt(session: Session, token: object, *, context: object, **options: Unpack[HoldOptions]) -> Taking[Lock]:
     """Check an adopt. The result runs it."""
-    made, number = adoption(session, token, context=context, **options)
-    from ..core import handover
+    with Late():
+        from ..core import handover
+        from .holds import taken
 
+    made, number = taken(session, "adopt", token, context=context, **options)
     return Fresh(
         session,
         made,

@@ -72,13 +72,16 @@ def _encoded(fields: list[Any]) -> str:
     return f"{_FORMAT}.{b2a_base64(text, newline=False).decode()}.{crc32(text):08x}"
 
 
-def read_handover(string: object, table: str) -> Handover:
-    """Read a handover string.
+def read_handover(string: object, table: str, method: str = "adopt") -> Handover:
+    """Read a handover string. ``method`` is the one that was given it, for errors.
 
     Raises LockFormatError if `write_handover` did not write it, or wrote it for another table.
     """
     if not isinstance(string, str):
-        raise LockFormatError(f"adopt takes the str that hand_over() returned, not {type(string).__name__}")
+        raise LockFormatError(
+            f"{method} takes the str that hand_over() returned, not {type(string).__name__}; or key=, owner= and "
+            "fencing_token="
+        )
     try:
         encoded = string.partition(".")[2].partition(".")[0]
         fields = json.loads(a2b_base64(encoded, strict_mode=True))
@@ -86,14 +89,15 @@ def read_handover(string: object, table: str) -> Handover:
             raise ValueError("its checksum is wrong")
         handover = Handover(*_checked(fields))
     except (ValueError, RecursionError) as error:
+        name = "token" if method == "adopt" else "string"
         raise LockFormatError(
-            f"token={string[:20]!r}{'…' if len(string) > 20 else ''} did not come from hand_over(), or was cut or "
+            f"{name}={string[:20]!r}{'…' if len(string) > 20 else ''} did not come from hand_over(), or was cut or "
             "changed on its way. Pass the string on unchanged"
         ) from error
     if handover.table != bare_name(table):
         raise LockFormatError(
             f"lock {handover.key!r} was handed over in table {handover.table!r}, but this client uses "
-            f"{bare_name(table)!r}: adopt it with a client for the same table",
+            f"{bare_name(table)!r}: {method} it with a client for the same table",
             key=handover.key,
         )
     return handover

@@ -127,6 +127,15 @@ def _hand_over(key: str) -> None:
     client.adopt(client.acquire(key).hand_over()).release()
 
 
+def _resume(key: str) -> None:
+    client = default_client()
+    string = client.acquire(key, holder="execution").hand_over()
+    client.resume(string).heartbeat()
+    client.acquire(key, holder="execution").hand_over()
+    client.adopt(string).hand_over()
+    client.release(string)
+
+
 def _commit(key: str) -> None:
     default_client().acquire(key).commit([_ITEM])
 
@@ -275,6 +284,7 @@ OPERATIONS = {
         Operation(_correct_a_permit, ("UpdateItem",)),
         Operation(_renew, ("UpdateItem",)),
         Operation(_hand_over, ("UpdateItem",)),
+        Operation(_resume, ("UpdateItem",)),
         Operation(_commit, ("UpdateItem",)),
         Operation(_acquire_several, ("UpdateItem",)),
         Operation(_wait_for_several, ("UpdateItem", "GetItem")),

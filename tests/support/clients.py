@@ -30,6 +30,10 @@ class KeepingClient(LockClient):
         self.kept.append(super().adopt(*arguments, **options))
         return self.kept[-1]
 
+    def resume(self, *arguments: Any, **options: Any) -> Lock:
+        self.kept.append(super().resume(*arguments, **options))
+        return self.kept[-1]
+
 
 @pytest.fixture
 def make(table: str) -> Iterator[Make]:

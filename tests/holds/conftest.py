@@ -1,0 +1,8 @@
+"""The clients and rows of tests/client, for holds that go from one attempt to the next."""
+
+from __future__ import annotations
+
+from tests.support.clients import client, impatient, make, wired
+from tests.support.rows import rows
+
+__all__ = ["client", "impatient", "make", "rows", "wired"]

@@ -1,0 +1,418 @@
+"""A hold outlives its handles: attempts die, are tried again in other processes, and go on with the same token."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    PYTHON,
+    AsyncLockClient,
+    CommitRefusedError,
+    Lock,
+    LockAlreadyReleasedError,
+    LockArgumentError,
+    LockClient,
+    LockConfigurationError,
+    LockFormatError,
+    LockLostError,
+    LockNotGrantedError,
+    TransportError,
+)
+from rig.engine import ROOT
+from rig.wire import Wire
+from tests.support.context import Context
+from tests.support.rows import Rows
+
+WORKER = Path(__file__).with_name("worker.py")
+PUT = {"Put": {"TableName": "none", "Item": {"key": {"S": "x"}}}}
+
+
+class Attempt:
+    """An attempt in another process."""
+
+    def __init__(self, act: str, argument: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(WORKER), act, argument],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+
+    def began(self) -> tuple[str, int]:
+        """Wait until it has the lock. Returns owner and token."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.process.communicate()[1]
+        owner, token, held = json.loads(line)
+        assert held
+        return owner, token
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def end(self) -> str:
+        """Let it hand over. Returns the string."""
+        return self.process.communicate("go on\n", timeout=60)[0].strip()
+
+
+@pytest.fixture
+def attempt() -> Iterator[Callable[[str, str], Attempt]]:
+    begun: list[Attempt] = []
+
+    def begin(act: str, argument: str) -> Attempt:
+        begun.append(Attempt(act, argument))
+        return begun[-1]
+
+    yield begin
+    for one in begun:
+        one.kill()
+
+
+def parts(lock: Lock) -> dict[str, Any]:
+    return {"key": lock.key, "owner": lock.owner, "fencing_token": lock.fencing_token}
+
+
+# Processes that are killed
+
+
+def test_a_killed_attempt_is_tried_again_in_another_process_with_the_same_string(
+    client: LockClient, rows: Rows, attempt: Callable[[str, str], Attempt]
+) -> None:
+    first = client.acquire("a")
+    string = first.hand_over(lease_duration=300)
+    killed = attempt("resume", string)
+    owner, token = killed.began()
+    killed.kill()
+    assert rows.is_held("a")
+    second = attempt("resume", string)
+    again, same = second.began()
+    assert token == same == first.fencing_token
+    assert owner != again
+    next_string = second.end()
+    assert rows["a"]["ownerName"]["S"] == f"{first.owner}/"
+    assert client.try_acquire("a") is None
+    lock = client.resume(next_string)
+    assert lock.fencing_token == first.fencing_token
+    assert lock.release()
+
+
+def test_an_acquire_step_that_is_killed_is_tried_again_by_its_holder(
+    client: LockClient, attempt: Callable[[str, str], Attempt]
+) -> None:
+    killed = attempt("acquire", "execution-7")
+    owner, token = killed.began()
+    killed.kill()
+    with pytest.raises(LockNotGrantedError):
+        client.acquire("a", wait=0, holder="execution-8")
+    lock = client.acquire("a", wait=0, holder="execution-7")
+    assert lock.fencing_token == token
+    assert lock.owner.startswith(f"{owner}/")
+
+
+def test_parts_do_for_the_string_in_another_process(client: LockClient, attempt: Callable[[str, str], Attempt]) -> None:
+    lock = client.acquire("a")
+    owner, token = attempt("parts", json.dumps(parts(lock))).began()
+    assert owner.startswith(f"{lock.owner}/")
+    assert token == lock.fencing_token
+    with pytest.raises(LockLostError):
+        lock.heartbeat()
+
+
+# Resume
+
+
+def test_the_string_is_good_until_the_release(client: LockClient) -> None:
+    string = client.acquire("a").hand_over()
+    locks = [client.resume(string) for _ in range(3)]
+    assert len({lock.owner for lock in locks}) == 3
+    assert len({lock.fencing_token for lock in locks}) == 1
+    locks[-1].release()
+    with pytest.raises(LockLostError):
+        client.resume(string)
+
+
+def test_an_earlier_attempt_finds_out_by_whatever_it_sends(client: LockClient, rows: Rows) -> None:
+    string = client.acquire("a").hand_over()
+    zombies = [client.resume(string) for _ in range(4)]
+    newest = client.resume(string)
+    with pytest.raises(LockLostError) as caught:
+        zombies[0].heartbeat()
+    assert caught.value.holder == newest.owner
+    assert not zombies[1].release()
+    with pytest.raises(LockLostError):
+        zombies[2].hand_over()
+    with pytest.raises((LockLostError, CommitRefusedError)):
+        zombies[3].commit([{**PUT, "Put": {**PUT["Put"], "TableName": rows.table}}])
+    assert rows.get("x") is None
+    newest.heartbeat()
+    assert newest.release()
+
+
+def test_a_resumed_lock_is_handed_over_and_the_old_string_stays_good_as_well(client: LockClient) -> None:
+    old = client.acquire("a").hand_over()
+    new = client.resume(old).hand_over(lease_duration=90)
+    lock = client.resume(old)
+    assert client.resume(new).fencing_token == lock.fencing_token
+
+
+def test_a_resumed_lock_is_adopted_once(client: LockClient) -> None:
+    first = client.acquire("a")
+    string = client.resume(first.hand_over()).hand_over()
+    adopted = client.adopt(string)
+    assert adopted.fencing_token == first.fencing_token + 1
+    for act in (client.adopt, client.resume):
+        with pytest.raises(LockLostError):
+            act(string)
+    assert not client.release(string)
+    adopted.heartbeat()
+    assert adopted.release()
+
+
+def test_adopt_takes_parts(client: LockClient) -> None:
+    lock = client.acquire("a")
+    adopted = client.adopt(**parts(lock), lease_duration=30)
+    assert adopted.fencing_token == lock.fencing_token + 1
+    assert adopted.lease_duration == 30
+    assert not lock.release()
+    assert adopted.release()
+
+
+def test_the_lease_is_as_handed_over_or_as_asked_for_and_not_cut_to_the_invocation(
+    client: LockClient, rows: Rows
+) -> None:
+    string = client.acquire("a").hand_over(lease_duration=100)
+    lock = client.resume(string, context=Context(10))
+    assert rows["a"]["leaseDuration"] == {"S": "100000"}
+    assert 5 < lock.remaining <= 10
+    assert client.resume(string, lease_duration=200).lease_duration == 200
+    assert client.resume(**parts(lock)).lease_duration == 20
+
+
+def test_a_resume_whose_reply_is_lost_is_granted(wire: Wire, wired: LockClient) -> None:
+    string = wired.acquire("a").hand_over()
+    wire.clear()
+    wire.drop_reply()
+    lock = wired.resume(string)
+    assert wire.operations == ["UpdateItem", "UpdateItem"]
+    lock.heartbeat()
+
+
+def test_leaving_the_block_of_a_resumed_lock_releases_the_hold(client: LockClient, rows: Rows) -> None:
+    string = client.acquire("a").hand_over()
+    with client.resume(string):
+        pass
+    assert not rows.is_held("a")
+
+
+def test_leaving_the_block_after_handing_over_keeps_the_hold(client: LockClient, rows: Rows) -> None:
+    with client.resume(client.acquire("a").hand_over()) as lock:
+        string = lock.hand_over()
+    assert rows.is_held("a")
+    assert client.release(string)
+
+
+def test_a_resumed_lock_does_not_delete_its_row(client: LockClient, rows: Rows) -> None:
+    lock = client.resume(client.acquire("a").hand_over())
+    with pytest.raises(LockArgumentError, match="delete"):
+        lock.release(delete=True)
+    assert rows.is_held("a")
+    assert lock.release()
+
+
+class Interrupting(logging.Handler):
+    """Interrupts when the log tells of a grant: before the lock is returned."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if getattr(record, "lock_event", "") == "granted":
+            raise KeyboardInterrupt
+
+
+def test_an_interrupt_before_the_lock_is_returned_releases_nothing(
+    client: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    string, handler = client.acquire("a").hand_over(), Interrupting()
+    logger = logging.getLogger("lambda_lock")
+    logger.addHandler(handler)
+    try:
+        with caplog.at_level("DEBUG", "lambda_lock"), pytest.raises(KeyboardInterrupt):
+            client.resume(string)
+    finally:
+        logger.removeHandler(handler)
+    assert rows.is_held("a")
+    assert client.held() == ()
+    assert client.resume(string).is_held
+
+
+# Release by string
+
+
+def test_a_string_releases_any_number_of_times_whoever_has_the_hold(client: LockClient, rows: Rows) -> None:
+    string = client.acquire("a").hand_over()
+    lock = client.resume(string)
+    assert client.release(string)
+    assert client.release(string)
+    assert client.release(**parts(lock), lease_duration=5)
+    assert not rows.is_held("a")
+    with pytest.raises(LockLostError):
+        lock.heartbeat()
+
+
+def test_a_second_release_does_no_harm_to_a_third_party(client: LockClient) -> None:
+    string = client.acquire("a").hand_over()
+    assert client.release(string)
+    third = client.acquire("a", wait=0)
+    assert not client.release(string)
+    third.heartbeat()
+    third.release()
+    assert not client.release(string)
+
+
+def test_a_release_without_an_answer_says_that_it_may_be_called_again(wire: Wire, impatient: LockClient) -> None:
+    string = impatient.acquire("a").hand_over()
+    outage = wire.drop_reply(times=float("inf"))
+    with pytest.raises(TransportError) as caught:
+        impatient.release(string)
+    assert caught.value.ambiguous
+    outage.times = 0
+    assert impatient.release(string)
+
+
+def test_a_release_by_string_is_told_in_the_log(client: LockClient, caplog: pytest.LogCaptureFixture) -> None:
+    lock = client.acquire("a")
+    string = lock.hand_over()
+    with caplog.at_level("DEBUG", "lambda_lock"):
+        client.release(string)
+    told = [record for record in caplog.records if getattr(record, "lock_event", "") == "released"]
+    assert [(record.lock_key, record.lock_owner) for record in told] == [("a", lock.owner)]  # type: ignore[attr-defined]
+
+
+# Acquire by holder
+
+
+def test_a_free_lock_is_taken_in_one_request_and_an_earlier_attempt_s_in_two(wire: Wire, wired: LockClient) -> None:
+    wire.clear()
+    first = wired.acquire("a", holder="execution/7")
+    assert wire.operations == ["UpdateItem"]
+    assert first.owner.startswith("execution/7#")
+    wire.clear()
+    second = wired.acquire("a", holder="execution/7")
+    assert wire.operations == ["UpdateItem", "UpdateItem"]
+    assert second.fencing_token == first.fencing_token
+
+
+def test_both_strings_of_an_acquire_step_that_ran_twice_are_good(client: LockClient) -> None:
+    strings = [client.acquire("a", holder="h").hand_over() for _ in range(2)]
+    tokens = {client.resume(string).fencing_token for string in strings}
+    assert len(tokens) == 1
+
+
+def test_a_holder_waits_for_another_without_the_queue(client: LockClient, rows: Rows) -> None:
+    held = client.acquire("a", lease_duration=1)
+    held.hand_over(lease_duration=1)
+    lock = client.acquire("a", holder="h", wait=30)
+    assert lock.is_held
+    assert "waiters" not in rows["a"]
+
+
+def test_try_acquire_takes_a_holder(client: LockClient) -> None:
+    client.acquire("a")
+    assert client.try_acquire("a", holder="h") is None
+    assert client.try_acquire("b", holder="h") is not None
+
+
+# Async
+
+
+def test_the_async_client_does_the_same(table: str, rows: Rows) -> None:
+    async def run() -> None:
+        async with AsyncLockClient() as client:
+            first = await client.acquire("a", holder="h")
+            string = await first.hand_over()
+            lock = await client.resume(string)
+            assert lock.fencing_token == first.fencing_token
+            again = await client.acquire("a", holder="h")
+            with pytest.raises(LockLostError):
+                await lock.heartbeat()
+            adopted = await client.adopt(await again.hand_over())
+            await adopted.release()
+            assert not await client.release(string)
+            with pytest.raises(TypeError, match="resume"):
+                await client.resume(string, wait=3)  # type: ignore[call-arg]
+
+    asyncio.run(run())
+    assert not rows.is_held("a")
+
+
+# Bad input: known before anything is sent
+
+WRONG: list[tuple[str, dict[str, Any], type[Exception], str]] = [
+    ("resume", {}, LockFormatError, "hand_over"),
+    ("release", {}, LockFormatError, "hand_over"),
+    ("resume", {"string": 7}, LockFormatError, "int"),
+    ("resume", {"string": "x"}, LockFormatError, "string='x'"),
+    ("resume", {"string": "x", "key": "a"}, LockArgumentError, "not both"),
+    ("resume", {"key": "a"}, LockArgumentError, "owner=, fencing_token="),
+    ("release", {"key": "a", "owner": "o#1"}, LockArgumentError, "fencing_token="),
+    ("adopt", {"owner": "o#1", "fencing_token": 1}, LockArgumentError, "key="),
+    ("resume", {"key": "", "owner": "o#1", "fencing_token": 1}, LockArgumentError, "key is empty"),
+    ("resume", {"key": "a", "owner": 7, "fencing_token": 1}, TypeError, "owner"),
+    ("resume", {"key": "a", "owner": "o", "fencing_token": 1}, LockArgumentError, "prefix#nonce"),
+    ("resume", {"key": "a", "owner": "o#1", "fencing_token": "1"}, TypeError, "fencing_token"),
+    ("resume", {"key": "a", "owner": "o#1", "fencing_token": -1}, LockArgumentError, "fencing_token=-1"),
+    ("resume", {"key": "a", "owner": "o#1", "fencing_token": 10**38}, LockArgumentError, "fencing_token=1000"),
+    ("resume", {"key": "a", "owner": "o#1", "fencing_token": 1, "sort_key": "s"}, LockArgumentError, "sort_key"),
+    ("resume", {"key": "a", "owner": "o#1", "fencing_token": 1, "lease_duration": 0.5}, LockArgumentError, "0.5"),
+    ("release", {"key": "a", "owner": "o#1", "fencing_token": 1, "lease_duration": 0.5}, LockArgumentError, "0.5"),
+    ("acquire", {"key": "a", "holder": ""}, LockArgumentError, "holder is empty"),
+    ("acquire", {"key": "a", "holder": 7}, TypeError, "holder"),
+    ("acquire", {"key": "a", "holder": "h" * 513}, LockArgumentError, "513 bytes"),
+    ("acquire", {"key": "a", "holder": "h", "permits": 2}, LockArgumentError, "permits=2"),
+    ("acquire", {"key": "a", "holder": "h", "replace": True}, LockArgumentError, "replace=True"),
+    ("acquire", {"key": "a", "holder": "h", "delete_on_release": True}, LockArgumentError, "delete_on_release=True"),
+    ("acquire", {"key": "a", "holder": "h", "reentrant": True}, LockArgumentError, "reentrant=True"),
+]
+
+
+@pytest.mark.parametrize(("method", "arguments", "kind", "says"), WRONG, ids=str)
+def test_bad_input_is_refused_before_anything_is_sent(
+    method: str, arguments: dict[str, Any], kind: type[Exception], says: str
+) -> None:
+    client = LockClient("locks", region_name="nowhere")  # without credentials
+    with pytest.raises(kind, match=says):
+        getattr(client, method)(**arguments)
+
+
+@pytest.mark.parametrize("method", ["resume", "release", "acquire"])
+def test_rows_that_are_deleted_on_release_are_refused(method: str) -> None:
+    client = LockClient("locks", schema=PYTHON, region_name="nowhere")
+    named: dict[str, Any] = {"key": "a", "owner": "o#1", "fencing_token": 1}
+    if method == "acquire":
+        named = {"key": "a", "holder": "h"}
+    with pytest.raises(LockConfigurationError, match="PYTHON"):
+        getattr(client, method)(**named)
+
+
+def test_the_invocation_s_last_second_is_too_late(client: LockClient) -> None:
+    string = client.acquire("a").hand_over()
+    with pytest.raises(LockNotGrantedError) as caught:
+        client.resume(string, context=Context(0.5))
+    assert caught.value.too_late
+    assert client.resume(string).is_held
+
+
+def test_a_resumed_handle_ends_once(client: LockClient) -> None:
+    lock = client.resume(client.acquire("a").hand_over())
+    lock.hand_over()
+    for act in (lock.release, lock.hand_over, lock.heartbeat):
+        with pytest.raises(LockAlreadyReleasedError):
+            act()
