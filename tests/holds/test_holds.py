@@ -203,7 +203,8 @@ def test_a_resume_whose_reply_is_lost_is_granted(wire: Wire, wired: LockClient) 
     wire.clear()
     wire.drop_reply()
     lock = wired.resume(string)
-    assert wire.operations == ["UpdateItem", "UpdateItem"]
+    assert wire.requests[0].operation == wire.requests[1].operation == "UpdateItem"
+    assert wire.requests[0].body == wire.requests[1].body
     lock.heartbeat()
 
 

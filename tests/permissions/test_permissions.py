@@ -130,8 +130,10 @@ def _hand_over(key: str) -> None:
 def _resume(key: str) -> None:
     client = default_client()
     string = client.acquire(key, holder="execution").hand_over()
-    client.resume(string).heartbeat()
+    resumed = client.resume(string)
+    resumed.heartbeat()
     client.acquire(key, holder="execution").hand_over()
+    resumed.release()
     client.adopt(string).hand_over()
     client.release(string)
 

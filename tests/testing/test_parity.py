@@ -220,3 +220,20 @@ def test_a_table_with_other_keys_than_the_client_thinks_is_named(where: Where) -
     default_client().acquire("a").release()
     with LockClient(partition_key_name="pk") as client, pytest.raises(Exception, match="does not have the key"):
         client.acquire("a")
+
+
+def test_a_hold_goes_from_attempt_to_attempt_until_its_string_releases_it(where: Where) -> None:
+    client = default_client()
+    first = client.acquire("a", holder="execution")
+    again = client.acquire("a", holder="execution")
+    string = again.hand_over()
+    resumed = client.resume(string)
+    assert first.fencing_token == again.fencing_token == resumed.fencing_token
+    assert not first.release()
+    adopted = client.adopt(resumed.hand_over())
+    assert adopted.fencing_token == first.fencing_token + 1
+    assert not client.release(string)
+    new = adopted.hand_over()
+    assert [client.release(new), client.release(new)] == [True, True]
+    with pytest.raises(LockLostError):
+        client.resume(new)
