@@ -140,10 +140,9 @@ def released(session: Session, string: object, options: Mapping[str, Any]) -> Op
     return place, steps
 
 
-def acquired(
-    session: Session, key: str, holder: object, *, wait: float | None, **options: Unpack[AcquireOptions]
-) -> Taking[Lock]:
+def acquired(session: Session, key: str, *, wait: float | None, **options: Unpack[AcquireOptions]) -> Taking[Lock]:
     """Check an acquire by holder. The result runs it."""
+    holder: object = options.get("holder")
     if not isinstance(holder, str):
         raise TypeError(f"holder must be a str, not {holder!r} ({type(holder).__name__})")
     if not holder:

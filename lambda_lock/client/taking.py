@@ -130,11 +130,11 @@ def acquire(
         DuplicateEventError too, with the stored text as its result, and LockConfigurationError for a re-entrant one if
         the lock that is held is not an event's.
     """
-    if (holder := options.pop("holder", None)) is not None:
+    if options.get("holder") is not None:
         with Late():
             from .holds import acquired
 
-        return acquired(session, key, holder, wait=wait, **options)
+        return acquired(session, key, wait=wait, **options)
     if (held := _entered_before(session, key, options)) is not None:
         return Again(held, event=window is not None)
     made = order(session, key, wait=wait, window=window, **options)
