@@ -131,9 +131,15 @@ def released(session: Session, string: object, options: Mapping[str, Any]) -> Op
     def steps(look: Look) -> Steps[bool]:
         done = yield from resume.release(place, hold.owner, hold.token, session.memory, session.chance, look)
         if done:
-            about = {"key": hold.key, "owner": hold.owner, "fencing_token": hold.token}
             session.observer.tell(
-                "released", None, place.table, "lock %r was released by its string", hold.key, **about
+                "released",
+                None,
+                place.table,
+                "lock %r was released by its string",
+                hold.key,
+                key=hold.key,
+                owner=hold.owner,
+                fencing_token=hold.token,
             )
         return done
 
