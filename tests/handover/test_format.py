@@ -102,7 +102,7 @@ def test_fields_that_are_no_lock_s_are_refused_even_with_a_right_checksum(fields
 def test_the_client_refuses_it_before_it_sends_anything() -> None:
     client = LockClient("locks", region_name="nowhere")  # without credentials
     with pytest.raises(LockFormatError, match="adopt"):
-        client.adopt(None)  # type: ignore[arg-type]
+        client.adopt(None)
     with pytest.raises(LockFormatError, match="Pass the string on unchanged"):
         client.adopt("LH1.AAAA.00000000")
 
