@@ -61,8 +61,8 @@ def in_memory(
         your clients the same ManualClock.
     schema: the schema of your clients, in which hold, expire and rows write and read.
 
-    ``as`` gives a Memory: hold, expire, rows, items, put, lose_reply, requests, clock. A block is entered once. As a
-    decorator of a plain or async function it gives each call a new memory. Decorating a generator is a TypeError.
+    ``as`` gives a Memory: hold, expire, rows, items, put, fail, lose_reply, requests, clock. A block is entered once.
+    As a decorator of a plain or async function it gives each call a new memory. Decorating a generator is a TypeError.
 
     At the end everything is undone, also after an error: the environment, the default client (set_default_client), and
     what clients learned. Locks that are still held are left as if their lease had ended, without a request.

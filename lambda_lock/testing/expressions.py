@@ -1,8 +1,9 @@
 """Evaluates the expressions in requests, for the in-memory table. Each text is parsed once, into closures.
 
-An expression that DynamoDB refuses raises ServiceError("ValidationException"). That includes unused placeholders. An
-expression that DynamoDB accepts but this parser does not support (ADD, SET of an element of a list, size() of a set)
-raises NotImplementedError: the parser never guesses.
+All update and condition expressions of DynamoDB are supported. One that DynamoDB refuses raises
+ServiceError("ValidationException"). That includes unused placeholders. The parser never guesses: where it cannot tell
+what DynamoDB would do (a reserved word is not known as one, an order of two lists), it raises NotImplementedError, or
+takes the expression as it is.
 
 The rules of evaluation are those of the DynamoDB Developer Guide ("Condition and filter expressions", "Update
 expressions"). A comparison with an absent attribute is false, and so is one between two types. For ``<>`` both are
@@ -13,9 +14,10 @@ from __future__ import annotations
 
 import operator
 import re
-from decimal import Decimal
+from decimal import Context, Decimal
 
 from ..core.outcome import ServiceError
+from ..core.requests import decode_data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,12 +34,15 @@ if TYPE_CHECKING:
     #: Where in an item: an attribute's placeholder or name, and on to a part of its map (a placeholder or name) or of
     #: its list (an index).
     Path: TypeAlias = tuple[str | int, ...]
-    #: One change in an update: where, and the new value. None removes what is there.
+    #: One change in an update: where, and the new value. None, or a value that is GONE, removes what is there.
     Change: TypeAlias = tuple[Path, Operand | None]
 
 
 def invalid(message: str) -> ServiceError:
     return ServiceError("ValidationException", message)
+
+
+GONE: Value = {}  # what DELETE leaves of a set of which it takes every element, or of one that is not there
 
 
 class Expression:
@@ -83,7 +88,12 @@ def check_placeholders(condition: Expression | None, update: Expression | None, 
 
 
 _TOKEN = re.compile(r"\s*(?:([#:]?[A-Za-z_0-9]+)|(<>|<=|>=|[=<>(),+\-\[\].]))")
-_FUNCTIONS = ("attribute_exists", "attribute_not_exists", "begins_with", "contains")
+_WITH_OPERAND = ("attribute_type", "begins_with", "contains")
+_FUNCTIONS = ("attribute_exists", "attribute_not_exists", *_WITH_OPERAND)
+_KINDS = ("S", "SS", "N", "NS", "B", "BS", "BOOL", "NULL", "L", "M")
+_SETS = ("SS", "NS", "BS")
+_CLAUSES = ("SET", "REMOVE", "ADD", "DELETE")
+_EXACT = Context(prec=38)  # the digits of a number in DynamoDB
 _ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
@@ -205,6 +215,11 @@ class _Parser:
         left = self.operand()
         if self.accept("IN"):
             return self.among(left)
+        if self.accept("BETWEEN"):
+            least = self.operand()
+            if not self.accept("AND"):
+                raise invalid(f"BETWEEN without AND in {self.text!r}")
+            return _all_of([_ordered(left, least, operator.ge), _ordered(left, self.operand(), operator.le)])
         comparator = self.take()
         if comparator == "=":
             return _equals(left, self.operand())
@@ -212,20 +227,19 @@ class _Parser:
             equal = _equals(left, self.operand())
             return lambda item, names, values: not equal(item, names, values)
         if comparator not in _ORDER:
-            raise NotImplementedError(f"{comparator!r} in the condition {self.text!r}")
+            raise invalid(f"unexpected {comparator!r} in the condition {self.text!r}")
         return _ordered(left, self.operand(), _ORDER[comparator])
 
     def function(self, name: str) -> Condition:
         if name not in _FUNCTIONS:
-            raise NotImplementedError(f"{name}() in the condition {self.text!r}")
+            raise invalid(f"there is no function {name}() in the condition {self.text!r}")
         self.expect("(")
         attribute = _at(self.path())
-        if name == "begins_with":
+        if name in _WITH_OPERAND:
             self.expect(",")
-            condition = _begins_with(attribute, self.operand())
-        elif name == "contains":
-            self.expect(",")
-            condition = _contains(attribute, self.operand())
+            condition = {"attribute_type": _is_of_type, "begins_with": _begins_with, "contains": _contains}[name](
+                attribute, self.operand()
+            )
         elif name == "attribute_exists":
             condition = _exists(attribute)
         else:
@@ -247,9 +261,9 @@ class _Parser:
         changes: list[Change] = []
         clauses = set()
         while self.peek():
-            clause = self.accept("SET", "REMOVE")
+            clause = self.accept(*_CLAUSES)
             if not clause:
-                raise NotImplementedError(f"{self.peek()!r} in the update {self.text!r}")
+                raise invalid(f"unexpected {self.peek()!r} in the update {self.text!r}")
             if clause in clauses:
                 raise invalid(f"{clause} occurs twice in {self.text!r}")
             clauses.add(clause)
@@ -262,8 +276,10 @@ class _Parser:
         path = self.path()
         if clause == "REMOVE":
             return path, None
-        if isinstance(path[-1], int):
-            raise NotImplementedError(f"SET of an element in the update {self.text!r}")
+        if clause != "SET":
+            if not self.peek().startswith(":"):
+                raise invalid(f"{clause} takes a value such as :v, not {self.peek()!r}, in {self.text!r}")
+            return path, (_added if clause == "ADD" else _without)(_at(path), self.operand())
         self.expect("=")
         left = self.term()
         sign = self.accept("+", "-")
@@ -274,7 +290,7 @@ class _Parser:
             return self.operand()
         name = self.take()
         if name not in ("if_not_exists", "list_append"):
-            raise NotImplementedError(f"{name}() in the update {self.text!r}")
+            raise invalid(f"there is no function {name}() in the update {self.text!r}")
         self.expect("(")
         if name == "list_append":
             first = self.term()
@@ -343,9 +359,9 @@ def _size(attribute: Operand) -> Operand:
         kind, content = next(iter(value.items()))
         if kind in ("N", "BOOL", "NULL"):
             return None  # has no size: the comparison is false
-        if kind not in ("L", "S", "M"):
-            raise NotImplementedError(f"size() of {value}")
-        return {"N": str(len(content.encode() if kind == "S" else content))}
+        if kind in ("S", "B"):
+            content = content.encode() if kind == "S" else decode_data(content)
+        return {"N": str(len(content))}
 
     return evaluate
 
@@ -395,9 +411,35 @@ def _equals(left: Operand, right: Operand) -> Condition:
         one, other = left(item, names, values), right(item, names, values)
         if one is None or other is None:
             return False
-        return one == other or ("N" in one and "N" in other and number(one) == number(other))
+        return one == other or _same(one, other)
 
     return evaluate
+
+
+def _same(one: Value, other: Value) -> bool:
+    """Whether two values that are written differently are equal: numbers, sets, and what contains them."""
+    if one.keys() != other.keys() or "S" in one:
+        return False
+    return bool(_comparable(one) == _comparable(other))
+
+
+def _comparable(value: Value) -> Any:
+    kind, content = next(iter(value.items()))
+    if kind == "N":
+        return number(value)
+    if kind in _SETS:
+        return kind, frozenset(_elements(value))
+    if kind == "L":
+        return [_comparable(element) for element in content]
+    if kind == "M":
+        return {name: _comparable(element) for name, element in content.items()}
+    return kind, content
+
+
+def _elements(value: Value) -> dict[Any, str]:
+    """The elements of a set: the text of each by what makes it the same as another."""
+    kind, content = next(iter(value.items()))
+    return {number({"N": text}) if kind == "NS" else text: text for text in content}
 
 
 def _ordered(left: Operand, right: Operand, compare: Callable[[Any, Any], bool]) -> Condition:
@@ -407,6 +449,8 @@ def _ordered(left: Operand, right: Operand, compare: Callable[[Any, Any], bool])
             return False
         if "N" in one:
             return compare(number(one), number(other))
+        if "B" in one:
+            return compare(decode_data(one["B"]), decode_data(other["B"]))
         if "S" not in one:
             raise NotImplementedError(f"ordering {one} and {other}")
         return compare(one["S"].encode(), other["S"].encode())
@@ -417,9 +461,13 @@ def _ordered(left: Operand, right: Operand, compare: Callable[[Any, Any], bool])
 def _begins_with(attribute: Operand, prefix: Operand) -> Condition:
     def evaluate(item: Item, names: Names, values: Item) -> bool:
         whole, start = attribute(item, names, values), prefix(item, names, values)
-        if start is None or "S" not in start:
+        if start is None or not start.keys() & {"S", "B"}:
             raise NotImplementedError(f"begins_with({start})")
-        return whole is not None and "S" in whole and str(whole["S"]).startswith(start["S"])
+        if whole is None or whole.keys() != start.keys():
+            return False
+        if "B" in whole:
+            return decode_data(whole["B"]).startswith(decode_data(start["B"]))
+        return str(whole["S"]).startswith(start["S"])
 
     return evaluate
 
@@ -429,13 +477,25 @@ def _contains(attribute: Operand, operand: Operand) -> Condition:
         whole, part = attribute(item, names, values), operand(item, names, values)
         if whole is None or part is None:
             return False
-        if "L" in whole:
-            return part in whole["L"]
-        if "S" in whole and "S" in part:
-            return part["S"] in whole["S"]
-        if whole.keys() & {"S", "N", "BOOL", "NULL"}:
+        (kind, content), (kind_of_part, wanted) = next(iter(whole.items())), next(iter(part.items()))
+        if kind == "L":
+            return any(part == element or _same(part, element) for element in content)
+        if kind in _SETS:
+            return kind == f"{kind_of_part}S" and not _elements({kind: [wanted]}).keys().isdisjoint(_elements(whole))
+        if kind != kind_of_part or kind not in ("S", "B"):
             return False
-        raise NotImplementedError(f"contains({whole}, {part})")
+        return decode_data(wanted) in decode_data(content) if kind == "B" else wanted in content
+
+    return evaluate
+
+
+def _is_of_type(attribute: Operand, kind: Operand) -> Condition:
+    def evaluate(item: Item, names: Names, values: Item) -> bool:
+        value, wanted = attribute(item, names, values), kind(item, names, values)
+        name = None if wanted is None else wanted.get("S")
+        if name not in _KINDS:
+            raise invalid(f"attribute_type() takes one of {', '.join(_KINDS)}, not {wanted}")
+        return value is not None and name in value
 
     return evaluate
 
@@ -447,7 +507,55 @@ def _sum(left: Operand, right: Operand, sign: int) -> Operand:
             return None
         if "N" not in one or "N" not in other:
             raise invalid(f"an operand of the sum is not a number: {one}, {other}")
-        return {"N": str(number(one) + sign * number(other))}
+        return _total(one, other, sign)
+
+    return evaluate
+
+
+def _total(one: Value, other: Value, sign: int) -> Value:
+    left, right = number(one), sign * number(other)
+    if isinstance(left, int) and isinstance(right, int):
+        return {"N": str(left + right)}
+    total = _EXACT.add(Decimal(left), Decimal(right))
+    return {"N": format(total.normalize(_EXACT), "f") if total else "0"}
+
+
+def _added(attribute: Operand, operand: Operand) -> Operand:
+    """ADD: to a number, or to a set. What is not there counts as 0, or as an empty set."""
+
+    def evaluate(item: Item, names: Names, values: Item) -> Value | None:
+        before, more = attribute(item, names, values), operand(item, names, values)
+        assert more is not None, "a placeholder has a value"
+        kind = next(iter(more))
+        if kind != "N" and kind not in _SETS:
+            raise invalid(f"ADD takes a number or a set, not {more}")
+        if before is None:
+            return more
+        if kind not in before:
+            raise invalid(f"ADD of {more} to {before}: an operand has an incorrect data type")
+        if kind == "N":
+            return _total(before, more, 1)
+        return {kind: list((_elements(more) | _elements(before)).values())}
+
+    return evaluate
+
+
+def _without(attribute: Operand, operand: Operand) -> Operand:
+    """DELETE: elements of a set. GONE if none is left, or if there is no set."""
+
+    def evaluate(item: Item, names: Names, values: Item) -> Value | None:
+        before, less = attribute(item, names, values), operand(item, names, values)
+        assert less is not None, "a placeholder has a value"
+        kind = next(iter(less))
+        if kind not in _SETS:
+            raise invalid(f"DELETE takes a set, not {less}")
+        if before is None:
+            return GONE
+        if kind not in before:
+            raise invalid(f"DELETE of {less} from {before}: an operand has an incorrect data type")
+        taken = _elements(less)
+        left = [text for element, text in _elements(before).items() if element not in taken]
+        return {kind: left} if left else GONE
 
     return evaluate
 

@@ -12,6 +12,7 @@ from ..client.order import content_of
 from ..client.pages import Pages
 from ..client.settings import TABLE_VARIABLE, Settings
 from ..core import lease
+from ..core.arn import bare_name
 from ..core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
 from ..core.requests import Grant, claim
 from ..core.row import SEAL, make_version, read_row
@@ -20,13 +21,20 @@ from .database import Database
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+    from typing import Any, Literal, TypeAlias
 
     from ..client.record import LockRecord
     from ..core.outcome import Item
     from ..core.requests import Place, Request
     from ..core.row import Row, Schema
     from ..runtime.timeline import Clock
+
+    Failure: TypeAlias = Literal["throttled", "denied", "unreachable", "lost_reply"]
+
+
+_FAILURES = ("throttled", "denied", "unreachable", "lost_reply")
+_OPERATIONS = ("GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "Scan", "Query")
+_ACCOUNT = "123456789012"
 
 
 class Memory:
@@ -48,7 +56,7 @@ class Memory:
         self._database = Database(tables)
         self._guards = (os.getpid(), threading.Lock())
         self._requests: list[str] = []
-        self._losing = 0
+        self._failing: list[_Failing] = []
 
     # -- for tests --------------------------------------------------------------------------------------------------
 
@@ -161,7 +169,7 @@ class Memory:
             self._apply(("PutItem", {"TableName": table, "Item": checks.on_the_wire(item)}))
 
     def lose_reply(self, times: int = 1) -> None:
-        """Carry out the next requests but lose their replies. Clients get TransportError(ambiguous=True).
+        """Carry out the next requests but lose their replies, as ``fail("lost_reply", times=times)``.
 
         times: the number of requests, a whole number of 1 or more.
 
@@ -169,13 +177,37 @@ class Memory:
 
         Example: ``memory.lose_reply()``
         """
-        more = checks.whole("times", times, least=1)
+        self.fail("lost_reply", times=times)
+
+    def fail(self, error: Failure, *, operation: str | None = None, times: int | None = 1) -> None:
+        """Let the next requests fail.
+
+        error: "throttled": refused for now, and sent again by clients. "denied": the permission is missing.
+            "unreachable": nothing can be sent. "lost_reply": carried out, but no reply comes.
+        operation: only requests of this operation, such as "UpdateItem" or "TransactWriteItems". None: any.
+        times: the number of requests, a whole number of 1 or more. None: all from now on.
+
+        Failures that are asked for several times add up: each request gets the first that fits it. Clients try again
+        for up to 5 s of their clock.
+
+        Raises LockArgumentError or TypeError for bad input.
+
+        Example: ``memory.fail("throttled", operation="UpdateItem", times=3)``
+        """
+        if error not in _FAILURES:
+            raise LockArgumentError(f"error={error!r} is not a failure: pass one of {', '.join(map(repr, _FAILURES))}")
+        if operation is not None and operation not in _OPERATIONS:
+            raise LockArgumentError(
+                f"operation={operation!r} is never sent: pass one of {', '.join(_OPERATIONS)}, or None for any"
+            )
+        if times is not None:
+            checks.whole("times", times, least=1)
         with self._guard:
-            self._losing += more
+            self._failing.append(_Failing(error, operation, times))
 
     @property
     def requests(self) -> tuple[str, ...]:
-        """The names of the operations that clients have sent so far, such as "UpdateItem".
+        """The names of the operations that clients have sent so far, such as "UpdateItem", failed ones too.
 
         Example: ``assert memory.requests == ("UpdateItem", "UpdateItem")``
         """
@@ -190,9 +222,17 @@ class Memory:
                 False, "nothing was sent: the in-memory table was in use by other code until the timeout"
             )
         try:
+            failure = self._next_failure(operation)
+            if failure == "unreachable":
+                raise TransportError(
+                    False, 'nothing was sent: DynamoDB cannot be reached, as fail("unreachable") asked for'
+                )
             self._requests.append(operation)
-            lost, self._losing = self._losing > 0, max(self._losing - 1, 0)
-            date = self._date()
+            date, lost = self._date(), failure == "lost_reply"
+            if failure == "throttled":
+                raise ServiceError("ThrottlingException", "Rate exceeded", True, date)
+            if failure == "denied":
+                raise ServiceError("AccessDeniedException", _denial(operation, request), False, date)
             try:
                 reply = Reply(self._apply((operation, request)), date)
             except (ConditionFailed, TransactionCanceled, ServiceError) as refused:
@@ -202,7 +242,7 @@ class Memory:
         finally:
             self._guard.release()
         if lost:
-            raise TransportError(True, "the request was carried out, but its reply was lost, as lose_reply() asked for")
+            raise TransportError(True, "the request was carried out, but its reply was lost, as the test asked for")
         return reply
 
     # -- parts ------------------------------------------------------------------------------------------------------
@@ -212,6 +252,16 @@ class Memory:
         if self._guards[0] != os.getpid():  # a forked child: a thread of the parent may have held the lock
             self._guards = (os.getpid(), threading.Lock())
         return self._guards[1]
+
+    def _next_failure(self, operation: str) -> str | None:
+        for failing in self._failing:
+            if failing.operation in (None, operation):
+                if failing.times is not None:
+                    failing.times -= 1
+                    if not failing.times:
+                        self._failing.remove(failing)
+                return failing.error
+        return None
 
     def _date(self) -> int:
         return int(self.clock.wall())
@@ -256,6 +306,29 @@ class Memory:
     def _row(self, place: Place) -> Row | None:
         item = self._apply(("GetItem", {"TableName": place.table, "Key": place.item_key}))
         return read_row(item, place.schema, place.key)
+
+
+class _Failing:
+    """Requests that will fail. times: how many are left; None: all."""
+
+    __slots__ = ("error", "operation", "times")
+
+    def __init__(self, error: str, operation: str | None, times: int | None) -> None:
+        self.error = error
+        self.operation = operation
+        self.times = times
+
+
+def _denial(operation: str, request: Mapping[str, Any]) -> str:
+    """The message of a denied permission. DynamoDB asks for one permission of each write in a transaction."""
+    action, table = operation, request.get("TableName")
+    if operation == "TransactWriteItems":
+        ((write, inner),) = request["TransactItems"][0].items()
+        action, table = f"{write}Item", inner["TableName"]
+    return (
+        f"User: arn:aws:sts::{_ACCOUNT}:assumed-role/role/function is not authorized to perform: dynamodb:{action} on "
+        f"resource: arn:aws:dynamodb:us-east-1:{_ACCOUNT}:table/{bare_name(str(table))}"
+    )
 
 
 def _version(expiry_ms: int) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled
 from ..core.requests import decode_data
-from .expressions import CONDITIONS, UPDATES, check_placeholders, invalid, named, number, parsed
+from .expressions import CONDITIONS, GONE, UPDATES, check_placeholders, invalid, named, number, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ..core.outcome import Item
     from .expressions import Change, Names, Path, Value
 
+    #: The changes within attributes, by the steps to them: names and indexes.
+    _Parts: TypeAlias = dict[str | int, "_New | _Parts"]
     #: The result of one write in a transaction: the item it would leave, its cancellation code, and the row shown.
     Attempt: TypeAlias = tuple[Item | None, str, Item | None]
 
@@ -152,6 +154,7 @@ class Table:
 
     def _update(self, new: Item, before: Item, changes: list[Change], names: Names, values: Item) -> None:
         changed: dict[str, list[Path]] = {}
+        parts: _Parts = {}
         for steps, operand in changes:
             path = tuple([named(step, names) if isinstance(step, str) else step for step in steps])
             attribute = path[0]
@@ -167,7 +170,17 @@ class Table:
                 value = operand(before, names, values)
                 if value is None:
                     raise invalid("the expression refers to an attribute that does not exist in the item")
-            _put(new, before, path, value)
+                if value is GONE:
+                    value = None
+            if len(path) == 1:
+                _put(new, attribute, value)
+                continue
+            inner = parts
+            for step in path[:-1]:
+                inner = inner.setdefault(step, {})  # type: ignore[assignment]
+            inner[path[-1]] = _New(value)
+        for name, change in parts.items():
+            _put(new, str(name), _changed_value(before.get(str(name)), change))
 
     def key(self, item: Item, exact: bool) -> tuple[Any, ...]:
         """The key of an item. With ``exact``, the item must consist of its key only."""
@@ -182,29 +195,42 @@ class Table:
         return key
 
 
-def _put(new: Item, before: Item, path: Path, value: Value | None) -> None:
-    """Change what is at a path. None removes it. What lies on the way must be there, as maps and lists."""
-    first = path[0]
-    assert isinstance(first, str)
-    if len(path) == 1:
-        if value is None:
-            new.pop(first, None)
-        else:
-            new[first] = value
-        return
-    if len(path) > 2:
-        raise NotImplementedError("an update of a path of more than two parts")
-    step = path[1]
-    content = new.get(first, {}).get("L" if isinstance(step, int) else "M")
-    if content is None:
+class _New:
+    """The new value of one part of an item. None removes the part."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value | None) -> None:
+        self.value = value
+
+
+def _put(parts: dict[Any, Value], name: str | int, value: Value | None) -> None:
+    if value is None:
+        parts.pop(name, None)
+    else:
+        parts[name] = value
+
+
+def _changed_value(value: Value | None, change: _New | _Parts) -> Value | None:
+    """A value after the changes to it or to its parts. The maps and lists that these are in must be there.
+
+    All parts are those of the value as it was: an index counts the elements that were there before the update.
+    """
+    if isinstance(change, _New):
+        return change.value
+    kind = "L" if isinstance(next(iter(change)), int) else "M"
+    content = None if value is None else value.get(kind)
+    if content is None or any(isinstance(step, int) != (kind == "L") for step in change):
         raise invalid("the document path provided in the update expression is invalid for update")
-    if isinstance(step, str):
-        changed = {name: one for name, one in content.items() if name != step}
-        new[first] = {"M": changed if value is None else {**changed, step: value}}
-        return
-    if new[first] is not before[first]:
-        raise NotImplementedError("an update of two elements of one list")
-    new[first] = {"L": [*content[:step], *content[step + 1 :]]}  # one that does not exist changes nothing
+    if kind == "M":
+        entries = dict(content)
+        for name, inner in change.items():
+            _put(entries, str(name), _changed_value(content.get(name), inner))
+        return {"M": entries}
+    elements = dict(enumerate(content))
+    for index in sorted(change):  # an element behind the last one is appended, in the order of the indexes
+        _put(elements, index, _changed_value(elements.get(int(index)), change[index]))
+    return {"L": list(elements.values())}
 
 
 def _key_value(value: Value) -> str | int | Decimal | bytes:

@@ -335,6 +335,54 @@ def test_what_lost_its_reply_was_carried_out() -> None:
         assert memory.rows() == ()
 
 
+def test_a_throttled_request_is_sent_again() -> None:
+    clock = ManualClock()
+    with in_memory(clock=clock) as memory, LockClient(clock=clock) as client:
+        memory.fail("throttled", times=2)
+        client.acquire("a").release()
+        assert memory.requests == ("UpdateItem",) * 4
+
+
+def test_throttling_without_end_is_no_contention() -> None:
+    clock = ManualClock()
+    with in_memory(clock=clock) as memory, LockClient(clock=clock) as client:
+        memory.fail("throttled", times=None)
+        with pytest.raises(TransportError, match="ThrottlingException") as refused:
+            client.acquire("a", wait=0)
+        assert not refused.value.ambiguous
+
+
+def test_a_denied_permission_is_named_and_not_asked_for_again() -> None:
+    with in_memory(tables={"orders": "id"}) as memory, LockClient() as client:
+        memory.fail("denied")
+        with pytest.raises(LockConfigurationError, match="permission dynamodb:UpdateItem on table 'locks' is missing"):
+            client.acquire("a")
+        assert memory.requests == ("UpdateItem",)
+        memory.fail("denied", operation="TransactWriteItems")
+        with pytest.raises(LockConfigurationError, match=r"PutItem on arn:aws:dynamodb:.*:table/orders is missing"):
+            client.acquire("a").commit([{"Put": {"TableName": "orders", "Item": {"id": {"S": "1"}}}}])
+
+
+def test_where_dynamodb_cannot_be_reached_nothing_is_sent() -> None:
+    clock = ManualClock()
+    with in_memory(clock=clock) as memory, LockClient(clock=clock) as client:
+        memory.fail("unreachable", times=None)
+        with pytest.raises(TransportError) as failed:
+            client.acquire("a", wait=0)
+        assert not failed.value.ambiguous
+        assert memory.requests == ()
+
+
+def test_a_failure_concerns_its_operation_and_ends_with_its_count() -> None:
+    with in_memory() as memory, LockClient() as client:
+        memory.fail("denied", operation="GetItem", times=2)
+        client.acquire("a").release()
+        for _ in range(2):
+            with pytest.raises(LockConfigurationError):
+                client.get("a")
+        assert client.get("a") is not None
+
+
 def test_a_client_token_is_remembered_for_ten_minutes() -> None:
     clock = ManualClock()
 
@@ -416,6 +464,9 @@ def test_a_table_with_a_sort_key_and_another_schema_is_served() -> None:
         (lambda memory: memory.hold("a", sort_key="b"), LockArgumentError, "tables="),
         (lambda memory: memory.expire("a"), LockArgumentError, "key='a' is not held"),
         (lambda memory: memory.lose_reply(0), LockArgumentError, "times=0"),
+        (lambda memory: memory.fail("slow"), LockArgumentError, "error='slow'"),
+        (lambda memory: memory.fail("denied", operation="Update"), LockArgumentError, "operation='Update'"),
+        (lambda memory: memory.fail("denied", times=True), TypeError, "times must be an int"),
         (lambda memory: memory.put("orders", {}), LockArgumentError, "tables="),
         (lambda memory: in_memory(tables={"orders": ()}), LockArgumentError, "partition key"),
         (lambda memory: in_memory(clock=3), TypeError, "ManualClock"),  # type: ignore[arg-type]
