@@ -6,6 +6,7 @@ Clients and locks hold a session. `run` drives the steps of one operation on the
 from __future__ import annotations
 
 import os
+import sys
 
 from ..core import protocol
 from ..core.outcome import ServiceError
@@ -58,6 +59,7 @@ class Session:
         self._renewals: Renewals | None = None
         self._chosen: HttpsTransport | BotoTransport | None = None
         self._told_unreadable: set[tuple[str, str | None]] = set()
+        self._mocked: tuple[Transport, frozenset[Hold]] | None = None
         self._prepared: tuple[int, HttpsTransport | BotoTransport] | None = None  # with its environment
 
     # -- sending ----------------------------------------------------------------------------------------------------
@@ -93,6 +95,8 @@ class Session:
             return given
         if self.settings.transport is not None:
             return self.settings.transport
+        if "moto.core.models" in sys.modules and (mocked := self._answered_by_moto()) is not None:
+            return mocked
         if self._chosen is not None:
             return self._chosen
         with Late():
@@ -123,6 +127,23 @@ class Session:
             now=lambda: self.memory.server.now(self.timeline.look()),
             logger=self.log,
         )
+
+    def _answered_by_moto(self) -> Transport | None:
+        """The transport while moto's mock_aws() is active, None otherwise.
+
+        Once it has ended, everything that was learned from it is forgotten before anything is sent elsewhere.
+        """
+        with Late():
+            from ..transport.mocked import is_active
+        used = self._mocked
+        if is_active():
+            if used is None:
+                self._mocked = used = self._new_transport(), self.open_locks.holds()
+            return used[0]
+        if used is not None:
+            self._mocked = None
+            self.forget_since(used[1])
+        return None
 
     def prepare(self) -> None:
         """Load what the first request will need, in Lambda's INIT. Nothing is sent, and no connection is opened.
@@ -204,7 +225,7 @@ class Session:
     def forget_since(self, before: frozenset[Hold]) -> None:
         """Forget DynamoDB's time and other holders, and leave the locks that are not among ``before`` to their lease.
 
-        For in_memory(): nothing that was learned from a stand-in may outlast it.
+        For in_memory() and moto: nothing that was learned from a stand-in may outlast it.
         """
         self.memory = protocol.Memory(self.settings.observation_cache_size)
         self.open_locks.abandon(but=before)

@@ -25,6 +25,7 @@ from .classify import refusal, result, short, without_values
 from .dates import http_date
 from .endpoint import empty_region, without_password
 from .http1 import UNTRUSTED
+from .mocked import is_active as moto_is_active
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class BotoTransport:
     def __init__(self, client: Any, *, reason: str = "it was passed by the caller") -> None:
         self.reason = reason
         _check(client)
-        self._client = client
+        self.client = client
         self._methods = {api: method for method, api in client.meta.method_to_api_mapping.items()}
         retries = client.meta.config.retries or {}
         self._sends_once = retries.get("total_max_attempts") == 1
@@ -95,9 +96,9 @@ class BotoTransport:
         credentials, profile or settings, and if the endpoint's certificate is not trusted.
         """
         if self._pid != os.getpid():  # a forked child must not use the parent's connections
-            self._client.close()
+            self.client.close()
             self._pid = os.getpid()
-        call = getattr(self._client, self._methods[operation])
+        call = getattr(self.client, self._methods[operation])
         try:
             answer = call(**_to_boto(request))
         except failures.ClientError as error:
@@ -126,7 +127,7 @@ class BotoTransport:
 
     def close(self) -> None:
         """Close the idle connections. Sending still works afterwards."""
-        self._client.close()
+        self.client.close()
 
     def _refusal(self, error: failures.ClientError) -> Exception:
         response: Any = error.response
@@ -152,12 +153,15 @@ class BotoTransport:
         return unusable(_text(error))
 
 
-def own_transport(session: Any, region: str | None, endpoint_url: str | None, *, reason: str) -> BotoTransport:
+def own_transport(
+    session: Any, region: str | None, endpoint_url: str | None, *, reason: str, through_boto3: bool = False
+) -> BotoTransport:
     """Return a BotoTransport with a client of its own, made from a boto3 session.
 
     session: a boto3.Session; None for a new one, as boto3 configures it.
     region, endpoint_url: for the client; None leaves them to boto3.
     reason: why this transport was chosen, for the log.
+    through_boto3: whether boto3.client() makes the client, which moto replaces when it runs as a server or a proxy.
 
     Raises TypeError if ``session`` is not a boto3.Session. Raises LockConfigurationError if boto3 finds no Region or
     cannot use what is configured.
@@ -175,7 +179,9 @@ def own_transport(session: Any, region: str | None, endpoint_url: str | None, *,
         session = session or boto3.session.Session()
         if not (region or session.region_name):  # boto3 takes an empty AWS_DEFAULT_REGION as a name
             raise failures.NoRegionError
-        client = session.client("dynamodb", region_name=region, endpoint_url=endpoint_url, config=config)
+        given = {"region_name": region, "endpoint_url": endpoint_url}  # moto's own boto3.client() takes None as a URL
+        make = boto3.client if through_boto3 else session.client
+        client = make("dynamodb", config=config, **{name: value for name, value in given.items() if value is not None})
     except failures.NoRegionError as error:
         raise LockConfigurationError(
             "no Region is configured: pass region_name, or set AWS_REGION or the region of the profile"
@@ -238,7 +244,7 @@ def _check_body(response_dict: dict[str, Any], **_: Any) -> None:
 def _is_dynamodbs(metadata: dict[str, Any]) -> bool:
     # botocore reads a proxy's welcome page as an empty answer, and a proxy's refusal as an error from DynamoDB.
     kind: str = metadata.get("HTTPHeaders", {}).get("content-type", "")
-    return kind.startswith("application/x-amz-json")
+    return kind.startswith("application/x-amz-json") or (kind.startswith("application/json") and moto_is_active())
 
 
 def _date(metadata: dict[str, Any]) -> int | None:

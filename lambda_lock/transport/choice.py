@@ -1,6 +1,6 @@
 """Which transport a client gets: HTTPS if the arguments and the environment say all that it needs, otherwise boto3.
 
-These are checked in order:
+In a test in which moto is active, boto3 sends everything (mocked.py). Otherwise these are checked in order:
 
 1. a boto3 client or session that was passed;
 2. settings that only boto3 understands: a profile, a proxy, an endpoint with a path, or what the default profile says
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging  # the Lambda runtime has it loaded
 import os
+import sys
 
 from ..errors import LockArgumentError, LockConfigurationError
 from . import endpoint as endpoints
@@ -112,6 +113,13 @@ def _choose(
     logger: logging.Logger,
 ) -> HttpsTransport | BotoTransport:
     environ = os.environ
+    if "moto.core.models" in sys.modules:
+        from . import mocked
+
+        if mocked.is_active():
+            if boto3_client is not None:
+                _refuse_beside_client(boto3_session=boto3_session, region_name=region_name, endpoint_url=endpoint_url)
+            return mocked.transport(boto3_client, boto3_session, region_name, endpoint_url)
     if boto3_client is not None:
         _refuse_beside_client(boto3_session=boto3_session, region_name=region_name, endpoint_url=endpoint_url)
         return _boto("boto3_client was passed", client=boto3_client)

@@ -79,7 +79,7 @@ def test_a_profile_goes_to_boto3_also_beside_keys(
     transport = chosen()
     assert isinstance(transport, BotoTransport)
     assert transport.reason == f"{variable} is set"
-    assert transport._client.meta.region_name == "eu-north-1"
+    assert transport.client.meta.region_name == "eu-north-1"
 
 
 def test_a_config_file_that_alone_gives_the_region_goes_to_boto3(
@@ -91,7 +91,7 @@ def test_a_config_file_that_alone_gives_the_region_goes_to_boto3(
     transport = chosen()
     assert isinstance(transport, BotoTransport)
     assert "Region" in transport.reason
-    assert transport._client.meta.region_name == "eu-north-1"
+    assert transport.client.meta.region_name == "eu-north-1"
 
 
 @pytest.mark.parametrize("variable", ["AWS_CONFIG_FILE", None])
@@ -118,7 +118,7 @@ def test_an_endpoint_in_the_default_profile_is_that_of_boto3(
     theirs = boto3.Session().client("dynamodb", region_name="eu-west-1").meta.endpoint_url
     assert isinstance(transport, BotoTransport)
     assert "sets" in transport.reason
-    assert transport._client.meta.endpoint_url == theirs != "https://dynamodb.eu-west-1.amazonaws.com"
+    assert transport.client.meta.endpoint_url == theirs != "https://dynamodb.eu-west-1.amazonaws.com"
 
 
 @pytest.mark.parametrize("variable", ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"])
@@ -164,7 +164,7 @@ def test_a_pseudo_region_has_the_endpoint_that_boto3_gives_it(
     assert isinstance(transport, BotoTransport)
     assert region in transport.reason
     theirs = boto3.Session().client("dynamodb", region_name=region).meta.endpoint_url
-    assert transport._client.meta.endpoint_url == theirs
+    assert transport.client.meta.endpoint_url == theirs
 
 
 def test_any_region_will_do_beside_an_endpoint(bare_environment: pytest.MonkeyPatch) -> None:
@@ -192,7 +192,7 @@ def test_aws_region_comes_before_the_one_that_boto3_knows_over_both_transports(
     set_all(bare_environment, HTTPS_PROXY="http://127.0.0.1:9")
     other = chosen()
     assert isinstance(other, BotoTransport)
-    assert other._client.meta.region_name == "eu-west-1"
+    assert other.client.meta.region_name == "eu-west-1"
 
 
 def test_a_credentials_file_comes_before_the_container_as_in_the_sdks(
@@ -222,24 +222,24 @@ def test_a_session_is_used_with_its_own_region_unless_one_is_given(bare_environm
     set_all(bare_environment, **LAMBDA)
     transport = chosen(boto3_session=boto3.Session(region_name="eu-west-3"))
     assert isinstance(transport, BotoTransport)
-    assert transport._client.meta.region_name == "eu-west-3"
+    assert transport.client.meta.region_name == "eu-west-3"
     other = chosen(boto3_session=boto3.Session(region_name="eu-west-3"), region_name="eu-west-2")
     assert isinstance(other, BotoTransport)
-    assert other._client.meta.region_name == "eu-west-2"
+    assert other.client.meta.region_name == "eu-west-2"
 
 
 def test_aws_region_serves_a_session_that_has_none(bare_environment: pytest.MonkeyPatch) -> None:
     set_all(bare_environment, **LAMBDA)
     transport = chosen(boto3_session=boto3.Session())
     assert isinstance(transport, BotoTransport)
-    assert transport._client.meta.region_name == "eu-west-1"
+    assert transport.client.meta.region_name == "eu-west-1"
 
 
 def test_a_client_is_used_as_it_is(bare_environment: pytest.MonkeyPatch) -> None:
     client = boto3.client("dynamodb", region_name="eu-west-3")
     transport = chosen(boto3_client=client)
     assert isinstance(transport, BotoTransport)
-    assert transport._client is client
+    assert transport.client is client
     assert transport.reason == "boto3_client was passed"
 
 

@@ -1,0 +1,284 @@
+"""Tests that use moto: locks are answered by it in all its forms, and nothing reaches AWS from a test."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from lambda_lock import (
+    AsyncLockClient,
+    CommitRefusedError,
+    LockAlreadyReleasedError,
+    LockClient,
+    LockConfigurationError,
+    LockNotGrantedError,
+    current_dedup,
+    current_lock,
+    deduplicate,
+    default_client,
+    with_lock,
+)
+from lambda_lock.table import create_table, table_exists
+from lambda_lock.testing import lambda_context
+from rig.engine import Engine
+
+REGION = "eu-west-1"
+
+
+@pytest.fixture(autouse=True)
+def nothing_reaches_aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Real keys of a developer, and a network in which only this machine can be reached."""
+    for name, value in {"ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b", "REGION": REGION}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    monkeypatch.setenv("LAMBDA_LOCK_TABLE", "locks")
+    asked: list[object] = []
+    look_up = socket.getaddrinfo
+
+    def local(host: Any, *more: Any, **named: Any) -> Any:
+        name = host.decode() if isinstance(host, bytes) else host
+        if name not in ("127.0.0.1", "localhost"):
+            asked.append(name)
+            raise OSError(f"no test may reach {name}")
+        return look_up(host, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", local)
+    yield
+    assert asked == []
+
+
+def make_table() -> None:
+    boto3.client("dynamodb").create_table(
+        TableName="locks",
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "key", "AttributeType": "S"}],
+    )
+
+
+@pytest.fixture
+def mocked() -> Iterator[None]:
+    with mock_aws():
+        make_table()
+        yield
+
+
+def exercise(client: LockClient, table: str = "locks") -> None:
+    """A grant, contention, a wait, a refused commit and a semaphore, as DynamoDB answers them."""
+    with client.acquire("a") as lock:
+        lock.heartbeat(data=b"x")
+        for wait in (0.0, 0.3):
+            with pytest.raises(LockNotGrantedError) as refused:
+                client.acquire("a", wait=wait)
+            assert refused.value.holder == lock.owner
+    put = {"TableName": table, "Item": {"key": {"S": "mine"}}, "ConditionExpression": "attribute_exists(paid)"}
+    with pytest.raises(CommitRefusedError):
+        client.acquire("a").commit([{"Put": put}])
+    client.acquire("a").commit([{"Put": {"TableName": table, "Item": {"key": {"S": "mine"}}}}])
+    with client.acquire("api", permits=2), client.acquire("api", permits=2):
+        assert client.try_acquire("api", permits=2) is None
+    with client.acquire_all(["c", "b"]) as several:
+        assert several.keys == ("b", "c")
+    assert client.adopt(client.acquire("a").hand_over()).release()
+    assert {record.key for record in client.list()} >= {"a", "b", "c", "api"}
+
+
+@with_lock("order-{id}", wait=0)
+def handler(event: Any, context: Any) -> str:
+    assert current_lock().is_held
+    return "done"
+
+
+@deduplicate("{id}", result="json")
+def once(event: Any, context: Any) -> int:
+    if event.get("commits"):
+        put = {"TableName": "locks", "Item": {"key": {"S": "effect"}}}
+        current_dedup().commit([{"Put": put}], result=event["n"])
+    return int(event["n"])
+
+
+# -- the forms of moto, and the ways to a client
+
+
+@pytest.mark.parametrize("way", ["default", "table", "client", "session"])
+def test_within_a_context_every_client_is_answered(way: str) -> None:
+    with mock_aws():
+        make_table()
+        made = {
+            "default": default_client,
+            "table": lambda: LockClient("locks"),
+            "client": lambda: LockClient("locks", boto3_client=boto3.client("dynamodb")),
+            "session": lambda: LockClient("locks", boto3_session=boto3.Session()),
+        }[way]()
+        exercise(made)
+
+
+@mock_aws
+def test_within_a_decorated_test_the_default_client_is_answered() -> None:
+    make_table()
+    assert handler({"id": 1}, lambda_context()) == "done"
+
+
+@pytest.mark.usefixtures("mocked")
+def test_with_a_fixture_the_default_client_is_answered() -> None:
+    with default_client().acquire("order-1"), pytest.raises(LockNotGrantedError):
+        handler({"id": 1}, lambda_context())
+
+
+@pytest.mark.usefixtures("mocked")
+@pytest.mark.parametrize("commits", [False, True])
+def test_an_event_is_done_once(commits: bool) -> None:
+    assert once({"id": 1, "n": 7, "commits": commits}, lambda_context()) == 7
+    assert once({"id": 1, "n": 8, "commits": commits}, lambda_context()) == 7
+
+
+@pytest.mark.usefixtures("mocked")
+def test_async_clients_are_answered() -> None:
+    async def contend() -> None:
+        async with AsyncLockClient("locks") as client, await client.acquire("a") as lock:
+            with pytest.raises(LockNotGrantedError) as refused:
+                await client.acquire("a", wait=0)
+            assert refused.value.holder == lock.owner
+
+    asyncio.run(contend())
+
+
+@mock_aws
+def test_tables_are_made_in_moto() -> None:
+    create_table("locks")
+    assert table_exists("locks")
+    exercise(LockClient("locks"))
+
+
+# -- its beginning and end
+
+
+def test_what_was_learned_from_moto_is_forgotten_and_the_next_request_goes_where_the_environment_says(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = LockClient("locks")
+    with mock_aws():
+        make_table()
+        left = client.acquire("a", lease_duration=600)
+    for name, value in engine.environment().items():
+        monkeypatch.setenv(name, value)
+    engine.create_table("locks")
+    try:
+        with client.acquire("a", wait=0) as lock:
+            assert [row["key"]["S"] for row in engine.scan("locks")] == ["a"]
+            with pytest.raises(LockAlreadyReleasedError):
+                left.release()
+            with mock_aws(), pytest.MonkeyPatch.context() as without:
+                without.delenv("AWS_ENDPOINT_URL")
+                make_table()
+                assert client.get("a") is None
+            assert lock.is_held
+            assert lock.owner == client.get("a").owner  # type: ignore[union-attr]
+    finally:
+        client.close()
+        engine.delete_table("locks")
+
+
+def test_a_lock_that_is_left_in_moto_is_not_released_elsewhere() -> None:
+    with mock_aws():
+        make_table()
+        client = LockClient("locks")
+        lock = client.acquire("a")
+    with pytest.raises(LockAlreadyReleasedError):
+        lock.release()
+    client.close()
+
+
+def test_a_client_serves_one_test_after_another() -> None:
+    for _ in range(2):
+        with mock_aws():
+            make_table()
+            assert handler({"id": 1}, lambda_context()) == "done"
+            assert once({"id": 1, "n": 7}, lambda_context()) == 7
+
+
+def test_a_local_engine_stays_reachable_for_a_client_that_names_it(engine: Engine, table: str) -> None:
+    with mock_aws(), LockClient(table, endpoint_url=engine.url) as client:
+        exercise(client, table)
+
+
+# -- why it cannot
+
+
+@pytest.mark.usefixtures("mocked")
+def test_a_missing_region_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name)
+    with pytest.raises(LockConfigurationError, match="no Region is configured"):
+        LockClient("locks").acquire("a")
+
+
+@pytest.mark.usefixtures("mocked")
+def test_a_missing_table_is_named_at_once() -> None:
+    with pytest.raises(LockConfigurationError, match="nothing-here"):
+        LockClient("nothing-here").acquire("a")
+
+
+_BEFORE_MOTO = """
+import boto3
+session = boto3.Session(region_name="eu-west-1")
+client = session.client("dynamodb")
+from moto import mock_aws
+from moto.core import patch_client
+from lambda_lock import LockClient, LockConfigurationError
+with mock_aws():
+    for given in ({"boto3_client": client}, {"boto3_session": session}):
+        try:
+            LockClient("locks", **given).acquire("a")
+        except LockConfigurationError as error:
+            assert list(given)[0] in str(error) and "made before moto was imported" in str(error), error
+        else:
+            raise AssertionError(given)
+    patch_client(client)
+    try:
+        LockClient("locks", boto3_client=client).acquire("a")
+    except LockConfigurationError as error:
+        assert "not found" in str(error), error
+"""
+
+
+def _python(program: str, **variables: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, **variables}, capture_output=True, text=True, timeout=120
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_client_that_moto_cannot_answer_is_refused_and_told_the_remedy() -> None:
+    _python(_BEFORE_MOTO)
+
+
+_SERVER = """
+from moto import mock_aws
+from lambda_lock import LockClient
+with mock_aws():
+    with LockClient().acquire("a") as lock:
+        assert LockClient().get("a").owner == lock.owner
+"""
+
+
+def test_motos_server_is_used_where_it_runs_as_one(engine: Engine, table: str) -> None:
+    _python(  # whatever listens at the endpoint: here it is the engine
+        _SERVER,
+        TEST_SERVER_MODE="true",
+        TEST_SERVER_MODE_ENDPOINT=engine.url,
+        MOTO_CALL_RESET_API="false",
+        LAMBDA_LOCK_TABLE=table,
+        AWS_REGION=engine.environment()["AWS_REGION"],
+        AWS_DEFAULT_REGION=engine.environment()["AWS_REGION"],
+    )
+    assert [row["key"]["S"] for row in engine.scan(table)] == ["a"]
