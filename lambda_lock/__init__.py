@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         LockNotGrantedError,
         LockTimeoutError,
         OwnerMismatchError,
+        PayloadMismatchError,
         SessionMonitorNotSetError,
         TransportError,
     )
@@ -71,6 +72,7 @@ _WHERE = {
     "LockNotGrantedError": "errors",
     "LockTimeoutError": "errors",
     "OwnerMismatchError": "errors",
+    "PayloadMismatchError": "errors",
     "SessionMonitorNotSetError": "errors",
     "TransportError": "errors",
     "register_lambda_context": "runtime.invocation",
@@ -111,6 +113,7 @@ __all__ = [
     "LockTimeoutError",
     "MultiLock",
     "OwnerMismatchError",
+    "PayloadMismatchError",
     "Schema",
     "SessionMonitorNotSetError",
     "TransportError",

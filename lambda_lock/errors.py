@@ -229,6 +229,7 @@ class DuplicateEventError(LockError):
 
     result: the result that was stored with the event; None if there is none.
     completed_until: the time until which the event counts as done, in epoch seconds.
+    remembered: whether this environment remembered that (``cache_size``), so that DynamoDB was not asked.
 
     Example::
 
@@ -237,15 +238,38 @@ class DuplicateEventError(LockError):
     """
 
     def __init__(
-        self, message: str = "", *, key: str | None = None, result: object = None, completed_until: float | None = None
+        self,
+        message: str = "",
+        *,
+        key: str | None = None,
+        result: object = None,
+        completed_until: float | None = None,
+        remembered: bool = False,
     ) -> None:
         super().__init__(message, key=key)
         self.result = result
         self.completed_until = completed_until
+        self.remembered = remembered
 
     def give(self, result: object) -> None:
         """Set the result for the application, in place of the stored text. For lambda_lock's own modules."""
         self.result = result
+
+
+class PayloadMismatchError(LockError):
+    """The event was completed before, with another payload: two different events have one key.
+
+    completed_until: the time until which the event counts as done, in epoch seconds.
+
+    Example::
+
+        except PayloadMismatchError:
+            return {"statusCode": 422, "body": "this idempotency key was used for another order"}
+    """
+
+    def __init__(self, message: str = "", *, key: str | None = None, completed_until: float | None = None) -> None:
+        super().__init__(message, key=key)
+        self.completed_until = completed_until
 
 
 class CommitRefusedError(LockError):

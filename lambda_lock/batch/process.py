@@ -22,10 +22,12 @@ from .source import Failed, Queue, Stream, records_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
+    from types import UnionType
     from typing import Any, Literal, Never, TypeAlias, TypedDict, Unpack
 
     from ..client.lock_client import LockClient
+    from ..decorators.types import Serializer
     from ..keys.compile import Key, Keys
     from ..keys.parameters import KeyBuilder
     from ..runtime.invocation import Invocation
@@ -42,7 +44,8 @@ if TYPE_CHECKING:
         max_workers: int
         window: float
         scope: str | None
-        result: Literal["json"] | None
+        result: Literal["json"] | type[Any] | UnionType | Serializer | None
+        validate: Sequence[str] | None
         wait: float | None
         reserve: float | None
         lease_duration: float | None
@@ -84,8 +87,10 @@ def process_sqs(
         the time of the whole batch.
     window: seconds for which an event counts as done, 1 or more, as for deduplicate.
     scope: the prefix of the keys under which events are stored, as for deduplicate.
-    result: "json" stores what record_handler returns for the event's duplicates, as for deduplicate; None stores
+    result: how to store what record_handler returns for the event's duplicates, as for deduplicate; None stores
         nothing.
+    validate: the fields of a record in which two deliveries with one dedup_key must not differ, as for deduplicate. A
+        record that differs comes back.
     reserve: seconds that record_handler needs after the grant, 0 or more; None: as for with_lock.
     lease_duration: seconds that a lease lasts, 1 or more; None: the client's.
     refresh_period: the longest pause between two polls, in seconds, 0.01 or more; None: the client's.
@@ -98,8 +103,7 @@ def process_sqs(
 
     Returns the messageIds of the records that come back, as batchItemFailures. A record comes back
 
-    - if its handler raised an error, or returned a value that result="json" cannot store (its next delivery is then a
-      duplicate);
+    - if its handler raised an error;
     - if its lock or its event is held elsewhere, or could not be acquired because of an error;
     - if its key cannot be built;
     - if too little time was left, so it was not started;
@@ -195,7 +199,8 @@ class _Batch:
         max_workers: int = 1,
         window: float = DAY,
         scope: str | None = None,
-        result: Literal["json"] | None = None,
+        result: Literal["json"] | type[Any] | UnionType | Serializer | None = None,
+        validate: Sequence[str] | None = None,
         wait: float | None = 0,
         reserve: float | None = None,
         lease_duration: float | None = None,
@@ -237,7 +242,8 @@ class _Batch:
         if lock_key is not None:
             handler = with_lock(lock_key, **common)(handler)
         if dedup_key is not None:  # outermost, because a duplicate needs no lock
-            handler = deduplicate(dedup_key, window=window, scope=scope, result=result, **common)(handler)
+            how: dict[str, Any] = {"window": window, "scope": scope, "result": result, "validate": validate}
+            handler = deduplicate(dedup_key, **how, **common)(handler)
         self.handler = handler
 
     def run(self, event: object, context: object, visibility: Visibility | None) -> Response:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ..core.lease import Look
     from ..core.protocol import Hold, Steps
+    from .result import Storing
     from .session import Operation, Session
     from .terms import Terms
 
@@ -41,6 +42,7 @@ class HeldLock(Standing):
 
     def __init__(self, session: Session, hold: Hold, terms: Terms, make_face: Callable[[HeldLock], Any]) -> None:
         self._entered = 1
+        self._storing: Storing | None = None
         self._last_act = Turn()  # release, commit and hand_over: one of them at a time
         super().__init__(session, hold, terms, make_face)
 
@@ -294,9 +296,13 @@ class HeldLock(Standing):
 
     # -- what is stored ---------------------------------------------------------------------------------------------
 
+    def store_by(self, storing: Storing) -> None:
+        """Store the event's result in this way. For a re-entrant lock, the outermost call says how."""
+        self._storing = self._storing or storing
+
     def checked_result(self, result: object, data: str | None = None) -> str | None:
         """The text to store for an event's duplicates. It fits into the row along with ``data``."""
-        if result is None:
+        if result is None and self._storing is None:
             return None
         if self.hold.window is None:
             raise LockArgumentError(
@@ -305,7 +311,7 @@ class HeldLock(Standing):
             )
         from .result import encode
 
-        return encode(result, self.hold, data)
+        return encode(result, self.hold, data, self._storing)
 
     def _checked_data(self, data: bytes | None) -> str | None:
         checked = checks.data(data)

@@ -175,7 +175,7 @@ class LockRecord:
             "is_released": is_free,
             "is_expired": not row.is_free and None not in (expires_at, read_at) and read_at >= expires_at,  # type: ignore[operator]
             "completed_until": row.completed_until,
-            "result": row.item.get(place.schema.result, {}).get("S"),
+            "result": _result(row.item.get(place.schema.result, {}).get("S")),
             "waiters": len(row.waiters or ()),
             "unreadable": unreadable,
         }
@@ -202,6 +202,12 @@ class LockRecord:
         owners = [holder.owner for holder in self.holders] or [self.owner]
         state = "released" if self.is_released else f"held by {printable(', '.join(map(str, owners)))}"
         return f"LockRecord({self.key!r}, {state}, token {self.fencing_token})"
+
+
+def _result(stored: Any) -> str | None:
+    from .result import parts
+
+    return parts(stored)[0]
 
 
 def _record(fields: dict[str, object]) -> LockRecord:

@@ -68,7 +68,7 @@ class Standing:
 
     @property
     def completed(self) -> bool:
-        """Whether a commit has completed the event."""
+        """Whether the event is completed for certain: DynamoDB has confirmed the commit or release that did it."""
         return self.hold.completed
 
     @property

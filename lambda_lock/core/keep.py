@@ -113,13 +113,14 @@ def release(
     outcome is unknown, and the transport's error if nothing was done.
     """
     hold.end()
+    done = completion(hold, memory, look, result) if complete else None
     request = hold.place.release(
         owner=hold.owner,
         token=hold.token,
         delete=hold.delete_on_release if delete is None else delete,
         expiry_ms=hold.expiry_ms,
         completed_until=hold.completed_until,
-        completion=completion(hold, memory, look, result) if complete else None,
+        completion=done,
         content=requests.Content(data, ttl=hold.ttl),
         held_ms=hold.held_ms(look),
         free_since_ms=memory.server.free_since_ms(look),
@@ -129,6 +130,8 @@ def release(
     hold.doubt()
     outcome, unclear, look = yield from exchange(request, memory, chance, look, until)
     if isinstance(outcome, Reply):
+        if done is not None:
+            hold.complete(done.until)
         return True  # the hold stays unclear, because an interrupt may keep this result from the caller
     hold.settle(unclear=before or unclear)
     if not isinstance(outcome, ConditionFailed):

@@ -73,7 +73,7 @@ Lost and ended are final, and a Hold can be both. These marks come with them:
   owner. `withdraw` says that none was.
 - ``unclear`` (ended): the outcome of a release or commit that was sent is unknown. A second one interprets a refusal
   accordingly. `doubt` and `settle` change it.
-- ``completed`` (ended): a commit completed the event.
+- ``completed`` (ended): DynamoDB has confirmed the commit or release that completed the event.
 """
 
 from __future__ import annotations
@@ -340,7 +340,9 @@ class Hold:
         """Note that the last act was answered."""
         self.unclear = unclear
 
-    def complete(self) -> None:
+    def complete(self, until: int) -> None:
+        """Note that the event is completed: DynamoDB has said so. until: as written, in epoch seconds."""
+        self.completed_until = until
         self.completed = True
 
     # -- renewals

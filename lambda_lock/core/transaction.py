@@ -70,15 +70,15 @@ def commit(
     """
     hold.end()
     hold.doubt()
-    is_event = hold.window is not None
-    last = _release(hold, data, completion(hold, memory, look, result) if is_event else None, memory, look)
+    done = completion(hold, memory, look, result) if hold.window is not None else None
+    last = _release(hold, data, done, memory, look)
     request, until = requests.commit(items, last, chance.nonce()), look.elapsed + _TOKEN_KNOWN
     refused, unclear, look = yield from _send(request, hold, memory, chance, look)
     if may_pass(refused) and unclear:
         refused, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
     if isinstance(refused, Reply):
-        if is_event:
-            hold.complete()
+        if done is not None:
+            hold.complete(done.until)
         return
     if may_pass(refused):
         raise _unknown(hold, refused) if unclear else refused
@@ -88,8 +88,8 @@ def commit(
         raise _refusal(hold, refused)
     again, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
     if isinstance(again, Reply):
-        if is_event:
-            hold.complete()
+        if done is not None:
+            hold.complete(done.until)
         return
     if isinstance(refused, ServiceError) and not unclear:
         raise refused

@@ -8,11 +8,13 @@ from functools import partial  # the Lambda runtime has it loaded
 from ..client import checks
 from ..client.base import session_of, take
 from ..client.lock import complete, held_by
-from ..client.taking import acquire
-from ..errors import DuplicateEventError, LockArgumentError
+from ..client.taking import acquire, tell_refused
+from ..errors import DuplicateEventError, LockArgumentError, PayloadMismatchError
+from ..keys.compile import compile_key
 from ..keys.parameters import name_of
 from ..keys.separator import Separator
 from ..observe.log import logger, tell
+from ..runtime.late import Late
 from .call import NOT_COMPLETED, end_quietly
 from .functions import check_answer, refuse_bare
 from .guard import Guard, check_answer_of
@@ -20,7 +22,7 @@ from .holding import Holding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
     from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
     from ..client.async_client import AsyncLockClient
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
     from ..client.lock import Callback, Lock
     from ..client.lock_client import LockClient
     from ..client.order import DecoratorOptions
+    from ..client.result import Storing
     from ..errors import LockError
-    from ..keys.compile import Key
+    from ..keys.compile import Compiled, Key
     from .call import Calls
+    from .completed import Completed
     from .types import Answering, AnsweringAsync, EventOptions
 
     P = ParamSpec("P")
@@ -42,6 +46,10 @@ _EVENTS = Holding("deduplicate")
 DAY = 86_400.0  # seconds
 _SHARED = ""  # a scope without a prefix: everything that uses the key shares the row
 _AFTER_SCOPE = Separator("#")
+#: The names in a return annotation of what JSON represents as it is.
+_PLAIN_NAMES = frozenset(
+    {"Any", "None", "NoneType", "bool", "dict", "float", "int", "list", "object", "str", "typing.Any"}
+)
 
 
 if TYPE_CHECKING:
@@ -169,7 +177,9 @@ def deduplicate(
     on_not_granted: Any = "raise",
     window: float = DAY,
     scope: str | None = None,
-    result: str | None = None,
+    result: Any = None,
+    validate: Sequence[str] | None = None,
+    cache_size: int = 0,
     on_duplicate: Any = "return",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Run the decorated function once for each event: not while it runs elsewhere, and not again once it is done.
@@ -185,7 +195,14 @@ def deduplicate(
     scope: a prefix of the stored key, so that two functions that consume one event do not suppress each other. None:
         the Lambda function's name, and this function's module and name (of a partial, those of its function; of an
         object, those of its class). "": no prefix. The key is shared with everything else that uses it.
-    result: "json" stores what the function returns, for the event's duplicates. None stores nothing.
+    result: how to store what the function returns, for the event's duplicates. "json": as JSON. If the function's
+        return annotation says so, duplicates get dataclasses, pydantic models, dates, Decimals, UUIDs, Enum members,
+        sets and what contains them. A type, for a function without an annotation: the same. An object with
+        ``dump(value)``, which gives a JSON value, and ``load(value)``: it converts. None stores nothing.
+    validate: the fields in which two deliveries with one key must not differ, written as for payload_hash(). A hash of
+        them is stored with the event. None: none.
+    cache_size: how many events that are done this environment remembers, 0 or more, for this function. A duplicate of
+        one of these costs no request. Each takes the memory of its stored result. 0: none.
     on_duplicate: what the call does for an event that is done. "return": return the stored result (None if none was
         stored). "raise": raise DuplicateEventError. A function: return what it returns for the call's own arguments and
         ``error=``.
@@ -198,9 +215,11 @@ def deduplicate(
     Otherwise a warning says that it may have run twice. current_dedup().commit() prevents that for everything that is
     written to DynamoDB.
 
-    Decorating raises what with_lock raises, and LockArgumentError for a window or scope out of range. A call raises
-    what with_lock raises; LockArgumentError if result="json" has a result that JSON cannot write or that is too large
-    (the event counts as done all the same); LockFormatError if a stored result is not JSON.
+    A result that cannot be written as JSON, or is too large, is not stored: a warning says so, and duplicates get None.
+
+    Decorating raises what with_lock raises, LockArgumentError for a window, scope or cache_size out of range, and
+    TypeError for a result of a type that cannot be stored. A call raises what with_lock raises; PayloadMismatchError if
+    the event is done with another payload; LockFormatError if a stored result cannot be read.
 
     Example::
 
@@ -210,8 +229,9 @@ def deduplicate(
     refuse_bare(key, "deduplicate")
     check_answer("on_not_granted", on_not_granted, ("raise", "skip"))
     check_answer("on_duplicate", on_duplicate, ("return", "raise"))
-    if result not in (None, "json"):
-        raise TypeError(f"result= must be None or 'json', got {result!r}")
+    serializer = _serializer(result)
+    fields = _fields(validate)
+    checks.whole("cache_size", cache_size, least=0)
     seconds = int(-(-checks.seconds("window", window, least=1.0) // 1))
     if scope is not None and scope != _SHARED:
         checks.key_text("scope", scope)
@@ -228,36 +248,77 @@ def deduplicate(
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
         guard = _EventGuard(_EVENTS, func, key, key_jmespath, client, wait, options, on_not_granted)
-        guard.of_event(seconds, scope, result is not None, on_duplicate)
+        guard.of_event(seconds, scope, on_duplicate)
+        guard.of_result(result is not None, _serializer_of(func) if result == "json" else serializer)
+        guard.of_payload(fields)
+        guard.remembers(cache_size)
         return guard.wrapped()
 
     return decorate
 
 
 class _EventGuard(Guard):
-    __slots__ = ("on_duplicate", "scope", "stores_result", "window")
+    __slots__ = ("known", "on_duplicate", "payload", "scope", "serializer", "stores_result", "window")
 
-    def of_event(self, window: int, scope: str | None, stores_result: bool, on_duplicate: Any) -> None:
+    def of_event(self, window: int, scope: str | None, on_duplicate: Any) -> None:
         check_answer_of(self.func, "on_duplicate", on_duplicate)
         self.window = window
         self.scope = scope
-        self.stores_result = stores_result
         self.on_duplicate = on_duplicate
+
+    def of_result(self, stores: bool, serializer: Any) -> None:
+        self.stores_result = stores
+        self.serializer = serializer
+
+    def of_payload(self, fields: Compiled | None) -> None:
+        self.payload = None if fields is None else compile_key(self.func, fields, None)
+
+    def remembers(self, size: int) -> None:
+        self.known: Completed | None = None
+        if size:
+            with Late():
+                from .completed import Completed
+
+            self.known = Completed(size)
+
+    def places(
+        self, client: object, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Any, tuple[Any, ...], Storing | None]:
+        key, places, _ = super().places(client, args, kwargs)
+        if self.payload is None and self.serializer is None:
+            return key, places, None
+        from ..client.result import Storing
+
+        payload = None if self.payload is None else self.payload(args, kwargs)
+        return key, places, Storing(self.serializer, payload)
+
+    def begin(self, lock: Any, note: Storing) -> None:
+        held_by(lock).store_by(note)
 
     def row_key(self, key: str) -> str:
         scope = _default_scope(self.func) if self.scope is None else self.scope
         return key if scope == _SHARED else _AFTER_SCOPE.escaped(scope) + _AFTER_SCOPE.literal + key
 
     def acquire(self, client: Any, key: str) -> Any:
-        event = acquire(session_of(client), key, wait=self.wait, window=self.window, **self.options)
-        return take(client, event)
+        session = session_of(client)
+        if self.known is not None and (duplicate := self.known.find(session, key)) is not None:
+            session.check_open()
+            place = session.settings.place(key, self.options.get("sort_key"))
+            tell_refused(session, duplicate, place, cancelled=False)
+            raise duplicate
+        return take(client, acquire(session, key, wait=self.wait, window=self.window, **self.options))
 
-    def answered(self, error: LockError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def answered(
+        self, client: Any, note: Storing | None, error: LockError, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         if not isinstance(error, DuplicateEventError):
-            return super().answered(error, args, kwargs)
+            return super().answered(client, note, error, args, kwargs)
         from ..client.result import decode
 
-        error.give(decode(error.result, error.key) if self.stores_result else None)
+        if self.known is not None:
+            self.known.learn(session_of(client), error)
+        self.check_payload(error, note)
+        error.give(decode(error.result, error.key, self.serializer) if self.stores_result else None)
         if self.on_duplicate == "return":
             return error.result
         if self.on_duplicate == "raise":
@@ -269,20 +330,42 @@ class _EventGuard(Guard):
             yield from end_quietly(lock, lock.release)
             self.tell_open(lock)
             return
-        text, unfit = self.text(lock, result)
+        held, text = held_by(lock), self.text(lock, result)
+        since = 0.0 if self.known is None else held.elapsed()
         if not (yield from end_quietly(lock, partial(complete, lock, text), NOT_COMPLETED)):
             self.tell_lost(lock)
-        if unfit is not None:
-            raise unfit
+        elif self.known is not None:
+            self.known.completed(held, text, since)
 
-    def text(self, lock: Any, result: object) -> tuple[str | None, LockArgumentError | None]:
-        """The text to store, or why it cannot be stored. The event is done all the same."""
-        if not self.stores_result:
-            return None, None
-        try:
-            return held_by(lock).checked_result(result), None
-        except LockArgumentError as unfit:
-            return None, unfit
+    def text(self, lock: Any, result: object) -> str | None:
+        """The text to store. The event is done even if its result cannot be stored."""
+        held = held_by(lock)
+        for value in (result if self.stores_result else None, None):
+            try:
+                return held.checked_result(value)
+            except LockArgumentError as unfit:
+                message = "a result is not stored, and duplicates of the event get None: %s"
+                tell(logger, "result_not_stored", message, unfit, cause=unfit.__cause__, key=lock.key, owner=lock.owner)
+        return None
+
+    def check_payload(self, error: DuplicateEventError, note: Storing | None) -> None:
+        """Raise PayloadMismatchError for an event that is done with another payload. Older ones have no payload."""
+        if note is None or note.payload is None:
+            return
+        from ..client.result import parts
+
+        stored = parts(error.result)[1]
+        if stored is None or stored == note.payload:
+            return
+        mismatch = PayloadMismatchError(
+            f"event {error.key!r} was completed with another payload, so {name_of(self.func)}() is neither run for "
+            "this one nor given the result. Two different events have one key: give them different ones, or repeat an "
+            "event as it was",
+            key=error.key,
+            completed_until=error.completed_until,
+        )
+        tell(logger, "payload_mismatch", "%s", mismatch, key=error.key)
+        raise mismatch from None
 
     def tell_open(self, lock: Any) -> None:
         """The function ended the lock itself, by a commit that completed the event or in another way."""
@@ -310,6 +393,63 @@ class _EventGuard(Guard):
             key=lock.key,
             owner=lock.owner,
         )
+
+
+def _serializer(result: Any) -> Any:
+    """The serializer that result= names. None: JSON as it is, or none. Raises TypeError for what it cannot be."""
+    if result is None or result == "json":
+        return None
+    if isinstance(result, type) or hasattr(result, "__args__") or hasattr(result, "__supertype__"):
+        return _storable("for_type", result, f"result={result!r}")
+    if callable(getattr(result, "dump", None)) and callable(getattr(result, "load", None)):
+        return result
+    raise TypeError(
+        f"result= must be None or 'json', a type, or an object with dump(value) and load(value), got {result!r}"
+    )
+
+
+def _serializer_of(func: Any) -> Any:
+    """The serializer for what ``func`` says that it returns. None: JSON as it is. Raises TypeError."""
+    while isinstance(func, partial):
+        func = func.func
+    if not hasattr(func, "__annotations__"):
+        func = type(func).__call__
+    try:
+        returned = func.__annotations__.get("return")
+    except NameError:  # since Python 3.14 annotations are evaluated when they are asked for
+        returned = ""
+    text = (
+        returned if isinstance(returned, str) else returned.__name__ if isinstance(returned, type) else repr(returned)
+    )
+    for mark in "[],|":
+        text = text.replace(mark, " ")
+    if text and _PLAIN_NAMES.issuperset(text.split()):
+        return None  # mostly so: typing and dataclasses need not be loaded
+    return _storable("for_function", func, f"result='json': {name_of(func)}()")
+
+
+def _storable(make: str, of: Any, what: str) -> Any:
+    with Late():
+        from . import results
+    try:
+        return getattr(results, make)(of)
+    except results.Unstorable as error:
+        raise TypeError(
+            f"{what} has a result that cannot be stored: {error}. Return JSON values, dataclasses, pydantic models, "
+            "dates or the like, pass a serializer with dump(value) and load(value) as result=, or pass None to store "
+            "none"
+        ) from None
+
+
+def _fields(validate: Any) -> Compiled | None:
+    if validate is None:
+        return None
+    if isinstance(validate, str) or not validate:
+        raise TypeError(f"validate= takes a list of fields, as in validate=['detail[amount]'], got {validate!r}")
+    from ..keys.payload_hash import PayloadHash, payload_hash
+
+    payload_hash(*validate)  # raises for what is not a path
+    return PayloadHash(tuple(validate), may_be_empty=True)
 
 
 def _default_scope(func: Any) -> str:

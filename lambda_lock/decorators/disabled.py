@@ -36,6 +36,9 @@ class _State:
     def ended(self) -> bool:
         return self.released.is_set()
 
+    def elapsed(self) -> float:
+        return 0.0
+
     def checked_result(self, result: object) -> None:
         """Nothing is stored: no duplicate will be given the result."""
 

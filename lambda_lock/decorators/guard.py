@@ -73,6 +73,10 @@ class Guard:
         """The lock. With an async client, an awaitable."""
         raise NotImplementedError
 
+    def begin(self, lock: Any, note: Any) -> None:
+        """Pass on to the lock what `places` noted of the call's arguments. Not called if it noted nothing."""
+        raise NotImplementedError
+
     def succeed(self, lock: Any, result: object) -> Calls[None]:
         """Release after the function returned ``result``."""
         raise NotImplementedError
@@ -107,11 +111,13 @@ class Guard:
             if disabled():
                 places, lock = None, (yield partial(self.stand_in, client, found, args, kwargs))
             else:
-                key, places = yield partial(self.places, client, args, kwargs)
+                key, places, note = yield partial(self.places, client, args, kwargs)
                 try:
                     lock = yield partial(self.acquire, client, key)
                 except (LockNotGrantedError, DuplicateEventError) as error:
-                    return (yield partial(self.answered, error, args, kwargs))
+                    return (yield partial(self.answered, client, note, error, args, kwargs))
+                if note is not None:
+                    self.begin(lock, note)
             entered = self.holding.enter(places, lock)
             try:
                 result = yield partial(self.func, *args, **kwargs)
@@ -127,8 +133,8 @@ class Guard:
         finally:
             invocation.leave(token)
 
-    def places(self, client: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
-        """The key or keys of a call, and its locks: for each the client, key and sort key.
+    def places(self, client: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], Any]:
+        """The key or keys of a call, and its locks: for each the client, key and sort key. And a note for `begin`.
 
         Raises if this very call holds one of them already.
         """
@@ -138,7 +144,7 @@ class Guard:
         if not self.options.get("reentrant"):
             for place in places:
                 self.holding.refuse_again(place, place[1])
-        return key, places
+        return key, places, None
 
     def stand_in(self, client: Any, found: Invocation | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What the function finds as its lock while locks are disabled."""
@@ -152,7 +158,7 @@ class Guard:
             return (AsyncMultiStandIn if self.is_async else MultiStandIn)(client, key, self.options, found)
         return (AsyncStandIn if self.is_async else StandIn)(client, key, self.options, found)
 
-    def answered(self, error: LockError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def answered(self, client: Any, note: Any, error: LockError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What the call returns when its lock was not granted. Raises ``error`` if it is to be raised."""
         if self.on_not_granted == "raise" or getattr(error, "too_late", False):
             raise error

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from ..client.async_client import AsyncLockClient
@@ -21,6 +22,13 @@ class Unheard:
 
 
 U = TypeVar("U", bound=Unheard)
+
+
+class Serializer(Protocol):
+    """Converts results to JSON's values, and back."""
+
+    def dump(self, value: Any, /) -> Any: ...
+    def load(self, value: Any, /) -> Any: ...
 
 
 class Answering(Protocol[T_co]):
@@ -69,4 +77,6 @@ if TYPE_CHECKING:  # DecoratorOptions exists for checkers only
 
         window: float
         scope: str | None
-        result: Literal["json"] | None
+        result: Literal["json"] | type[Any] | UnionType | Serializer | None
+        validate: Sequence[str] | None
+        cache_size: int

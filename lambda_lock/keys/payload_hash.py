@@ -56,10 +56,11 @@ def payload_hash(*paths: str) -> PayloadHash:
 class PayloadHash(Compiled):
     """The key function that payload_hash() returns."""
 
-    __slots__ = ("paths",)
+    __slots__ = ("may_be_empty", "paths")
 
-    def __init__(self, paths: tuple[str, ...]) -> None:
+    def __init__(self, paths: tuple[str, ...], *, may_be_empty: bool = False) -> None:
         self.paths = paths
+        self.may_be_empty = may_be_empty
 
     def __call__(self, payload: object, /) -> str:
         """The key for a call with ``payload`` as its first argument."""
@@ -91,7 +92,7 @@ class PayloadHash(Compiled):
                 ) from None
             except KeyTemplateError as error:
                 raise KeyTemplateError(f"{made_by} cannot be built: {error}", field=error.field) from error.__cause__
-            if all(value in _EMPTY for value in values):
+            if not self.may_be_empty and all(value in _EMPTY for value in values):
                 raise KeyTemplateError(
                     f"{made_by} cannot be built: everything that it hashes is empty, so all such events would be taken "
                     "for the same one. Choose other fields",

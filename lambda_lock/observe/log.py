@@ -32,6 +32,8 @@ LEVELS = {
     "release_failed": logging.WARNING,
     "forgotten": logging.WARNING,
     "not_completed": logging.WARNING,
+    "result_not_stored": logging.WARNING,
+    "payload_mismatch": logging.WARNING,
     "hook_dropped": logging.WARNING,
     "metric_failed": logging.WARNING,
     "callback_failed": logging.ERROR,

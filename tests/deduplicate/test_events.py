@@ -503,24 +503,29 @@ def deep() -> Any:
 
 
 @pytest.mark.parametrize("result", [object, {1, 2}.copy, b"bytes".upper, circle, deep, lambda: {(1, 2): 3}])
-def test_a_result_that_json_cannot_write_is_a_clear_error_and_the_event_is_done(
-    result: Any, once: Once, rows: Rows
+def test_a_result_that_json_cannot_write_is_returned_and_the_event_is_done_with_a_warning(
+    result: Any, once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
 ) -> None:
     calls = Calls(result=result)
     handler = once("{id}", scope="", result="json")(calls.handler)
-    with pytest.raises(LockArgumentError, match=r"the result of event 'e-1', of type \w+, cannot be written as JSON"):
-        handler(EVENT)
+    assert type(handler(EVENT)) is type(result())  # the source must not deliver the event again
+    assert warnings(caplog) == ["result_not_stored"]
+    assert "'e-1', of type" in caplog.text
+    assert "cannot be written as JSON" in caplog.text
     assert is_done(rows, "e-1")
     assert "result" not in rows["e-1"]
     assert handler(EVENT) is None
     assert calls.count == 1
 
 
-def test_a_result_too_large_for_the_row_is_a_clear_error_and_the_event_is_done(once: Once, rows: Rows) -> None:
+def test_a_result_too_large_for_the_row_is_returned_and_the_event_is_done_with_a_warning(
+    once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
     calls = Calls(result="x" * 410_000)
     handler = once("{id}", scope="", result="json")(calls.handler)
-    with pytest.raises(LockArgumentError, match="'e-1' take about 41"):
-        handler(EVENT)
+    assert len(handler(EVENT)) == 410_000
+    assert warnings(caplog) == ["result_not_stored"]
+    assert "'e-1' take about 41" in caplog.text
     assert is_done(rows, "e-1")
     assert handler(EVENT) is None
     assert calls.count == 1

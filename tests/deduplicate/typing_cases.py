@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any, NoReturn, assert_type
 
 from lambda_lock import (
@@ -225,3 +226,31 @@ assert_type(current_dedup(Lock), Lock)
 assert_type(current_dedup(AsyncLock), AsyncLock)
 current_dedup(bytes)  # type: ignore[arg-type]
 current_dedup().commit([], result=[1])
+
+
+@dataclass
+class Receipt:
+    number: str
+
+
+class Strokes:
+    def dump(self, value: int) -> str:
+        return "I" * value
+
+    def load(self, value: str) -> int:
+        return len(value)
+
+
+@deduplicate("{order_id}", result="json", validate=["order_id"], cache_size=100)
+def with_receipt(order_id: str) -> Receipt:
+    return Receipt(order_id)
+
+
+assert_type(with_receipt("o"), Receipt | None)
+deduplicate("k", result=Receipt)
+deduplicate("k", result=list[Receipt])
+deduplicate("k", result=Receipt | None)
+deduplicate("k", result=Strokes())
+deduplicate("k", result=5)  # type: ignore[call-overload]
+deduplicate("k", validate=5)  # type: ignore[call-overload]
+deduplicate("k", cache_size="1")  # type: ignore[call-overload]

@@ -1,0 +1,102 @@
+"""A cache of completed events, in this environment. A duplicate that it knows costs no request.
+
+It never says "done" for what is not:
+
+- An event is entered only once DynamoDB has said that it is done: by confirming its completion, or to a duplicate.
+- An entry ends before its window does, judged by elapsed time, which never lags behind (core/lease.py).
+- What was learned from one table, or from a stand-in such as in_memory(), is not known of another.
+
+Loaded only for functions with ``cache_size``.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from ..core.lease import DRIFT, MARGIN
+from ..errors import DuplicateEventError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..client.held import HeldLock
+    from ..client.session import Session
+
+
+class _Entry:
+    __slots__ = ("ends", "text", "until")
+
+    def __init__(self, until: float, text: object, ends: float) -> None:
+        self.until = until  # as stored, in epoch seconds
+        self.text = text
+        self.ends = ends  # in elapsed seconds
+
+
+class Completed:
+    """The last ``size`` events of one function that were seen to be done. Safe to use from several threads."""
+
+    __slots__ = ("_known", "_size")
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._known: tuple[object, object, OrderedDict[str, _Entry]] = None, None, OrderedDict()
+
+    def find(self, session: Session, key: str) -> DuplicateEventError | None:
+        """The error for a duplicate of an event that is known to be done. None: ask DynamoDB."""
+        entries = self._entries_of(session)
+        entry = entries.get(key)
+        if entry is None:
+            return None
+        if session.timeline.look().elapsed >= entry.ends:
+            entries.pop(key, None)
+            return None
+        self._store(entries, key, entry)
+        return DuplicateEventError(
+            f"event {key!r} was completed before, as this environment remembers",
+            key=key,
+            result=entry.text,
+            completed_until=entry.until,
+            remembered=True,
+        )
+
+    def learn(self, session: Session, error: DuplicateEventError) -> None:
+        """Note what DynamoDB has said to a duplicate, a moment ago."""
+        if error.remembered or error.key is None or error.completed_until is None:
+            return
+        look = session.timeline.look()
+        left = error.completed_until - session.memory.server.after_freezes(look) - MARGIN
+        self._note(session, error.key, error.completed_until, error.result, look.elapsed + left * (1 - DRIFT))
+
+    def completed(self, held: HeldLock, text: str | None, since: float) -> None:
+        """Note an event of which DynamoDB has confirmed the completion.
+
+        since: elapsed seconds before the completion was sent. What was written is a window from DynamoDB's time then,
+        which was known as well as the Date of the claim allows.
+        """
+        if not held.completed:
+            return
+        hold, session = held.hold, held.session
+        assert hold.window is not None, "it is an event"
+        assert hold.completed_until is not None, "it is completed"
+        ends = since + hold.window - MARGIN - DRIFT * (since - hold.since + hold.window)
+        self._note(session, held.key, hold.completed_until, text, ends)
+
+    def _note(self, session: Session, key: str, until: float, text: object, ends: float) -> None:
+        entries = self._entries_of(session)
+        self._store(entries, key, _Entry(until, text, ends))
+        while len(entries) > self._size:
+            try:
+                entries.popitem(last=False)
+            except KeyError:  # another thread has emptied it
+                return
+
+    def _store(self, entries: OrderedDict[str, _Entry], key: str, entry: _Entry) -> None:
+        """Enter it as the newest. Each step is one operation, as other threads and signal handlers do the same."""
+        entries.pop(key, None)
+        entries[key] = entry
+
+    def _entries_of(self, session: Session) -> OrderedDict[str, _Entry]:
+        """The entries that were learned from where ``session`` sends now. Others are forgotten."""
+        memory, transport, known = session.memory, session.transport, self._known
+        if known[0] is not memory or known[1] is not transport:  # a client forgets its memory after a stand-in
+            self._known = known = memory, transport, OrderedDict()
+        return known[2]

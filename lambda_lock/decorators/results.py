@@ -1,0 +1,252 @@
+"""Results of other types than JSON's: dataclasses, pydantic models, dates and what contains them, to JSON and back.
+
+`for_type` makes a converter from a type, `for_function` from a function's return annotation. Both refuse a type of
+which some part cannot be stored, when decorating. Loaded only for results that need it: it imports typing and
+dataclasses.
+"""
+
+from __future__ import annotations
+
+import base64
+import collections.abc
+import dataclasses
+import datetime
+import enum
+import inspect
+import json
+import sys
+import types
+import typing
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Union
+from uuid import UUID
+
+_AS_IS = (None, type(None), bool, int, float, str, object, Any)
+_LISTS: dict[Any, Callable[[Any], Any]] = {
+    list: list,
+    tuple: tuple,
+    set: set,
+    frozenset: frozenset,
+    collections.abc.Sequence: list,
+    collections.abc.MutableSequence: list,
+    collections.abc.Iterable: list,
+    collections.abc.Collection: list,
+    collections.abc.Set: set,
+}
+_DICTS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
+
+
+class Unstorable(Exception):
+    """A type cannot be stored. The message says which, and where in the result."""
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class Converter:
+    """A serializer: ``dump(value)`` gives a JSON value, ``load(value)`` the value again."""
+
+    __slots__ = ("dump", "load")
+
+    def __init__(self, dump: Callable[[Any], Any], load: Callable[[Any], Any]) -> None:
+        self.dump = dump
+        self.load = load
+
+
+_PLAIN = Converter(_same, _same)
+#: What is written as text or as a number, and read again by the type itself or by a function of it.
+_SCALARS: dict[Any, Converter] = {
+    datetime.datetime: Converter(datetime.datetime.isoformat, datetime.datetime.fromisoformat),
+    datetime.date: Converter(datetime.date.isoformat, datetime.date.fromisoformat),
+    datetime.time: Converter(datetime.time.isoformat, datetime.time.fromisoformat),
+    datetime.timedelta: Converter(
+        datetime.timedelta.total_seconds, lambda seconds: datetime.timedelta(seconds=seconds)
+    ),
+    Decimal: Converter(str, Decimal),
+    UUID: Converter(str, UUID),
+    bytes: Converter(lambda value: base64.b64encode(value).decode(), base64.b64decode),
+}
+
+
+_NAMES = (datetime.datetime, datetime.date, datetime.time, Decimal, UUID, bytes)  # of entries: their text is stored
+
+
+def for_type(wanted: Any) -> Converter | None:
+    """The converter for results of a type. None if JSON represents it as it is. Raises Unstorable."""
+    made = _Types().converter(wanted, "")
+    return None if made is _PLAIN else made
+
+
+def for_function(func: Any) -> Converter | None:
+    """The converter for what a function says that it returns. None: JSON as it is, or nothing is known.
+
+    func: has annotations of its own. An annotation whose names are not defined yet is looked at again with the first
+    result. Raises Unstorable.
+    """
+    try:
+        return for_type(_returned(func))
+    except NameError:
+        return Converter(lambda value: _later(func).dump(value), lambda value: _later(func).load(value))
+
+
+def _later(func: Any) -> Converter:
+    try:
+        return for_type(_returned(func)) or _PLAIN
+    except NameError:  # a name for type checkers only
+        return _PLAIN
+
+
+def _returned(func: Any) -> Any:
+    """The return annotation alone: those of the parameters may name what only type checkers know."""
+    if sys.version_info >= (3, 14):
+        import annotationlib
+
+        annotations = annotationlib.get_annotations(func, format=annotationlib.Format.FORWARDREF)
+    else:
+        annotations = func.__annotations__
+    holder = types.SimpleNamespace(__annotations__={"return": annotations.get("return", Any)})
+    names = getattr(inspect.unwrap(func), "__globals__", {})
+    return typing.get_type_hints(holder, names, include_extras=True)["return"]
+
+
+class _Types:
+    """Makes the converters of a type and of its parts. A type that contains itself is made once."""
+
+    def __init__(self) -> None:
+        self._made: dict[Any, Converter] = {}
+
+    def converter(self, wanted: Any, where: str) -> Converter:
+        """where: the way from the result to this part, such as ".lines[]"."""
+        origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
+        if origin is typing.Annotated:
+            return self.converter(arguments[0], where)
+        if wanted in _AS_IS or origin is typing.Literal or isinstance(wanted, typing.TypeVar):
+            return _PLAIN
+        if wanted in _SCALARS:
+            return _SCALARS[wanted]
+        if origin in (Union, types.UnionType):
+            return self._union(arguments, where)
+        if isinstance(wanted, typing.NewType):
+            return self.converter(wanted.__supertype__, where)
+        kind = origin or wanted
+        if kind in _DICTS:
+            return self._dict(arguments, where)
+        if kind in _LISTS:
+            return self._list(kind, arguments, where)
+        if isinstance(kind, type):
+            return self._class(wanted, kind, where)
+        raise Unstorable(_name(wanted, where))
+
+    def _union(self, members: tuple[Any, ...], where: str) -> Converter:
+        inner = [self.converter(member, where) for member in members if member is not type(None)]
+        if all(one is _PLAIN for one in inner):
+            return _PLAIN
+        if len(inner) > 1:
+            names = " or ".join(_name(member, "") for member in members)
+            raise Unstorable(f"{names}{_at(where)}, and JSON would not say which")
+        (one,) = inner
+        return Converter(
+            lambda value: None if value is None else one.dump(value),
+            lambda value: None if value is None else one.load(value),
+        )
+
+    def _list(self, kind: Any, members: tuple[Any, ...], where: str) -> Converter:
+        make = _LISTS[kind]
+        if kind is tuple and members and members[-1] is not Ellipsis:
+            inner = [self.converter(member, f"{where}[{index}]") for index, member in enumerate(members)]
+            return Converter(
+                lambda value: [one.dump(part) for one, part in zip(inner, value, strict=True)],
+                lambda value: tuple([one.load(part) for one, part in zip(inner, value, strict=True)]),
+            )
+        one = self.converter(members[0] if members else Any, f"{where}[]")
+        if one is _PLAIN and make is list:
+            return _PLAIN
+        return Converter(
+            lambda value: [one.dump(part) for part in value], lambda value: make([one.load(part) for part in value])
+        )
+
+    def _dict(self, members: tuple[Any, ...], where: str) -> Converter:
+        name, value = members or (str, Any)
+        names, values = self.converter(name, f"{where} (a key)"), self.converter(value, f"{where}[]")
+        if name is int:
+            names = Converter(str, int)
+        elif name not in (str, Any) and name not in _NAMES and not _is_enum(name):
+            raise Unstorable(f"{_name(name, '')} as a key{_at(where)}")
+        if names is values is _PLAIN:
+            return _PLAIN
+        return Converter(
+            lambda found: {names.dump(key): values.dump(part) for key, part in found.items()},
+            lambda found: {names.load(key): values.load(part) for key, part in found.items()},
+        )
+
+    def _class(self, wanted: Any, kind: type, where: str) -> Converter:
+        if wanted in self._made:
+            return self._made[wanted]
+        made = self._made[wanted] = Converter(_same, _same)
+        made.dump, made.load = self._functions(wanted, kind, where)
+        return made
+
+    def _functions(self, wanted: Any, kind: type, where: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+        found: Any = wanted
+        if hasattr(kind, "model_validate_json"):
+            return _model(found)
+        if hasattr(kind, "parse_obj") and hasattr(kind, "__fields__"):  # pydantic 1
+            return lambda value: json.loads(value.json()), found.parse_obj
+        if _is_enum(kind, str, int, float):
+            return lambda value: value.value, found
+        if dataclasses.is_dataclass(kind):
+            fields = [field.name for field in dataclasses.fields(kind) if field.init]
+            return self._fields(kind, fields, where, getattr)
+        if typing.is_typeddict(kind):
+            fields = list(typing.get_type_hints(kind))
+            return self._fields(kind, fields, where, dict.get, some=True)
+        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+            return self._fields(kind, list(kind._fields), where, getattr)
+        raise Unstorable(_name(wanted, where))
+
+    def _fields(
+        self, kind: type, names: list[str], where: str, get: Callable[[Any, str], Any], some: bool = False
+    ) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+        hints = typing.get_type_hints(kind)
+        inner = {name: self.converter(hints.get(name, Any), f"{where}.{name}") for name in names}
+        make: Any = kind
+
+        def dump(value: Any) -> Any:
+            return {name: one.dump(get(value, name)) for name, one in inner.items() if not some or name in value}
+
+        def load(value: Any) -> Any:  # fields that a later version of the type does not have any more are left out
+            return make(**{name: one.load(value[name]) for name, one in inner.items() if name in value})
+
+        return dump, load
+
+
+def _model(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """By the fields' names where pydantic can read these, which it can since 2.11; otherwise by their aliases."""
+    by_name = "by_name" in inspect.signature(model.model_validate_json).parameters
+    names: dict[str, Any] = {"by_alias": False, "by_name": True} if by_name else {}
+
+    def dump(value: Any) -> Any:
+        return value.model_dump(mode="json", by_alias=not by_name, round_trip=True)
+
+    def load(value: Any) -> Any:
+        return model.model_validate_json(json.dumps(value), **names)
+
+    return dump, load
+
+
+def _is_enum(kind: Any, *values: type) -> bool:
+    """Whether it is an Enum whose members have such values. Without any: strs."""
+    if not (isinstance(kind, type) and issubclass(kind, enum.Enum)):
+        return False
+    return all(isinstance(member.value, values or str) for member in kind)
+
+
+def _name(wanted: Any, where: str) -> str:
+    name = wanted.__qualname__ if isinstance(wanted, type) else str(wanted)
+    return f"{name}{_at(where)}"
+
+
+def _at(where: str) -> str:
+    return f" at {where}" if where else ""

@@ -1,0 +1,246 @@
+"""cache_size=: a duplicate within one environment costs no request, and "done" is never said of what is not."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    DuplicateEventError,
+    LockArgumentError,
+    LockClient,
+    LockNotGrantedError,
+    PayloadMismatchError,
+    deduplicate,
+    default_client,
+    set_default_client,
+)
+from lambda_lock.testing import ManualClock, in_memory
+from rig.wire import Wire
+from tests.support.clocks import StandingClock
+from tests.support.decorated import Boom
+from tests.support.rows import Rows
+
+from .conftest import FOREVER, Calls, Once
+
+pytestmark = pytest.mark.usefixtures("table")
+
+EVENT = {"id": "e-1"}
+
+
+def test_a_duplicate_of_what_was_done_here_costs_no_request(once: Once, wire: Wire) -> None:
+    calls = Calls(result={"n": 1})
+    handler = once("{id}", result="json", cache_size=10)(calls.handler)
+    for _ in range(3):
+        assert handler(EVENT) == {"n": 1}
+    assert wire.operations == ["UpdateItem"] * 2
+    assert calls.count == 1
+
+
+def test_a_duplicate_of_what_was_done_elsewhere_costs_one(once: Once, wire: Wire, rows: Rows) -> None:
+    once("{id}", scope="", result="json")(lambda event: "first")(EVENT)
+    before = len(wire.operations)
+    handler = once("{id}", scope="", result="json", cache_size=10)(lambda event: pytest.fail("must not run"))
+    assert [handler(EVENT) for _ in range(3)] == ["first"] * 3
+    assert len(wire.operations) == before + 1
+
+
+def test_without_it_every_duplicate_asks(once: Once, wire: Wire) -> None:
+    handler = once("{id}")(lambda event: None)
+    for _ in range(3):
+        handler(EVENT)
+    assert len(wire.operations) == 4
+
+
+def test_the_error_says_that_it_was_remembered(once: Once) -> None:
+    handler = once("{id}", result="json", cache_size=1, on_duplicate="raise")(lambda event: "x")
+    handler(EVENT)
+    with pytest.raises(DuplicateEventError) as duplicate:
+        handler(EVENT)
+    assert duplicate.value.remembered
+    assert duplicate.value.result == "x"
+    assert duplicate.value.completed_until is not None
+
+
+def test_hooks_and_the_log_are_told_of_remembered_duplicates(once: Once, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "lambda_lock")
+    handler = once("{id}", cache_size=1)(lambda event: None)
+    for _ in range(3):
+        handler(EVENT)
+    assert [record.__dict__["lock_event"] for record in caplog.records] == ["duplicate"] * 2
+
+
+def test_the_number_of_events_is_bounded_and_the_least_used_goes(once: Once, wire: Wire) -> None:
+    handler = once("{id}", cache_size=2)(lambda event: None)
+    for name in "abac":  # b is the least used when c comes
+        handler({"id": name})
+    before = len(wire.operations)
+    for name in "ac":
+        handler({"id": name})
+    assert len(wire.operations) == before
+    handler({"id": "b"})
+    assert len(wire.operations) == before + 1
+
+
+def test_another_payload_is_seen_in_the_cache_too(once: Once, wire: Wire) -> None:
+    handler = once("{id}", validate=["n"], cache_size=1)(lambda event: None)
+    handler({"id": "e", "n": 1})
+    handler({"id": "e", "n": 1})
+    with pytest.raises(PayloadMismatchError):
+        handler({"id": "e", "n": 2})
+    assert len(wire.operations) == 2
+
+
+# -- never "done" for what is not
+
+
+def test_a_failed_event_is_not_remembered(once: Once) -> None:
+    calls = Calls(error=Boom())
+    handler = once("{id}", cache_size=10)(calls.handler)
+    for _ in range(2):
+        with pytest.raises(Boom):
+            handler(EVENT)
+    assert calls.count == 2
+
+
+def test_an_event_whose_completion_was_not_confirmed_is_not_remembered(
+    once: Once, wire: Wire, impatient: LockClient
+) -> None:
+    calls = Calls(result=lambda: wire.drop_reply(times=FOREVER))
+    handler = once("{id}", cache_size=10)(calls.handler)
+    handler(EVENT)
+    before = len(wire.operations)
+    with pytest.raises(Exception, match="the request may have been carried out"):
+        handler(EVENT)
+    assert len(wire.operations) > before
+
+
+def test_an_event_that_was_refused_its_completion_is_not_remembered(
+    once: Once, wire: Wire, impatient: LockClient
+) -> None:
+    calls = Calls(result=lambda: wire.answer(400, "AccessDeniedException", times=1))
+    handler = once("{id}", cache_size=10)(calls.handler)
+    handler(EVENT)
+    with pytest.raises(LockNotGrantedError):  # in progress, as far as DynamoDB knows
+        handler(EVENT)
+
+
+def test_an_event_in_progress_is_not_remembered(once: Once, other: LockClient) -> None:
+    handler = once("{id}", scope="", cache_size=10)(lambda event: "ran")
+    with other.acquire("e-1"), pytest.raises(LockNotGrantedError):
+        handler(EVENT)
+    assert handler(EVENT) == "ran"
+
+
+@pytest.mark.parametrize("seen_elsewhere", [False, True])
+@pytest.mark.parametrize("left", [-5.0, -1.0, 0.0, 1.0, 10.0])
+def test_it_ends_before_the_window_does(left: float, seen_elsewhere: bool) -> None:
+    """left: seconds of the window that are left, by DynamoDB's clock. Near its end, DynamoDB is asked."""
+    clock = ManualClock(wall=1_800_000_000.9)
+    with in_memory(clock=clock) as memory:
+        set_default_client(LockClient(clock=clock, heartbeat_period=0))
+        calls = Calls()
+        if seen_elsewhere:
+            deduplicate("{id}", scope="", window=3600)(lambda event: None)(EVENT)
+        handler = deduplicate("{id}", scope="", window=3600, cache_size=10)(calls.handler)
+        handler(EVENT)
+        (row,) = memory.rows()
+        assert row.completed_until is not None
+        clock.advance(row.completed_until - left - clock.wall())
+        before, ran = len(memory.requests), calls.count
+        handler(EVENT)
+        assert calls.count - ran == (left <= 0)
+        assert (len(memory.requests) == before) is (left > 4)
+
+
+def test_it_ends_though_the_monotonic_clock_stood_still_in_a_freeze() -> None:
+    class Frozen(ManualClock):
+        stopped = 0.0
+
+        def monotonic(self) -> float:
+            return super().monotonic() - self.stopped
+
+    clock = Frozen()
+    with in_memory(clock=clock):
+        set_default_client(LockClient(clock=clock, heartbeat_period=0))
+        calls = Calls()
+        handler = deduplicate("{id}", window=60, cache_size=10)(calls.handler)
+        handler(EVENT)
+        handler(EVENT)
+        assert calls.count == 1
+        clock.advance(3600)
+        clock.stopped += 3600
+        handler(EVENT)
+        assert calls.count == 2
+
+
+def test_a_wall_clock_that_is_set_back_does_not_lengthen_it() -> None:
+    clock = ManualClock()
+    with in_memory(clock=clock) as memory:
+        set_default_client(LockClient(clock=StandingClock(), heartbeat_period=0))
+        local = default_client()._session.timeline.clock
+        handler = deduplicate("{id}", window=60, cache_size=10)(lambda event: None)
+        handler(EVENT)
+        clock.advance(100)
+        local.sleep(100)
+        before = len(memory.requests)
+        handler(EVENT)
+        assert len(memory.requests) > before
+
+
+def test_what_one_table_knows_another_does_not() -> None:
+    calls = Calls()
+    handler = deduplicate("{id}", cache_size=10)(calls.handler)
+    for _ in range(2):  # neither the engine's table, nor that of an earlier block
+        with in_memory():
+            handler(EVENT)
+            handler(EVENT)
+    assert calls.count == 2
+    handler(EVENT)
+    assert calls.count == 3
+    with in_memory():
+        handler(EVENT)
+    assert calls.count == 4
+    set_default_client(LockClient("other-table"))
+    with in_memory():
+        handler(EVENT)
+    assert calls.count == 5
+
+
+def test_a_switched_off_lock_is_not_answered_from_memory(once: Once, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = Calls()
+    handler = once("{id}", cache_size=10)(calls.handler)
+    handler(EVENT)
+    monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
+    handler(EVENT)
+    assert calls.count == 2
+
+
+def test_threads_may_share_it() -> None:
+    calls: list[str] = []
+    handler = deduplicate("{id}", cache_size=3, wait=20)(lambda event: calls.append(event["id"]))
+    failed: list[Exception] = []
+
+    def deliver() -> None:
+        try:
+            for number in range(60):
+                handler({"id": str(number % 6)})
+        except Exception as error:  # noqa: BLE001 - it is raised in a thread
+            failed.append(error)
+
+    with in_memory():
+        threads = [threading.Thread(target=deliver) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert failed == []
+    assert sorted(calls) == list("012345")
+
+
+@pytest.mark.parametrize(("wrong", "error"), [(-1, LockArgumentError), (True, TypeError), ("10", TypeError)])
+def test_its_size_is_a_whole_number(wrong: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="cache_size"):
+        deduplicate("{id}", cache_size=wrong)

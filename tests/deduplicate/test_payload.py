@@ -1,0 +1,171 @@
+"""validate=: a key that comes with another payload is a mistake, and not a duplicate."""
+
+from __future__ import annotations
+
+import time
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    KeyTemplateError,
+    LockClient,
+    LockNotGrantedError,
+    PayloadMismatchError,
+    current_dedup,
+    deduplicate,
+)
+from lambda_lock.batch import process_sqs
+from rig import events
+from rig.wire import Wire
+from tests.support.context import Context
+from tests.support.decorated import Boom
+from tests.support.rows import Rows
+
+from .conftest import Calls, Once, commit, put
+
+pytestmark = pytest.mark.usefixtures("table")
+
+
+def event(amount: Any = 100, **more: Any) -> dict[str, Any]:
+    return {"id": "e-1", "detail": {"amount": amount, **more}}
+
+
+FIELDS: dict[str, Any] = {"scope": "", "validate": ["detail[amount]"]}
+
+
+@pytest.mark.parametrize("result", [None, "json"])
+def test_a_known_id_with_another_payload_is_an_error(result: Any, once: Once, wire: Wire) -> None:
+    calls = Calls(result="charged 100")
+    handler = once("{id}", result=result, **FIELDS)(calls.handler)
+    assert handler(event(100)) == "charged 100"
+    assert handler(event(100)) == (None if result is None else "charged 100")
+    with pytest.raises(PayloadMismatchError, match="'e-1' was completed with another payload") as mismatch:
+        handler(event(200))
+    assert mismatch.value.key == "e-1"
+    assert mismatch.value.completed_until is not None
+    assert mismatch.value.completed_until > time.time()
+    assert calls.count == 1
+    assert wire.operations == ["UpdateItem"] * 4  # it costs no request
+
+
+def test_a_payload_that_differs_only_in_its_notation_or_elsewhere_is_the_same(once: Once) -> None:
+    handler = once("{id}", result="json", **FIELDS)(lambda event: "charged")
+    handler(event(100))
+    assert handler(event(100.0)) == handler(event(Decimal("1e2"))) == handler(event(100, note="x")) == "charged"
+
+
+@pytest.mark.parametrize("empty", [None, "", [], {}])
+def test_fields_may_be_empty_but_not_missing(empty: Any, once: Once) -> None:
+    handler = once("{id}", result="json", **FIELDS)(lambda event: "charged")
+    assert handler(event(empty)) == handler(event(empty)) == "charged"
+    with pytest.raises(PayloadMismatchError):
+        handler(event(0))
+    with pytest.raises(KeyTemplateError, match="amount"):
+        handler({"id": "e-1", "detail": {}})
+
+
+def test_a_function_may_change_its_event(once: Once) -> None:
+    def body(event: Any) -> None:
+        event["detail"]["amount"] = 0
+
+    handler = once("{id}", **FIELDS)(body)
+    handler(event(100))
+    assert handler(event(100)) is None
+    with pytest.raises(PayloadMismatchError):
+        handler(event(0))
+
+
+@pytest.mark.parametrize("on_duplicate", ["return", "raise", lambda event, error: "answered"])
+def test_no_answer_to_duplicates_hides_a_mismatch(on_duplicate: Any, once: Once) -> None:
+    handler = once("{id}", on_duplicate=on_duplicate, **FIELDS)(lambda event: "charged")
+    handler(event(100))
+    with pytest.raises(PayloadMismatchError):
+        handler(event(200))
+
+
+def test_a_mismatch_is_logged(once: Once, caplog: pytest.LogCaptureFixture) -> None:
+    handler = once("{id}", **FIELDS)(lambda event: None)
+    handler(event(100))
+    with pytest.raises(PayloadMismatchError):
+        handler(event(200))
+    assert [record.__dict__["lock_event"] for record in caplog.records][-1] == "payload_mismatch"
+
+
+def test_a_failed_event_may_come_back_with_another_payload(once: Once) -> None:
+    calls = Calls(error=Boom())
+    handler = once("{id}", result="json", **FIELDS)(calls.handler)
+    with pytest.raises(Boom):
+        handler(event(100))
+    calls.error, calls.result = None, "charged 200"
+    assert handler(event(200)) == "charged 200"
+    with pytest.raises(PayloadMismatchError):
+        handler(event(100))
+
+
+def test_an_event_in_progress_with_another_payload_is_contention(once: Once, other: LockClient) -> None:
+    elsewhere = deduplicate("{id}", client=other, **FIELDS)(lambda event: pytest.fail("must not run"))
+
+    def body(_: Any) -> None:
+        with pytest.raises(LockNotGrantedError):
+            elsewhere(event(200))
+
+    once("{id}", **FIELDS)(body)(event(100))
+    with pytest.raises(PayloadMismatchError):
+        elsewhere(event(200))
+
+
+def test_an_event_that_a_commit_completes_is_validated_too(once: Once, rows: Rows) -> None:
+    handler = once("{id}", result="json", **FIELDS)(lambda event: commit([put(rows, "effect")], result={"n": 1}))
+    handler(event(100))
+    assert handler(event(100)) == {"n": 1}
+    with pytest.raises(PayloadMismatchError):
+        handler(event(200))
+
+
+def test_events_that_were_completed_before_validate_was_added_or_removed_are_duplicates(once: Once) -> None:
+    without: dict[str, Any] = {"scope": "", "result": "json"}
+    once("{id}", **without)(lambda event: "charged")(event(100))
+    assert once("{id}", result="json", **FIELDS)(lambda event: "again")(event(200)) == "charged"
+    once("{id}", result="json", **FIELDS)(lambda event: "charged")({**event(100), "id": "e-2"})
+    assert once("{id}", **without)(lambda event: "again")({**event(200), "id": "e-2"}) == "charged"
+
+
+def test_the_hash_is_not_part_of_a_records_result() -> None:
+    from lambda_lock import default_client
+
+    deduplicate("{id}", result="json", **FIELDS)(lambda event: [1])(event(100))
+    deduplicate("{id}", **FIELDS)(lambda event: [1])({**event(100), "id": "e-2"})
+    records = [default_client().get(key) for key in ("e-1", "e-2")]
+    assert [None if record is None else record.result for record in records] == ["[1]", None]
+
+
+def test_a_result_beside_its_hash_may_fill_the_row(once: Once) -> None:
+    handler = once("{id}", result="json", **FIELDS)(lambda event: "x" * 390_000)
+    handler(event(100))
+    assert len(handler(event(100))) == 390_000
+
+
+def test_in_a_batch_a_record_with_another_payload_comes_back() -> None:
+    batch = events.sqs([{"amount": 100}, {"amount": 200}])
+    first, second = batch["Records"]
+    second["messageId"] = first["messageId"]
+    second["receiptHandle"] = "other"
+    returned = process_sqs(batch, lambda record: None, context=Context(30), validate=["body[amount]"], scope="")
+    assert returned == {"batchItemFailures": [{"itemIdentifier": first["messageId"]}]}
+
+
+@pytest.mark.usefixtures("rows")
+def test_a_nested_step_of_the_same_event_does_not_replace_the_outer_payload() -> None:
+    inner = deduplicate("{id}", scope="", reentrant=True)(lambda event: current_dedup().key)
+    outer = deduplicate("{id}", **FIELDS)(lambda event: inner(event))
+    assert outer(event(100)) == "e-1"
+    with pytest.raises(PayloadMismatchError):
+        outer(event(200))
+
+
+@pytest.mark.parametrize("validate", ["detail[amount]", [], [5], {"a": 1}.values(), 5, [""]])
+def test_validate_is_a_list_of_fields(validate: Any) -> None:
+    with pytest.raises((TypeError, KeyTemplateError)):
+        deduplicate("{id}", validate=validate)(lambda event: None)

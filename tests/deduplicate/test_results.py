@@ -1,0 +1,265 @@
+"""result=: duplicates get dataclasses, models and the like back, or whatever a serializer makes of JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import subprocess
+import sys
+import typing
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
+from uuid import UUID
+
+import pydantic
+import pytest
+
+from lambda_lock import LockArgumentError, LockFormatError, deduplicate
+from tests.support.rows import Rows
+
+from .conftest import Once, commit, is_done, put, warnings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+pytestmark = pytest.mark.usefixtures("table")
+
+EVENT = {"id": "e-1"}
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Line(NamedTuple):
+    sku: str
+    price: Decimal
+
+
+class Note(TypedDict):
+    at: datetime.datetime
+    by: NotRequired[str]
+
+
+class Customer(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(strict=True)
+
+    name: str = pydantic.Field(alias="Name")
+    since: datetime.date
+
+
+@dataclasses.dataclass
+class Receipt:
+    number: UUID
+    at: datetime.datetime
+    lines: list[Line]
+    colours: set[Colour]
+    customer: Customer
+    notes: dict[int, Note]
+    pair: tuple[int, Decimal]
+    parent: Receipt | None = None
+    raw: bytes = b""
+    took: datetime.timedelta = datetime.timedelta(0)
+    total: Decimal = dataclasses.field(init=False, default=Decimal(0))
+
+
+def receipt() -> Receipt:
+    at = datetime.datetime(2026, 1, 2, 3, 4, 5, 6, datetime.UTC)
+    customer = Customer(Name="Ann", since=datetime.date(2020, 2, 29))
+    parts: dict[str, Any] = {
+        "number": UUID(int=7),
+        "at": at,
+        "lines": [Line("a", Decimal("1.10")), Line("b", Decimal("1e30"))],
+        "colours": {Colour.RED},
+        "customer": customer,
+        "notes": {3: {"at": at, "by": "me"}, 4: {"at": at}},
+        "pair": (1, Decimal("2.50")),
+    }
+    return Receipt(**parts, parent=Receipt(**parts), raw=b"\x00\xff", took=datetime.timedelta(seconds=1.5))
+
+
+def round_trip(once: Once, body: Callable[..., Any], result: Any = "json") -> Any:
+    handler = once("{id}", scope="", result=result)(body)
+    first = handler(EVENT)
+    again = handler(EVENT)
+    assert type(again) is type(first)
+    assert again == first
+    return again
+
+
+# -- what is chosen by the return type
+
+
+def test_a_function_that_returns_a_dataclass_gives_it_to_duplicates(once: Once) -> None:
+    def body(event: Any, context: LambdaContext | None = None) -> Receipt:
+        return receipt()
+
+    assert round_trip(once, body) == receipt()
+
+
+def test_a_function_that_returns_a_model_gives_it_to_duplicates(once: Once) -> None:
+    def body(event: Any) -> Customer | None:
+        return Customer(Name="Ann", since=datetime.date(2020, 2, 29))
+
+    assert round_trip(once, body).name == "Ann"
+
+
+SAMPLES: list[tuple[Any, Any]] = [
+    (list[Receipt], [receipt()]),
+    (dict[str, Receipt], {"a": receipt()}),
+    (Receipt | None, None),
+    (tuple[str, int], ("a", 1)),
+    (tuple[Colour, ...], (Colour.RED,)),
+    (frozenset[int], frozenset({1, 2})),
+    (Annotated[Decimal, "euro"], Decimal("1.5")),
+    (typing.NewType("Amount", Decimal), Decimal("1.5")),
+    (Sequence[datetime.date], [datetime.date(2026, 1, 2)]),
+    (Mapping[str, Any], {"a": [1]}),
+    (Literal["a", "b"], "a"),
+    (int | str | list[Any], [1]),
+    (Customer, Customer(Name="Ann", since=datetime.date(2020, 2, 29))),
+    (datetime.time, datetime.time(1, 2, 3)),
+]
+
+
+@pytest.mark.parametrize(("kind", "value"), SAMPLES, ids=[str(kind) for kind, _ in SAMPLES])
+def test_types_are_stored_with_what_is_in_them(kind: Any, value: Any, once: Once) -> None:
+    round_trip(once, lambda event: value, kind)
+
+
+def test_each_duplicate_gets_a_value_of_its_own(once: Once) -> None:
+    handler = once("{id}", scope="", result=Receipt, cache_size=1)(lambda event: receipt())
+    handler(EVENT).lines.clear()
+    handler(EVENT).lines.clear()
+    assert handler(EVENT) == receipt()
+
+
+def test_a_type_that_is_defined_later_is_found_by_the_first_result(once: Once) -> None:
+    names: dict[str, Any] = {}
+    exec("def body(event: object) -> 'Later': return Later(1)", names)
+    handler = once("{id}", scope="", result="json")(names["body"])
+    names["Later"] = dataclasses.make_dataclass("Later", [("n", int)])
+    assert handler(EVENT) == handler(EVENT) == names["Later"](1)
+
+
+def test_what_a_function_returns_against_its_annotation_is_not_stored_and_does_not_fail(
+    once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    def body(event: Any) -> Receipt:
+        return {"not": "a receipt"}  # type: ignore[return-value]
+
+    handler = once("{id}", scope="", result="json")(body)
+    assert handler(EVENT) == {"not": "a receipt"}
+    assert warnings(caplog) == ["result_not_stored"]
+    assert is_done(rows, "e-1")
+    assert handler(EVENT) is None
+
+
+# -- what is refused when decorating
+
+
+class Connection:
+    pass
+
+
+@dataclasses.dataclass
+class Holding:
+    deep: dict[str, list[Connection]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        (Connection, "Connection"),
+        (Holding, r"Connection at .deep\[\]\[\]"),
+        (list[complex], r"complex at \[\]"),
+        (Receipt | Customer, "JSON would not say which"),
+        (dict[tuple[int, int], str], "as a key"),
+        (memoryview, "memoryview"),
+    ],
+)
+def test_a_type_that_cannot_be_stored_is_refused_when_decorating(kind: Any, words: str) -> None:
+    def body(event: Any) -> Any:
+        raise AssertionError
+
+    with pytest.raises(TypeError, match=words):
+        deduplicate("{id}", result=kind)(body)
+    body.__annotations__["return"] = kind
+    with pytest.raises(TypeError, match=rf"body\(\) has a result that cannot be stored: .*{words}"):
+        deduplicate("{id}", result="json")(body)
+    deduplicate("{id}")(body)
+
+
+# -- serializers
+
+
+class Roman:
+    """Stores numbers as strokes."""
+
+    def dump(self, value: int) -> str:
+        return "I" * value
+
+    def load(self, value: str) -> int:
+        return len(value)
+
+
+def test_a_serializer_converts_results_to_json_and_back(once: Once, rows: Rows) -> None:
+    assert round_trip(once, lambda event: 3, Roman()) == 3
+    assert rows["e-1"]["result"] == {"S": '"III"'}
+
+
+def test_a_serializer_is_not_asked_about_none(once: Once) -> None:
+    assert round_trip(once, lambda event: None, Roman()) is None
+
+
+def test_a_commit_stores_by_the_serializer_too_and_refuses_before_it_writes(once: Once, rows: Rows) -> None:
+    given: list[Any] = ["three"]
+    handler = once("{id}", scope="", result=Roman())(lambda event: commit([put(rows, "effect")], result=given[0]))
+    with pytest.raises(LockArgumentError, match="cannot be written as JSON"):
+        handler(EVENT)
+    assert rows.get("effect") is None
+    given[0] = 3
+    handler(EVENT)
+    assert handler(EVENT) == 3
+
+
+def test_a_serializer_that_fails_does_not_fail_the_event(once: Once, caplog: pytest.LogCaptureFixture) -> None:
+    handler = once("{id}", scope="", result=Roman())(lambda event: "three")
+    assert handler(EVENT) == "three"
+    assert warnings(caplog) == ["result_not_stored"]
+    assert handler(EVENT) is None
+
+
+def test_a_stored_result_that_a_new_version_cannot_load_is_a_clear_error(once: Once) -> None:
+    once("{id}", scope="", result="json")(lambda event: {"old": 1})(EVENT)
+    with pytest.raises(LockFormatError, match="'e-1' cannot be loaded"):
+        once("{id}", scope="", result=Customer)(lambda event: None)(EVENT)
+
+
+@pytest.mark.parametrize("wrong", [5, object(), "yaml", json := {"a": 1}, Roman().dump])
+def test_result_is_a_word_a_type_or_a_serializer(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="result= must be None or 'json', a type, or an object with dump"):
+        deduplicate("{id}", result=wrong)
+
+
+# -- what it costs
+
+
+def test_plain_results_load_neither_typing_nor_dataclasses() -> None:
+    program = """
+import sys
+from lambda_lock import deduplicate
+@deduplicate("{id}", result="json")
+def handler(event, context) -> "dict[str, list[int] | None]": ...
+@deduplicate("{id}", result="json")
+def other(event, context) -> dict[str, int]: ...
+found = {"typing", "dataclasses", "lambda_lock.decorators.results", "lambda_lock.decorators.completed"} & {*sys.modules}
+assert not found, found
+"""
+    subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{program}"], check=True
+    )
