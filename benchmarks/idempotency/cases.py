@@ -243,6 +243,21 @@ def hook(run: Run) -> Outcome:
     return Outcome(f"the duplicate {got}")
 
 
+def unstorable(run: Run) -> Outcome:
+    """The result is not what JSON can represent, and no annotation says so."""
+
+    def work(event: Event) -> object:
+        run.work(event)
+        return {1j}
+
+    handler, event = run.first.unstorable(work), run.event()
+    with run.measured():
+        first = run.deliver("first", handler, event)
+        got = run.deliver("retry", handler, event)
+    fault = "" if first.startswith("returned") else "an error after the work"
+    return Outcome(f"the first {first}, the next {got}", fault)
+
+
 def model(run: Run) -> Outcome:
     def work(event: Event) -> Receipt:
         run.work(event)
@@ -258,7 +273,7 @@ def model(run: Run) -> Outcome:
 CASES = {
     "new": Case("A new event", new),
     "duplicate": Case("A duplicate of an event that is done", duplicate),
-    "cached": Case("The same in one environment, with Powertools' local cache", cached),
+    "cached": Case("The same in one environment, with the local caches", cached),
     "running": Case("A duplicate while the event is in progress", running),
     "customer": Case("Two events of one customer at once", customer, effects=2),
     "fails": Case("The handler fails and is retried", fails),
@@ -272,4 +287,5 @@ CASES = {
     "other-payload": Case("A known id with another payload", other_payload),
     "hook": Case("A function creates the duplicate's answer", hook),
     "model": Case("A result that is a data class", model),
+    "unstorable": Case("A result that cannot be stored", unstorable),
 }

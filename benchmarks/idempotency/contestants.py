@@ -57,11 +57,16 @@ class LambdaLock:
         self._client.close(release=False)
 
     def once(self, work: Work) -> Handler:
-        @deduplicate("{id}", window=DAY, result="json", scope="orders", client=self._client)
+        return self._once(work)
+
+    def _once(self, work: Work, **options: Any) -> Handler:
         def handler(event: Event, context: Any) -> object:
             return work(event)
 
-        return handler
+        made: Handler = deduplicate("{id}", window=DAY, result="json", scope="orders", client=self._client, **options)(
+            handler
+        )
+        return made
 
     def exclusive(self, work: Work) -> Handler:
         """Each event once, and one event at a time per customer."""
@@ -103,8 +108,8 @@ class LambdaLock:
         return handler
 
     def validated(self, work: Work) -> Handler:
-        """If the library can, it notices a duplicate whose payload is different."""
-        return self.once(work)
+        """It notices a duplicate whose payload is different."""
+        return self._once(work, validate=["detail"])
 
     def answered(self, work: Work, answer: Callable[[object], object]) -> Handler:
         """A function creates the duplicate's answer from the stored result."""
@@ -119,11 +124,20 @@ class LambdaLock:
         return handler
 
     def cached(self, work: Work) -> Handler:
-        """If the library can, it caches results in the Lambda environment."""
-        return self.once(work)
+        """It remembers results in the Lambda environment."""
+        return self._once(work, cache_size=256)
 
     def modelled(self, work: Callable[[Event], Receipt]) -> Handler:
-        """The result is a Receipt. If the library can, the duplicate gets a Receipt too."""
+        """The result is a Receipt, which the duplicate gets too."""
+
+        @deduplicate("{id}", window=DAY, result="json", scope="orders", client=self._client)
+        def handler(event: Event, context: Any) -> Receipt:
+            return work(event)
+
+        return handler
+
+    def unstorable(self, work: Work) -> Handler:
+        """The result cannot be stored."""
         return self.once(work)
 
 
@@ -219,6 +233,9 @@ class Powertools:
 
     def cached(self, work: Work) -> Handler:
         return self.once(work, use_local_cache=True)
+
+    def unstorable(self, work: Work) -> Handler:
+        return self.once(work)
 
     def modelled(self, work: Callable[[Event], Receipt]) -> Handler:
         config = _config("id")

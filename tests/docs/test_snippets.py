@@ -65,8 +65,8 @@ def _table_names(engine: Ministack) -> set[str]:
 def test_a_snippet_runs_as_it_stands(page: Path, code: str, then: str) -> None:
     names: dict[str, Any] = {"events": {name: events.load(name) for name in events.names()}, "context": Context}
     try:
-        exec(compile(code, str(page), "exec"), names)
-        exec(compile(then, f"{page} (then)", "exec"), names)
+        exec(compile(code, str(page), "exec", dont_inherit=True), names)  # without this module's __future__
+        exec(compile(then, f"{page} (then)", "exec", dont_inherit=True), names)
     finally:
         for made in list(names.values()):
             if isinstance(made, LockClient):

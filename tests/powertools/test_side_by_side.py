@@ -15,7 +15,7 @@ from rig.engine import Ministack
 OURS = {
     "new": (2, 1, False),
     "duplicate": (1, 1, False),
-    "cached": (1, 1, False),
+    "cached": (0, 1, False),
     "running": (1, 1, False),
     "customer": (11, 2, False),
     "fails": (4, 1, False),
@@ -26,9 +26,10 @@ OURS = {
     "lost-reply": (None, 1, False),
     "nested": (5, 1, False),
     "async": (2, 1, False),
-    "other-payload": (1, 1, True),
+    "other-payload": (1, 1, False),
     "hook": (1, 1, False),
-    "model": (3, 1, True),
+    "model": (3, 1, False),
+    "unstorable": (3, 1, False),
 }
 THEIRS = {
     "new": (2, 1, False),
@@ -47,6 +48,7 @@ THEIRS = {
     "other-payload": (1, 1, False),
     "hook": (1, 1, False),
     "model": (3, 1, False),
+    "unstorable": (2, 1, True),
 }
 
 
