@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .core.row import GO, JAVA, PYTHON, Holder, Schema
     from .decorators.deduplicate import current_dedup, deduplicate
     from .decorators.environment import default_client, set_default_client
+    from .decorators.stopping import release_on_sigterm
     from .decorators.with_lock import current_lock, with_lock
     from .errors import (
         ClientClosedError,
@@ -84,6 +85,7 @@ _WHERE = {
     "deduplicate": "decorators.deduplicate",
     "payload_hash": "keys.payload_hash",
     "default_client": "decorators.environment",
+    "release_on_sigterm": "decorators.stopping",
     "set_default_client": "decorators.environment",
     "with_lock": "decorators.with_lock",
 }
@@ -124,6 +126,7 @@ __all__ = [
     "default_client",
     "payload_hash",
     "register_lambda_context",
+    "release_on_sigterm",
     "set_default_client",
     "with_lock",
 ]

@@ -60,6 +60,10 @@ class LockError(Exception):
         """Set the key. For lambda_lock's own modules: a transport, for example, does not know the key."""
         self.key = key
 
+    def add(self, advice: str) -> None:
+        """Add a sentence to the message. For lambda_lock's own modules."""
+        self.args = (f"{self}. {printable(advice)}", *self.args[1:])
+
     def __reduce__(self) -> tuple[Any, ...]:
         # The subclasses take keyword arguments, but by default pickle would pass positional ones.
         return _rebuild, (type(self), self.args), self.__dict__

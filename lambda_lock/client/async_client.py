@@ -7,6 +7,7 @@ import functools
 from ..errors import LockNotGrantedError
 from ..runtime.late import Late
 from . import reading, taking
+from .acquiring import entered_too
 from .async_lock import AsyncLock
 from .async_runner import AsyncRunner
 from .base import Client, check_options, init_of, session_of
@@ -41,7 +42,7 @@ class AsyncLockClient(Client):
 
     Example::
 
-        async with await client.acquire("invoice#7") as lock:
+        async with client.acquire("invoice#7") as lock:
             ...
     """
 
@@ -62,10 +63,11 @@ class AsyncLockClient(Client):
         made._begin(session_of(client))
         return made
 
+    @entered_too
     async def acquire(self, key: str, *, wait: float | None = None, **options: Unpack[AcquireOptions]) -> AsyncLock:
-        """`LockClient.acquire`, awaited. Cancelling the task ends the wait and leaves nothing held.
+        """`LockClient.acquire`, awaited or entered. Cancelling the task ends the wait and leaves nothing held.
 
-        Example: ``async with await client.acquire("invoice#7", wait=10) as lock: ...``
+        Example: ``async with client.acquire("invoice#7", wait=10) as lock: ...``, or ``await client.acquire("a")``
         """
         check_options(_ACQUIRE, options)
         return await self._take(taking.acquire(self._session, key, wait=wait, **options))
@@ -82,6 +84,7 @@ class AsyncLockClient(Client):
                 raise
             return None
 
+    @entered_too
     async def acquire_all(
         self,
         keys: Iterable[str],
@@ -90,9 +93,9 @@ class AsyncLockClient(Client):
         sort_key: str | None = None,
         **options: Unpack[SeveralOptions],
     ) -> AsyncMultiLock:
-        """`LockClient.acquire_all`, awaited. Cancelling the task ends the wait and leaves nothing held.
+        """`LockClient.acquire_all`, awaited or entered. Cancelling the task ends the wait and leaves nothing held.
 
-        Example: ``async with await client.acquire_all(["account#1", "account#2"], wait=10) as locks: ...``
+        Example: ``async with client.acquire_all(["account#1", "account#2"], wait=10) as locks: ...``
         """
         check_options(_ACQUIRE_ALL, options)
         with Late():
@@ -116,20 +119,22 @@ class AsyncLockClient(Client):
                 raise
             return None
 
+    @entered_too
     async def adopt(
         self, token: str | None = None, *, context: object = None, **options: Unpack[HoldOptions]
     ) -> AsyncLock:
-        """`LockClient.adopt`, awaited.
+        """`LockClient.adopt`, awaited or entered.
 
-        Example: ``async with await client.adopt(event["lock"]) as lock: ...``
+        Example: ``async with client.adopt(event["lock"]) as lock: ...``
         """
         check_options(_ADOPT, options)
         return await self._take(taking.adopt(self._session, token, context=context, **options))
 
+    @entered_too
     async def resume(
         self, string: str | None = None, *, context: object = None, **options: Unpack[HoldOptions]
     ) -> AsyncLock:
-        """`LockClient.resume`, awaited. Cancelling the task releases nothing: resume again.
+        """`LockClient.resume`, awaited or entered. Cancelling the task releases nothing: resume again.
 
         Example: ``lock = await client.resume(event["lock"])``
         """

@@ -27,7 +27,7 @@ class AsyncLock(Handle):
 
     Example::
 
-        async with await client.acquire("invoice#7") as lock:
+        async with client.acquire("invoice#7") as lock:
             await lock.heartbeat(data=b"page 7")
     """
 

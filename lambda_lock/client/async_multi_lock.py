@@ -20,7 +20,7 @@ class AsyncMultiLock(MultiHandle):
 
     Example::
 
-        async with await client.acquire_all(["account#1", "account#2"]) as locks:
+        async with client.acquire_all(["account#1", "account#2"]) as locks:
             locks.raise_if_lost()
     """
 

@@ -86,4 +86,15 @@ def check_options(method: Callable[..., object], options: Mapping[str, object]) 
     listed: Mapping[str, object] = getattr(method, "__kwdefaults__", {})
     for name in options:
         if name not in listed:
-            raise TypeError(f"{method.__name__}() got an unexpected keyword argument {name!r}")
+            raise unknown_option(method.__name__, {name: options[name]})
+
+
+def unknown_option(method: str, options: Mapping[str, object]) -> TypeError:
+    """The error for options that ``method`` does not have. It knows what threading.Lock calls a wait."""
+    name, value = next(iter(options.items()))
+    remedy = ""
+    if name == "timeout":
+        remedy = f": pass wait={value!r}, in seconds"
+    elif name == "blocking":
+        remedy = ": pass wait=0 to try once, or wait=inf to wait without end"
+    return TypeError(f"{method}() got an unexpected keyword argument {name!r}{remedy}")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from ..errors import LockNotGrantedError
 from ..runtime.late import Late
 from . import taking
-from .base import Client, init_of
+from .base import Client, init_of, unknown_option
 from .lock import Lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import TracebackType
-    from typing import Any, Self, TypeVar, Unpack
+    from typing import Any, Never, Self, TypeVar, Unpack
 
     from .lock import Callback
     from .multi_lock import MultiCallback, MultiLock
@@ -64,6 +64,7 @@ class LockClient(Client):
         cancel_check: Callable[[], bool] | None = None,
         holder: str | None = None,
         context: object = None,
+        **unknown: Never,
     ) -> Lock:
         """Take the lock ``key``. If it is held elsewhere, wait for it.
 
@@ -113,6 +114,8 @@ class LockClient(Client):
 
         Example: ``with client.acquire("invoice#7", wait=10) as lock: ...``
         """
+        if unknown:
+            raise unknown_option("acquire", unknown)
         return self._take(
             taking.acquire(
                 self._session,
@@ -173,6 +176,7 @@ class LockClient(Client):
         on_lost: MultiCallback | None = None,
         cancel_check: Callable[[], bool] | None = None,
         context: object = None,
+        **unknown: Never,
     ) -> MultiLock:
         """Take several locks: all of them or none. Callers never deadlock, in whatever order they name the keys.
 
@@ -195,6 +199,8 @@ class LockClient(Client):
 
         Example: ``with client.acquire_all(["account#1", "account#2"], wait=10) as locks: ...``
         """
+        if unknown:
+            raise unknown_option("acquire_all", unknown)
         with Late():
             from . import several
 

@@ -56,6 +56,10 @@ class OpenLocks:
     def holds(self) -> frozenset[Hold]:
         return frozenset(self._entries)
 
+    def has_owner(self, owner: str | None) -> bool:
+        """Whether one of the holds has this owner."""
+        return owner is not None and any(hold.owner == owner for hold in self.holds())
+
     def handled(self) -> Iterator[Any]:
         """The handles of the holds, including those that a forked child got from its parent."""
         for _, entry in self._found():

@@ -43,6 +43,13 @@ if TYPE_CHECKING:
         def give_back(self) -> None: ...
 
 
+#: What is said of a lock that is held here: its holder waits for itself, unless another thread or task has it.
+_OWN = (
+    "It is this very client that holds it: release that lock first, or pass reentrant=True if the same thread or task "
+    "may enter again"
+)
+
+
 class Fresh:
     """Takes a lock that this line of execution does not hold."""
 
@@ -62,6 +69,9 @@ class Fresh:
             hold = yield from self._grant(look, self._keep)
             self._register(hold)
         except (DuplicateEventError, LockNotGrantedError) as error:
+            if isinstance(error, LockNotGrantedError) and self.place.permits is None:
+                if self._session.open_locks.has_owner(error.holder):
+                    error.add(_OWN)
             tell_refused(self._session, error, self.place, cancelled=self._order.cancelled)
             raise
 

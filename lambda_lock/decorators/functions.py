@@ -60,7 +60,7 @@ def check_answer(name: str, answer: object, words: tuple[str, ...]) -> None:
 
 def is_async(func: object) -> bool:
     """Whether ``func`` is known to be a coroutine function."""
-    return bool(_flags(func) & _COROUTINE)
+    return bool(_flags(func) & _COROUTINE) or getattr(func, "is_awaited", False) is True
 
 
 def check_result(result: object, func: Callable[..., Any], decorator: str) -> None:

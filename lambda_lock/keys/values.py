@@ -70,9 +70,20 @@ def _rare_text(value: object) -> str:
         return _decimal_text(value)
     if type(value).__module__ == "uuid":
         return str(value)
+    if (date := _date_text(value)) is not None:
+        return date
     raise Unusable(
-        f"the value is {found_text(value)}: a key can contain non-empty strs, numbers, UUIDs and Enum members"
+        f"the value is {found_text(value)}: a key can contain non-empty strs, numbers, dates, UUIDs and Enum members"
     )
+
+
+def _date_text(value: object) -> str | None:
+    """A date or datetime in ISO 8601. The same moment has the same text in all time zones. None for anything else."""
+    from datetime import UTC, date, datetime
+
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        value = value.astimezone(UTC)
+    return value.isoformat() if isinstance(value, date) else None
 
 
 def _int_text(value: int) -> str:

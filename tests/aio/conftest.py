@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import AsyncLock, AsyncLockClient
+from lambda_lock.client.acquiring import entered_too
 from rig.wire import Wire
 from tests.support.clocks import LeapingClock
 from tests.support.fresh import fresh_process
@@ -32,10 +33,12 @@ class KeepingClient(AsyncLockClient):
         super().__init__(*arguments, **settings)
         self.kept: list[AsyncLock] = []
 
+    @entered_too
     async def acquire(self, *arguments: Any, **options: Any) -> AsyncLock:
         self.kept.append(await super().acquire(*arguments, **options))
         return self.kept[-1]
 
+    @entered_too
     async def adopt(self, *arguments: Any, **options: Any) -> AsyncLock:
         self.kept.append(await super().adopt(*arguments, **options))
         return self.kept[-1]

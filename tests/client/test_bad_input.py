@@ -265,7 +265,7 @@ def test_a_misspelled_option_is_refused_in_the_name_of_the_method(make: Make) ->
         await AsyncLockClient.over(make()).acquire("a", lease=30)  # type: ignore[call-arg]
 
     refused(lambda: asyncio.run(acquire()), TypeError, "acquire() got an unexpected keyword argument 'lease'")
-    refused(lambda: make().acquire("a", lease=30), TypeError, "acquire() got an unexpected keyword argument 'lease'")  # type: ignore[call-arg]
+    refused(lambda: make().acquire("a", lease=30), TypeError, "acquire() got an unexpected keyword argument 'lease'")  # type: ignore[arg-type]
     refused(lambda: make().adopt("a", lease=30), TypeError, "adopt() got an unexpected keyword argument 'lease'")  # type: ignore[call-arg]
 
 

@@ -9,6 +9,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
@@ -354,6 +355,10 @@ class Word(StrEnum):
         (Decimal("-0.0"), "0"),
         (Decimal("12345678901234567890123456789012345678"), "12345678901234567890123456789012345678"),
         (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (date(2026, 2, 3), "2026-02-03"),
+        (datetime(2026, 2, 3, 4, 5, 6), "2026-02-03T04:05:06"),
+        (datetime(2026, 2, 3, 4, 5, 6, 7, UTC), "2026-02-03T04:05:06.000007+00:00"),
+        (datetime(2026, 2, 3, 5, 5, tzinfo=timezone(timedelta(hours=1))), "2026-02-03T04:05:00+00:00"),
         (Color.RED, "red"),
         (Level.HIGH, "3"),
         (Word.YES, "yes"),
