@@ -240,6 +240,22 @@ class HeldLock(Standing):
         done = yield from keep.release(self.hold, self.session.memory, self.session.chance, look, **options)
         return self.end_release(done)
 
+    def _traced(self, look: Look, steps: Begin[T]) -> Steps[T]:
+        """The steps of a last act, and then the traces of it and of the hold that it ends."""
+        outcome = "failed"
+        try:
+            done = yield from steps(look)
+            outcome = "lost" if self.hold.lost else "released"
+            return done
+        except LockLostError:
+            outcome = "lost"
+            raise
+        finally:
+            observer, now, token = self.session.observer, self.elapsed(), self.hold.token
+            ended_ago = now - look.elapsed
+            observer.trace("release", self.key, ended_ago, outcome=outcome, fencing_token=token)
+            observer.trace("hold", self.key, now - self.hold.since, ended_ago, outcome=outcome, fencing_token=token)
+
     def _last(self, check: Callable[[], None], steps: Begin[T]) -> Begin[T]:
         """The steps of a last act, while no other one is under way. From here on the lock is neither held nor renewed.
 
@@ -257,6 +273,8 @@ class HeldLock(Standing):
                     )
                 check()
                 self.end()
+                if self.session.observer.traces:
+                    return (yield from self._traced(look, steps))
                 return (yield from steps(look))
             finally:
                 self._last_act.give_back(turn)

@@ -65,13 +65,33 @@ class Fresh:
 
     def steps(self, look: Look) -> Steps[None]:
         """The requests, and what follows a grant or a refusal."""
+        outcome = "failed"
+        try:
+            yield from self._steps(look)
+            outcome = "granted"
+        except DuplicateEventError:
+            outcome = "duplicate"
+            raise
+        except LockNotGrantedError:
+            outcome = "not_granted"
+            raise
+        finally:
+            if self._session.observer.traces:
+                self._trace(look, outcome)
+
+    def _trace(self, look: Look, outcome: str) -> None:
+        token = self.granted[-1].token if outcome == "granted" else None
+        waited = self._session.timeline.look().elapsed - look.elapsed
+        self._session.observer.trace("acquire", self.place.key, waited, outcome=outcome, fencing_token=token)
+
+    def _steps(self, look: Look) -> Steps[None]:
         try:
             hold = yield from self._grant(look, self._keep)
             self._register(hold)
         except (DuplicateEventError, LockNotGrantedError) as error:
-            if isinstance(error, LockNotGrantedError) and self.place.permits is None:
-                if self._session.open_locks.has_owner(error.holder):
-                    error.add(_OWN)
+            refused = isinstance(error, LockNotGrantedError) and self.place.permits is None
+            if refused and self._session.open_locks.has_owner(getattr(error, "holder", None)):
+                error.add(_OWN)
             tell_refused(self._session, error, self.place, cancelled=self._order.cancelled)
             raise
 

@@ -138,8 +138,9 @@ def with_lock(
     key: a template, or a function of the call's own arguments that returns the key. In a template, a name that is a
         parameter of the function is that argument. Any other name is a field of the first argument (after self or
         cls). Nested fields are written with ``[name]`` and ``[index]``, also within JSON text:
-        ``"order#{body[order][id]}"``. Dates are written in ISO 8601, datetimes with a zone in UTC. Different values give different keys: if a field's value contains the text that
-        follows the field in the template, it is escaped. A list of templates and functions: the function runs while it
+        ``"order#{body[order][id]}"``. Dates are written in ISO 8601, datetimes with a
+        zone in UTC. Different values give different keys: if a field's value contains the text that follows the field
+        in the template, it is escaped. A list of templates and functions: the function runs while it
         holds all these locks, taken as by `LockClient.acquire_all`.
     key_jmespath: a JMESPath expression over the first argument, instead of key. Needs jmespath.
     client: the LockClient. None: default_client(), which reads LAMBDA_LOCK_TABLE.

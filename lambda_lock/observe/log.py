@@ -36,6 +36,7 @@ LEVELS = {
     "payload_mismatch": logging.WARNING,
     "hook_dropped": logging.WARNING,
     "metric_failed": logging.WARNING,
+    "trace_failed": logging.WARNING,
     "callback_failed": logging.ERROR,
     "hook_failed": logging.ERROR,
     "record_failed": logging.ERROR,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging  # the Lambda runtime has it loaded
+import sys
 
 from .log import LEVELS, extras, tell
 
@@ -43,6 +44,17 @@ class Observer:
             from .metrics import count
 
             count(event, table, self._wall(), extras(event, about), self._log)
+
+    @property
+    def traces(self) -> bool:
+        """Whether a tracer is at work in this process: X-Ray's SDK or OpenTelemetry's API is loaded."""
+        return "aws_xray_sdk.core" in sys.modules or "opentelemetry.trace" in sys.modules
+
+    def trace(self, what: str, key: str, began_ago: float, ended_ago: float = 0.0, **about: object) -> None:
+        """Write a trace of what has ended, as `tracing.record`. Ask `traces` before."""
+        from .tracing import record
+
+        record(what, key, began_ago, ended_ago, about, self._log)
 
     def wants(self, event: str) -> bool:
         """Whether any hook is told such an event."""

@@ -1,0 +1,189 @@
+"""Traces: with the real SDKs of OpenTelemetry (an exporter in memory) and X-Ray (a daemon on loopback)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aws_xray_sdk.core import xray_recorder
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from lambda_lock import (
+    AsyncLockClient,
+    DuplicateEventError,
+    LockClient,
+    LockNotGrantedError,
+    deduplicate,
+    default_client,
+    set_default_client,
+    with_lock,
+)
+from lambda_lock.testing import ManualClock, in_memory
+
+_exporter = InMemorySpanExporter()
+_provider = TracerProvider()
+_provider.add_span_processor(SimpleSpanProcessor(_exporter))
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
+    monkeypatch.setattr(trace, "get_tracer", _provider.get_tracer)
+    _exporter.clear()
+    return _exporter
+
+
+@pytest.fixture(autouse=True)
+def memory() -> Iterator[ManualClock]:
+    clock = ManualClock()
+    with in_memory(clock=clock):
+        set_default_client(LockClient(clock=clock, heartbeat_period=0))
+        yield clock
+        default_client().close()
+        set_default_client(None)
+
+
+def told(spans: InMemorySpanExporter) -> list[tuple[str, dict[str, Any]]]:
+    return [(span.name, dict(span.attributes or {})) for span in spans.get_finished_spans()]
+
+
+def test_a_lock_has_spans_for_acquire_hold_and_release(spans: InMemorySpanExporter, memory: ManualClock) -> None:
+    with _provider.get_tracer("test").start_as_current_span("handler") as handler:
+        with default_client().acquire("a") as lock:
+            memory.advance(3)
+        about = {"lock.key": "a", "lock.fencing_token": lock.fencing_token}
+    assert told(spans)[:3] == [
+        ("lock acquire", {**about, "lock.outcome": "granted"}),
+        ("lock release", {**about, "lock.outcome": "released"}),
+        ("lock hold", {**about, "lock.outcome": "released"}),
+    ]
+    acquire, release, hold, _ = spans.get_finished_spans()
+    for span in (acquire, release, hold):
+        assert span.parent is not None
+        assert span.parent.span_id == handler.get_span_context().span_id
+    assert (hold.end_time or 0) - (hold.start_time or 0) >= 3e9
+
+
+def test_a_refused_acquire_has_a_span_as_long_as_its_wait(spans: InMemorySpanExporter, memory: ManualClock) -> None:
+    with LockClient(clock=memory) as other, other.acquire("a", lease_duration=600):
+        spans.clear()
+        with pytest.raises(LockNotGrantedError):
+            default_client().acquire("a", wait=4)
+        (span,) = spans.get_finished_spans()
+        assert span.attributes == {"lock.key": "a", "lock.outcome": "not_granted"}
+        assert (span.end_time or 0) - (span.start_time or 0) >= 4e9
+        assert span.status.is_unset  # contention is normal
+
+
+def test_a_lost_lock_is_an_error_of_its_hold(spans: InMemorySpanExporter, memory: ManualClock) -> None:
+    lock = default_client().acquire("a")
+    memory.advance(100)
+    with LockClient(clock=memory) as other, other.acquire("a"):
+        spans.clear()
+        assert not lock.release()
+        release, hold = spans.get_finished_spans()[:2]
+        assert (release.attributes or {})["lock.outcome"] == (hold.attributes or {})["lock.outcome"] == "lost"
+        assert not hold.status.is_ok
+
+
+def test_decorated_functions_and_events_are_traced(spans: InMemorySpanExporter) -> None:
+    once = deduplicate("{id}", scope="", on_duplicate="raise")(with_lock("a")(lambda event: None))
+    once({"id": "e"})
+    with pytest.raises(DuplicateEventError):
+        once({"id": "e"})
+    outcomes = [(name, about["lock.key"], about["lock.outcome"]) for name, about in told(spans) if "acquire" in name]
+    assert outcomes == [
+        ("lock acquire", "e", "granted"),
+        ("lock acquire", "a", "granted"),
+        ("lock acquire", "e", "duplicate"),
+    ]
+
+
+def test_async_locks_have_the_span_of_their_task_as_parent(spans: InMemorySpanExporter, memory: ManualClock) -> None:
+    async def work(name: str) -> None:
+        with _provider.get_tracer("test").start_as_current_span(name):
+            async with AsyncLockClient(clock=memory).acquire(name):
+                await asyncio.sleep(0)
+
+    async def main() -> None:
+        await asyncio.gather(work("a"), work("b"))
+
+    asyncio.run(main())
+    names = {span.context.span_id: span.name for span in spans.get_finished_spans() if span.context}
+    locks = [span for span in spans.get_finished_spans() if span.name.startswith("lock")]
+    assert len(locks) == 6
+    for span in locks:
+        assert span.parent is not None
+        assert names[span.parent.span_id] == (span.attributes or {})["lock.key"]
+
+
+@pytest.mark.parametrize(("wanted", "seen"), [("no-keys", {"lock.outcome", "lock.fencing_token"}), ("off", None)])
+def test_keys_and_traces_can_be_switched_off(
+    wanted: str, seen: set[str] | None, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAMBDA_LOCK_TRACING", wanted)
+    default_client().acquire("secret").release()
+    assert [set(about) for _, about in told(spans)] == ([] if seen is None else [seen] * 3)
+
+
+def test_a_tracer_that_fails_is_logged_and_harms_no_lock(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise RuntimeError("no tracer")
+
+    monkeypatch.setattr(trace, "get_tracer", fail)
+    assert default_client().acquire("a").release()
+    assert {record.__dict__.get("lock_event") for record in caplog.records if record.name == "lambda_lock"} == {
+        "trace_failed"
+    }
+
+
+@pytest.fixture
+def daemon() -> Iterator[socket.socket]:
+    """The X-Ray daemon: what listens on its port for datagrams."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.settimeout(10)
+        xray_recorder.configure(
+            service="orders", daemon_address=f"127.0.0.1:{listening.getsockname()[1]}", sampling=False, plugins=()
+        )
+        yield listening
+
+
+def test_the_daemon_of_xray_gets_subsegments(daemon: socket.socket, memory: ManualClock) -> None:
+    with xray_recorder.in_segment("handler"), default_client().acquire("a") as lock:
+        memory.advance(3)
+    segment = json.loads(daemon.recv(65_536).partition(b"\n")[2])
+    found = {one["name"]: one for one in segment["subsegments"]}
+    assert set(found) == {"lock acquire", "lock release", "lock hold"}
+    annotations = {"lock_key": "a", "lock_outcome": "released", "lock_fencing_token": lock.fencing_token}
+    assert found["lock hold"]["annotations"] == annotations
+    assert found["lock hold"]["end_time"] - found["lock hold"]["start_time"] >= 3
+
+
+def test_outside_of_a_segment_xray_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    xray_recorder.clear_trace_entities()
+    default_client().acquire("a").release()
+    assert caplog.records == []
+
+
+def test_where_no_tracer_is_loaded_nothing_of_it_is() -> None:
+    program = """
+import sys
+from lambda_lock import LockClient
+from lambda_lock.testing import in_memory
+with in_memory(), LockClient().acquire("a"):
+    pass
+assert "lambda_lock.observe.tracing" not in sys.modules
+assert not [name for name in sys.modules if name.startswith(("opentelemetry", "aws_xray_sdk"))]
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
