@@ -173,6 +173,7 @@ def order(
         advice=advice,
         window=window,
         queue=_queue_of(session, permits) if queues else None,
+        decision=settings.decision_time,
     )
     if window is not None and wish.delete_on_release:
         raise LockConfigurationError(

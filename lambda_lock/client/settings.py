@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ..core import protocol
 from ..core.requests import Place
 from ..core.row import JAVA
 from ..errors import LockArgumentError, LockConfigurationError
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         schema: Schema
         hold_on_unavailable: bool
         queue: bool
+        decision_time: float
         heartbeat_rate: float | None
         observation_cache_size: int
         region_name: str | None
@@ -73,6 +75,9 @@ class Settings:
         delete their row on release (``delete_on_release``, PYTHON): there, a renewal could not prove that no other
         client held the lock in between.
     queue: serve waiting acquires first come, first served. False: a lock that becomes free goes to whoever polls first.
+    decision_time: seconds within which an acquire that DynamoDB does not answer gives up, 0.25 to 60. An acquire that
+        waits tries again until its wait is over. What a claim without an answer may have left is released within as
+        long again. A client of boto3's own timeouts come on top.
     heartbeat_rate: the most renewals per second, above 0, for all locks of this client together. None: no limit.
     observation_cache_size: how many rows of other holders the client remembers while it waits for them, 1 or more.
     region_name, endpoint_url, boto3_client, boto3_session, transport: how requests are sent. None: as the environment
@@ -102,6 +107,7 @@ class Settings:
         schema: Schema = JAVA,
         hold_on_unavailable: bool = False,
         queue: bool = True,
+        decision_time: float = protocol.DECISION,
         heartbeat_rate: float | None = None,
         observation_cache_size: int = 10_000,
         region_name: str | None = None,
@@ -124,6 +130,7 @@ class Settings:
         self.partition_key_name = checks.key_name("partition_key_name", partition_key_name, self.schema)
         self.sort_key_name = checks.key_name("sort_key_name", sort_key_name, self.schema)
         self.hold_on_unavailable = hold_on_unavailable
+        self.decision_time = checks.seconds("decision_time", decision_time, least=0.25, most=60.0)
         self.queue = queue
         self.heartbeat_rate = checks.rate("heartbeat_rate", heartbeat_rate)
         self.observation_cache_size = checks.whole("observation_cache_size", observation_cache_size, least=1)

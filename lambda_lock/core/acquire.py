@@ -13,7 +13,7 @@ from ..errors import (
 )
 from . import lease, requests
 from .outcome import ConditionFailed, Reply, ServiceError, another_answer
-from .protocol import DECISION, SEND, STEPS, Hold, Send, Wait, exchange, may_pass, row_of
+from .protocol import SEND, STEPS, Hold, Send, Wait, exchange, may_pass, row_of
 from .row import make_version
 
 TYPE_CHECKING = False
@@ -142,8 +142,8 @@ class Acquisition:
         """Run the acquisition. On any error, also one thrown into the generator, release first what may have landed
         (rule 5).
 
-        The release takes at most DECISION seconds. If something else is thrown in meanwhile, the release starts again
-        once. So a caller that is interrupted twice, or whose client is closed, still gives the lock back. If yet
+        The release takes at most as long as a decision. If something else is thrown in meanwhile, the release starts
+        again once. So a caller that is interrupted twice, or whose client is closed, still gives the lock back. If yet
         another error is thrown in, the release ends there.
         """
         try:
@@ -224,7 +224,7 @@ class Acquisition:
 
     def write(self, step: Take) -> Steps[Outcome]:
         """Send a claim, take-over or replacement, with a version of its own."""
-        if self.look.elapsed >= self.wait_until + DECISION:
+        if self.look.elapsed >= self.wait_until + self.wish.decision:
             raise self.not_granted()
         lease_ms = self.lease_now()
         now = self.memory.server.now(self.look)
@@ -291,8 +291,8 @@ class Acquisition:
     def decision_end(self) -> float:
         now = self.look.elapsed
         if not self.wish.patient:
-            return self.started + DECISION
-        return max(now + 1.0, min(now + DECISION, self.wait_until))
+            return self.started + self.wish.decision
+        return max(now + min(1.0, self.wish.decision), min(now + self.wish.decision, self.wait_until))
 
     def lease_now(self) -> int:
         """Return the lease in ms: as requested, but not beyond the invocation's deadline."""
@@ -494,18 +494,18 @@ class Acquisition:
     def abandon(self) -> Steps[None]:
         """Release any version of mine that may be in the row, the newest first (rule 5).
 
-        This is bounded by DECISION seconds, counted from the first answer because an interrupt comes without a look at
-        the clocks. It is also bounded by STEPS versions.
+        This is bounded by the time of a decision, counted from the first answer because an interrupt comes without a
+        look at the clocks. It is also bounded by STEPS versions.
         """
         if self.queue is not None:  # first, so that no claim from a place can land any more
             yield from self.queue.leave()
         version = next((version for version, sent in reversed(self.sent.items()) if sent.may_land), None)
         if version is None:
             return
-        event = yield Send(*self.give_back(version), SEND)
+        event = yield Send(*self.give_back(version), min(SEND, self.wish.decision))
         self.look, outcome = event.look, event.outcome
         assert outcome is not None
-        until = self.look.elapsed + DECISION
+        until = self.look.elapsed + self.wish.decision
         if may_pass(outcome):
             self.look = (yield Wait(lease.backoff(0, 1.0, self.chance.jitter()))).look
             outcome, _ = yield from self.exchange(self.give_back(version), until)

@@ -168,6 +168,7 @@ class Wish:
     replace: replace the whole row, so that attributes of others disappear.
     window: for an event, how long it counts as done after its completion, in seconds; None for a plain lock.
     advice: the remedy in the error when the lock is not granted; None for the usual one.
+    decision: seconds for all sends of one decision of this acquisition.
     queue: makes the core/queue.py Queue of an acquisition, to wait first come, first served; None to poll by rules 1 to
         5 alone.
     """
@@ -175,6 +176,7 @@ class Wish:
     __slots__ = (
         "advice",
         "content",
+        "decision",
         "delete_on_release",
         "hold_on_unavailable",
         "lease_end",
@@ -208,6 +210,7 @@ class Wish:
         advice: str | None = None,
         window: int | None = None,
         queue: Callable[[Any], Any] | None = None,
+        decision: float = DECISION,
     ) -> None:
         self.place = place
         self.owner = owner
@@ -224,6 +227,7 @@ class Wish:
         self.advice = advice
         self.window = window
         self.queue = queue
+        self.decision = decision
 
 
 class Hold:

@@ -175,6 +175,7 @@ def deduplicate(
     on_danger: Callback | None = None,
     on_lost: Callback | None = None,
     on_not_granted: Any = "raise",
+    on_unavailable: Literal["raise", "run"] = "raise",
     window: float = DAY,
     scope: str | None = None,
     result: Any = None,
@@ -247,7 +248,7 @@ def deduplicate(
     }
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
-        guard = _EventGuard(_EVENTS, func, key, key_jmespath, client, wait, options, on_not_granted)
+        guard = _EventGuard(_EVENTS, func, key, key_jmespath, client, wait, options, on_not_granted, on_unavailable)
         guard.of_event(seconds, scope, on_duplicate)
         guard.of_result(result is not None, _serializer_of(func) if result == "json" else serializer)
         guard.of_payload(fields)

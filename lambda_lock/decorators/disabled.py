@@ -1,4 +1,4 @@
-"""The stand-in for a lock while LAMBDA_LOCK_DISABLED is set. It is loaded only then."""
+"""The stand-in for a lock while LAMBDA_LOCK_DISABLED is set, or in an outage (on_unavailable="run"). Loaded then."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ class StandIn:
     would be accepted now, but every real one after it would be refused.
     """
 
-    def __init__(self, client: Any, key: str, options: Mapping[str, Any], found: Invocation | None) -> None:
+    def __init__(
+        self, client: Any, key: str, options: Mapping[str, Any], found: Invocation | None, outage: bool = False
+    ) -> None:
         self.key = key
         self.sort_key: str | None = options["sort_key"]
         self.owner = "disabled"
@@ -63,7 +65,9 @@ class StandIn:
         self._client = client
         self._invocation = found
         self._held = _State()
-        tell(logger, "disabled", "%s is set: the call runs without its lock %r", VARIABLE, key, key=key)
+        self._why = 'DynamoDB gave no answer, and on_unavailable="run"' if outage else f"{VARIABLE} is set"
+        if not outage:
+            tell(logger, "disabled", "%s is set: the call runs without its lock %r", VARIABLE, key, key=key)
 
     @property
     def remaining(self) -> float:
@@ -118,7 +122,7 @@ class StandIn:
         return requests.unguarded_item(session_of(self._client).settings.place(self.key, self.sort_key))
 
     def hand_over(self, *, lease_duration: float | None = None) -> str:
-        raise LockConfigurationError(f"{VARIABLE} is set: there is no lock {self.key!r} to hand over", key=self.key)
+        raise LockConfigurationError(f"{self._why}: there is no lock {self.key!r} to hand over", key=self.key)
 
     def release(self, *, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False) -> bool:
         self._check_held()
@@ -137,7 +141,7 @@ class StandIn:
         self._held.released.set()
 
     def __repr__(self) -> str:
-        return f"<StandIn for the lock {self.key!r}: {VARIABLE} is set>"
+        return f"<StandIn for the lock {self.key!r}: {self._why}>"
 
     def _writing(self, items: Sequence[Mapping[str, Any]]) -> Operation[Any]:
         return write_unguarded(session_of(self._client), items, self.key)
@@ -191,11 +195,16 @@ class MultiStandIn:
     _kind = StandIn
 
     def __init__(
-        self, client: Any, keys: tuple[str, ...], options: Mapping[str, Any], found: Invocation | None
+        self,
+        client: Any,
+        keys: tuple[str, ...],
+        options: Mapping[str, Any],
+        found: Invocation | None,
+        outage: bool = False,
     ) -> None:
         self.keys = tuple(ordered(keys))
         self.owner = "disabled"
-        self._one = self._kind(client, ", ".join(self.keys), options, found)
+        self._one = self._kind(client, ", ".join(self.keys), options, found, outage)
         self._one.key = self.keys[0]  # for errors of a commit
 
     @property

@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import partial, wraps  # the Lambda runtime has it loaded
 
 from ..client import checks
-from ..errors import DuplicateEventError, KeyTemplateError, LockNotGrantedError
+from ..client.base import Client, session_of
+from ..errors import DuplicateEventError, KeyTemplateError, LockNotGrantedError, TransportError
 from ..keys.compile import compile_key
 from ..keys.parameters import Parameters, name_of
+from ..observe.log import logger, tell
 from ..runtime import invocation
 from .call import end_quietly, run, run_async
 from .environment import default_async_client, default_client, disabled, prepare
@@ -32,7 +34,17 @@ class Guard:
     on_not_granted: "raise", "skip", or a function of the call's own arguments and ``error=``.
     """
 
-    __slots__ = ("build_key", "client", "func", "holding", "is_async", "on_not_granted", "options", "wait")
+    __slots__ = (
+        "build_key",
+        "client",
+        "func",
+        "holding",
+        "is_async",
+        "on_not_granted",
+        "on_unavailable",
+        "options",
+        "wait",
+    )
 
     def __init__(
         self,
@@ -44,7 +56,10 @@ class Guard:
         wait: float | None,
         options: DecoratorOptions,
         on_not_granted: Any,
+        on_unavailable: str,
     ) -> None:
+        if on_unavailable not in ("raise", "run"):
+            raise TypeError(f"on_unavailable= must be 'raise' or 'run', got {on_unavailable!r}")
         check_function(func, holding.decorator)
         if client is not None:
             check_client(client, func)
@@ -58,6 +73,7 @@ class Guard:
         self.options = options
         self.build_key: Any = self.compiled(key, key_jmespath)
         self.on_not_granted = on_not_granted
+        self.on_unavailable = on_unavailable
 
     # -- what differs -----------------------------------------------------------------------------------------------
 
@@ -116,6 +132,12 @@ class Guard:
                     lock = yield partial(self.acquire, client, key)
                 except (LockNotGrantedError, DuplicateEventError) as error:
                     return (yield partial(self.answered, client, note, error, args, kwargs))
+                except TransportError as error:
+                    if self.on_unavailable == "raise":
+                        raise
+                    tell_unavailable(client, key, error)
+                    places, note = None, None
+                    lock = yield partial(self.stand_in, client, found, args, kwargs, outage=True)
                 if note is not None:
                     self.begin(lock, note)
             entered = self.holding.enter(places, lock)
@@ -146,8 +168,15 @@ class Guard:
                 self.holding.refuse_again(place, place[1])
         return key, places, None
 
-    def stand_in(self, client: Any, found: Invocation | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What the function finds as its lock while locks are disabled."""
+    def stand_in(
+        self,
+        client: Any,
+        found: Invocation | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        outage: bool = False,
+    ) -> Any:
+        """What the function finds as its lock while locks are disabled, or in an outage."""
         from .disabled import AsyncMultiStandIn, AsyncStandIn, MultiStandIn, StandIn
 
         try:
@@ -155,14 +184,25 @@ class Guard:
         except KeyTemplateError as error:  # while locks are disabled, nothing about them may keep a call from running
             key = self.row_key(f"(no key: {error})")
         if isinstance(key, tuple):
-            return (AsyncMultiStandIn if self.is_async else MultiStandIn)(client, key, self.options, found)
-        return (AsyncStandIn if self.is_async else StandIn)(client, key, self.options, found)
+            return (AsyncMultiStandIn if self.is_async else MultiStandIn)(client, key, self.options, found, outage)
+        return (AsyncStandIn if self.is_async else StandIn)(client, key, self.options, found, outage)
 
     def answered(self, client: Any, note: Any, error: LockError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What the call returns when its lock was not granted. Raises ``error`` if it is to be raised."""
         if self.on_not_granted == "raise" or getattr(error, "too_late", False):
             raise error
         return None if self.on_not_granted == "skip" else self.on_not_granted(*args, **kwargs, error=error)
+
+
+def tell_unavailable(client: Any, key: Any, error: TransportError) -> None:
+    """Tell that a call runs without its lock, or its locks, since DynamoDB gave no answer."""
+    text = key if isinstance(key, str) else ", ".join(key)
+    message = 'the call runs without its lock %r, as on_unavailable="run" asks for: %s'
+    if isinstance(client, Client):
+        session = session_of(client)
+        session.observer.tell("unavailable", None, session.settings.names()[0], message, text, error, key=text)
+    else:
+        tell(logger, "unavailable", message, text, error, key=text)
 
 
 def _check_options(wait: float | None, options: DecoratorOptions) -> None:

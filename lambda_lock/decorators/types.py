@@ -61,6 +61,7 @@ if TYPE_CHECKING:  # DecoratorOptions exists for checkers only
         wait: float | None
         key_jmespath: str | None
         client: LockClient | AsyncLockClient | None
+        on_unavailable: Literal["raise", "run"]
 
     class LockOptions(_Options, QueueOptions, total=False):
         """What the overloads of with_lock have in common."""
@@ -71,6 +72,7 @@ if TYPE_CHECKING:  # DecoratorOptions exists for checkers only
         wait: float | None
         sort_key: str | None
         client: LockClient | AsyncLockClient | None
+        on_unavailable: Literal["raise", "run"]
 
     class EventOptions(_Options, total=False):
         """What the overloads of deduplicate have in common."""

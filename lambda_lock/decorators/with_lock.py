@@ -132,6 +132,7 @@ def with_lock(
     on_danger: Any = None,
     on_lost: Any = None,
     on_not_granted: Any = "raise",
+    on_unavailable: Literal["raise", "run"] = "raise",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Run the decorated function only while it holds a lock.
 
@@ -164,6 +165,10 @@ def with_lock(
         return None. A function: return what it returns for the call's own arguments and ``error=`` (awaited for an
         async def function). It does not apply to errors of the decorated function, nor if too little time is left:
         these are raised.
+
+    on_unavailable: what the call does when DynamoDB gives no answer within the wait (TransportError), an outage.
+        "raise": raise the error. "run": run the function without its lock, with a warning and a metric. Two calls may
+        then run at once: only where that is better than no call at all.
 
     The Lambda context is found among the call's arguments, or as register_lambda_context() left it.
 
@@ -199,7 +204,9 @@ def with_lock(
     }
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
-        return _LockGuard(_LOCKS, func, key, key_jmespath, client, wait, options, on_not_granted).wrapped()
+        return _LockGuard(
+            _LOCKS, func, key, key_jmespath, client, wait, options, on_not_granted, on_unavailable
+        ).wrapped()
 
     return decorate
 

@@ -25,6 +25,7 @@ LEVELS = {
     "records_returned": logging.INFO,
     "lost": logging.WARNING,
     "disabled": logging.WARNING,
+    "unavailable": logging.WARNING,
     "switch_unreadable": logging.WARNING,
     "visibility_failed": logging.WARNING,
     "waiters_unreadable": logging.WARNING,

@@ -22,10 +22,11 @@ NAMESPACE = "lambda_lock"  # the value that LockTable.connect sets it to
 NOT_GRANTED = "LockNotGranted"  # contention, which is normal
 LOST = "LockLost"  # a holder lost its lock, so two may have worked at the same time
 DUPLICATE = "DuplicateEvent"  # an event that was done before, and was not done again
+UNAVAILABLE = "LockUnavailable"  # a call that ran without its lock (on_unavailable="run")
 TABLE_DIMENSION = "Table"  # the table's name
 FUNCTION_DIMENSION = "FunctionName"
 
-COUNTED = {"not_granted": NOT_GRANTED, "lost": LOST, "duplicate": DUPLICATE}  # by event
+COUNTED = {"not_granted": NOT_GRANTED, "lost": LOST, "duplicate": DUPLICATE, "unavailable": UNAVAILABLE}  # by event
 
 
 def count(event: str, table: str, now: float, properties: dict[str, object], log: logging.Logger) -> None:

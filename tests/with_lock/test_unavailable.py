@@ -1,0 +1,162 @@
+"""A policy for an outage: whether a call runs without its lock, and how long a decision may take."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    LockArgumentError,
+    LockClient,
+    LockConfigurationError,
+    LockNotGrantedError,
+    MultiLock,
+    TransportError,
+    current_dedup,
+    current_lock,
+    deduplicate,
+    set_default_client,
+    with_lock,
+)
+from lambda_lock.testing import ManualClock, in_memory
+from lambda_lock.testing.memory import Memory
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def memory(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Memory]:
+    monkeypatch.setenv("LAMBDA_LOCK_TABLE", "locks")
+    with in_memory(clock=clock) as memory:
+        set_default_client(LockClient(clock=clock, heartbeat_period=0))
+        yield memory
+        set_default_client(None)
+
+
+@pytest.mark.parametrize("error", ["unreachable", "throttled", "lost_reply"])
+def test_in_an_outage_a_call_runs_without_its_lock_if_asked_to(
+    error: Any,
+    memory: Memory,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LAMBDA_LOCK_METRICS", "orders")
+
+    @with_lock("a", wait=0, on_unavailable="run")
+    def handler(event: str) -> str:
+        assert current_lock().is_held
+        assert current_lock().fencing_token == 0
+        return event
+
+    memory.fail(error, times=None)
+    assert handler("done") == "done"
+    told = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert [record.__dict__["lock_event"] for record in told] == ["unavailable"]
+    line = json.loads(capsys.readouterr().out)
+    assert (line["LockUnavailable"], line["lock_key"]) == (1, "a")
+
+
+@pytest.mark.usefixtures("memory")
+def test_by_default_an_outage_raises(memory: Memory) -> None:
+    memory.fail("unreachable", times=None)
+    for decorator in (with_lock("a", wait=0), deduplicate("{id}", on_not_granted="skip")):
+        with pytest.raises(TransportError):
+            decorator(lambda id: pytest.fail("must not run"))("e")
+
+
+@pytest.mark.parametrize("wait", [0, 5])
+def test_contention_never_runs_a_call(wait: float, memory: Memory) -> None:
+    memory.hold("a", lease_duration=600)
+    handler = with_lock("a", wait=wait, on_unavailable="run")(lambda: pytest.fail("must not run"))
+    with pytest.raises(LockNotGrantedError):
+        handler()
+
+
+def test_a_denied_permission_and_the_functions_own_errors_never_run_a_call_again(memory: Memory) -> None:
+    calls: list[int] = []
+
+    @with_lock("a", on_unavailable="run")
+    def handler() -> None:
+        calls.append(1)
+        raise TransportError(True, "the function's own")
+
+    memory.fail("denied")
+    with pytest.raises(LockConfigurationError):
+        handler()
+    assert calls == []
+    with pytest.raises(TransportError, match="the function's own"):
+        handler()
+    assert calls == [1]
+
+
+def test_an_event_that_ran_in_an_outage_is_not_done(memory: Memory) -> None:
+    calls: list[str] = []
+
+    @deduplicate("{id}", on_unavailable="run", validate=["id"], cache_size=1, result="json")
+    def handler(id: str) -> str:
+        calls.append(current_dedup().key)
+        return "done"
+
+    memory.fail("unreachable", times=40)
+    handler("e")
+    memory.fail("unreachable", times=None)
+    handler("e")
+    assert len(calls) == 2
+
+
+def test_several_locks_and_async_functions_run_too(memory: Memory) -> None:
+    @with_lock(["a", "b"], wait=0, on_unavailable="run")
+    def handler() -> bool:
+        return current_lock(MultiLock).is_held
+
+    @with_lock("a", wait=0, on_unavailable="run")
+    async def async_handler() -> bool:
+        return current_lock().is_held
+
+    memory.fail("unreachable", times=None)
+    assert handler()
+    assert asyncio.run(async_handler())
+
+
+@pytest.mark.parametrize("wrong", ["skip", None, True])
+def test_the_policy_is_one_of_two_words(wrong: Any) -> None:
+    for decorator in (with_lock, deduplicate):
+        with pytest.raises(TypeError, match="on_unavailable= must be 'raise' or 'run'"):
+            decorator("a", on_unavailable=wrong)(lambda: None)
+
+
+# -- decision_time
+
+
+@pytest.mark.parametrize("seconds", [0.25, 1.0, 5.0, 20.0])
+@pytest.mark.parametrize("error", ["unreachable", "lost_reply"])
+def test_a_decision_without_an_answer_takes_as_long_as_it_may(
+    error: Any, seconds: float, memory: Memory, clock: ManualClock
+) -> None:
+    """A reply that was lost may have left a claim, so a release follows, within as long again."""
+    memory.fail(error, times=None)
+    began = clock.monotonic()
+    with pytest.raises(TransportError):
+        LockClient(clock=clock, decision_time=seconds).acquire("a", wait=0)
+    took = clock.monotonic() - began
+    assert took <= seconds * (1 if error == "unreachable" else 2) + 0.01
+
+
+def test_a_wait_outlasts_an_outage_that_is_longer_than_a_decision(memory: Memory, clock: ManualClock) -> None:
+    memory.fail("unreachable", times=8)
+    with LockClient(clock=clock, decision_time=0.25).acquire("a", wait=60) as lock:
+        assert lock.is_held
+
+
+@pytest.mark.parametrize(("wrong", "error"), [(0, LockArgumentError), (61, LockArgumentError), ("5", TypeError)])
+def test_its_range_is_checked(wrong: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="decision_time"):
+        LockClient("locks", decision_time=wrong)
