@@ -252,9 +252,9 @@ class HeldLock(Standing):
             raise
         finally:
             observer, now, token = self.session.observer, self.elapsed(), self.hold.token
-            ended_ago = now - look.elapsed
-            observer.trace("release", self.key, ended_ago, outcome=outcome, fencing_token=token)
-            observer.trace("hold", self.key, now - self.hold.since, ended_ago, outcome=outcome, fencing_token=token)
+            began_ago, ended_ago, table = now - self.hold.since, now - look.elapsed, self.hold.place.table
+            observer.measured("release", table, self.key, ended_ago, outcome=outcome, fencing_token=token)
+            observer.measured("hold", table, self.key, began_ago, ended_ago, outcome=outcome, fencing_token=token)
 
     def _last(self, check: Callable[[], None], steps: Begin[T]) -> Begin[T]:
         """The steps of a last act, while no other one is under way. From here on the lock is neither held nor renewed.
@@ -273,7 +273,7 @@ class HeldLock(Standing):
                     )
                 check()
                 self.end()
-                if self.session.observer.traces:
+                if self.session.observer.measures:
                     return (yield from self._traced(look, steps))
                 return (yield from steps(look))
             finally:

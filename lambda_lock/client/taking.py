@@ -76,13 +76,15 @@ class Fresh:
             outcome = "not_granted"
             raise
         finally:
-            if self._session.observer.traces:
+            if self._session.observer.measures:
                 self._trace(look, outcome)
 
     def _trace(self, look: Look, outcome: str) -> None:
         token = self.granted[-1].token if outcome == "granted" else None
         waited = self._session.timeline.look().elapsed - look.elapsed
-        self._session.observer.trace("acquire", self.place.key, waited, outcome=outcome, fencing_token=token)
+        self._session.observer.measured(
+            "acquire", self.place.table, self.place.key, waited, outcome=outcome, fencing_token=token
+        )
 
     def _steps(self, look: Look) -> Steps[None]:
         try:

@@ -16,8 +16,13 @@ from ..core.arn import bare_name
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import logging
+    from typing import Any
 
 METRICS_VARIABLE = "LAMBDA_LOCK_METRICS"  # the CloudWatch namespace; unset or "": no metrics are written
+POWERTOOLS = "powertools"  # instead of a namespace: metrics are added to those of Powertools
+TIMES_VARIABLE = "LAMBDA_LOCK_METRICS_TIMES"  # "1": times are measured too, for clients that are made from then on
+WAITED = "LockWaited"  # how long an acquire waited, granted or not
+HELD = "LockHeld"  # from the grant's first request to the release
 NAMESPACE = "lambda_lock"  # the value that LockTable.connect sets it to
 NOT_GRANTED = "LockNotGranted"  # contention, which is normal
 LOST = "LockLost"  # a holder lost its lock, so two may have worked at the same time
@@ -39,26 +44,51 @@ def count(event: str, table: str, now: float, properties: dict[str, object], log
 
     If the line cannot be written, that is logged.
     """
+    if event in COUNTED:
+        write(COUNTED[event], 1, "Count", table, now, properties, log)
+
+
+def write(
+    metric: str, value: float, unit: str, table: str, now: float, properties: dict[str, object], log: logging.Logger
+) -> None:
+    """Write one value of a metric, as `count` does."""
     namespace = os.environ.get(METRICS_VARIABLE)
-    if not namespace or event not in COUNTED:
+    if not namespace:
         return
-    line = _line(namespace, COUNTED[event], table, now, properties)
+    if namespace.lower() == POWERTOOLS:
+        if (powertools := sys.modules.get("aws_lambda_powertools.metrics")) is not None:
+            _add(powertools, metric, value, unit, log)
+            return
+        namespace = NAMESPACE  # a function that does not use them
+    line = _line(namespace, metric, value, unit, table, now, properties)
     try:
         sys.stdout.write(line + "\n")  # print() writes the newline separately: another thread could write in between
         sys.stdout.flush()
     except (AttributeError, OSError, ValueError) as error:  # stdout is missing, broken or closed
         from .log import tell
 
-        tell(log, "metric_failed", "%s was not counted: stdout cannot be written: %s", COUNTED[event], error)
+        tell(log, "metric_failed", "%s was not counted: stdout cannot be written: %s", metric, error)
 
 
-def _line(namespace: str, metric: str, table: str, now: float, properties: dict[str, object]) -> str:
+def _add(powertools: Any, metric: str, value: float, unit: str, log: logging.Logger) -> None:
+    """Add to the metrics that the function's own Metrics object writes: all of them share one set."""
+    try:
+        powertools.Metrics().add_metric(name=metric, unit=unit, value=value)
+    except Exception as error:  # noqa: BLE001 - the application's metrics must not affect a lock
+        from .log import tell
+
+        tell(log, "metric_failed", "%s was not counted by Powertools: %r", metric, error)
+
+
+def _line(
+    namespace: str, metric: str, value: float, unit: str, table: str, now: float, properties: dict[str, object]
+) -> str:
     dimensions = {TABLE_DIMENSION: bare_name(table)}
     sets = [[TABLE_DIMENSION]]
     function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
     if function:
         dimensions[FUNCTION_DIMENSION] = function
         sets.append([TABLE_DIMENSION, FUNCTION_DIMENSION])
-    directive = {"Namespace": namespace, "Dimensions": sets, "Metrics": [{"Name": metric, "Unit": "Count"}]}
+    directive = {"Namespace": namespace, "Dimensions": sets, "Metrics": [{"Name": metric, "Unit": unit}]}
     metadata = {"Timestamp": int(now * 1000), "CloudWatchMetrics": [directive]}
-    return json.dumps({"_aws": metadata, **dimensions, metric: 1, **properties})
+    return json.dumps({"_aws": metadata, **dimensions, metric: value, **properties})

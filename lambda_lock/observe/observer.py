@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import logging  # the Lambda runtime has it loaded
+import logging  # the Lambda runtime has these loaded
+import os
 import sys
 
 from .log import LEVELS, extras, tell
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
 class Observer:
     """Where one client tells its events."""
 
-    __slots__ = ("_hooks", "_log", "_wall")
+    __slots__ = ("_hooks", "_log", "_times", "_wall")
 
     def __init__(self, log: logging.Logger, wall: Callable[[], float], hooks: Iterable[object]) -> None:
         self._log = log
         self._wall = wall
+        self._times = os.environ.get("LAMBDA_LOCK_METRICS_TIMES", "0") not in ("", "0")
         self._hooks = None
         if hooks != ():
             from .hooks import Hooks
@@ -46,15 +48,23 @@ class Observer:
             count(event, table, self._wall(), extras(event, about), self._log)
 
     @property
-    def traces(self) -> bool:
-        """Whether a tracer is at work in this process: X-Ray's SDK or OpenTelemetry's API is loaded."""
-        return "aws_xray_sdk.core" in sys.modules or "opentelemetry.trace" in sys.modules
+    def measures(self) -> bool:
+        """Whether times are asked for: by metrics, or since a tracer is at work in this process."""
+        return self._times or "aws_xray_sdk.core" in sys.modules or "opentelemetry.trace" in sys.modules
 
-    def trace(self, what: str, key: str, began_ago: float, ended_ago: float = 0.0, **about: object) -> None:
-        """Write a trace of what has ended, as `tracing.record`. Ask `traces` before."""
+    def measured(
+        self, what: str, table: str, key: str, began_ago: float, ended_ago: float = 0.0, **about: object
+    ) -> None:
+        """Write a trace of what has ended, as `tracing.record`, and metrics of its time. Ask `measures` before."""
         from .tracing import record
 
         record(what, key, began_ago, ended_ago, about, self._log)
+        if self._times and (what == "hold" or (what == "acquire" and about["outcome"] in ("granted", "not_granted"))):
+            from .metrics import HELD, WAITED, write
+
+            metric, milliseconds = HELD if what == "hold" else WAITED, round((began_ago - ended_ago) * 1000, 3)
+            properties = extras(str(about["outcome"]), {"key": key})
+            write(metric, milliseconds, "Milliseconds", table, self._wall(), properties, self._log)
 
     def wants(self, event: str) -> bool:
         """Whether any hook is told such an event."""
