@@ -57,11 +57,11 @@ def test_it_is_awaited_gathered_and_run_as_a_task_as_before() -> None:
         six = await asyncio.wait_for(client.acquire("f"), 5)
         for lock in (one, two, three, four, five.result(), six):
             assert await lock.release()
-        waiting = asyncio.create_task(client.acquire("a", wait=60))
-        await asyncio.sleep(0)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
+        async with client.acquire("a"):
+            waiting = asyncio.create_task(client.acquire("a", wait=60))
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(waiting, 0.3)
+            assert waiting.cancelled()
 
     with in_memory():
         asyncio.run(main())
