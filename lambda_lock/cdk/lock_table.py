@@ -9,32 +9,23 @@ from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
 import jsii
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
-from constructs import Construct, Dependable, IValidation
+from constructs import Construct, IValidation
 
 from ..client import checks
-from ..client.reading import PREWARM_KEY
 from ..client.settings import PARTITION_KEY_VARIABLE, SORT_KEY_VARIABLE, TABLE_VARIABLE
 from ..core.row import JAVA
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.metrics import METRICS_VARIABLE, NAMESPACE
-from ..permissions import ACTIONS, IN_WORDS
+from ..permissions import ACTIONS
 from . import monitoring
+from .grants import KEY_ACTIONS, allow, differ, leading_keys
 from .monitoring import AlarmActions
 
-# The actions that TableV2's own grants allow on a customer-managed key, spelled out instead of as patterns.
-KEY_ACTIONS = (
-    "kms:Decrypt",
-    "kms:DescribeKey",
-    "kms:Encrypt",
-    "kms:GenerateDataKey",
-    "kms:GenerateDataKeyWithoutPlaintext",
-    "kms:ReEncryptFrom",
-    "kms:ReEncryptTo",
-)
 _NO_REPLICAS = (
     "a lock table must not have replicas. With multi-Region eventual consistency, two Regions would each grant the "
     "same lock. With multi-Region strong consistency, DynamoDB has neither time to live nor transactions. Keep the "
@@ -136,9 +127,12 @@ class LockTable(Construct):
         self.table = table
         self._address = address
         self._partition_key_name, self._sort_key_name = keys
-        alarms = [] if alarm_actions is None else monitoring.add_alarms(self, table.table_name, alarm_actions)
+        here = not differ(table.env.account, cdk.Stack.of(self).account)
+        alarms: list[cloudwatch.Alarm] = []
+        if alarm_actions is not None:
+            alarms = monitoring.add_alarms(self, table.table_name, alarm_actions, table_is_here=here)
         if dashboard:
-            monitoring.add_dashboard(self, table.table_name, alarms)
+            monitoring.add_dashboard(self, table.table_name, alarms, table_is_here=here)
 
     @classmethod
     def from_table_name(
@@ -165,11 +159,12 @@ class LockTable(Construct):
 
             locks = LockTable.from_table_arn(self, "Locks", "arn:aws:dynamodb:eu-central-1:111122223333:table/locks")
 
-        table_arn: the table's ARN. A table in another account must allow the same actions in its resource policy.
+        table_arn: the table's ARN. A table in another account must allow the same actions in its resource policy: call
+            ``grant(iam.AccountPrincipal(…))`` there. Its own metrics are there too, so of the alarms there is only the
+            one for lost locks here.
         options: see ExistingTableOptions.
 
-        Raises LockArgumentError or TypeError for bad input: an ARN that is not a table's, a table in another Region, or
-        alarms or a dashboard for a table in another account.
+        Raises LockArgumentError or TypeError for bad input: an ARN that is not a table's, or a table in another Region.
         """
         return _ExistingTable(scope, id, table_arn, **options)
 
@@ -194,22 +189,17 @@ class LockTable(Construct):
 
             locks.grant(function, key_prefixes=["order#"])
 
-        grantee: a function, a role or another principal that can receive permissions.
+        grantee: a function, a role or another principal that can receive permissions, in any account of the app. For a
+            grantee in another account, the table's resource policy and the key's policy get a statement as well.
+            iam.AccountPrincipal allows another account, whose own policies then decide.
         key_prefixes: allow only locks whose keys begin with one of these; None: all locks. Prefixes are literal.
 
-        Returns the grant. Raises LockConfigurationError if the grantee cannot receive permissions, LockArgumentError
-        for bad prefixes, and TypeError for prefixes that are not a list of str.
+        Returns the grant. Raises LockConfigurationError if the grant would have no effect: the grantee cannot receive
+        permissions, or it is in another account and the table has no name that could be told there. Raises
+        LockArgumentError for bad prefixes, and TypeError for prefixes that are not a list of str.
         """
-        grant = iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=list(ACTIONS),
-            resource_arns=[self.table.table_arn],
-            conditions=None if key_prefixes is None else _leading_keys(key_prefixes),
-        )
-        _check_received(grantee, grant)
-        if self.table.encryption_key is None:
-            return grant
-        return grant.combine(self.table.encryption_key.grant(grantee, *KEY_ACTIONS))
+        conditions = None if key_prefixes is None else leading_keys(key_prefixes)
+        return allow(self, self.table, self.table.encryption_key, grantee, ACTIONS, KEY_ACTIONS, conditions)
 
     def connect(self, function: lambda_.IFunction, *, key_prefixes: Sequence[str] | None = None) -> iam.Grant:
         """Grant the permissions and set `environment`, so that ``@with_lock`` and ``LockClient()`` use this table.
@@ -230,7 +220,7 @@ class LockTable(Construct):
                 f"{names} where the function is defined"
             )
         stack, theirs = cdk.Stack.of(self), cdk.Stack.of(function)
-        if _differ(stack.region, theirs.region) or _differ(stack.account, theirs.account):
+        if differ(stack.region, theirs.region) or differ(stack.account, theirs.account):
             raise LockConfigurationError(
                 f"connect: {function.node.path} is in another account or Region than {self.node.path}. Call "
                 "LockTable.from_table_arn in the function's own stack, and connect the function there"
@@ -263,11 +253,6 @@ class _ExistingTable(LockTable):
         keys = _check_keys(partition_key_name, sort_key_name)
         stack = cdk.Stack.of(scope)
         account = _account_of(table_arn, stack)
-        if _differ(account, stack.account) and (dashboard or alarm_actions is not None):
-            raise LockArgumentError(
-                f"table_arn={table_arn!r}: the table's metrics are in its own account. Create the alarms and the "
-                "dashboard there, and leave out alarm_actions and dashboard here"
-            )
         Construct.__init__(self, scope, id)  # LockTable.__init__ would create a table
         table = dynamodb.TableV2.from_table_attributes(
             self, "Table", table_arn=table_arn, encryption_key=encryption_key
@@ -325,54 +310,10 @@ def _account_of(table_arn: str, stack: cdk.Stack) -> str | None:
             "arn:aws:dynamodb:Region:account:table/name"
         )
     region, account = found.groups()
-    if _differ(region, stack.region):
+    if differ(region, stack.region):
         raise LockArgumentError(
             f"table_arn={table_arn!r}: the stack is in {stack.region}, and a function looks for its table in its own "
             "Region. Use a table in that Region. Or add the permissions to the function's role yourself, and write "
             "LockClient(…, region_name=…) in its code"
         )
     return account
-
-
-def _differ(one: str | None, other: str) -> bool:
-    """Whether two accounts or Regions are known to be different."""
-    return one is not None and one != other and not (cdk.Token.is_unresolved(one) or cdk.Token.is_unresolved(other))
-
-
-def _leading_keys(prefixes: Sequence[str]) -> dict[str, dict[str, list[str]]]:
-    """The policy condition that limits the actions to keys with these prefixes.
-
-    ForAllValues is also true for a request without keys, but each of the four actions has one.
-    """
-    if isinstance(prefixes, str) or not all(isinstance(prefix, str) for prefix in prefixes):
-        raise TypeError(f"key_prefixes must be a list of str, not {prefixes!r}")
-    if not prefixes:
-        raise LockArgumentError(
-            "key_prefixes is empty, which would not allow any lock: pass prefixes, or None to allow all keys"
-        )
-    for prefix in prefixes:
-        if not prefix or (not cdk.Token.is_unresolved(prefix) and any(mark in prefix for mark in ("*", "?", "${"))):
-            raise LockArgumentError(
-                f"key_prefixes: {prefix!r} must be the literal beginning of the keys, at least one character long. "
-                "Leave out '*', '?' and '${': they mean something else in a policy"
-            )
-    patterns = [*(f"{prefix}*" for prefix in prefixes), PREWARM_KEY]
-    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": patterns}}
-
-
-def _check_received(grantee: iam.IGrantable, grant: iam.Grant) -> None:
-    """Refuse a grantee for which the CDK accepts the grant but creates no policy.
-
-    A role of the app creates its policy when synthesizing. Every other grantee that took the permissions has a policy
-    among the grant's dependencies already.
-    """
-    if isinstance(grantee.grant_principal, iam.Role) or Dependable.of(grant).dependency_roots:
-        return
-    node = getattr(grantee, "node", None)  # a principal that is not a construct has none
-    name = type(grantee).__name__ if node is None else node.path
-    raise LockConfigurationError(
-        f"grant: {name} cannot receive the permissions for locks. Import a function together with its role: "
-        "Function.from_function_attributes(…, role=…). The role must be from this account and imported without "
-        f"mutable=False. Or allow its role {IN_WORDS} on the table's ARN where the role is defined, instead of "
-        "calling grant()"
-    )

@@ -24,32 +24,47 @@ _REQUESTS = (*OPERATIONS, "TransactWriteItems")  # the last is what commit() sen
 _WIDTH = 12  # columns of the dashboard's 24
 
 
-def add_alarms(scope: Construct, table_name: str, alarm_actions: AlarmActions) -> list[cloudwatch.Alarm]:
+def add_alarms(
+    scope: Construct, table_name: str, alarm_actions: AlarmActions, *, table_is_here: bool
+) -> list[cloudwatch.Alarm]:
     """Create alarms for lost locks, throttled requests and DynamoDB's own errors.
 
     A single lost lock raises an alarm. The library sends a throttled or failed request again, so these raise an alarm
     only if they persist. There is no alarm for contention and duplicates, because handling them is the purpose of a
     lock. There is none for failed conditions either, because that is how DynamoDB reports contention.
+
+    table_is_here: whether the table is in the account of the stack. Its metrics are in its own account, those of the
+        locks in the account of the functions.
     """
     alarms = [
-        _alarm(scope, "LockLost", _lock_events(table_name, LOST), "A lock was lost while its holder worked", within=1),
-        _alarm(scope, "Throttled", _throttled(table_name), "DynamoDB keeps throttling the lock table", within=5),
-        _alarm(scope, "SystemErrors", _system_errors(table_name), "DynamoDB keeps failing the lock table", within=5),
+        _alarm(scope, "LockLost", _lock_events(table_name, LOST), "A lock was lost while its holder worked", within=1)
     ]
+    if table_is_here:
+        throttled, errors = _throttled(table_name), _system_errors(table_name)
+        alarms += [
+            _alarm(scope, "Throttled", throttled, "DynamoDB keeps throttling the lock table", within=5),
+            _alarm(scope, "SystemErrors", errors, "DynamoDB keeps failing the lock table", within=5),
+        ]
     for alarm in alarms:
         alarm.add_alarm_action(*map(_as_action, alarm_actions))
     return alarms
 
 
-def add_dashboard(scope: Construct, table_name: str, alarms: Sequence[cloudwatch.IAlarm]) -> None:
-    """Create a dashboard for the locks and their table. It shows the state of the alarms if there are any."""
+def add_dashboard(
+    scope: Construct, table_name: str, alarms: Sequence[cloudwatch.IAlarm], *, table_is_here: bool
+) -> None:
+    """Create a dashboard for the locks and their table. It shows the state of the alarms if there are any.
+
+    table_is_here: as for `add_alarms`.
+    """
     dashboard = cloudwatch.Dashboard(scope, "Dashboard")
     if alarms:
         dashboard.add_widgets(cloudwatch.AlarmStatusWidget(title="Alarms", alarms=alarms, width=2 * _WIDTH, height=2))
-    dashboard.add_widgets(
-        _graph("Locks", [_lock_events(table_name, name) for name in (NOT_GRANTED, DUPLICATE, LOST)]),
-        _graph("Problems of the table", [_throttled(table_name), _system_errors(table_name)]),
-    )
+    locks = _graph("Locks", [_lock_events(table_name, name) for name in (NOT_GRANTED, DUPLICATE, LOST)])
+    if not table_is_here:
+        dashboard.add_widgets(locks)
+        return
+    dashboard.add_widgets(locks, _graph("Problems of the table", [_throttled(table_name), _system_errors(table_name)]))
     dashboard.add_widgets(
         _graph("Capacity units", [_table_sum(table_name, f"Consumed{way}CapacityUnits") for way in ("Read", "Write")]),
         _graph("Latency", [_latency(table_name, operation) for operation in _REQUESTS]),

@@ -7,11 +7,9 @@ import re
 from typing import Any
 
 import aws_cdk as cdk
-import pytest
 from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
 from aws_cdk import aws_sns as sns
 
-from lambda_lock import LockArgumentError
 from lambda_lock.cdk import LockTable
 from lambda_lock.observe import metrics
 from tests.cdk.apps import in_an_account, new_stack, resources, the_only
@@ -172,8 +170,11 @@ def test_an_existing_table_is_watched_by_its_name() -> None:
     assert resources(stack, DASHBOARD)
 
 
-@pytest.mark.parametrize("options", [{"alarm_actions": []}, {"dashboard": True}], ids=str)
-def test_a_table_of_another_account_is_watched_there(options: dict[str, Any]) -> None:
+def test_of_a_table_in_another_account_only_the_locks_are_watched_because_only_their_metrics_are_here() -> None:
+    stack = in_an_account()
     arn = "arn:aws:dynamodb:eu-central-1:222222222222:table/theirs"
-    with pytest.raises(LockArgumentError, match="metrics are in its own account"):
-        LockTable.from_table_arn(in_an_account(), "Locks", arn, **options)
+    LockTable.from_table_arn(stack, "Locks", arn, alarm_actions=[], dashboard=True)
+    assert set(_alarms(stack)) == {"LockLost"}
+    text = json.dumps(the_only(stack, DASHBOARD))
+    assert metrics.NAMESPACE in text
+    assert "AWS/DynamoDB" not in text

@@ -1,0 +1,238 @@
+"""Who may use a lock table: policies of the grantee, of the table and of its key.
+
+A grantee in the table's own account needs one policy: its own, or the table's. A grantee in another account needs both,
+and for a customer-managed key both once more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+import aws_cdk as cdk
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from constructs import Construct, Dependable
+
+from ..client.reading import PREWARM_KEY
+from ..errors import LockArgumentError, LockConfigurationError
+from ..permissions import IN_WORDS
+
+AnyTable: TypeAlias = dynamodb.ITable | dynamodb.ITableV2
+Conditions: TypeAlias = Mapping[str, Mapping[str, Any]]
+
+# The actions that TableV2's own grants allow on a customer-managed key, spelled out instead of as patterns.
+KEY_ACTIONS = (
+    "kms:Decrypt",
+    "kms:DescribeKey",
+    "kms:Encrypt",
+    "kms:GenerateDataKey",
+    "kms:GenerateDataKeyWithoutPlaintext",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+)
+
+
+def allow(
+    scope: Construct,
+    table: AnyTable,
+    key: kms.IKey | None,
+    grantee: iam.IGrantable,
+    actions: Sequence[str],
+    key_actions: Sequence[str],
+    conditions: Conditions | None = None,
+) -> iam.Grant:
+    """Allow ``grantee`` these actions on the table and on its key.
+
+    scope: the lock table. conditions: of the statements about the table.
+
+    Raises LockConfigurationError if that would have no effect.
+    """
+    principal = grantee.grant_principal
+    if isinstance(principal, iam.ArnPrincipal | iam.OrganizationPrincipal):  # an AccountPrincipal is an ArnPrincipal
+        grant = _allow_by_table(scope, table, principal, actions, conditions)
+        _allow_by_key(scope, key, principal, key_actions)
+        return grant
+    account = getattr(principal, "principal_account", None)  # the principal of a function without a role has none
+    grant = iam.Grant.add_to_principal(
+        grantee=grantee, actions=[*actions], resource_arns=[table.table_arn], conditions=conditions
+    )
+    _check_received(grantee, grant)
+    elsewhere = differ(account, table.env.account)
+    if elsewhere:
+        _check_can_cross(scope, table, grantee, account)
+    if key is None:
+        key_grant = None
+    elif differ(account, key.env.account):
+        key_grant = iam.Grant.add_to_principal(
+            grantee=grantee, actions=[*key_actions], resource_arns=[_key_arn_from_elsewhere(key)]
+        )
+    else:
+        key_grant = key.grant(grantee, *key_actions)
+    if elsewhere and is_in_app(table):
+        theirs = _as_seen_from_the_table(principal)
+        _allow_by_table(scope, table, theirs, actions, conditions)
+        _allow_by_key(scope, key, theirs, key_actions)
+    return grant if key_grant is None else grant.combine(key_grant)
+
+
+def leading_keys(prefixes: Sequence[str]) -> dict[str, dict[str, list[str]]]:
+    """The policy condition that limits the actions to keys with these prefixes.
+
+    ForAllValues is also true for a request without keys, but each of the four actions has one.
+    """
+    if isinstance(prefixes, str) or not all(isinstance(prefix, str) for prefix in prefixes):
+        raise TypeError(f"key_prefixes must be a list of str, not {prefixes!r}")
+    if not prefixes:
+        raise LockArgumentError(
+            "key_prefixes is empty, which would not allow any lock: pass prefixes, or None to allow all keys"
+        )
+    for prefix in prefixes:
+        if not prefix or (not cdk.Token.is_unresolved(prefix) and any(mark in prefix for mark in ("*", "?", "${"))):
+            raise LockArgumentError(
+                f"key_prefixes: {prefix!r} must be the literal beginning of the keys, at least one character long. "
+                "Leave out '*', '?' and '${': they mean something else in a policy"
+            )
+    patterns = [*(f"{prefix}*" for prefix in prefixes), PREWARM_KEY]
+    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": patterns}}
+
+
+def differ(one: str | None, other: str | None) -> bool:
+    """Whether two accounts or Regions are known to be different."""
+    if one is None or other is None or cdk.Token.is_unresolved(one) or cdk.Token.is_unresolved(other):
+        return False
+    return one != other
+
+
+def is_in_app(table: AnyTable) -> bool:
+    """Whether the app makes the table, so that its resource policy can be written."""
+    return isinstance(table.node.default_child, dynamodb.CfnGlobalTable | dynamodb.CfnTable)
+
+
+def _allow_by_table(
+    scope: Construct,
+    table: AnyTable,
+    principal: iam.PrincipalBase,
+    actions: Sequence[str],
+    conditions: Conditions | None,
+) -> iam.Grant:
+    """Add a statement to the table's resource policy."""
+    if not is_in_app(table):
+        raise LockConfigurationError(
+            f"grant: {type(principal).__name__} can only be allowed in the table's resource policy, which "
+            f"{scope.node.path} cannot change, because it is an existing table. Call grant() where the table is made, "
+            f"or allow {IN_WORDS} in its resource policy"
+        )
+    grant = iam.Grant.add_to_principal_and_resource(
+        grantee=principal,  # it has no policy that the app could change
+        actions=[*actions],
+        resource_arns=[_own_arn(table)],
+        resource=cast("Any", table),
+        resource_policy_principal=principal if conditions is None else principal.with_conditions(conditions),
+    )
+    if not _has_resource_policy(table):
+        raise LockConfigurationError(
+            f"grant: this version of aws-cdk-lib drops the resource policy of {scope.node.path}, which a grantee in "
+            "another account needs (github.com/aws/aws-cdk/issues/30793). Update aws-cdk-lib"
+        )
+    return grant
+
+
+def _allow_by_key(scope: Construct, key: kms.IKey | None, principal: iam.PrincipalBase, actions: Sequence[str]) -> None:
+    """Add a statement to the key's policy, or say that somebody else has to."""
+    if key is None:
+        return
+    statement = iam.PolicyStatement(actions=[*actions], resources=["*"], principals=[principal])
+    if not key.add_to_resource_policy(statement, True).statement_added:
+        cdk.Annotations.of(scope).add_warning_v2(
+            "lambda-lock:key-policy",
+            f"grant: the policy of {key.node.path} cannot be changed here, because the app does not make that key. "
+            f"Allow {', '.join(actions)} in it to whom you granted the table in another account",
+        )
+
+
+def _as_seen_from_the_table(principal: iam.IPrincipal) -> iam.PrincipalBase:
+    """The account of a principal of another account, narrowed to its role if the role has a name.
+
+    A statement for the role itself could be deployed only after the role, and would end with it. Within the account, it
+    is the policy of the grantee that decides.
+    """
+    account = iam.AccountPrincipal(principal.principal_account)
+    if isinstance(principal, iam.Role) and _name_in_template(principal) is not None:
+        return account.with_conditions({"ArnEquals": {"aws:PrincipalArn": principal.role_arn}})
+    return account
+
+
+def _own_arn(table: AnyTable) -> str:
+    """The table's ARN as its own policy can say it. A table cannot refer to itself, so without a name it is ``*``."""
+    name = _name_in_template(table)
+    if name is None:
+        return "*"
+    return cdk.Stack.of(table).format_arn(service="dynamodb", resource="table", resource_name=name)
+
+
+def _name_in_template(construct: AnyTable | iam.Role) -> str | None:
+    """The name that the app gives, without a reference to the resource. None if CloudFormation chooses it."""
+    match construct.node.default_child:
+        case (
+            dynamodb.CfnGlobalTable(table_name=name) | dynamodb.CfnTable(table_name=name) | iam.CfnRole(role_name=name)
+        ):
+            return None if cdk.Stack.of(construct).resolve(name) is None else name
+        case _:
+            return None
+
+
+def _has_resource_policy(table: AnyTable) -> bool:
+    resource = table.node.default_child
+    policies = (
+        resource.replicas if isinstance(resource, dynamodb.CfnGlobalTable) else cast("Any", resource).resource_policy
+    )
+    return "policyDocument" in json.dumps(cdk.Stack.of(table).resolve(policies))
+
+
+def _key_arn_from_elsewhere(key: kms.IKey) -> str:
+    """A key's ARN for a policy in another account. That of a key of the app is known only in the key's own stack."""
+    if key.node.default_child is None:
+        return key.key_arn
+    return cdk.Stack.of(key).format_arn(service="kms", resource="key", resource_name="*")
+
+
+def _check_can_cross(scope: Construct, table: AnyTable, grantee: iam.IGrantable, account: str | None) -> None:
+    """Refuse a grant across accounts that could not be deployed, or that one half would be missing of."""
+    if not is_in_app(table):
+        if differ(account, cdk.Stack.of(scope).account):
+            raise LockConfigurationError(
+                f"grant: {_name(grantee)} is in another account than {scope.node.path}. Call "
+                "LockTable.from_table_arn in the grantee's own stack and grant() there, and "
+                "grant(iam.AccountPrincipal(…)) where the table is made"
+            )
+    elif _name_in_template(table) is None:
+        raise LockConfigurationError(
+            f"grant: {_name(grantee)} is in another account than {scope.node.path}, whose table has no name that "
+            "could be told there. Set table_name=. (The CDK would choose a name. Then CloudFormation replaces a table "
+            "that is deployed without one, and for a while both would grant the same locks.)"
+        )
+
+
+def _check_received(grantee: iam.IGrantable, grant: iam.Grant) -> None:
+    """Refuse a grantee for which the CDK accepts the grant but creates no policy.
+
+    A role of the app creates its policy when synthesizing. Every other grantee that took the permissions has a policy
+    among the grant's dependencies already.
+    """
+    if isinstance(grantee.grant_principal, iam.Role) or Dependable.of(grant).dependency_roots:
+        return
+    raise LockConfigurationError(
+        f"grant: {_name(grantee)} cannot receive the permissions for locks. Import a function together with its role: "
+        "Function.from_function_attributes(…, role=…). The role must be from this account and imported without "
+        f"mutable=False. Or allow its role {IN_WORDS} on the table's ARN where the role is defined, instead of "
+        "calling grant(). For a role of another account, call grant(iam.AccountPrincipal(…)) besides: the table's "
+        "resource policy then allows that account"
+    )
+
+
+def _name(grantee: iam.IGrantable) -> str:
+    node = getattr(grantee, "node", None)  # a principal that is not a construct has none
+    return type(grantee).__name__ if node is None else str(node.path)

@@ -1,0 +1,182 @@
+"""Grants across accounts: what the grantee gets, and what the table and its key say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+
+from lambda_lock import LockConfigurationError
+from lambda_lock.cdk import LockTable
+from tests.cdk.apps import ACCOUNT, FOUR_ACTIONS, REGION, allow, document, new_function, policies, the_only
+from tests.cdk.test_grants import KEY_ACTIONS
+
+OTHER = "222222222222"
+# The oldest CDK drops what is added to the policy of a TableV2 (github.com/aws/aws-cdk/issues/30793).
+_DROPPED = version("aws-cdk-lib").startswith("2.166.")
+needs_table_policies = pytest.mark.skipif(_DROPPED, reason="this CDK drops the policies of tables")
+ARN = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":dynamodb:{REGION}:{ACCOUNT}:table/locks"]]}
+
+
+@pytest.fixture
+def app() -> cdk.App:
+    return cdk.App()
+
+
+@pytest.fixture
+def owner(app: cdk.App) -> cdk.Stack:
+    return cdk.Stack(app, "Owner", env=cdk.Environment(account=ACCOUNT, region=REGION))
+
+
+@pytest.fixture
+def user(app: cdk.App) -> cdk.Stack:
+    return cdk.Stack(app, "User", env=cdk.Environment(account=OTHER, region=REGION))
+
+
+def _account(number: str) -> dict[str, Any]:
+    return {"AWS": {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":iam::{number}:root"]]}}
+
+
+def _table_policy(stack: cdk.Stack) -> dict[str, Any] | None:
+    (replica,) = the_only(stack, "AWS::DynamoDB::GlobalTable")["Properties"]["Replicas"]
+    found: dict[str, Any] = replica.get("ResourcePolicy", {})
+    return found.get("PolicyDocument")
+
+
+def _role(stack: cdk.Stack, **options: Any) -> iam.Role:
+    return iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"), **options)
+
+
+@needs_table_policies
+def test_a_function_of_another_account_is_allowed_by_its_own_role_and_by_the_table(
+    owner: cdk.Stack, user: cdk.Stack
+) -> None:
+    locks = LockTable(owner, "Locks", table_name="locks")
+    assert locks.grant(new_function(user)).success
+    assert _table_policy(owner) == document(allow(FOUR_ACTIONS, ARN, Principal=_account(OTHER)))
+    assert policies(user) == [document(allow(FOUR_ACTIONS, ARN))]
+
+
+@needs_table_policies
+def test_a_role_with_a_name_is_the_only_one_of_its_account_that_the_table_allows(
+    owner: cdk.Stack, user: cdk.Stack
+) -> None:
+    LockTable(owner, "Locks", table_name="locks").grant(_role(user, role_name="biller"))
+    arn = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":iam::{OTHER}:role/biller"]]}
+    only = {"ArnEquals": {"aws:PrincipalArn": arn}}
+    assert _table_policy(owner) == document(allow(FOUR_ACTIONS, ARN, Principal=_account(OTHER), Condition=only))
+    assert policies(user) == [document(allow(FOUR_ACTIONS, ARN))]
+
+
+@needs_table_policies
+def test_key_prefixes_narrow_both_policies(owner: cdk.Stack, user: cdk.Stack) -> None:
+    LockTable(owner, "Locks", table_name="locks").grant(new_function(user), key_prefixes=["invoice#"])
+    (theirs,) = policies(user)
+    granted = _table_policy(owner)
+    assert granted is not None
+    assert granted["Statement"][0]["Condition"] == theirs["Statement"][0]["Condition"]
+    assert "invoice#*" in str(theirs["Statement"][0]["Condition"])
+
+
+@needs_table_policies
+@pytest.mark.parametrize("grantee", ["function", "account"])
+def test_the_policy_of_a_customer_managed_key_is_written_too(owner: cdk.Stack, user: cdk.Stack, grantee: str) -> None:
+    encryption = dynamodb.TableEncryptionV2.customer_managed_key(kms.Key(owner, "Key"))
+    locks = LockTable(owner, "Locks", table_name="locks", encryption=encryption)
+    locks.grant(iam.AccountPrincipal(OTHER) if grantee == "account" else new_function(user))
+    key_policy = the_only(owner, "AWS::KMS::Key")["Properties"]["KeyPolicy"]
+    assert key_policy["Statement"][1:] == [allow(KEY_ACTIONS, "*", Principal=_account(OTHER))]
+    if grantee == "function":
+        keys = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":kms:{REGION}:{ACCOUNT}:key/*"]]}
+        (policy,) = policies(user)
+        assert policy["Statement"][1:] == [allow(KEY_ACTIONS, keys)]
+
+
+@needs_table_policies
+def test_a_key_of_another_app_is_granted_and_a_warning_says_whose_policy_is_missing(
+    owner: cdk.Stack, user: cdk.Stack
+) -> None:
+    key = kms.Key.from_key_arn(owner, "Key", f"arn:aws:kms:{REGION}:{ACCOUNT}:key/5ec5e7")
+    encryption = dynamodb.TableEncryptionV2.customer_managed_key(key)
+    locks = LockTable(owner, "Locks", table_name="locks", encryption=encryption)
+    locks.grant(new_function(user))
+    (policy,) = policies(user)
+    assert policy["Statement"][1:] == [allow(KEY_ACTIONS, key.key_arn)]
+    warnings = cdk.assertions.Annotations.from_stack(owner).find_warning(
+        "/Owner/Locks", cdk.assertions.Match.string_like_regexp("the policy of Owner/Key cannot be changed here")
+    )
+    assert len(warnings) == 1
+
+
+@needs_table_policies
+@pytest.mark.parametrize(
+    ("principal", "said"),
+    [
+        (lambda: iam.AccountPrincipal(OTHER), {"Principal": _account(OTHER)}),
+        (lambda: iam.ArnPrincipal("arn:aws:iam::1:role/a"), {"Principal": {"AWS": "arn:aws:iam::1:role/a"}}),
+        (
+            lambda: iam.OrganizationPrincipal("o-a1b2c3d4e5"),
+            {"Principal": {"AWS": "*"}, "Condition": {"StringEquals": {"aws:PrincipalOrgID": "o-a1b2c3d4e5"}}},
+        ),
+    ],
+    ids=["account", "ARN", "organization"],
+)
+def test_the_owner_can_allow_whoever_is_not_in_the_app(
+    owner: cdk.Stack, principal: Callable[[], iam.IPrincipal], said: dict[str, Any]
+) -> None:
+    locks = LockTable(owner, "Locks", table_name="locks")
+    assert locks.grant(principal()).success
+    assert _table_policy(owner) == document(allow(FOUR_ACTIONS, ARN, **said))
+
+
+@needs_table_policies
+def test_a_table_without_a_name_says_itself_in_its_own_policy(owner: cdk.Stack) -> None:
+    """CloudFormation lets no resource refer to itself. The policy is the table's and reaches no other."""
+    LockTable(owner, "Locks").grant(iam.AccountPrincipal(OTHER))
+    assert _table_policy(owner) == document(allow(FOUR_ACTIONS, "*", Principal=_account(OTHER)))
+
+
+def test_a_table_without_a_name_cannot_be_granted_to_a_function_of_another_account(
+    owner: cdk.Stack, user: cdk.Stack
+) -> None:
+    with pytest.raises(LockConfigurationError, match=r"User/Function is in another account than Owner/Locks.*table_na"):
+        LockTable(owner, "Locks").grant(new_function(user))
+
+
+def test_grants_within_the_account_leave_the_tables_policy_alone(owner: cdk.Stack) -> None:
+    LockTable(owner, "Locks", table_name="locks").grant(new_function(owner))
+    assert _table_policy(owner) is None
+
+
+def test_a_role_imported_from_another_account_is_refused_with_the_owners_call(owner: cdk.Stack) -> None:
+    role = iam.Role.from_role_arn(owner, "Theirs", f"arn:aws:iam::{OTHER}:role/theirs")
+    with pytest.raises(LockConfigurationError, match=r"grant\(iam.AccountPrincipal"):
+        LockTable(owner, "Locks", table_name="locks").grant(role)
+
+
+def test_an_existing_table_of_another_account_gives_the_half_that_is_the_functions(user: cdk.Stack) -> None:
+    arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/locks"
+    LockTable.from_table_arn(user, "Locks", arn).grant(new_function(user))
+    assert policies(user) == [document(allow(FOUR_ACTIONS, arn))]
+
+
+def test_an_existing_table_cannot_be_granted_where_nobody_would_allow_the_other_half(
+    owner: cdk.Stack, user: cdk.Stack
+) -> None:
+    locks = LockTable.from_table_name(owner, "Locks", "locks")
+    with pytest.raises(LockConfigurationError, match=r"LockTable.from_table_arn in the grantee's own stack"):
+        locks.grant(new_function(user))
+    with pytest.raises(LockConfigurationError, match="AccountPrincipal can only be allowed in the table's resource"):
+        locks.grant(iam.AccountPrincipal(OTHER))
+
+
+@pytest.mark.skipif(not _DROPPED, reason="this CDK keeps the policies of tables")
+def test_a_cdk_that_drops_the_tables_policy_is_told_of(owner: cdk.Stack) -> None:
+    with pytest.raises(LockConfigurationError, match="Update aws-cdk-lib"):
+        LockTable(owner, "Locks", table_name="locks").grant(iam.AccountPrincipal(OTHER))
