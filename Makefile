@@ -53,7 +53,8 @@ format: $(DEV) ## Format the sources, and fix what the linter can fix
 	@$(BIN)/ruff format --quiet $(SOURCES)
 
 .PHONY: test
-test: $(DEV) $(ENGINE) ## Run the tests (ARGS='-k name' selects some, JOBS=1 runs them one after another)
+# Without Node the tests of the CDK are skipped, so its command line is not needed either.
+test: $(DEV) $(ENGINE) $(if $(shell command -v npm),$(CDK)) ## Run the tests (ARGS='-k name' selects some, JOBS=1 runs them one after another)
 	@$(BIN)/pytest --quiet $(PARALLEL) $(ARGS)
 
 .PHONY: quick

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .cloud import ACCOUNT, Cloud
-from .engine import REGION, ROOT, inherited_environment, stop
+from .engine import REGION, ROOT, Ministack, inherited_environment, stop
 
 _PROGRAM = ROOT / "node_modules" / ".bin" / "cdk"
 _ASSET_BUCKET = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"  # what bootstrapping would make
@@ -64,23 +64,31 @@ class Cdk:
         self._run("destroy", "--app", str(assembly), "--force")
 
     def _run(self, *arguments: str) -> str:
-        process = subprocess.Popen(
-            [_PROGRAM, *arguments, *_FLAGS],
-            cwd=ROOT,
-            env=inherited_environment() | self._engine.environment() | _ENVIRONMENT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,  # a group of its own: it starts the app, which starts Node
-        )
-        try:
-            said, _ = process.communicate(timeout=_SECONDS)
-        finally:
-            _stop_group(process)
-        if process.returncode:
-            raise CdkError(f"cdk {arguments[0]} failed with status {process.returncode}; it wrote:\n{said}")
-        return said
+        return run(self._engine, ROOT, *arguments)
+
+
+def run(engine: Ministack, folder: Path, *arguments: str) -> str:
+    """Run the command line in a folder, with an engine as the account. It keeps what it looks up in that folder.
+
+    Returns what it wrote. Raises CdkError with that if it failed.
+    """
+    process = subprocess.Popen(
+        [_PROGRAM, *arguments, *_FLAGS],
+        cwd=folder,
+        env=inherited_environment() | engine.environment() | _ENVIRONMENT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,  # a group of its own: it starts the app, which starts Node
+    )
+    try:
+        said, _ = process.communicate(timeout=_SECONDS)
+    finally:
+        _stop_group(process)
+    if process.returncode:
+        raise CdkError(f"cdk {arguments[0]} failed with status {process.returncode}; it wrote:\n{said}")
+    return said
 
 
 def check_installed() -> None:

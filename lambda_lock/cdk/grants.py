@@ -19,6 +19,7 @@ from constructs import Construct, Dependable
 from ..client.reading import PREWARM_KEY
 from ..errors import LockArgumentError, LockConfigurationError
 from ..permissions import IN_WORDS
+from . import lookups
 
 AnyTable: TypeAlias = dynamodb.ITable | dynamodb.ITableV2
 Conditions: TypeAlias = Mapping[str, Mapping[str, Any]]
@@ -51,6 +52,9 @@ def allow(
     Raises LockConfigurationError if that would have no effect.
     """
     principal = grantee.grant_principal
+    if lookups.is_dummy_role(principal):
+        lookups.report(scope, "grantee", _name(grantee))
+        return iam.Grant.drop(grantee, "locks")
     if isinstance(principal, iam.ArnPrincipal | iam.OrganizationPrincipal):  # an AccountPrincipal is an ArnPrincipal
         grant = _allow_by_table(scope, table, principal, actions, conditions)
         _allow_by_key(scope, key, principal, key_actions)

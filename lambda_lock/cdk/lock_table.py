@@ -22,7 +22,7 @@ from ..core.row import JAVA
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.metrics import METRICS_VARIABLE, NAMESPACE
 from ..permissions import ACTIONS
-from . import monitoring
+from . import lookups, monitoring
 from .grants import KEY_ACTIONS, allow, differ, leading_keys
 from .monitoring import AlarmActions
 
@@ -100,11 +100,14 @@ class LockTable(Construct):
         if replicas:
             raise LockArgumentError(f"replicas={replicas!r}: {_NO_REPLICAS}")
         keys = _check_keys(partition_key_name, sort_key_name)
+        name = None if table_name is None else _check_name(table_name)
         super().__init__(scope, id)
+        if lookups.is_dummy(table_name):
+            lookups.report(self, "table_name", str(table_name))
         table = dynamodb.TableV2(
             self,
             "Table",
-            table_name=None if table_name is None else _check_name(table_name),
+            table_name=name,
             partition_key=_string_key(partition_key_name),
             sort_key=None if sort_key_name is None else _string_key(sort_key_name),
             billing=dynamodb.Billing.on_demand(),
@@ -148,8 +151,10 @@ class LockTable(Construct):
         Raises LockArgumentError or TypeError for bad input.
         """
         name = _check_name(table_name)
-        arn = cdk.Stack.of(scope).format_arn(service="dynamodb", resource="table", resource_name=name)
-        return cls.from_table_arn(scope, id, arn, **options)
+        locks = cls.from_table_arn(scope, id, _arn_here(scope, name), **options)
+        if lookups.is_dummy(table_name):
+            lookups.report(locks, "table_name", table_name)
+        return locks
 
     @classmethod
     def from_table_arn(
@@ -166,7 +171,11 @@ class LockTable(Construct):
 
         Raises LockArgumentError or TypeError for bad input: an ARN that is not a table's, or a table in another Region.
         """
-        return _ExistingTable(scope, id, table_arn, **options)
+        if not lookups.is_dummy(table_arn):
+            return _ExistingTable(scope, id, table_arn, **options)
+        locks = _ExistingTable(scope, id, _arn_here(scope, lookups.STAND_IN), **options)
+        lookups.report(locks, "table_arn", table_arn)
+        return locks
 
     @property
     def environment(self) -> dict[str, str]:
@@ -288,9 +297,16 @@ def _check_keys(partition_key_name: str, sort_key_name: str | None) -> Keys:
     return partition_key_name, sort_key_name
 
 
+def _arn_here(scope: Construct, name: str) -> str:
+    return cdk.Stack.of(scope).format_arn(service="dynamodb", resource="table", resource_name=name)
+
+
 def _check_name(name: str) -> str:
+    """The name, or a stand-in for a dummy."""
     if cdk.Token.is_unresolved(name):
         return name
+    if lookups.is_dummy(name):
+        return lookups.STAND_IN
     if str(name).startswith("arn:"):
         raise LockArgumentError(f"table_name={name!r} is an ARN: use LockTable.from_table_arn instead")
     return checks.table_name(name)
