@@ -1,7 +1,8 @@
 resource "aws_dynamodb_table" "locks" {
-  name         = "locks"
-  billing_mode = "PAY_PER_REQUEST"
-  hash_key     = "key"
+  name                        = "locks"
+  billing_mode                = "PAY_PER_REQUEST"
+  hash_key                    = "key"
+  deletion_protection_enabled = true
 
   attribute {
     name = "key"

@@ -7,6 +7,7 @@ and for a customer-managed key both once more.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
@@ -23,6 +24,8 @@ from . import lookups
 
 AnyTable: TypeAlias = dynamodb.ITable | dynamodb.ITableV2
 Conditions: TypeAlias = Mapping[str, Mapping[str, Any]]
+
+TABLE_ARN = re.compile(r"arn:[^:]+:dynamodb:([^:]+):([^:]+):table/[^:/]+")
 
 # The actions that TableV2's own grants allow on a customer-managed key, spelled out instead of as patterns.
 KEY_ACTIONS = (
@@ -51,6 +54,8 @@ def allow(
 
     Raises LockConfigurationError if that would have no effect.
     """
+    if not hasattr(grantee, "grant_principal"):
+        raise TypeError(f"grantee must be a function, a role or another principal, not {grantee!r}")
     principal = grantee.grant_principal
     if lookups.is_dummy_role(principal):
         lookups.report(scope, "grantee", _name(grantee))
@@ -64,7 +69,8 @@ def allow(
         grantee=grantee, actions=[*actions], resource_arns=[table.table_arn], conditions=conditions
     )
     _check_received(grantee, grant)
-    elsewhere = differ(account, table.env.account)
+    _, owner = home(table)
+    elsewhere = differ(account, owner)
     if elsewhere:
         _check_can_cross(scope, table, grantee, account)
     if key is None:
@@ -108,6 +114,12 @@ def differ(one: str | None, other: str | None) -> bool:
     if one is None or other is None or cdk.Token.is_unresolved(one) or cdk.Token.is_unresolved(other):
         return False
     return one != other
+
+
+def home(table: AnyTable) -> tuple[str, str]:
+    """The Region and the account of a table. Table.from_table_arn takes them for those of the stack."""
+    found = TABLE_ARN.fullmatch(table.table_arn)
+    return (table.env.region, table.env.account) if found is None else (found[1], found[2])
 
 
 def is_in_app(table: AnyTable) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from typing import TypedDict, Unpack
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypedDict, Unpack, cast
 from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
@@ -14,26 +13,29 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_ssm as ssm
 from constructs import Construct, IValidation
+from typing_extensions import TypeVar  # jsii needs it too; it has defaults on Python 3.11
 
 from ..client import checks
 from ..client.settings import PARTITION_KEY_VARIABLE, SORT_KEY_VARIABLE, TABLE_VARIABLE
 from ..core.row import JAVA
 from ..errors import LockArgumentError, LockConfigurationError
-from ..observe.metrics import METRICS_VARIABLE, NAMESPACE
+from ..observe.metrics import DUPLICATE, LOST, METRICS_VARIABLE, NAMESPACE, NOT_GRANTED
 from ..permissions import ACTIONS
-from . import lookups, monitoring
-from .grants import KEY_ACTIONS, allow, differ, leading_keys
-from .monitoring import AlarmActions
+from . import functions, lookups
+from .grants import KEY_ACTIONS, TABLE_ARN, AnyTable, allow, differ, home, leading_keys
+from .monitoring import AlarmActions, MetricOptions, Watch, check_alarm_actions
 
 _NO_REPLICAS = (
     "a lock table must not have replicas. With multi-Region eventual consistency, two Regions would each grant the "
     "same lock. With multi-Region strong consistency, DynamoDB has neither time to live nor transactions. Keep the "
     "locks of all Regions in one Region's table, or use one table per Region for locks that concern only that Region"
 )
-_TABLE_ARN = re.compile(r"arn:[^:]+:dynamodb:([^:]+):([^:]+):table/[^:/]+")
 
 Keys = tuple[str, str | None]  # names of the partition key and the sort key
+Table = TypeVar("Table", bound=AnyTable, covariant=True, default=AnyTable)
+OneTable = TypeVar("OneTable", bound=AnyTable)
 
 # The table that a function is connected to. There is only one, because its environment names one table.
 _connected: WeakKeyDictionary[lambda_.IFunction, LockTable] = WeakKeyDictionary()
@@ -49,29 +51,43 @@ class ExistingTableOptions(TypedDict, total=False):
     partition_key_name: str
     sort_key_name: str | None
     encryption_key: kms.IKey | None
+    metrics_namespace: str | None
     alarm_actions: AlarmActions | None
     dashboard: bool
 
 
-class LockTable(Construct):
+class LockTable(Construct, Generic[Table]):
     """A DynamoDB table for locks. It is billed on demand and has time to live.
 
         locks = LockTable(self, "Locks", alarm_actions=[topic])
         locks.connect(function)
 
+    To type checkers, LockTable[X] is a lock table whose ``table`` is an X. Derive from LockTable[dynamodb.TableV2].
+
     table_name: the table's name; None: CloudFormation chooses one. With a name, a change that replaces the table fails.
     partition_key_name: the name of the partition key, a string.
     sort_key_name: the name of the sort key, a string; None: no sort key. Changing the name of a key creates a new
         table, and locks held in the old table do not count in the new one.
-    deletion_protection: whether DynamoDB refuses to delete the table.
+    time_to_live: whether DynamoDB deletes rows that have not been used for a day. Pass False for a table that the Java
+        or the Go client shares.
+    deletion_protection: whether DynamoDB refuses to delete the table; None: if the table is retained.
     encryption: a TableEncryptionV2; None: encryption with a key that DynamoDB owns. `grant` also allows the use of a
         customer-managed key.
     tags: names and values.
     removal_policy: what happens to the table when it is removed from the stack, or the stack is deleted. By default the
         table stays.
+    billing: a Billing, such as ``Billing.on_demand(max_write_request_units=500)``; None: on demand without a maximum.
+    point_in_time_recovery: True, or a PointInTimeRecoverySpecification.
+    warm_throughput: a WarmThroughput; None: that of a new table.
+    table_class: a TableClass; None: the standard class.
+    contributor_insights: True, or a ContributorInsightsSpecification.
+    resource_policy: the table's resource policy, to which `grant` adds; None: none until `grant` needs one.
+    metrics_namespace: the CloudWatch namespace of the metrics that connected functions write; None: they write none,
+        and nothing watches the locks.
     alarm_actions: SNS topics or alarm actions that alarms notify; None: no alarms; an empty list: alarms that notify
         nobody. The alarms watch for throttling, DynamoDB's own errors and lost locks, never for contention.
     dashboard: whether to create a CloudWatch dashboard.
+    parameter_name: the name of an SSM parameter for the table's name; None: no parameter.
     replicas: always refused, because two Regions would each grant the same lock.
 
     Raises LockArgumentError for replicas and for a name that DynamoDB does not allow or that the lock itself uses, and
@@ -79,68 +95,102 @@ class LockTable(Construct):
     synthesizing.
     """
 
-    table: dynamodb.ITableV2
-
     def __init__(
-        self,
+        self: LockTable[dynamodb.TableV2],
         scope: Construct,
         id: str,
         *,
         table_name: str | None = None,
         partition_key_name: str = JAVA.partition_key,
         sort_key_name: str | None = None,
-        deletion_protection: bool = False,
+        time_to_live: bool = True,
+        deletion_protection: bool | None = None,
         encryption: dynamodb.TableEncryptionV2 | None = None,
         tags: Mapping[str, str] | None = None,
         removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN,
+        billing: dynamodb.Billing | None = None,
+        point_in_time_recovery: bool | dynamodb.PointInTimeRecoverySpecification = False,
+        warm_throughput: dynamodb.WarmThroughput | None = None,
+        table_class: dynamodb.TableClass | None = None,
+        contributor_insights: bool | dynamodb.ContributorInsightsSpecification = False,
+        resource_policy: iam.PolicyDocument | None = None,
+        metrics_namespace: str | None = NAMESPACE,
         alarm_actions: AlarmActions | None = None,
         dashboard: bool = False,
+        parameter_name: str | None = None,
         replicas: object = None,
     ) -> None:
         if replicas:
             raise LockArgumentError(f"replicas={replicas!r}: {_NO_REPLICAS}")
         keys = _check_keys(partition_key_name, sort_key_name)
         name = None if table_name is None else _check_name(table_name)
+        check_alarm_actions(alarm_actions)
+        retained = removal_policy in (cdk.RemovalPolicy.RETAIN, cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
+        protected = retained if deletion_protection is None else deletion_protection
         super().__init__(scope, id)
-        if lookups.is_dummy(table_name):
-            lookups.report(self, "table_name", str(table_name))
         table = dynamodb.TableV2(
             self,
             "Table",
             table_name=name,
             partition_key=_string_key(partition_key_name),
             sort_key=None if sort_key_name is None else _string_key(sort_key_name),
-            billing=dynamodb.Billing.on_demand(),
-            time_to_live_attribute=JAVA.ttl,
-            deletion_protection=deletion_protection,
+            billing=billing or dynamodb.Billing.on_demand(),
+            time_to_live_attribute=JAVA.ttl if time_to_live else None,
+            deletion_protection=protected,
             encryption=encryption,
             tags=[cdk.CfnTag(key=name, value=value) for name, value in (tags or {}).items()],
             removal_policy=removal_policy,
+            table_class=table_class,
+            resource_policy=resource_policy,
+            **_newer_options(point_in_time_recovery, warm_throughput, contributor_insights),
         )
-        table.node.add_validation(_SingleRegion(table))
-        self._serve(table, table.table_name, keys, alarm_actions, dashboard)
+        if lookups.is_dummy(table_name):
+            lookups.report(self, "table_name", str(table_name))
+        if protected and not retained:
+            cdk.Annotations.of(self).add_warning_v2(
+                "lambda-lock:protected",
+                f"removal_policy={removal_policy.name} deletes the table with its stack, and deletion_protection=True "
+                "lets DynamoDB refuse that: deleting the stack fails. Leave out one of the two",
+            )
+        if parameter_name is not None:
+            ssm.StringParameter(
+                self,
+                "Name",
+                parameter_name=parameter_name,
+                string_value=table.table_name,
+                description="The table for locks",
+            )
+        self._serve(table, table.encryption_key, table.table_name, keys, metrics_namespace, alarm_actions, dashboard)
 
     def _serve(
-        self, table: dynamodb.ITableV2, address: str, keys: Keys, alarm_actions: AlarmActions | None, dashboard: bool
+        self,
+        table: AnyTable,
+        key: kms.IKey | None,
+        address: str,
+        keys: Keys,
+        metrics_namespace: str | None,
+        alarm_actions: AlarmActions | None,
+        dashboard: bool,
     ) -> None:
         """Set up what a new and an existing table have in common.
 
         address: the table's name or ARN, as clients name the table.
         """
-        self.table = table
-        self._address = address
-        self._partition_key_name, self._sort_key_name = keys
-        here = not differ(table.env.account, cdk.Stack.of(self).account)
-        alarms: list[cloudwatch.Alarm] = []
-        if alarm_actions is not None:
-            alarms = monitoring.add_alarms(self, table.table_name, alarm_actions, table_is_here=here)
+        resource = table.node.default_child
+        if isinstance(resource, dynamodb.CfnGlobalTable):
+            table.node.add_validation(_SingleRegion(resource))
+        self._table, self._key, self._address, self._key_names = table, key, address, keys
+        _, owner = home(table)
+        is_here = not differ(owner, cdk.Stack.of(self).account)
+        self._watch = Watch(self, table.table_name, _check_namespace(metrics_namespace), is_here)
+        self._alarms = () if alarm_actions is None else self._watch.make_alarms(alarm_actions)
         if dashboard:
-            monitoring.add_dashboard(self, table.table_name, alarms, table_is_here=here)
+            self._watch.make_dashboard()
 
     @classmethod
     def from_table_name(
         cls, scope: Construct, id: str, table_name: str, **options: Unpack[ExistingTableOptions]
-    ) -> LockTable:
+    ) -> LockTable[dynamodb.ITableV2]:
         """A table that already exists in this account and Region.
 
             locks = LockTable.from_table_name(self, "Locks", "prod-locks")
@@ -159,7 +209,7 @@ class LockTable(Construct):
     @classmethod
     def from_table_arn(
         cls, scope: Construct, id: str, table_arn: str, **options: Unpack[ExistingTableOptions]
-    ) -> LockTable:
+    ) -> LockTable[dynamodb.ITableV2]:
         """A table that already exists in this Region, in this account or another one.
 
             locks = LockTable.from_table_arn(self, "Locks", "arn:aws:dynamodb:eu-central-1:111122223333:table/locks")
@@ -171,11 +221,60 @@ class LockTable(Construct):
 
         Raises LockArgumentError or TypeError for bad input: an ARN that is not a table's, or a table in another Region.
         """
-        if not lookups.is_dummy(table_arn):
-            return _ExistingTable(scope, id, table_arn, **options)
-        locks = _ExistingTable(scope, id, _arn_here(scope, lookups.STAND_IN), **options)
-        lookups.report(locks, "table_arn", table_arn)
+        _check_text("table_arn", table_arn)
+        arn = _arn_here(scope, lookups.STAND_IN) if lookups.is_dummy(table_arn) else table_arn
+        _check_reachable(arn, cdk.Stack.of(scope))
+        locks: LockTable[dynamodb.ITableV2] = _ExistingTable(
+            scope,
+            id,
+            lambda self: dynamodb.TableV2.from_table_attributes(
+                self, "Table", table_arn=arn, encryption_key=options.get("encryption_key")
+            ),
+            address=arn,
+            **options,
+        )
+        if arn is not table_arn:
+            lookups.report(locks, "table_arn", table_arn)
         return locks
+
+    @classmethod
+    def from_table(
+        cls, scope: Construct, id: str, table: OneTable, **options: Unpack[ExistingTableOptions]
+    ) -> LockTable[OneTable]:
+        """A table of this app, or one that the app has imported: any ITable or ITableV2.
+
+            locks = LockTable.from_table(self, "Locks", table)
+
+        table: the table. Its customer-managed key is known from it.
+        options: see ExistingTableOptions.
+
+        Raises LockArgumentError if the names of its keys are others than those of the options, or if it is in another
+        Region, and TypeError for what is no table.
+        """
+        given: object = table
+        if not hasattr(given, "table_arn"):
+            raise TypeError(f"table must be an ITable or an ITableV2, not {_kind(given)}: see from_table_name")
+        region, _ = home(table)
+        if differ(region, cdk.Stack.of(scope).region):
+            raise LockArgumentError(f"table={table.node.path}: {_other_region(cdk.Stack.of(scope))}")
+        _check_schema(table, options.get("partition_key_name", JAVA.partition_key), options.get("sort_key_name"))
+        options.setdefault("encryption_key", table.encryption_key)
+        locks: LockTable[OneTable] = _ExistingTable(scope, id, lambda _: table, address=table.table_arn, **options)
+        return locks
+
+    @property
+    def table(self) -> Table:
+        """The table: a TableV2 if LockTable made it, else what was passed or imported."""
+        return cast("Table", self._table)
+
+    @property
+    def alarms(self) -> tuple[cloudwatch.Alarm, ...]:
+        """The alarms. Without ``alarm_actions`` there are none.
+
+        for alarm in locks.alarms:
+            alarm.add_alarm_action(action)
+        """
+        return self._alarms
 
     @property
     def environment(self) -> dict[str, str]:
@@ -186,11 +285,14 @@ class LockTable(Construct):
 
         Use them for functions and containers that are defined elsewhere.
         """
-        variables = {TABLE_VARIABLE: self._address, METRICS_VARIABLE: NAMESPACE}
-        if self._partition_key_name != JAVA.partition_key:
-            variables[PARTITION_KEY_VARIABLE] = self._partition_key_name
-        if self._sort_key_name is not None:
-            variables[SORT_KEY_VARIABLE] = self._sort_key_name
+        partition_key_name, sort_key_name = self._key_names
+        variables = {TABLE_VARIABLE: self._address}
+        if self._watch.namespace is not None:
+            variables[METRICS_VARIABLE] = self._watch.namespace
+        if partition_key_name != JAVA.partition_key:
+            variables[PARTITION_KEY_VARIABLE] = partition_key_name
+        if sort_key_name is not None:
+            variables[SORT_KEY_VARIABLE] = sort_key_name
         return variables
 
     def grant(self, grantee: iam.IGrantable, *, key_prefixes: Sequence[str] | None = None) -> iam.Grant:
@@ -205,22 +307,93 @@ class LockTable(Construct):
 
         Returns the grant. Raises LockConfigurationError if the grant would have no effect: the grantee cannot receive
         permissions, or it is in another account and the table has no name that could be told there. Raises
-        LockArgumentError for bad prefixes, and TypeError for prefixes that are not a list of str.
+        LockArgumentError for bad prefixes, and TypeError for an argument of the wrong type.
         """
-        conditions = None if key_prefixes is None else leading_keys(key_prefixes)
-        return allow(self, self.table, self.table.encryption_key, grantee, ACTIONS, KEY_ACTIONS, conditions)
+        conditions = None
+        if key_prefixes is not None:
+            conditions = leading_keys(key_prefixes)
+            functions.check_prefixes(grantee, key_prefixes)
+        return allow(self, self._table, self._key, grantee, ACTIONS, KEY_ACTIONS, conditions)
+
+    def grant_inspect(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow ``grantee`` to read single locks: ``lambda-lock get``, ``client.get(key)``.
+
+            locks.grant_inspect(support_role)
+
+        grantee: as for `grant`.
+
+        Returns the grant of ``dynamodb:GetItem``. Raises what `grant` raises.
+        """
+        return allow(self, self._table, self._key, grantee, ["dynamodb:GetItem"], ["kms:Decrypt"])
+
+    def grant_list(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Allow ``grantee`` to list locks: ``lambda-lock ls``, ``client.list()``.
+
+            locks.grant_list(support_role)
+
+        grantee: as for `grant`.
+
+        Returns the grant of ``dynamodb:Scan`` and ``dynamodb:Query``. Raises what `grant` raises.
+        """
+        return allow(self, self._table, self._key, grantee, ["dynamodb:Scan", "dynamodb:Query"], ["kms:Decrypt"])
+
+    def metric_lock_lost(
+        self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
+    ) -> cloudwatch.Metric:
+        """The number of lost locks: each holder that lost its lock while it worked.
+
+            locks.metric_lock_lost(function=function).create_alarm(self, "Lost", threshold=1, evaluation_periods=1)
+
+        function: only those of this function; None: of all functions in this account.
+        options: see MetricOptions.
+
+        Returns the metric. Raises LockConfigurationError if the lock table has ``metrics_namespace=None``.
+        """
+        return self._watch.metric(LOST, function, options)
+
+    def metric_lock_not_granted(
+        self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
+    ) -> cloudwatch.Metric:
+        """The number of acquires that ended in contention.
+
+            locks.metric_lock_not_granted(period=Duration.hours(1))
+
+        function, options: as for `metric_lock_lost`.
+
+        Returns the metric. Raises what `metric_lock_lost` raises.
+        """
+        return self._watch.metric(NOT_GRANTED, function, options)
+
+    def metric_duplicate_event(
+        self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
+    ) -> cloudwatch.Metric:
+        """The number of deliveries of events that were done before.
+
+            locks.metric_duplicate_event(function=function)
+
+        function, options: as for `metric_lock_lost`.
+
+        Returns the metric. Raises what `metric_lock_lost` raises.
+        """
+        return self._watch.metric(DUPLICATE, function, options)
 
     def connect(self, function: lambda_.IFunction, *, key_prefixes: Sequence[str] | None = None) -> iam.Grant:
         """Grant the permissions and set `environment`, so that ``@with_lock`` and ``LockClient()`` use this table.
 
             locks.connect(function)
 
-        function: the function itself, not a version, an alias or an import of it.
+        function: the function itself, not a version, an alias or an import of it. If its own environment has
+            LAMBDA_LOCK_METRICS, that stays.
         key_prefixes: as for `grant`.
 
-        Returns the grant. Raises LockConfigurationError if the function's environment cannot be set, if the function is
-        connected to another lock table, or if it is in another account or Region. Also raises what `grant` raises.
+        Returns the grant. Raises LockConfigurationError if the function's environment cannot be set, if it has another
+        value of these variables, if the function is connected to another lock table, or if it is in another account or
+        Region. Also raises what `grant` raises. Annotates the function with a warning where locks or their metrics
+        would not work: another language, or a log level that drops the metrics.
         """
+        given: object = function
+        if isinstance(given, str) or not hasattr(given, "function_arn"):
+            raise TypeError(f"function must be a Function of aws_lambda, not {_kind(given)}")
         if not isinstance(function, lambda_.Function | lambda_.SingletonFunction):
             names = ", ".join(self.environment)
             raise LockConfigurationError(
@@ -240,48 +413,79 @@ class LockTable(Construct):
                 f"environment can name only one table. Call grant() on {self.node.path}, and name its table in the "
                 "function's code: LockClient(…)"
             )
+        variables = functions.missing(function, self.environment)
         grant = self.grant(function, key_prefixes=key_prefixes)
-        for name, value in self.environment.items():
+        for name, value in variables.items():
             function.add_environment(name, value)
+        functions.warn(function, self._watch.namespace)
+        self._watch.add_function(function)
         return grant
 
 
-class _ExistingTable(LockTable):
+class _ExistingTable(LockTable[Table]):
     def __init__(
         self,
         scope: Construct,
         id: str,
-        table_arn: str,
+        find: Callable[[Construct], AnyTable],
         *,
+        address: str,
         partition_key_name: str = JAVA.partition_key,
         sort_key_name: str | None = None,
         encryption_key: kms.IKey | None = None,
+        metrics_namespace: str | None = NAMESPACE,
         alarm_actions: AlarmActions | None = None,
         dashboard: bool = False,
     ) -> None:
+        """find: gives the table, for this construct. address: its ARN, for tables of another account."""
         keys = _check_keys(partition_key_name, sort_key_name)
-        stack = cdk.Stack.of(scope)
-        account = _account_of(table_arn, stack)
+        check_alarm_actions(alarm_actions)
         Construct.__init__(self, scope, id)  # LockTable.__init__ would create a table
-        table = dynamodb.TableV2.from_table_attributes(
-            self, "Table", table_arn=table_arn, encryption_key=encryption_key
-        )
-        address = table.table_name if account == stack.account else table_arn
-        self._serve(table, address, keys, alarm_actions, dashboard)
+        table = find(self)
+        _, owner = home(table)
+        if owner == cdk.Stack.of(self).account:
+            address = table.table_name
+        self._serve(table, encryption_key, address, keys, metrics_namespace, alarm_actions, dashboard)
 
 
 @jsii.implements(IValidation)
 class _SingleRegion:
     """Refuses replicas that were added to the table itself. It does so when synthesizing."""
 
-    def __init__(self, table: dynamodb.TableV2) -> None:
-        self._table = table
+    def __init__(self, resource: dynamodb.CfnGlobalTable) -> None:
+        self._resource = resource
 
     def validate(self) -> list[str]:
-        resource = self._table.node.default_child
-        assert isinstance(resource, dynamodb.CfnGlobalTable)
-        replicas = cdk.Stack.of(self._table).resolve(resource.replicas)
+        replicas = cdk.Stack.of(self._resource).resolve(self._resource.replicas)
         return [_NO_REPLICAS] if len(replicas) > 1 else []
+
+
+def _newer_options(
+    point_in_time_recovery: bool | dynamodb.PointInTimeRecoverySpecification,
+    warm_throughput: dynamodb.WarmThroughput | None,
+    contributor_insights: bool | dynamodb.ContributorInsightsSpecification,
+) -> dict[str, Any]:
+    """Options of TableV2 that the oldest CDK has by other names or not at all. Those that are off are left out."""
+    options: dict[str, Any] = {}
+    if warm_throughput is not None:
+        options["warm_throughput"] = warm_throughput
+    for name, value, kind, enabled in (
+        (
+            "point_in_time_recovery",
+            point_in_time_recovery,
+            "PointInTimeRecoverySpecification",
+            "point_in_time_recovery_enabled",
+        ),
+        ("contributor_insights", contributor_insights, "ContributorInsightsSpecification", "enabled"),
+    ):
+        if value is False:
+            continue
+        specification = getattr(dynamodb, kind, None)
+        if specification is None:
+            options[name] = value
+        else:
+            options[f"{name}_specification"] = specification(**{enabled: True}) if value is True else value
+    return options
 
 
 def _string_key(name: str) -> dynamodb.Attribute:
@@ -297,39 +501,73 @@ def _check_keys(partition_key_name: str, sort_key_name: str | None) -> Keys:
     return partition_key_name, sort_key_name
 
 
+def _check_schema(table: AnyTable, partition_key_name: str, sort_key_name: str | None) -> None:
+    """Compare the keys of a table of the app with those that clients would be told."""
+    resource = table.node.default_child
+    if not isinstance(resource, dynamodb.CfnGlobalTable | dynamodb.CfnTable):
+        return
+    schema = cdk.Stack.of(table).resolve(resource.key_schema)
+    found = {each["keyType"]: each["attributeName"] for each in schema}
+    names = {"HASH": ("partition_key_name", partition_key_name), "RANGE": ("sort_key_name", sort_key_name)}
+    for kind, (parameter, name) in names.items():
+        if found.get(kind) != name:
+            raise LockArgumentError(
+                f"{parameter}={name!r}, but {table.node.path} has {found.get(kind)!r}: pass "
+                f"{parameter}={found.get(kind)!r}"
+            )
+
+
+def _check_namespace(namespace: str | None) -> str | None:
+    given: object = namespace
+    if given is not None and not isinstance(given, str):
+        raise TypeError(f"metrics_namespace must be a str or None, not {_kind(given)}")
+    if given is not None and (not given or given.startswith("AWS/")):
+        raise LockArgumentError(
+            f"metrics_namespace={given!r} is not a namespace of your own. Choose another name, or None for no metrics"
+        )
+    return given
+
+
+def _check_text(parameter: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{parameter} must be a str, not {_kind(value)}. For a table, call LockTable.from_table")
+
+
+def _kind(value: object) -> str:
+    return f"{value!r} (str)" if isinstance(value, str) else type(value).__name__
+
+
 def _arn_here(scope: Construct, name: str) -> str:
     return cdk.Stack.of(scope).format_arn(service="dynamodb", resource="table", resource_name=name)
 
 
 def _check_name(name: str) -> str:
     """The name, or a stand-in for a dummy."""
+    _check_text("table_name", name)
     if cdk.Token.is_unresolved(name):
         return name
     if lookups.is_dummy(name):
         return lookups.STAND_IN
-    if str(name).startswith("arn:"):
+    if name.startswith("arn:"):
         raise LockArgumentError(f"table_name={name!r} is an ARN: use LockTable.from_table_arn instead")
     return checks.table_name(name)
 
 
-def _account_of(table_arn: str, stack: cdk.Stack) -> str | None:
-    """The account of a table. None if it is known only at deployment.
-
-    Raises LockArgumentError for an ARN that is not a table's, or if the functions of the stack cannot reach the table.
-    """
-    found = _TABLE_ARN.fullmatch(table_arn)
-    if found is None and cdk.Token.is_unresolved(table_arn):
-        return None
-    if found is None:
+def _check_reachable(table_arn: str, stack: cdk.Stack) -> None:
+    """Refuse an ARN that is not a table's, or if the functions of the stack cannot reach the table."""
+    found = TABLE_ARN.fullmatch(table_arn)
+    if found is None and not cdk.Token.is_unresolved(table_arn):
         raise LockArgumentError(
             f"table_arn={table_arn!r} is not the ARN of a table: pass one of the form "
             "arn:aws:dynamodb:Region:account:table/name"
         )
-    region, account = found.groups()
-    if differ(region, stack.region):
-        raise LockArgumentError(
-            f"table_arn={table_arn!r}: the stack is in {stack.region}, and a function looks for its table in its own "
-            "Region. Use a table in that Region. Or add the permissions to the function's role yourself, and write "
-            "LockClient(…, region_name=…) in its code"
-        )
-    return account
+    if found is not None and differ(found[1], stack.region):
+        raise LockArgumentError(f"table_arn={table_arn!r}: {_other_region(stack)}")
+
+
+def _other_region(stack: cdk.Stack) -> str:
+    return (
+        f"the stack is in {stack.region}, and a function looks for its table in its own Region. Use a table in that "
+        "Region. Or add the permissions to the function's role yourself, and write LockClient(…, region_name=…) in its "
+        "code"
+    )

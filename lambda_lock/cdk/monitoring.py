@@ -1,142 +1,252 @@
-"""The CloudWatch alarms and dashboard of a lock table.
+"""The CloudWatch metrics, alarms and dashboard of a lock table.
 
 All metrics of events use the statistic Sum: the number of samples does not say how often something happened. If nothing
 happened there is no data. So alarms treat missing data as not breaching, and additions treat it as zero.
+
+Metrics stay in the account where they arise: those of the locks in the account of the functions, which write them, and
+those of the table in the table's. An alarm in another account would never go off, so there is none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TypeAlias, TypedDict, cast
 
+import aws_cdk as cdk
+import jsii
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from ..observe.metrics import DUPLICATE, LOST, NAMESPACE, NOT_GRANTED, TABLE_DIMENSION
+from ..errors import LockConfigurationError
+from ..observe.metrics import DUPLICATE, FUNCTION_DIMENSION, LOST, NOT_GRANTED, TABLE_DIMENSION
 from ..permissions import OPERATIONS
+from . import functions
 
-AlarmActions = Sequence[cloudwatch.IAlarmAction | sns.ITopic]
+AlarmActions: TypeAlias = Sequence[cloudwatch.IAlarmAction | sns.ITopic]
 
 _REQUESTS = (*OPERATIONS, "TransactWriteItems")  # the last is what commit() sends
 _WIDTH = 12  # columns of the dashboard's 24
+_LOG_GROUPS = 50  # the most that one query may have
+
+_LOST_TEXT = (
+    "A lock of the table {table} was lost while its holder worked, so two may have worked at once. Which one: in the "
+    'log of the function, filter lock_event = "lost". Then make the work shorter than its lease, raise '
+    "lease_duration=, or write its results with lock.commit(), which a lost lock refuses."
+)
+_THROTTLED_TEXT = (
+    "DynamoDB keeps throttling the lock table {table}, so locks are granted late or not at all. Raise the maximum of "
+    "its throughput, or spread the locks over more keys: one key serves about 1,000 writes in a second."
+)
+_ERRORS_TEXT = (
+    "DynamoDB keeps failing requests to the lock table {table}, so locks are granted late or not at all. See the AWS "
+    "Health Dashboard. Locks that are held end with their leases."
+)
 
 
-def add_alarms(
-    scope: Construct, table_name: str, alarm_actions: AlarmActions, *, table_is_here: bool
-) -> list[cloudwatch.Alarm]:
-    """Create alarms for lost locks, throttled requests and DynamoDB's own errors.
+class MetricOptions(TypedDict, total=False):
+    """The options of a metric, as aws_cloudwatch.MetricOptions has them.
 
-    A single lost lock raises an alarm. The library sends a throttled or failed request again, so these raise an alarm
-    only if they persist. There is no alarm for contention and duplicates, because handling them is the purpose of a
-    lock. There is none for failed conditions either, because that is how DynamoDB reports contention.
-
-    table_is_here: whether the table is in the account of the stack. Its metrics are in its own account, those of the
-        locks in the account of the functions.
+    period: five minutes by default. statistic: the sum by default. label: the metric's name by default.
     """
-    alarms = [
-        _alarm(scope, "LockLost", _lock_events(table_name, LOST), "A lock was lost while its holder worked", within=1)
-    ]
-    if table_is_here:
-        throttled, errors = _throttled(table_name), _system_errors(table_name)
-        alarms += [
-            _alarm(scope, "Throttled", throttled, "DynamoDB keeps throttling the lock table", within=5),
-            _alarm(scope, "SystemErrors", errors, "DynamoDB keeps failing the lock table", within=5),
+
+    account: str
+    color: str
+    id: str
+    label: str
+    period: Duration
+    region: str
+    statistic: str
+    unit: cloudwatch.Unit
+    visible: bool
+
+
+class Watch:
+    """The metrics of one lock table, and what is made of them.
+
+    scope: the lock table. table_is_here: whether the table is in the account of the stack. namespace: of the metrics
+    that functions write; None: they write none.
+    """
+
+    def __init__(self, scope: Construct, table_name: str, namespace: str | None, table_is_here: bool) -> None:
+        self.namespace = namespace
+        self._scope = scope
+        self._table_name = table_name
+        self._table_is_here = table_is_here
+        self._alarms: dict[str, cloudwatch.Alarm] = {}
+        self._dashboard: cloudwatch.Dashboard | None = None
+        self._logs: list[str] = []
+
+    def metric(self, name: str, function: lambda_.IFunction | None, options: MetricOptions) -> cloudwatch.Metric:
+        """The number of these events. The period is five minutes, because metrics from functions' logs arrive late."""
+        if self.namespace is None:
+            raise LockConfigurationError(
+                f"there is no metric {name} of {self._scope.node.path}, because metrics_namespace=None. Pass a "
+                "namespace"
+            )
+        dimensions = {TABLE_DIMENSION: self._table_name}
+        if function is not None:
+            dimensions[FUNCTION_DIMENSION] = function.function_name
+        usual: MetricOptions = {"statistic": cloudwatch.Stats.SUM, "period": Duration.minutes(5), "label": name}
+        usual.update(options)
+        return cloudwatch.Metric(namespace=self.namespace, metric_name=name, dimensions_map=dimensions, **usual)
+
+    def make_alarms(self, alarm_actions: AlarmActions) -> tuple[cloudwatch.Alarm, ...]:
+        """Create alarms for lost locks, throttled requests and DynamoDB's own errors.
+
+        A single lost lock raises an alarm. The library sends a throttled or failed request again, so these raise an
+        alarm only if they persist. There is no alarm for contention and duplicates, because handling them is the
+        purpose of a lock. There is none for failed conditions either, because that is how DynamoDB reports contention.
+        """
+        if self.namespace is not None:
+            self._alarm("LockLost", self.metric(LOST, None, {}), _LOST_TEXT, within=1)
+        if self._table_is_here:
+            self._alarm("Throttled", self._throttled(), _THROTTLED_TEXT, within=5)
+            self._alarm("SystemErrors", self._system_errors(), _ERRORS_TEXT, within=5)
+        for alarm in self._alarms.values():
+            alarm.add_alarm_action(*map(_as_action, alarm_actions))
+        return tuple(self._alarms.values())
+
+    def make_dashboard(self) -> None:
+        """Create a dashboard for the locks and their table, with the alarms and their thresholds if there are any."""
+        self._dashboard = dashboard = cloudwatch.Dashboard(self._scope, "Dashboard")
+        if self._alarms:
+            alarms = [*self._alarms.values()]
+            dashboard.add_widgets(
+                cloudwatch.AlarmStatusWidget(title="Alarms", alarms=alarms, width=2 * _WIDTH, height=2)
+            )
+        locks, table = self._graphs_of_locks(), self._graphs_of_table() if self._table_is_here else []
+        dashboard.add_widgets(*locks[:1], *table[:1])
+        dashboard.add_widgets(*table[1:], *locks[1:])
+
+    def add_function(self, function: functions.Connectable) -> None:
+        """Let the dashboard's list of contended keys read this function's log.
+
+        Only functions of the same stack: stacks that name each other cannot be deployed.
+        """
+        if self._dashboard is None or self.namespace is None or cdk.Stack.of(function) != cdk.Stack.of(self._scope):
+            return
+        name = functions.log_group_name(function)
+        if name is None or name in self._logs or len(self._logs) == _LOG_GROUPS:
+            return
+        self._logs.append(name)
+        if len(self._logs) > 1:
+            return
+        self._dashboard.add_widgets(
+            cloudwatch.LogQueryWidget(
+                title="The most contended keys",
+                log_group_names=[cdk.Lazy.string(_Joined(self._logs))],
+                query_lines=[
+                    'filter lock_event = "not_granted" and ispresent(_aws.Timestamp)',
+                    "stats count(*) as refused by lock_key, lock_holder",
+                    "sort refused desc",
+                    "limit 20",
+                ],
+                width=2 * _WIDTH,
+            )
+        )
+
+    def _graphs_of_locks(self) -> list[cloudwatch.IWidget]:
+        if self.namespace is None:
+            return []
+        events = [self.metric(name, None, {}) for name in (NOT_GRANTED, DUPLICATE)]
+        lost = self.metric(LOST, None, {"color": cloudwatch.Color.RED})
+        search = (
+            f'SEARCH(\'{{"{self.namespace}",{TABLE_DIMENSION},{FUNCTION_DIMENSION}}} MetricName="{NOT_GRANTED}" '
+            f"{TABLE_DIMENSION}=\"{self._table_name}\"', 'Sum', 300)"
+        )
+        by_function = cloudwatch.MathExpression(
+            expression=search, using_metrics={}, label="", period=Duration.minutes(5)
+        )
+        return [
+            self._graph("Locks", [*events, lost], thresholds_of=("LockLost",)),
+            self._graph("Contention by function", [by_function]),
         ]
-    for alarm in alarms:
-        alarm.add_alarm_action(*map(_as_action, alarm_actions))
-    return alarms
+
+    def _graphs_of_table(self) -> list[cloudwatch.IWidget]:
+        capacity = [self._table_sum(f"Consumed{way}CapacityUnits") for way in ("Read", "Write")]
+        latency = [self._latency(operation) for operation in _REQUESTS]
+        problems = [self._throttled(), self._system_errors()]
+        return [
+            self._graph("Problems of the table", problems, thresholds_of=("Throttled", "SystemErrors")),
+            self._graph("Capacity units", capacity),
+            self._graph("Latency", latency),
+        ]
+
+    def _graph(
+        self, title: str, metrics: Sequence[cloudwatch.IMetric], thresholds_of: Sequence[str] = ()
+    ) -> cloudwatch.GraphWidget:
+        lines = [self._alarms[name].to_annotation() for name in thresholds_of if name in self._alarms]
+        return cloudwatch.GraphWidget(title=title, left=metrics, left_annotations=lines, width=_WIDTH)
+
+    def _alarm(self, id: str, events: cloudwatch.IMetric, text: str, *, within: int) -> None:
+        """Make an alarm for events in more than half of the last ``within`` periods."""
+        self._alarms[id] = cloudwatch.Alarm(
+            self._scope,
+            id,
+            metric=events,
+            alarm_description=text.format(table=self._table_name),
+            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            threshold=0,
+            evaluation_periods=within,
+            datapoints_to_alarm=within // 2 + 1,
+            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+        )
+
+    def _table_sum(self, name: str, **more: str) -> cloudwatch.Metric:
+        return cloudwatch.Metric(
+            namespace="AWS/DynamoDB",
+            metric_name=name,
+            dimensions_map={"TableName": self._table_name, **more},
+            statistic=cloudwatch.Stats.SUM,
+            period=Duration.minutes(1),
+        )
+
+    def _latency(self, operation: str) -> cloudwatch.Metric:
+        return self._table_sum("SuccessfulRequestLatency", Operation=operation).with_(
+            statistic=cloudwatch.Stats.p(99), label=f"{operation} p99, ms"
+        )
+
+    def _throttled(self) -> cloudwatch.MathExpression:
+        return _total("Throttled", {way.lower(): self._table_sum(f"{way}ThrottleEvents") for way in ("Read", "Write")})
+
+    def _system_errors(self) -> cloudwatch.MathExpression:
+        """All system errors of the table. DynamoDB counts them per operation."""
+        errors: dict[str, cloudwatch.IMetric] = {
+            operation[0].lower() + operation[1:]: self._table_sum("SystemErrors", Operation=operation)
+            for operation in _REQUESTS
+        }
+        return _total("System errors", errors)
 
 
-def add_dashboard(
-    scope: Construct, table_name: str, alarms: Sequence[cloudwatch.IAlarm], *, table_is_here: bool
-) -> None:
-    """Create a dashboard for the locks and their table. It shows the state of the alarms if there are any.
-
-    table_is_here: as for `add_alarms`.
-    """
-    dashboard = cloudwatch.Dashboard(scope, "Dashboard")
-    if alarms:
-        dashboard.add_widgets(cloudwatch.AlarmStatusWidget(title="Alarms", alarms=alarms, width=2 * _WIDTH, height=2))
-    locks = _graph("Locks", [_lock_events(table_name, name) for name in (NOT_GRANTED, DUPLICATE, LOST)])
-    if not table_is_here:
-        dashboard.add_widgets(locks)
+def check_alarm_actions(alarm_actions: object) -> None:
+    """Raises TypeError for what is not a list of topics and alarm actions."""
+    if alarm_actions is None:
         return
-    dashboard.add_widgets(locks, _graph("Problems of the table", [_throttled(table_name), _system_errors(table_name)]))
-    dashboard.add_widgets(
-        _graph("Capacity units", [_table_sum(table_name, f"Consumed{way}CapacityUnits") for way in ("Read", "Write")]),
-        _graph("Latency", [_latency(table_name, operation) for operation in _REQUESTS]),
-    )
+    if isinstance(alarm_actions, str) or not isinstance(alarm_actions, Sequence):
+        what = repr(alarm_actions) if isinstance(alarm_actions, str) else type(alarm_actions).__name__
+        raise TypeError(f"alarm_actions must be a list of topics or alarm actions, not {what}: write [topic]")
+    for each in alarm_actions:
+        if not hasattr(each, "topic_arn") and not hasattr(each, "bind"):
+            raise TypeError(f"alarm_actions: {each!r} is neither a Topic of aws_sns nor an alarm action")
 
 
-def _alarm(scope: Construct, id: str, events: cloudwatch.IMetric, says: str, *, within: int) -> cloudwatch.Alarm:
-    """An alarm for events in more than half of the last ``within`` periods."""
-    return cloudwatch.Alarm(
-        scope,
-        id,
-        metric=events,
-        alarm_description=f"{says}.",
-        comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-        threshold=0,
-        evaluation_periods=within,
-        datapoints_to_alarm=within // 2 + 1,
-        treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
-    )
+@jsii.implements(cdk.IStableStringProducer)
+class _Joined:
+    """The names of log groups, as one name that the CDK puts between quotes, when synthesizing."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def produce(self) -> str:
+        return "' | SOURCE '".join(self._names)
 
 
 def _as_action(action: cloudwatch.IAlarmAction | sns.ITopic) -> cloudwatch.IAlarmAction:
     return cloudwatch_actions.SnsAction(cast("sns.ITopic", action)) if hasattr(action, "topic_arn") else action
-
-
-def _graph(title: str, metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.GraphWidget:
-    return cloudwatch.GraphWidget(title=title, left=metrics, width=_WIDTH)
-
-
-def _lock_events(table_name: str, name: str) -> cloudwatch.Metric:
-    """The number of these events. The period is five minutes, because metrics from functions' logs arrive late."""
-    return cloudwatch.Metric(
-        namespace=NAMESPACE,
-        metric_name=name,
-        dimensions_map={TABLE_DIMENSION: table_name},
-        statistic=cloudwatch.Stats.SUM,
-        period=Duration.minutes(5),
-        label=name,
-    )
-
-
-def _table_sum(table_name: str, name: str, **more: str) -> cloudwatch.Metric:
-    return cloudwatch.Metric(
-        namespace="AWS/DynamoDB",
-        metric_name=name,
-        dimensions_map={"TableName": table_name, **more},
-        statistic=cloudwatch.Stats.SUM,
-        period=Duration.minutes(1),
-    )
-
-
-def _latency(table_name: str, operation: str) -> cloudwatch.Metric:
-    return _table_sum(table_name, "SuccessfulRequestLatency", Operation=operation).with_(
-        statistic=cloudwatch.Stats.p(99), label=f"{operation} p99, ms"
-    )
-
-
-def _throttled(table_name: str) -> cloudwatch.MathExpression:
-    return _total(
-        "Throttled", {way.lower(): _table_sum(table_name, f"{way}ThrottleEvents") for way in ("Read", "Write")}
-    )
-
-
-def _system_errors(table_name: str) -> cloudwatch.MathExpression:
-    """All system errors of the table. DynamoDB counts them per operation."""
-    return _total(
-        "System errors",
-        {
-            operation[0].lower() + operation[1:]: _table_sum(table_name, "SystemErrors", Operation=operation)
-            for operation in _REQUESTS
-        },
-    )
 
 
 def _total(label: str, metrics: dict[str, cloudwatch.IMetric]) -> cloudwatch.MathExpression:

@@ -59,3 +59,9 @@ def allow(actions: list[str], resource: Any, **more: Any) -> dict[str, Any]:
 
 def document(*statements: dict[str, Any]) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": [*statements]}
+
+
+def warnings(stack: cdk.Stack) -> list[str]:
+    """The texts of the warnings that constructs of the stack are annotated with."""
+    found = assertions.Annotations.from_stack(stack).find_warning("*", assertions.Match.any_value())
+    return [str(each.entry.data) for each in found]

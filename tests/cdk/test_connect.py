@@ -9,7 +9,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_lambda as lambda_
 
-from lambda_lock import LockClient, LockConfigurationError
+from lambda_lock import LockArgumentError, LockClient, LockConfigurationError
 from lambda_lock.cdk import LockTable
 from lambda_lock.transport import ServiceError
 from tests.cdk.apps import (
@@ -23,6 +23,7 @@ from tests.cdk.apps import (
     new_stack,
     policies,
     the_only,
+    warnings,
 )
 
 FUNCTION = "AWS::Lambda::Function"
@@ -192,3 +193,74 @@ def test_a_singleton_function_can_be_connected() -> None:
     )
     LockTable(stack, "Locks").connect(function)
     assert _variables(stack)["LAMBDA_LOCK_TABLE"] == {"Ref": "LocksTable84FB9352"}
+
+
+@pytest.mark.parametrize(("namespace", "told"), [("orders", {"LAMBDA_LOCK_METRICS": "orders"}), (None, {})], ids=str)
+def test_the_namespace_of_the_metrics_is_told_if_there_is_one(namespace: str | None, told: dict[str, str]) -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks", metrics_namespace=namespace).connect(new_function(stack))
+    assert _variables(stack) == {"LAMBDA_LOCK_TABLE": {"Ref": "LocksTable84FB9352"}, **told}
+
+
+@pytest.mark.parametrize("namespace", ["", "AWS/Lambda"])
+def test_a_namespace_that_cloudwatch_does_not_take_is_refused(namespace: str) -> None:
+    with pytest.raises(LockArgumentError, match="metrics_namespace="):
+        LockTable(new_stack(), "Locks", metrics_namespace=namespace)
+
+
+def test_a_namespace_that_the_function_has_already_is_kept_with_a_warning() -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks").connect(new_function(stack, environment={"LAMBDA_LOCK_METRICS": "mine"}))
+    assert _variables(stack)["LAMBDA_LOCK_METRICS"] == "mine"
+    (warning,) = warnings(stack)
+    assert "LAMBDA_LOCK_METRICS='mine'" in warning
+    assert "metrics_namespace=" in warning
+
+
+def test_another_table_in_the_functions_own_environment_is_refused_and_the_same_one_is_not() -> None:
+    stack = new_stack()
+    locks = LockTable(stack, "Locks")
+    locks.connect(new_function(stack, "Same", environment=locks.environment))
+    with pytest.raises(LockConfigurationError, match="Stack/Other has LAMBDA_LOCK_TABLE='theirs' in its environment"):
+        locks.connect(new_function(stack, "Other", environment={"LAMBDA_LOCK_TABLE": "theirs"}))
+    assert warnings(stack) == []
+
+
+@pytest.mark.parametrize("level", ["WARN", "ERROR", "FATAL"])
+def test_a_log_level_that_drops_the_metrics_gets_a_warning(level: str) -> None:
+    stack = new_stack()
+    locks = LockTable(stack, "Locks")
+    logging: dict[str, Any] = {
+        "logging_format": lambda_.LoggingFormat.JSON,
+        "application_log_level_v2": lambda_.ApplicationLogLevel[level],
+    }
+    locks.connect(new_function(stack, **logging))
+    (warning,) = warnings(stack)
+    assert f"at level {level}" in warning
+    assert "LockLost cannot go off" in warning
+
+
+def test_other_levels_and_no_metrics_get_none() -> None:
+    stack = new_stack()
+    json_format: dict[str, Any] = {"logging_format": lambda_.LoggingFormat.JSON}
+    levels = lambda_.ApplicationLogLevel
+    LockTable(stack, "Locks").connect(new_function(stack, **json_format, application_log_level_v2=levels.INFO))
+    silent = LockTable(stack, "Silent", metrics_namespace=None)
+    silent.connect(new_function(stack, "Other", **json_format, application_log_level_v2=levels.ERROR))
+    assert warnings(stack) == []
+
+
+@pytest.mark.parametrize("runtime", ["NODEJS_20_X", "PYTHON_3_10"])
+def test_a_function_that_the_library_does_not_run_on_gets_a_warning(runtime: str) -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks").connect(new_function(stack, runtime=getattr(lambda_.Runtime, runtime)))
+    (warning,) = warnings(stack)
+    assert "lambda_lock needs Python 3.11 or newer" in warning
+
+
+def test_a_prefix_with_the_functions_own_name_is_refused_because_neither_could_be_made_first() -> None:
+    stack = new_stack()
+    locks, function = LockTable(stack, "Locks"), new_function(stack)
+    with pytest.raises(LockArgumentError, match=r"Stack/Function/Resource, which .* a circular dependency"):
+        locks.connect(function, key_prefixes=[f"{function.function_name}#"])
+    locks.connect(function, key_prefixes=[f"{new_function(stack, 'Other').function_name}#"])

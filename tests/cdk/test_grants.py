@@ -14,7 +14,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 
 from lambda_lock import LockArgumentError, LockConfigurationError
-from lambda_lock.cdk import LockTable
+from lambda_lock.cdk import ACTIONS, LockTable
 from lambda_lock.client.reading import PREWARM_KEY
 from tests.cdk.apps import (
     ACCOUNT,
@@ -229,3 +229,25 @@ def test_two_tables_in_one_role_are_two_statements() -> None:
     arns = [stack.resolve(locks.table.table_arn) for locks in tables]
     actual = the_only(stack, "AWS::IAM::Policy")["Properties"]["PolicyDocument"]
     assert actual == document(*(allow(FOUR_ACTIONS, arn) for arn in arns))
+
+
+def test_reading_single_locks_and_listing_them_are_grants_of_their_own() -> None:
+    stack = in_an_account()
+    encryption = dynamodb.TableEncryptionV2.customer_managed_key(kms.Key(stack, "Key"))
+    locks = LockTable(stack, "Locks", encryption=encryption)
+    key = stack.resolve(locks.table.encryption_key.key_arn)  # type: ignore[union-attr]
+    locks.grant_inspect(iam.User(stack, "Support"))
+    locks.grant_list(iam.User(stack, "Lister"))
+    table = stack.resolve(locks.table.table_arn)
+    assert policies(stack) == [
+        document(_one("dynamodb:GetItem", table), _one("kms:Decrypt", key)),
+        document(allow(["dynamodb:Scan", "dynamodb:Query"], table), _one("kms:Decrypt", key)),
+    ]
+
+
+def _one(action: str, resource: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": action, "Resource": resource}
+
+
+def test_the_four_actions_are_exported_for_the_policy_of_an_endpoint() -> None:
+    assert [*ACTIONS] == FOUR_ACTIONS

@@ -7,12 +7,15 @@ import re
 from typing import Any
 
 import aws_cdk as cdk
+import pytest
 from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 
+from lambda_lock import LockConfigurationError
 from lambda_lock.cdk import LockTable
 from lambda_lock.observe import metrics
-from tests.cdk.apps import in_an_account, new_stack, resources, the_only
+from tests.cdk.apps import in_an_account, new_function, new_stack, resources, the_only
 
 ALARM = "AWS::CloudWatch::Alarm"
 DASHBOARD = "AWS::CloudWatch::Dashboard"
@@ -178,3 +181,93 @@ def test_of_a_table_in_another_account_only_the_locks_are_watched_because_only_t
     text = json.dumps(the_only(stack, DASHBOARD))
     assert metrics.NAMESPACE in text
     assert "AWS/DynamoDB" not in text
+
+
+def test_without_metrics_nothing_waits_for_them() -> None:
+    stack = new_stack()
+    locks = LockTable(stack, "Locks", metrics_namespace=None, alarm_actions=[], dashboard=True)
+    assert set(_alarms(stack)) == {"Throttled", "SystemErrors"}
+    _, text = _dashboard(stack)
+    assert metrics.LOST not in text
+    with pytest.raises(LockConfigurationError, match="metrics_namespace=None"):
+        locks.metric_lock_lost()
+
+
+def test_another_namespace_is_the_one_that_is_watched() -> None:
+    stack = _watched(metrics_namespace="orders", dashboard=True)
+    (lost,) = _metrics(_alarms(stack)["LockLost"])
+    assert lost["Metric"]["Namespace"] == "orders"
+    assert metrics.NAMESPACE not in _dashboard(stack)[1].replace("lambda_lock#", "")
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        ("metric_lock_lost", metrics.LOST),
+        ("metric_lock_not_granted", metrics.NOT_GRANTED),
+        ("metric_duplicate_event", metrics.DUPLICATE),
+    ],
+)
+def test_metrics_can_be_had_by_name_of_the_table_and_of_one_function(method: str, name: str) -> None:
+    stack = new_stack()
+    locks, function = LockTable(stack, "Locks"), new_function(stack)
+    of_all = getattr(locks, method)()
+    of_one = getattr(locks, method)(function=function, period=cdk.Duration.hours(1), statistic="Average", label="x")
+    assert (of_all.metric_name, of_all.namespace, of_all.statistic) == (name, metrics.NAMESPACE, "Sum")
+    assert stack.resolve(of_all.dimensions) == {metrics.TABLE_DIMENSION: TABLE}
+    assert stack.resolve(of_one.dimensions) == {
+        metrics.TABLE_DIMENSION: TABLE,
+        metrics.FUNCTION_DIMENSION: stack.resolve(function.function_name),
+    }
+    assert (of_one.period.to_seconds(), of_one.statistic, of_one.label) == (3600, "Average", "x")
+
+
+def test_the_alarms_can_be_had() -> None:
+    stack = new_stack()
+    locks = LockTable(stack, "Locks", alarm_actions=[])
+    assert [alarm.node.id for alarm in locks.alarms] == ["LockLost", "Throttled", "SystemErrors"]
+    assert LockTable(stack, "Unwatched").alarms == ()
+
+
+def test_an_alarm_says_which_table_and_what_to_do() -> None:
+    for alarm in _alarms(_watched()).values():
+        before, table, after = alarm["AlarmDescription"]["Fn::Join"][1]
+        assert table == TABLE
+        assert before.endswith("table ")
+        assert len(after) > 100
+
+
+def test_the_dashboard_shows_contention_by_function_losses_in_red_and_the_thresholds() -> None:
+    widgets, _ = _dashboard(_watched(dashboard=True))
+    by_title = {widget["properties"].get("title"): widget["properties"] for widget in widgets}
+    (lost,) = (each for each in by_title["Locks"]["metrics"] if each[1] == metrics.LOST)
+    assert lost[-1]["color"] == "#d62728"
+    (expression,) = by_title["Contention by function"]["metrics"]
+    assert expression[0]["expression"] == (
+        'SEARCH(\'{"lambda_lock",Table,FunctionName} MetricName="LockNotGranted" Table="LocksTable84FB9352"\', '
+        "'Sum', 300)"
+    )
+    assert [line["value"] for line in by_title["Locks"]["annotations"]["horizontal"]] == [0]
+    assert len(by_title["Problems of the table"]["annotations"]["horizontal"]) == 2
+
+
+def test_the_dashboard_lists_the_most_contended_keys_from_the_logs_of_connected_functions() -> None:
+    stack = new_stack()
+    locks = LockTable(stack, "Locks", dashboard=True)
+    group = logs.LogGroup(stack, "Group")
+    for function in (new_function(stack), new_function(stack, "Other", log_group=group)):
+        locks.connect(function)
+        locks.connect(function)
+    widgets, _ = _dashboard(stack)
+    (keys,) = (widget["properties"] for widget in widgets if widget["type"] == "log")
+    first, second, *query = keys["query"].split("\n| ")[0].split(" | ") + keys["query"].split("\n| ")[1:]
+    assert first == "SOURCE '/aws/lambda/Function76856677'"
+    assert second.startswith("SOURCE 'Group")
+    assert "by lock_key" in str(query)
+
+
+def test_a_function_of_another_stack_is_not_listed_because_the_stacks_would_need_each_other() -> None:
+    app = cdk.App()
+    tables, functions = cdk.Stack(app, "Tables"), cdk.Stack(app, "Functions")
+    LockTable(tables, "Locks", dashboard=True).connect(new_function(functions))
+    assert not [widget for widget in _dashboard(tables)[0] if widget["type"] == "log"]

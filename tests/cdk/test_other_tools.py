@@ -27,7 +27,9 @@ def _constructed() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     stack = new_stack()
     LockTable(stack, "Locks").connect(new_function(stack))
     table = the_only(stack, "AWS::DynamoDB::GlobalTable")
-    del table["Type"], table["Properties"]["Replicas"]  # in one Region, AWS::DynamoDB::Table creates the same table
+    (replica,) = table["Properties"].pop("Replicas")  # in one Region, AWS::DynamoDB::Table creates the same table
+    table["Properties"]["DeletionProtectionEnabled"] = replica["DeletionProtectionEnabled"]
+    del table["Type"]
     (policy,) = policies(stack)
     assert policy["Statement"][0]["Resource"] == {"Fn::GetAtt": ["LocksTable84FB9352", "Arn"]}
     policy["Statement"][0]["Resource"] = _TABLE
@@ -83,6 +85,7 @@ def test_the_terraform_configuration_is_what_the_construct_makes() -> None:
         "name": "locks",
         "billing_mode": properties["BillingMode"],
         "hash_key": key["AttributeName"],
+        "deletion_protection_enabled": properties["DeletionProtectionEnabled"],
         "attribute": [
             {"name": each["AttributeName"], "type": each["AttributeType"]}
             for each in properties["AttributeDefinitions"]

@@ -8,11 +8,22 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
 
 from lambda_lock import JAVA, PYTHON, LockArgumentError
 from lambda_lock.cdk import LockTable
-from tests.cdk.apps import in_an_account, new_function, new_stack, resources, synthesized, the_only
+from tests.cdk.apps import (
+    in_an_account,
+    new_function,
+    new_stack,
+    policies,
+    resources,
+    synthesized,
+    the_only,
+    warnings,
+)
 from tests.cdk.snapshot import SNAPSHOT, everyday_stack
 
 TABLE = "AWS::DynamoDB::GlobalTable"  # the CloudFormation type of TableV2, even in one Region
@@ -29,7 +40,7 @@ def test_a_new_table_is_on_demand_unnamed_with_time_to_live_and_kept_when_the_st
             "AttributeDefinitions": [{"AttributeName": "key", "AttributeType": "S"}],
             "BillingMode": "PAY_PER_REQUEST",
             "KeySchema": [{"AttributeName": "key", "KeyType": "HASH"}],
-            "Replicas": [{"Region": {"Ref": "AWS::Region"}, "DeletionProtectionEnabled": False}],
+            "Replicas": [{"Region": {"Ref": "AWS::Region"}, "DeletionProtectionEnabled": True}],
             "TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": True},
         },
     }
@@ -76,6 +87,170 @@ def test_every_option_reaches_the_table() -> None:
             "TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": True},
         },
     }
+
+
+@pytest.mark.parametrize(
+    ("options", "protected"),
+    [
+        ({}, True),
+        ({"removal_policy": cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE}, True),
+        ({"removal_policy": cdk.RemovalPolicy.DESTROY}, False),
+        ({"deletion_protection": False}, False),
+    ],
+    ids=str,
+)
+def test_a_table_that_is_retained_is_protected_unless_told_otherwise(options: dict[str, Any], protected: bool) -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks", **options)
+    assert the_only(stack, TABLE)["Properties"]["Replicas"][0]["DeletionProtectionEnabled"] is protected
+
+
+def test_a_table_that_is_protected_and_deleted_with_its_stack_gets_a_warning() -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks", removal_policy=cdk.RemovalPolicy.DESTROY, deletion_protection=True)
+    LockTable(stack, "Kept")
+    (warning,) = warnings(stack)
+    assert "deleting the stack fails" in warning
+
+
+def test_time_to_live_can_be_off_for_a_table_that_other_clients_share() -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks", time_to_live=False)
+    assert "TimeToLiveSpecification" not in the_only(stack, TABLE)["Properties"]
+
+
+def test_capacity_class_recovery_and_insights_are_those_of_the_table() -> None:
+    stack = new_stack()
+    LockTable(
+        stack,
+        "Locks",
+        billing=dynamodb.Billing.on_demand(max_read_request_units=100, max_write_request_units=200),
+        table_class=dynamodb.TableClass.STANDARD_INFREQUENT_ACCESS,
+        point_in_time_recovery=True,
+        contributor_insights=True,
+    )
+    properties = the_only(stack, TABLE)["Properties"]
+    (replica,) = properties["Replicas"]
+    assert properties["WriteOnDemandThroughputSettings"] == {"MaxWriteRequestUnits": 200}
+    assert replica["ReadOnDemandThroughputSettings"] == {"MaxReadRequestUnits": 100}
+    assert replica["TableClass"] == "STANDARD_INFREQUENT_ACCESS"
+    assert replica["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] is True
+    assert replica["ContributorInsightsSpecification"]["Enabled"] is True
+
+
+@pytest.mark.skipif(not hasattr(dynamodb, "WarmThroughput"), reason="this CDK has no warm throughput")
+def test_warm_throughput_and_specifications_are_passed_on() -> None:
+    stack = new_stack()
+    LockTable(
+        stack,
+        "Locks",
+        warm_throughput=dynamodb.WarmThroughput(read_units_per_second=13000, write_units_per_second=5000),
+        point_in_time_recovery=dynamodb.PointInTimeRecoverySpecification(
+            point_in_time_recovery_enabled=True, recovery_period_in_days=3
+        ),
+        contributor_insights=dynamodb.ContributorInsightsSpecification(
+            enabled=True, mode=dynamodb.ContributorInsightsMode.THROTTLED_KEYS
+        ),
+    )
+    properties = the_only(stack, TABLE)["Properties"]
+    (replica,) = properties["Replicas"]
+    assert properties["WarmThroughput"] == {"ReadUnitsPerSecond": 13000, "WriteUnitsPerSecond": 5000}
+    assert replica["PointInTimeRecoverySpecification"]["RecoveryPeriodInDays"] == 3
+    assert replica["ContributorInsightsSpecification"]["Mode"] == "THROTTLED_KEYS"
+
+
+def test_a_resource_policy_is_passed_on() -> None:
+    stack = new_stack()
+    deny = iam.PolicyStatement(
+        effect=iam.Effect.DENY, actions=["dynamodb:DeleteTable"], resources=["*"], principals=[iam.AnyPrincipal()]
+    )
+    LockTable(stack, "Locks", resource_policy=iam.PolicyDocument(statements=[deny]))
+    (replica,) = the_only(stack, TABLE)["Properties"]["Replicas"]
+    assert replica["ResourcePolicy"]["PolicyDocument"]["Statement"][0]["Effect"] == "Deny"
+
+
+def test_the_name_can_be_told_in_a_parameter() -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks", parameter_name="/platform/locks/table")
+    parameter = the_only(stack, "AWS::SSM::Parameter")["Properties"]
+    assert (parameter["Name"], parameter["Value"]) == ("/platform/locks/table", {"Ref": "LocksTable84FB9352"})
+
+
+def test_the_table_is_typed_as_what_it_is() -> None:
+    """The annotations are for the type checker, which checks this file too."""
+    stack = new_stack()
+    made: dynamodb.TableV2 = LockTable(stack, "Made").table
+    named: dynamodb.ITableV2 = LockTable.from_table_name(stack, "Named", "named").table
+    older: dynamodb.Table = LockTable.from_table(stack, "Older", _older_table(stack)).table
+    any_table: LockTable = LockTable.from_table(stack, "Other", made)
+    assert isinstance(made, dynamodb.TableV2)
+    assert isinstance(older, dynamodb.Table)
+    assert named.table_name == "named"
+    assert any_table.table is made
+
+
+def _older_table(stack: cdk.Stack, **options: Any) -> dynamodb.Table:
+    key = dynamodb.Attribute(name="key", type=dynamodb.AttributeType.STRING)
+    return dynamodb.Table(stack, "OlderTable", partition_key=key, **options)
+
+
+def test_a_table_of_the_app_is_granted_with_its_key_and_told_by_its_name() -> None:
+    stack = in_an_account()
+    key = kms.Key(stack, "Key")
+    table = _older_table(stack, encryption_key=key)
+    locks = LockTable.from_table(stack, "Locks", table, alarm_actions=[])
+    locks.connect(new_function(stack))
+    (policy,) = policies(stack)
+    arns = [statement["Resource"] for statement in policy["Statement"]]
+    assert arns == [stack.resolve(table.table_arn), stack.resolve(key.key_arn)]
+    assert stack.resolve(locks.environment["LAMBDA_LOCK_TABLE"]) == stack.resolve(table.table_name)
+    assert len(locks.alarms) == 3
+
+
+def test_an_imported_table_can_be_passed_too() -> None:
+    stack = in_an_account()
+    arn = "arn:aws:dynamodb:eu-central-1:222222222222:table/theirs"
+    locks = LockTable.from_table(stack, "Locks", dynamodb.Table.from_table_arn(stack, "Theirs", arn))
+    assert locks.environment["LAMBDA_LOCK_TABLE"] == arn
+
+
+def test_a_table_of_the_app_with_other_keys_or_replicas_is_refused() -> None:
+    stack = in_an_account()
+    table = _older_table(stack, sort_key=dynamodb.Attribute(name="sk", type=dynamodb.AttributeType.STRING))
+    with pytest.raises(LockArgumentError, match="sort_key_name=None, but Stack/OlderTable has 'sk'"):
+        LockTable.from_table(stack, "Locks", table)
+    with pytest.raises(LockArgumentError, match="partition_key_name='pk', but Stack/OlderTable has 'key'"):
+        LockTable.from_table(stack, "Others", table, partition_key_name="pk", sort_key_name="sk")
+    LockTable.from_table(stack, "Right", table, sort_key_name="sk")
+    replicated = dynamodb.TableV2(
+        stack,
+        "Replicated",
+        partition_key=dynamodb.Attribute(name="key", type=dynamodb.AttributeType.STRING),
+        replicas=[dynamodb.ReplicaTableProps(region="us-east-1")],
+    )
+    LockTable.from_table(stack, "Two", replicated)
+    with pytest.raises(RuntimeError, match="two Regions would each grant the same lock"):
+        synthesized(stack)
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        (lambda locks, stack, table: locks.from_table_arn(stack, "L", table), "table_arn must be a str, not Table"),
+        (lambda locks, stack, table: locks.from_table_name(stack, "L", table), "table_name must be a str, not Table"),
+        (lambda locks, stack, table: locks(stack, "L", table_name=table), "table_name must be a str, not Table"),
+        (lambda locks, stack, table: locks.from_table(stack, "L", "locks"), "table must be an ITable or an ITableV2"),
+        (lambda locks, stack, table: locks(stack, "L", alarm_actions=sns.Topic(stack, "T")), "alarm_actions must be a"),
+        (lambda locks, stack, table: locks(stack, "L", alarm_actions=["arn:aws"]), "alarm_actions: 'arn:aws' is"),
+        (lambda locks, stack, table: locks(stack, "L", metrics_namespace=7), "metrics_namespace must be a str or None"),
+        (lambda locks, stack, table: locks(stack, "L").connect("function"), "function must be a Function of aws_la"),
+        (lambda locks, stack, table: locks(stack, "L").grant("role"), "grantee must be a function, a role or"),
+    ],
+)
+def test_an_argument_of_the_wrong_type_is_refused_by_its_name(use: Any, said: str) -> None:
+    stack = new_stack()
+    with pytest.raises(TypeError, match=said):
+        use(LockTable, stack, _older_table(stack))
 
 
 def test_tags_of_the_stack_reach_the_table() -> None:

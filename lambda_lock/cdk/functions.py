@@ -1,0 +1,129 @@
+"""What `connect` reads of a function: its environment, its log and its language."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+
+from ..errors import LockArgumentError, LockConfigurationError
+from ..observe.metrics import METRICS_VARIABLE
+
+Connectable: TypeAlias = lambda_.Function | lambda_.SingletonFunction
+
+_OLDEST = 11  # the library runs on Python 3.11 and newer
+_LOUD = ("WARN", "ERROR", "FATAL")  # levels that drop a line of level INFO
+
+
+def missing(function: Connectable, wanted: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the function does not have yet.
+
+    Raises LockConfigurationError if it has another value of one. Only the namespace of the metrics may be another: it
+    is kept, with a warning.
+    """
+    resource = _resource(function)
+    if resource is None:
+        return dict(wanted)
+    resolve = cdk.Stack.of(function).resolve
+    found = _read(resource, "environment").get("variables") or {}
+    variables = {}
+    for name, value in wanted.items():
+        if name not in found:
+            variables[name] = value
+        elif found[name] == resolve(value):
+            continue
+        elif name != METRICS_VARIABLE:
+            raise LockConfigurationError(
+                f"connect: {function.node.path} has {name}={found[name]!r} in its environment already. Remove it "
+                "there, or call grant() instead of connect()"
+            )
+        else:
+            _warn(
+                function,
+                "namespace",
+                f"{function.node.path} has {name}={found[name]!r} in its environment, which is kept. The alarms and "
+                f"the dashboard of its lock table watch {value!r}: pass metrics_namespace= to the lock table instead",
+            )
+    return variables
+
+
+def warn(function: Connectable, metrics_namespace: str | None) -> None:
+    """Warn of what will not work, if there is anything."""
+    runtime = function.runtime
+    python = re.fullmatch(r"python3\.(\d+)", runtime.name)
+    if runtime.family in _OTHER_LANGUAGES or (python is not None and int(python[1]) < _OLDEST):
+        _warn(
+            function,
+            "runtime",
+            f"{function.node.path} runs on {runtime.name}, and lambda_lock needs Python 3.{_OLDEST} or newer. For a "
+            "function with another client of the same table, call grant()",
+        )
+    resource = _resource(function)
+    if resource is None or metrics_namespace is None:
+        return
+    logging = _read(resource, "loggingConfig")
+    level = logging.get("applicationLogLevel")
+    if logging.get("logFormat") == "JSON" and level in _LOUD:
+        _warn(
+            function,
+            "log-level",
+            f"{function.node.path} logs in JSON at level {level}, and Lambda then drops the lines with the metrics: "
+            "the alarm LockLost cannot go off. Set application_log_level_v2=ApplicationLogLevel.INFO, and the level of "
+            "chatty loggers in the code. Or pass metrics_namespace=None to the lock table",
+        )
+
+
+def log_group_name(function: Connectable) -> str | None:
+    """The name of the function's log group. None if it cannot be read."""
+    resource = _resource(function)
+    if resource is None:
+        return None
+    group = _read(resource, "loggingConfig").get("logGroup")
+    return f"/aws/lambda/{function.function_name}" if group is None else cdk.Token.as_string(group)
+
+
+def check_prefixes(grantee: iam.IGrantable, prefixes: Sequence[str]) -> None:
+    """Refuse prefixes with the name of the function that they are granted to."""
+    resource = _resource(grantee)
+    if resource is None:
+        return
+    stack = cdk.Stack.of(resource)
+    for prefix in prefixes:
+        if _refers(stack.resolve(prefix), stack.resolve(resource.logical_id)):
+            raise LockArgumentError(
+                f"key_prefixes: {prefix!r} has the name of {resource.node.path}, which CloudFormation chooses. The "
+                "function waits for its role's policy, and the policy would wait for the name: a circular dependency. "
+                "Set function_name= and use that text, or another prefix"
+            )
+
+
+def _refers(resolved: Any, logical_id: str) -> bool:
+    text = json.dumps(resolved)
+    return f'{{"Ref": "{logical_id}"}}' in text or f'{{"Fn::GetAtt": ["{logical_id}", ' in text
+
+
+def _resource(function: object) -> lambda_.CfnFunction | None:
+    found = function.node.default_child if isinstance(function, lambda_.Function) else None
+    return found if isinstance(found, lambda_.CfnFunction) else None
+
+
+def _read(resource: lambda_.CfnFunction, name: str) -> dict[str, Any]:
+    """A property as the template will have it. By its own attribute, jsii gives an empty struct instead of a Lazy."""
+    found = cdk.Stack.of(resource).resolve(resource._cfn_properties.get(name))
+    return found if isinstance(found, dict) else {}
+
+
+def _warn(function: Connectable, id: str, text: str) -> None:
+    cdk.Annotations.of(function).add_warning_v2(f"lambda-lock:{id}", text)
+
+
+_OTHER_LANGUAGES = tuple(
+    family
+    for family in lambda_.RuntimeFamily
+    if family not in (lambda_.RuntimeFamily.PYTHON, lambda_.RuntimeFamily.OTHER)
+)
