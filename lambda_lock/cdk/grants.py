@@ -37,6 +37,7 @@ KEY_ACTIONS = (
     "kms:ReEncryptFrom",
     "kms:ReEncryptTo",
 )
+KEY_READ_ACTIONS = ("kms:Decrypt", "kms:DescribeKey")  # those of TableV2.grant_read_data
 
 
 def allow(

@@ -24,7 +24,7 @@ from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.metrics import DUPLICATE, LOST, METRICS_VARIABLE, NAMESPACE, NOT_GRANTED
 from ..permissions import ACTIONS
 from . import functions, lookups
-from .grants import KEY_ACTIONS, TABLE_ARN, AnyTable, allow, differ, home, leading_keys
+from .grants import KEY_ACTIONS, KEY_READ_ACTIONS, TABLE_ARN, AnyTable, allow, differ, home, leading_keys
 from .monitoring import AlarmActions, MetricOptions, Watch, check_alarm_actions
 
 _NO_REPLICAS = (
@@ -324,7 +324,7 @@ class LockTable(Construct, Generic[Table]):
 
         Returns the grant of ``dynamodb:GetItem``. Raises what `grant` raises.
         """
-        return allow(self, self._table, self._key, grantee, ["dynamodb:GetItem"], ["kms:Decrypt"])
+        return allow(self, self._table, self._key, grantee, ["dynamodb:GetItem"], KEY_READ_ACTIONS)
 
     def grant_list(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow ``grantee`` to list locks: ``lambda-lock ls``, ``client.list()``.
@@ -335,7 +335,7 @@ class LockTable(Construct, Generic[Table]):
 
         Returns the grant of ``dynamodb:Scan`` and ``dynamodb:Query``. Raises what `grant` raises.
         """
-        return allow(self, self._table, self._key, grantee, ["dynamodb:Scan", "dynamodb:Query"], ["kms:Decrypt"])
+        return allow(self, self._table, self._key, grantee, ["dynamodb:Scan", "dynamodb:Query"], KEY_READ_ACTIONS)
 
     def metric_lock_lost(
         self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]

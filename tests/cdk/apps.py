@@ -53,7 +53,7 @@ def policies(stack: cdk.Stack) -> list[dict[str, Any]]:
     return [each["Properties"]["PolicyDocument"] for kind in kinds for each in resources(stack, kind).values()]
 
 
-def allow(actions: list[str], resource: Any, **more: Any) -> dict[str, Any]:
+def allow(actions: str | list[str], resource: Any, **more: Any) -> dict[str, Any]:
     return {"Effect": "Allow", "Action": actions, "Resource": resource, **more}
 
 

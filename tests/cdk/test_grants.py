@@ -240,13 +240,9 @@ def test_reading_single_locks_and_listing_them_are_grants_of_their_own() -> None
     locks.grant_list(iam.User(stack, "Lister"))
     table = stack.resolve(locks.table.table_arn)
     assert policies(stack) == [
-        document(_one("dynamodb:GetItem", table), _one("kms:Decrypt", key)),
-        document(allow(["dynamodb:Scan", "dynamodb:Query"], table), _one("kms:Decrypt", key)),
+        document(allow("dynamodb:GetItem", table), allow(["kms:Decrypt", "kms:DescribeKey"], key)),
+        document(allow(["dynamodb:Scan", "dynamodb:Query"], table), allow(["kms:Decrypt", "kms:DescribeKey"], key)),
     ]
-
-
-def _one(action: str, resource: Any) -> dict[str, Any]:
-    return {"Effect": "Allow", "Action": action, "Resource": resource}
 
 
 def test_the_four_actions_are_exported_for_the_policy_of_an_endpoint() -> None:

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+from importlib.metadata import files
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
 import hcl2
 import pytest
+from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sns as sns
 from aws_cdk.cloudformation_include import CfnInclude
 
 from lambda_lock.cdk import LockTable
 from rig.engine import ROOT
-from tests.cdk.apps import new_function, new_stack, policies, synthesized, the_only
+from tests.cdk.apps import ACCOUNT, in_an_account, new_function, new_stack, policies, synthesized, the_only
 
 _PAGE = ROOT / "docs" / "deploy.md"
 _FOLDER = ROOT / "docs" / "deploy"
@@ -126,3 +133,143 @@ def test_the_plain_policy_is_what_the_construct_grants(file: str, prefixes: list
 def test_the_page_quotes_the_file_as_it_is(file: str) -> None:
     quoted = re.findall(r"^```\w+\n(.*?)^```$", _PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert (_FOLDER / file).read_text() in quoted
+
+
+_NAMES = {
+    "Key961B73FD": "Key",
+    "LocksTable84FB9352": "Locks",
+    "LocksLockLostF5800995": "LockLost",
+    "LocksThrottled95DE639C": "Throttled",
+    "LocksSystemErrors801FD1C5": "SystemErrors",
+    "LocksDashboard6028BEAB": "Dashboard",
+    "Policy23B91518": "Policy",
+}
+
+
+def _plain(value: Any) -> Any:
+    """A template with texts in place of functions: ``${Locks.Arn}`` for each way to say it."""
+    match value:
+        case {"Ref": str(name)}:
+            return f"${{{_NAMES.get(name, name)}}}"
+        case {"Fn::GetAtt": [str(name), str(attribute)]}:
+            return f"${{{_NAMES.get(name, name)}.{attribute}}}"
+        case {"Fn::GetAtt": str(both)}:
+            return f"${{{both}}}"
+        case {"Fn::Sub": str(text)}:
+            return text
+        case {"Fn::Join": ["", [*parts]]}:
+            return "".join(map(_plain, parts))
+        case dict():
+            return {name: _plain(each) for name, each in value.items()}
+        case list():
+            return [_plain(each) for each in value]
+        case _:
+            return value
+
+
+def _watched() -> dict[str, Any]:
+    """The construct with all that it can make, in plain words, as one Region's AWS::DynamoDB::Table."""
+    stack = in_an_account()
+    topic = sns.Topic.from_topic_arn(stack, "Topic", cdk.CfnParameter(stack, "AlarmTopic").value_as_string)
+    encryption = dynamodb.TableEncryptionV2.customer_managed_key(kms.Key(stack, "Key", enable_key_rotation=True))
+    locks = LockTable(stack, "Locks", encryption=encryption, alarm_actions=[topic], dashboard=True)
+    locks.grant(iam.ManagedPolicy(stack, "Policy"))
+    made = synthesized(stack)["Resources"]
+    table = made["LocksTable84FB9352"]
+    (replica,) = table["Properties"].pop("Replicas")
+    table["Type"] = "AWS::DynamoDB::Table"
+    table["Properties"]["DeletionProtectionEnabled"] = replica["DeletionProtectionEnabled"]
+    table["Properties"]["SSESpecification"] |= replica["SSESpecification"]
+    resources = {
+        _NAMES[id]: each for id, each in json.loads(json.dumps(made).replace(ACCOUNT, "${AWS::AccountId}")).items()
+    }
+    policy = resources["Policy"]["Properties"]
+    resources["Policy"]["Properties"] = {"PolicyDocument": policy["PolicyDocument"]}
+    plain: dict[str, Any] = _plain(resources)
+    return plain
+
+
+def _with_parsed_dashboard(resources: dict[str, Any]) -> dict[str, Any]:
+    properties = resources["Dashboard"]["Properties"]
+    # Substitution is textual: what stands for the name of the table has no quotes to escape.
+    properties["DashboardBody"] = json.loads(properties["DashboardBody"])
+    return resources
+
+
+def test_the_watched_template_is_what_the_construct_makes_with_a_key_alarms_and_a_dashboard() -> None:
+    stack = in_an_account()
+    CfnInclude(stack, "Included", template_file=str(ROOT / "docs" / "templates" / "watched.yaml"))
+    included = _with_parsed_dashboard(_plain(synthesized(stack)["Resources"]))
+    made = _with_parsed_dashboard(_watched())
+    assert included.keys() == made.keys()
+    for name, resource in made.items():
+        assert included[name] == resource, name
+
+
+_PROGRAM = """
+const cdk = require('aws-cdk-lib');
+const dynamodb = require('aws-cdk-lib/aws-dynamodb');
+const lambda = require('aws-cdk-lib/aws-lambda');
+class Stack extends cdk.Stack {
+  constructor(scope, id) {
+    super(scope, id);
+    const fn = new lambda.Function(this, 'Function', {
+      runtime: lambda.Runtime.PYTHON_3_12, handler: 'index.handler', code: lambda.Code.fromInline('pass'),
+    });
+SNIPPET
+  }
+}
+const app = new cdk.App({ outdir: 'out', analyticsReporting: false });
+new Stack(app, 'Stack');
+app.synth();
+"""
+
+
+# The npm packages that the Python packages of the CDK carry, because jsii runs them.
+_NPM_PACKAGES = {
+    "aws-cdk-lib": "aws-cdk-lib",
+    "constructs": "constructs",
+    "aws-cdk.cloud-assembly-schema": "@aws-cdk/cloud-assembly-schema",
+    "aws-cdk.asset-awscli-v1": "@aws-cdk/asset-awscli-v1",
+    "aws-cdk.asset-node-proxy-agent-v6": "@aws-cdk/asset-node-proxy-agent-v6",
+}
+
+
+def _unpack_npm_package(distribution: str, target: Path) -> None:
+    (archive,) = (file.locate() for file in files(distribution) or [] if file.name.endswith(".jsii.tgz"))
+    target.mkdir(parents=True)
+    subprocess.run(["tar", "-xzf", str(archive), "--strip-components=1", "-C", target], check=True)
+
+
+def test_the_eight_lines_of_typescript_are_what_the_construct_makes(tmp_path: Path) -> None:
+    """They are JavaScript too, and run on the CDK itself."""
+    snippet = (_FOLDER / "table.ts").read_text()
+    assert len(snippet.splitlines()) == 8
+    for distribution, name in _NPM_PACKAGES.items():
+        _unpack_npm_package(distribution, tmp_path / "node_modules" / name)
+    (tmp_path / "app.js").write_text(_PROGRAM.replace("SNIPPET", snippet))
+    done = subprocess.run(["node", "app.js"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    written = json.loads((tmp_path / "out" / "Stack.template.json").read_text())["Resources"]
+    stack = new_stack()
+    LockTable(stack, "Locks").connect(new_function(stack, code=lambda_.Code.from_inline("pass")))
+    text = json.dumps(synthesized(stack)["Resources"]).replace("LocksTable84FB9352", "Locks4CDCA8CC")
+    made = json.loads(text)
+    (table,) = (id for id, each in written.items() if each["Type"] == "AWS::DynamoDB::GlobalTable")
+    written = json.loads(json.dumps(written).replace(table, "Locks4CDCA8CC"))
+    for each in (*written.values(), *made.values()):
+        each.pop("Metadata", None)
+    assert written == made
+
+
+def test_the_table_to_import_is_the_stacks_only_resource_and_has_the_id_of_the_mapping() -> None:
+    """CloudFormation imports resources only if it creates none at the same time, and only those with a policy."""
+    (snippet,) = re.findall(r"^```py\n((?:(?!^```).)*?lockTable.*?)^```$", _PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    stack = new_stack()
+    exec(compile(snippet, "docs/deploy.md", "exec"), {"self": stack})
+    (found,) = synthesized(stack)["Resources"].items()
+    id, table = found
+    assert json.loads((_FOLDER / "import.json").read_text()) == {id: {"TableName": table["Properties"]["TableName"]}}
+    assert table["DeletionPolicy"] == "Retain"
+    assert "TimeToLiveSpecification" not in table["Properties"]
+    assert table["Properties"]["KeySchema"] == [{"AttributeName": "key", "KeyType": "HASH"}]
