@@ -161,7 +161,7 @@ $(CDK_OLDEST): requirements/cdk-oldest.txt
 	@touch $@
 
 $(CDK): package.json package-lock.json
-	@command -v npm >/dev/null || { echo "npm is not installed: install Node 20 or newer"; exit 1; } >&2
+	@command -v npm >/dev/null || { echo "npm is not installed: install Node 22 or newer"; exit 1; } >&2
 	@echo "Installing the CDK's command line into node_modules"
 	@npm ci --no-audit --no-fund --loglevel=error
 	@touch $@

@@ -37,6 +37,13 @@ _TIMEOUT = Duration.seconds(15)  # below the lease of 20 s, so a lock ends with 
 _VISIBILITY = Duration.seconds(6 * 15)  # six times the timeout, as Lambda's guide for SQS recommends
 _RECEIVES = 5  # the minimum that the same guide recommends, because a throttled function uses up receives too
 _RETRIES = 2
+# The beginnings of the keys that a function locks and deduplicates: what its decorators say, in functions/.
+PREFIXES = {
+    "Orders": ("orders#", "customer#"),
+    "Payments": ("payments#", "customer#"),
+    "Invoices": ("invoices#",),
+    "Report": ("report#",),
+}
 
 
 class SampleStack(cdk.Stack):
@@ -107,7 +114,10 @@ class SampleStack(cdk.Stack):
         )
 
     def _function(self, name: str) -> lambda_.Function:
-        """Add the function in functions/<name>.py. It may use locks, add to the ledger and write logs, nothing else."""
+        """Add the function in functions/<name>.py.
+
+        It may use locks with its own prefixes, add to the ledger, and write logs and traces, nothing else.
+        """
         log_group = logs.LogGroup(
             self, f"{name}Logs", retention=logs.RetentionDays.ONE_MONTH, removal_policy=RemovalPolicy.DESTROY
         )
@@ -124,11 +134,16 @@ class SampleStack(cdk.Stack):
             timeout=_TIMEOUT,
             role=role,
             log_group=log_group,
+            logging_format=lambda_.LoggingFormat.JSON,
+            application_log_level_v2=lambda_.ApplicationLogLevel.INFO,  # above it, Lambda would drop the locks' metrics
+            system_log_level_v2=lambda_.SystemLogLevel.WARN,
+            tracing=lambda_.Tracing.ACTIVE,
             environment={"LEDGER_TABLE": self._ledger.table_name},
         )
         _acknowledge(function, "AwsSolutions-L1", "Python 3.13 is the newest that the project's own tests run on.")
+        _acknowledge(role, "AwsSolutions-IAM5[Resource::*]", "Traces have no resource that a policy could name.")
         log_group.grant_write(role)
-        self._locks.connect(function)
+        self._locks.connect(function, key_prefixes=PREFIXES[name])
         self._ledger.grant(function, "dynamodb:UpdateItem")
         self._output(f"{name}Function", function.function_name)
         return function

@@ -94,7 +94,7 @@ def run(engine: Ministack, folder: Path, *arguments: str) -> str:
 def check_installed() -> None:
     """Raises CdkError, with the remedy, where something is missing."""
     if shutil.which("node") is None:
-        raise CdkError("the CDK needs Node, and node is not on the PATH: install Node 20 or newer")
+        raise CdkError("the CDK needs Node, and node is not on the PATH: install Node 22 or newer")
     if not os.access(_PROGRAM, os.X_OK):
         raise CdkError("the CDK's command line is not installed: run 'npm ci'")
 

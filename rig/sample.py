@@ -70,7 +70,8 @@ class Sample:
         """What a function may do with the lock table and its indexes."""
         statements = [each for policy in self.policies(name).values() for each in policy["Statement"]]
         concerned = [each for each in statements if self._concerns_locks(each)]
-        return sorted(action for each in concerned for action in _listed(each["Action"]))
+        actions = [action for each in concerned for action in _listed(each["Action"])]
+        return sorted(action for action in actions if action.startswith(("dynamodb:", "*")))
 
     def without(self, action: str, policies: Policies) -> Policies:
         """The policies, without this action on the lock table."""

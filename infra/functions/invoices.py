@@ -9,7 +9,7 @@ from lambda_lock import current_dedup, deduplicate
 from .ledger import posting
 
 
-@deduplicate("{id}")
+@deduplicate("{id}", scope="invoices")
 def handler(event: dict[str, Any], context: object) -> None:
     detail = event["detail"]
     # One transaction writes the posting and marks this event as done: both happen, or neither.

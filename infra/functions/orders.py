@@ -11,7 +11,13 @@ from lambda_lock.batch import sqs_batch
 from .ledger import posting
 
 
-@sqs_batch(dedup_key="order#{body[order_id]}", lock_key="customer#{body[customer_id]}", wait=5, retry_visibility=10)
+@sqs_batch(
+    scope="orders",
+    dedup_key="{body[order_id]}",
+    lock_key="customer#{body[customer_id]}",
+    wait=5,
+    retry_visibility=10,
+)
 def handler(record: dict[str, Any]) -> None:
     order = json.loads(record["body"])
     # One transaction writes the posting, marks this event as done, and checks that the customer's lock is still ours.

@@ -11,7 +11,7 @@ from lambda_lock.batch import sqs_batch
 from .ledger import posting
 
 
-@sqs_batch(lock_key="customer#{attributes[MessageGroupId]}", wait=5, retry_visibility=10)
+@sqs_batch(scope="payments", lock_key="customer#{attributes[MessageGroupId]}", wait=5, retry_visibility=10)
 def handler(record: dict[str, Any]) -> None:
     customer, payment = record["attributes"]["MessageGroupId"], json.loads(record["body"])
     added = posting(customer, f"payment {payment['payment_id']}")

@@ -67,7 +67,7 @@ def test_without_node_the_local_deployment_says_what_to_install(tmp_path: Path) 
         [sys.executable, "-m", "rig.deploy"], cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert "install Node 20 or newer" in done.stderr
+    assert "install Node 22 or newer" in done.stderr
 
 
 def test_the_command_line_is_pinned_and_its_lock_names_no_registry() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lambda_lock.client.reading import PREWARM_KEY
 from tests.cdk.snapshot import SNAPSHOT
 
 from .conftest import Assembly
@@ -23,6 +24,13 @@ CONSUME = [
     "sqs:GetQueueUrl",
     "sqs:ReceiveMessage",
 ]
+TRACE = ["xray:PutTelemetryRecords", "xray:PutTraceSegments"]
+LEADING_KEYS = {
+    "Invoices": ["invoices#*", PREWARM_KEY],
+    "Orders": ["orders#*", "customer#*", PREWARM_KEY],
+    "Payments": ["payments#*", "customer#*", PREWARM_KEY],
+    "Report": ["report#*", PREWARM_KEY],
+}
 SEND = ["sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:SendMessage"]
 
 
@@ -55,8 +63,10 @@ def test_a_role_allows_what_its_function_does_and_nothing_else(account: Assembly
     assert policy["PolicyDocument"] == {
         "Version": "2012-10-17",
         "Statement": [
+            {"Action": TRACE, "Effect": "Allow", "Resource": "*"},
             allow(["logs:CreateLogStream", "logs:PutLogEvents"], account.the("AWS::Logs::LogGroup", f"{name}Logs")[0]),
-            allow(["dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"], LOCKS),
+            allow(["dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"], LOCKS)
+            | {"Condition": {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": LEADING_KEYS[name]}}},
             allow("dynamodb:UpdateItem", account.the("AWS::DynamoDB::GlobalTable", "Ledger")[0]),
             allow(actions, account.the("AWS::SQS::Queue", queues)[0]),
         ],
@@ -71,7 +81,7 @@ def test_every_policy_is_that_of_one_function(account: Assembly) -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_function_has_the_library_the_lock_table_and_a_log_that_ends(account: Assembly, name: str) -> None:
     _, function = account.the("AWS::Lambda::Function", name)
-    del function["Code"]
+    function = {property: value for property, value in function.items() if property != "Code"}
     logs, retained = account.the("AWS::Logs::LogGroup", f"{name}Logs")
     assert retained["RetentionInDays"] == 30
     assert function == {
@@ -85,11 +95,17 @@ def test_a_function_has_the_library_the_lock_table_and_a_log_that_ends(account: 
         },
         "Handler": f"functions.{name.lower()}.handler",
         "Layers": [{"Ref": account.the("AWS::Lambda::LayerVersion", "Library")[0]}],
-        "LoggingConfig": {"LogGroup": {"Ref": logs}},
+        "LoggingConfig": {
+            "ApplicationLogLevel": "INFO",
+            "LogFormat": "JSON",
+            "LogGroup": {"Ref": logs},
+            "SystemLogLevel": "WARN",
+        },
         "MemorySize": 256,
         "Role": arn(account.the("AWS::IAM::Role", f"{name}Role")[0]),
         "Runtime": "python3.13",
         "Timeout": 15,
+        "TracingConfig": {"Mode": "Active"},
     }
 
 

@@ -1,0 +1,75 @@
+"""What infra/README.md says that the app costs is what the template has; the flags of cdk.json are the recommended."""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+from importlib.metadata import files
+from pathlib import Path
+
+from rig.engine import ROOT
+
+from .conftest import CONTEXT, Assembly
+
+_README = (ROOT / "infra" / "README.md").read_text()
+
+
+def _row(about: str) -> list[str]:
+    (line,) = re.findall(rf"^\| {about}.*$", _README, re.MULTILINE)
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_alarms_cost_what_the_page_says(account: Assembly) -> None:
+    """CloudWatch charges for each metric that an alarm watches, and not for the expression that adds them up."""
+    watched = 0
+    for alarm in account.of("AWS::CloudWatch::Alarm").values():
+        watched += sum("MetricStat" in each for each in alarm.get("Metrics", [])) or 1
+    _, number, price, costs = _row("alarms")
+    assert (number, price) == (str(watched), "$0.10")
+    assert costs == f"${watched * 0.10:.2f}"
+
+
+def test_the_metrics_of_locks_are_as_many_as_the_page_says(account: Assembly) -> None:
+    most = 3 * (1 + len(account.of("AWS::Lambda::Function")))
+    assert f"at most {most}, three for the table" in " ".join(_README.split())
+    assert f"at most ${most * 0.30:.2f}" in " ".join(_README.split())
+
+
+def test_nothing_else_costs_without_use(account: Assembly) -> None:
+    """All is billed by use, but for alarms and dashboards. A new kind of resource: look up its price."""
+    assert {each["Type"] for each in account.resources.values()} <= {
+        "AWS::CDK::Metadata",
+        "AWS::CloudWatch::Alarm",
+        "AWS::CloudWatch::Dashboard",
+        "AWS::DynamoDB::GlobalTable",
+        "AWS::Events::Rule",
+        "AWS::IAM::Policy",
+        "AWS::IAM::Role",
+        "AWS::Lambda::EventInvokeConfig",
+        "AWS::Lambda::EventSourceMapping",
+        "AWS::Lambda::Function",
+        "AWS::Lambda::LayerVersion",
+        "AWS::Lambda::Permission",
+        "AWS::Logs::LogGroup",
+        "AWS::SNS::Topic",
+        "AWS::SNS::TopicPolicy",
+        "AWS::SQS::Queue",
+        "AWS::SQS::QueuePolicy",
+    }
+    assert len(account.of("AWS::CloudWatch::Dashboard")) == int(_row("dashboard")[1])
+
+
+def test_the_page_names_what_lies_beside_it() -> None:
+    beside = {path.name for path in (ROOT / "infra").iterdir() if not path.name.startswith("_")} - {"README.md"}
+    for name in beside:
+        assert f"`{name}" in _README, name
+
+
+def test_the_flags_are_those_that_the_cdk_recommends() -> None:
+    (archive,) = (file.locate() for file in files("aws-cdk-lib") or [] if file.name.endswith(".jsii.tgz"))
+    with tarfile.open(Path(str(archive))) as package:
+        member = package.extractfile("package/recommended-feature-flags.json")
+        assert member is not None
+        recommended = json.load(member)
+    assert {name: CONTEXT.get(name) for name in recommended} == recommended
