@@ -24,6 +24,7 @@ from lambda_lock.errors import (
     LockNotGrantedError,
     LockTimeoutError,
     OwnerMismatchError,
+    PayloadMismatchError,
     SessionMonitorNotSetError,
     TransportError,
 )
@@ -46,6 +47,7 @@ STATES: list[tuple[type[LockError], dict[str, Any]]] = [
     (KeyTemplateError, {"key": None, "field": "detail[id]"}),
     (LockFormatError, {"key": "a"}),
     (DuplicateEventError, {"key": "a", "result": {"x": 1}, "completed_until": 5.0}),
+    (PayloadMismatchError, {"key": "a", "completed_until": 5.0}),
     (CommitRefusedError, {"key": "a", "reasons": ("None", "ConditionalCheckFailed")}),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -90,6 +91,7 @@ def apart(test: Callable[[Memory], None]) -> None:
 
 
 def _on_memory(test: Callable[[Memory], None]) -> None:
+    os.environ["LAMBDA_LOCK_TRACING"] = "off"  # other tests of this worker may have loaded a tracer
     with in_memory() as memory:
         test(memory)
 
