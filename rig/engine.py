@@ -235,15 +235,17 @@ class Engine(abc.ABC):
 class Ministack(Engine):
     """ministack, an engine for DynamoDB and for what stands around a function (`Cloud`).
 
-    auth: whether IAM policies are enforced (by action and table ARN; the key ``test`` stays root).
+    auth: whether IAM policies are enforced (by action and table ARN; the key ``test`` stays root). wait_scale: by what
+    Step Functions multiplies Wait states and the intervals of Retry, and nothing else; 0.01: a minute takes 0.6 s.
 
     The program is LAMBDA_LOCK_ENGINE_BIN, else the one in this repository's ``.venv-engine``. Raises EngineError where
     it is not there or does not become ready.
     """
 
-    def __init__(self, auth: bool = False) -> None:
+    def __init__(self, auth: bool = False, wait_scale: float = 1.0) -> None:
         super().__init__()
         self.auth = auth
+        self.wait_scale = wait_scale
 
     def reset(self) -> None:
         """Empty the engine: no table is left."""
@@ -265,6 +267,7 @@ class Ministack(Engine):
             "LOG_LEVEL": "WARNING",
             "STATE_DIR": str(folder / "state"),
             "DOCKER_HOST": "unix:///nonexistent",
+            "SFN_WAIT_SCALE": str(self.wait_scale),
             **({"AUTH": "true"} if self.auth else {}),
         }
 
