@@ -65,7 +65,7 @@ def _group(nodeid: str) -> str | None:
         return "cdk"  # Node
     if folder == "interop" and "java" in nodeid:
         return "java"  # a JVM
-    if folder == "event_sources":
+    if folder in ("event_sources", "step_functions"):
         return folder  # an engine with functions
     return None
 

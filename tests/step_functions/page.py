@@ -1,0 +1,37 @@
+"""What docs/step-functions.md shows: its code and its definitions, as they stand there."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from rig.engine import ROOT
+
+_BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", (ROOT / "docs" / "step-functions.md").read_text(), re.M | re.S)
+
+HANDLERS = ("acquire", "reserve", "ask", "ship", "release", "ended")
+HANDLERS_OF_PARTS = ("acquire_parts", "reserve_parts", "release_parts")
+
+
+def code(contains: str) -> str:
+    """The one block of Python that contains a text."""
+    (found,) = (block for kind, block in _BLOCKS if kind == "py" and contains in block)
+    return str(found)
+
+
+def definition(contains: str, names: dict[str, str]) -> dict[str, Any]:
+    """The one block of JSON that contains a text. names: what its ``${name}`` stand for, as CloudFormation has them."""
+    (found,) = (block for kind, block in _BLOCKS if kind == "json" and contains in block)
+    loaded: dict[str, Any] = json.loads(re.sub(r"\$\{(\w+)\}", lambda name: names[name[1]], found))
+    return loaded
+
+
+def machines(names: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The definitions of Orders and AfterOrders."""
+    return definition("Orders: one execution", names), definition("AfterOrders:", names)
+
+
+def pattern(machine_arn: str) -> dict[str, Any]:
+    """The pattern of the rule for the end of an execution."""
+    return definition('"detail-type"', {"Orders": machine_arn})

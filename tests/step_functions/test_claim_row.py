@@ -1,0 +1,91 @@
+"""What the claim of docs/step-functions.md asks of DynamoDB, with each expression of ASL replaced by a value."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient, LockNotGrantedError
+from rig.engine import Engine, EngineError
+from tests.support.rows import Rows, rows
+
+from . import page
+
+__all__ = ["rows"]
+
+OWNER = f"arn:aws:states:us-east-1:000000000000:execution:m:e#{'0' * 32}"
+
+
+def claim(engine: Engine, table: str, key: str) -> dict[str, Any]:
+    """Send the UpdateItem of the page, and return the row that it wrote."""
+    names = dict.fromkeys(page.HANDLERS_OF_PARTS, "") | {"locks": table}
+    arguments = page.definition('"Claim":', names)["States"]["Claim"]["Arguments"]
+    now = int(time.time() * 1000)
+    values = arguments["ExpressionAttributeValues"]
+    values |= {
+        ":owner": {"S": OWNER},
+        ":version": {"S": f"L1:{now + 600_000:013d}:{'0' * 32}"},
+        ":now": {"N": str(now)},
+    }
+    arguments["Key"] = {"key": {"S": key}}
+    written: dict[str, Any] = engine.dynamodb("UpdateItem", arguments)["Attributes"]
+    return written
+
+
+def test_the_expression_of_a_version_has_its_expiry_in_ms_and_32_hex_digits() -> None:
+    names = dict.fromkeys((*page.HANDLERS_OF_PARTS, "locks"), "")
+    state = page.definition('"Claim":', names)["States"]["Claim"]
+    values, lease = state["Arguments"]["ExpressionAttributeValues"], state["Assign"]["hold"]["lease_duration"]
+    assert values[":lease"] == {"S": str(lease * 1000)}
+    assert f"$millis() + {lease * 1000})" in values[":version"]["S"]
+    assert re.search(r"LEASE = (\d+)", page.code("def acquire_parts"))[1] == str(lease)  # type: ignore[index]
+
+
+def test_a_lock_that_never_was_or_was_released_is_claimed_as_by_a_client(engine: Engine, table: str) -> None:
+    with LockClient() as client:
+        first = claim(engine, table, "a")
+        assert not client.try_acquire("a")
+        assert client.release(key="a", owner=OWNER, fencing_token=int(first["fencingToken"]["N"]))
+        again = claim(engine, table, "a")
+        assert int(again["fencingToken"]["N"]) == int(first["fencingToken"]["N"]) + 1
+        assert "isReleased" not in again
+        with client.resume(key="a", owner=OWNER, fencing_token=int(again["fencingToken"]["N"])):
+            pass
+        with client.acquire("a", wait=0) as lock:
+            assert lock.fencing_token == int(again["fencingToken"]["N"]) + 1
+
+
+HELD = {"ownerName": {"S": "java"}, "leaseDuration": {"S": "1000"}}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        HELD | {"recordVersionNumber": {"S": "3b1f-java"}},
+        HELD | {"recordVersionNumber": {"S": f"L1:{1:013d}:{'0' * 32}"}},
+        {"record_version_number": {"S": "python"}},
+        HELD | {"recordVersionNumber": {"S": "semaphore"}},
+        HELD | {"recordVersionNumber": {"S": "x"}, "isReleased": {"S": "1"}, "waiters": {"L": [{"S": "w"}]}},
+    ],
+    ids=["of a Java client", "expired long ago", "of a Python client", "a semaphore", "others wait"],
+)
+def test_what_is_not_free_is_left_alone(engine: Engine, table: str, rows: Rows, row: dict[str, Any]) -> None:
+    rows.put("a", **row)
+    before = rows["a"]
+    with pytest.raises(EngineError) as refused:
+        claim(engine, table, "a")
+    assert refused.value.code == "ConditionalCheckFailedException"
+    assert rows["a"] == before
+
+
+def test_a_client_that_waits_gets_the_lock_once_it_is_released_by_its_parts(engine: Engine, table: str) -> None:
+    written = claim(engine, table, "a")
+    with LockClient() as client:
+        with pytest.raises(LockNotGrantedError) as refused:
+            client.acquire("a", wait=0)
+        assert refused.value.holder == OWNER
+        client.release(key="a", owner=OWNER, fencing_token=int(written["fencingToken"]["N"]))
+        client.acquire("a", wait=0).release()

@@ -1,0 +1,200 @@
+"""The state machine of docs/step-functions.md holds one lock from its first state to its last, and frees it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from lambda_lock import LockClient
+
+from .conftest import Execution, Free, Shop
+
+
+def tokens(shop: Shop, order: str) -> set[int]:
+    """The fencing tokens of all the work on an order."""
+    return {note["token"] for note in shop.notes(order) if "token" in note}
+
+
+def ended_event(execution: Execution, status: str) -> dict[str, object]:
+    """What EventBridge sends at the end of an execution, as far as the page uses it.
+
+    Source: Step Functions Developer Guide, "Automating Step Functions event delivery with EventBridge".
+    """
+    detail = {"executionArn": execution.arn, "status": status, "input": json.dumps({"order": execution.order})}
+    return {"source": "aws.states", "detail-type": "Step Functions Execution Status Change", "detail": detail}
+
+
+def test_an_order_is_done_under_one_lock_which_is_free_in_the_end(shop: Shop, orders: str, is_free: Free) -> None:
+    execution = shop.start(orders, shop.new_order())
+    task = execution.asked()
+    assert not is_free(execution.order)
+    execution.answer(task)
+    assert execution.end()[0] == "SUCCEEDED"
+    assert execution.states() == ["Acquire", "Reserve", "Settle", "Approve", "Ship", "Release"]
+    assert [note["what"] for note in shop.notes(execution.order)] == ["reserve", "ask", "ship"]
+    assert len(tokens(shop, execution.order)) == 1
+    assert is_free(execution.order)
+
+
+def test_a_state_that_is_killed_before_its_result_is_tried_again_under_the_same_lock(
+    shop: Shop, orders: str, is_free: Free
+) -> None:
+    order = shop.new_order(
+        acquire_answers=["kill", "kill"],
+        reserve=["kill", "hang"],
+        reserve_answers=["kill"],
+        ship=["kill"],
+        ship_answers=["kill"],
+        release_answers=["kill"],
+    )
+    execution = shop.start(orders, order)
+    execution.answer(execution.asked())
+    assert execution.end()[0] == "SUCCEEDED"
+    assert execution.errors().count("Runtime.ExitError") == 7
+    assert execution.errors().count("Sandbox.Timedout") == 1
+    attempts = shop.notes(order, "reserve") + shop.notes(order, "ship")
+    assert len({note["owner"] for note in attempts}) == len(attempts) == 7
+    assert len(tokens(shop, order)) == 1
+    assert is_free(order)
+
+
+@pytest.mark.parametrize("step", ["reserve", "ship"])
+def test_a_state_that_fails_for_good_is_caught_and_the_lock_is_freed(
+    shop: Shop, orders: str, is_free: Free, step: str
+) -> None:
+    execution = shop.start(orders, shop.new_order(**{step: ["raise", "kill", "raise", "raise"]}))
+    if step == "ship":
+        execution.answer(execution.asked())
+    status, error, cause = execution.end()
+    assert (status, error) == ("FAILED", "OrderFailed")
+    assert json.loads(cause)["Error"] == "RuntimeError"
+    assert execution.states()[-2:] == ["GiveUp", "Failed"]
+    assert len(shop.notes(execution.order, step)) == 4
+    assert is_free(execution.order)
+
+
+def test_a_second_execution_waits_by_its_retries_until_the_first_has_freed_the_lock(shop: Shop, orders: str) -> None:
+    first = shop.start(orders, shop.new_order())
+    task = first.asked()
+    second = shop.start(orders, first.order)
+    shop.cloud.wait_until(lambda: second.errors().count("LockNotGrantedError") >= 2)
+    assert second.states() == ["Acquire"]
+    first.answer(task)
+    assert first.end()[0] == "SUCCEEDED"
+    second.answer(second.asked(2))
+    assert second.end()[0] == "SUCCEEDED"
+    assert set(second.errors()) == {"LockNotGrantedError"}
+    in_order = [note["token"] for note in shop.notes(first.order) if "token" in note]
+    assert [len(list(same)) for _, same in itertools.groupby(in_order)] == [2, 2]
+    assert in_order == sorted(in_order)
+
+
+# The engine does not watch HeartbeatSeconds. On AWS their end is an error of the task, by this name.
+@pytest.mark.parametrize("error", ["Declined", "States.HeartbeatTimeout"])
+def test_a_task_token_that_is_failed_is_caught_and_the_lock_is_freed(
+    shop: Shop, orders: str, is_free: Free, error: str
+) -> None:
+    execution = shop.start(orders, shop.new_order())
+    execution.refuse(execution.asked(), error)
+    status, _, cause = execution.end()
+    assert status == "FAILED"
+    assert json.loads(cause)["Error"] == error
+    assert "Ship" not in execution.states()
+    assert is_free(execution.order)
+
+
+def test_a_task_token_that_is_never_answered_is_caught_and_the_lock_is_freed(
+    shop: Shop, orders: str, is_free: Free
+) -> None:
+    execution = shop.start(orders, shop.new_order())
+    status, _, cause = execution.end()
+    assert status == "FAILED"
+    assert json.loads(cause)["Error"] == "States.Timeout"
+    assert len(shop.notes(execution.order, "ask")) == 1
+    assert is_free(execution.order)
+
+
+def test_a_lock_that_was_lost_is_not_tried_again_and_stays_with_its_new_holder(
+    shop: Shop, orders: str, locks: LockClient
+) -> None:
+    execution = shop.start(orders, shop.new_order())
+    task = execution.asked()
+    key = f"order#{execution.order}"
+    record = locks.get(key)
+    assert record is not None
+    assert locks.release(key=key, owner=record.owner, fencing_token=record.fencing_token)
+    others = locks.acquire(key, wait=0)
+    execution.answer(task)
+    status, _, cause = execution.end()
+    assert status == "FAILED"
+    assert json.loads(cause)["Error"] == "LockLostError"
+    assert execution.errors() == ["LockLostError"]
+    others.heartbeat()
+    others.release()
+
+
+def test_an_aborted_execution_is_followed_by_the_release_of_its_lock(
+    shop: Shop, orders_and_rule: str, is_free: Free
+) -> None:
+    execution = shop.start(orders_and_rule, shop.new_order())
+    execution.asked()
+    assert not is_free(execution.order)
+    execution.stop()
+    shop.cloud.wait_until(lambda: is_free(execution.order))
+    assert execution.described()["status"] == "ABORTED"
+    assert "GiveUp" not in execution.states()
+
+
+def test_what_follows_an_abort_is_tried_again_too(shop: Shop, orders_and_rule: str, is_free: Free) -> None:
+    execution = shop.start(orders_and_rule, shop.new_order(ended_answers=["kill", "raise"]))
+    execution.asked()
+    execution.stop()
+    shop.cloud.wait_until(lambda: len(shop.notes(execution.order)) == 4)  # reserve, ask, kill, raise
+    assert is_free(execution.order)
+
+
+def test_an_abort_while_another_execution_holds_the_lock_leaves_it_alone(
+    shop: Shop, orders: str, orders_and_rule: str, locks: LockClient
+) -> None:
+    first = shop.start(orders, shop.new_order())
+    task = first.asked()
+    held = locks.get(f"order#{first.order}")
+    second = shop.start(orders_and_rule, first.order)
+    shop.cloud.wait_until(lambda: "LockNotGrantedError" in second.errors())
+    second.stop()
+    shop.functions["ended"].invoke(ended_event(second, "ABORTED"))
+    after = locks.get(f"order#{first.order}")
+    assert held is not None
+    assert after is not None
+    assert (after.version, after.is_held) == (held.version, True)
+    first.answer(task)
+    assert first.end()[0] == "SUCCEEDED"
+
+
+def test_a_lock_whose_acquire_failed_for_good_after_its_grant_is_freed_by_the_rule(
+    shop: Shop, orders_and_rule: str, is_free: Free
+) -> None:
+    execution = shop.start(orders_and_rule, shop.new_order(acquire_answers=["kill"] * 6))
+    assert execution.end()[:2] == ("FAILED", "Runtime.ExitError")
+    assert execution.states() == ["Acquire"]
+    shop.cloud.wait_until(lambda: is_free(execution.order))
+
+
+def test_the_event_of_a_time_out_releases_the_lock_and_may_come_twice_and_late(
+    shop: Shop, orders: str, is_free: Free, locks: LockClient
+) -> None:
+    # The engine does not watch the TimeoutSeconds of an execution. So it is stopped, and the event is sent by hand.
+    execution = shop.start(orders, shop.new_order())
+    execution.asked()
+    execution.stop()
+    assert not is_free(execution.order)
+    event = ended_event(execution, "TIMED_OUT")
+    shop.functions["ended"].invoke(event)
+    assert is_free(execution.order)
+    shop.functions["ended"].invoke(event)
+    assert is_free(execution.order)
+    with locks.acquire(f"order#{execution.order}", wait=0) as others:
+        shop.functions["ended"].invoke(event)
+        others.heartbeat()
