@@ -60,6 +60,9 @@ class Threads:
     ) -> T:
         """As `run`, but if this task is cancelled, the call ends before the cancellation propagates.
 
+        It always waits at least once, even for a call that ends at once: a task that was cancelled before hears of it
+        here, and not after it was given what nobody will release.
+
         patience: seconds within which a thread must begin the call. Otherwise Busy is raised. None: no limit.
         needed: False: cancelling the task takes the call back if no thread has begun it.
         """
@@ -67,11 +70,14 @@ class Threads:
         call = self._begin(function, arguments)
         end = None if patience is None else now() + patience
         cancelled: asyncio.CancelledError | None = None
-        while not call.over:
+        waited = False
+        while not (call.over and waited):
+            waited = True
             try:
                 # A future, not a task: a loop that ends cancels all tasks, and then a request could outlive the release
                 # after it.
-                await asyncio.wait([call.ended], timeout=None if end is None else max(end - now(), 0))
+                timeout = 0 if call.over else None if end is None else max(end - now(), 0)
+                await asyncio.wait([call.ended], timeout=timeout)
             except asyncio.CancelledError as error:
                 cancelled = error
             late = end is not None and now() >= end

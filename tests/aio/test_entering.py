@@ -46,6 +46,30 @@ def test_an_error_in_the_block_releases_and_propagates() -> None:
         asyncio.run(main())
 
 
+@pytest.mark.parametrize("before", [True, False], ids=["before its first request", "in its first request"])
+def test_a_cancelled_task_hears_of_it_however_fast_the_answer_comes(before: bool) -> None:
+    async def work(client: AsyncLockClient, key: str) -> AsyncLock:
+        me = asyncio.current_task()
+        assert me is not None
+        if before:
+            me.cancel()
+        return await client.acquire(key)
+
+    async def main() -> None:
+        async with AsyncLockClient() as client:
+            for key in map(str, range(50)):  # some of the answers are there before the task waits for them
+                task = asyncio.create_task(work(client, key))
+                await asyncio.sleep(0)
+                assert task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                assert client.held() == ()
+
+    with in_memory() as memory:
+        asyncio.run(main())
+        assert all(row.is_released for row in memory.rows())
+
+
 def test_it_is_awaited_gathered_and_run_as_a_task_as_before() -> None:
     async def main() -> None:
         client = AsyncLockClient()
