@@ -14,7 +14,8 @@ The rules, in addition to those of protocol.py
 6. Otherwise the same commit is sent once more. Success means done. A refusal by the lock's condition is final: no copy
    will be carried out any more, and if one had been, the answer would have been success (for the ten minutes for which
    DynamoDB remembers a client token). A refusal by the application's conditions alone proves nothing: the lock may
-   still be ours, and a late copy may find those conditions changed.
+   still be ours, and a late copy may find those conditions changed. The error tells why the commit was refused first:
+   the lock may have been lost, or released by a release without an answer, only after that.
 7. Commit is not for a lock that deletes its row: a late copy of the claim could bring back the same owner and token.
 
 A commit under several locks (`commit_all`) is one transaction too: the items and a release of every lock. Rules 1 to
@@ -83,7 +84,7 @@ def commit(
     if may_pass(refused):
         raise _unknown(hold, refused) if unclear else refused
     plain = _release(hold, data, None, memory, look)
-    released, unanswered, look = yield from exchange(plain, memory, chance, look, look.elapsed + DECISION)
+    released, _, look = yield from exchange(plain, memory, chance, look, look.elapsed + DECISION)
     if isinstance(released, Reply):
         raise _refusal(hold, refused)
     again, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
@@ -95,10 +96,7 @@ def commit(
         raise refused
     if not _is_lost(again) or look.elapsed >= until:
         raise _unknown(hold, again)
-    row = _lock_row(hold, again)
-    # While it is valid, only my release can have ended it (rule 9).
-    was_mine = unanswered and look.elapsed < hold.valid_until and not hold.lost
-    raise _refusal(hold, refused if was_mine or (row is not None and is_mine(row, hold)) else again)
+    raise _refusal(hold, refused)
 
 
 def commit_all(
@@ -150,11 +148,9 @@ def commit_all(
         return
     if isinstance(refused, ServiceError) and not unclear:
         raise refused
-    lost = _lost_among(holds, again)
-    if not lost or look.elapsed >= until:
+    if not _lost_among(holds, again) or look.elapsed >= until:
         raise _unknown_all(holds, again)
-    others = [row for hold, row in lost if row is None or not is_mine(row, hold)]
-    raise _refusal_of_all(holds, again if others else refused)
+    raise _refusal_of_all(holds, refused)
 
 
 def _lost_among(holds: list[Hold], outcome: Outcome) -> list[tuple[Hold, Row | None]]:

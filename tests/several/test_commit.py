@@ -16,7 +16,7 @@ from lambda_lock.errors import (
     LockLostError,
     TransportError,
 )
-from rig.wire import Wire
+from rig.wire import Answer, Wire
 from tests.support.clients import Make
 from tests.support.rows import Rows
 
@@ -143,6 +143,23 @@ def test_a_refusal_whose_releases_get_no_answer_is_proven_by_the_same_commit(
         locks.commit([impossible(rows, "other")])
     assert wire.count(COMMIT) == 2
     assert held(rows, "ab") == [False, False]
+
+
+def test_a_refusal_is_told_though_others_have_the_locks_after_releases_without_an_answer(
+    wire: Wire, impatient: LockClient, rows: Rows
+) -> None:
+    locks = impatient.acquire_all(["a", "b"])
+
+    def taken(answer: Answer) -> None:
+        for key in "ab":
+            taken_over(rows, key)
+
+    wire.alter_reply(taken, "UpdateItem")
+    wire.drop_request("UpdateItem", times=FOREVER)
+    with pytest.raises(CommitRefusedError) as refused:
+        locks.commit([impossible(rows, "other")])
+    assert refused.value.reasons == ("ConditionalCheckFailed",)
+    assert held(rows, "ab") == [True, True]
 
 
 def test_items_and_locks_are_a_hundred_at_most(wire: Wire, wired: LockClient, rows: Rows) -> None:

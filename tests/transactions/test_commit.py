@@ -264,6 +264,26 @@ def test_a_refusal_is_told_though_the_reply_of_the_release_was_lost(wire: Wire, 
     assert not rows.is_held("a")
 
 
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_refusal_is_told_though_another_has_the_lock_after_a_release_without_an_answer(
+    expired: bool, wire: Wire, impatient: LockClient, rows: Rows
+) -> None:
+    rows.put("taken", value={"N": "7"})
+    lock = impatient.acquire("a")
+
+    def taken(answer: Answer) -> None:
+        taken_over(rows)
+        if expired:
+            session_of(impatient).timeline.clock.sleep(60)
+
+    wire.alter_reply(taken, "UpdateItem")
+    wire.drop_request("UpdateItem", times=FOREVER)
+    with pytest.raises(CommitRefusedError) as caught:
+        lock.commit([only_new(rows, "taken")])
+    assert caught.value.reasons == ("ConditionalCheckFailed",)
+    assert rows["a"]["ownerName"] == {"S": "another#1"}
+
+
 def test_a_late_copy_of_a_refused_commit_is_refused_though_the_condition_holds_by_then(
     wire: Wire, wired: LockClient, rows: Rows
 ) -> None:
