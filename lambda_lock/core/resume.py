@@ -8,7 +8,8 @@ to those of protocol.py:
    each resume. ``o/`` is parked: no handle has it (handover.py, rule 5). So what an earlier attempt sends late or as a
    zombie is refused, and rule 9 of protocol.py never takes a later attempt for a late copy of a claim.
 2. **A resume is one conditional write**: owner = the one seen, token = T, not released, version < the new one. The
-   owner becomes the attempt's; the token stays. Seen is ``o`` at first. While no Date is known, the row is read first.
+   owner becomes the attempt's; the token stays. Seen is ``o`` at first. While no Date is known, the row is read first,
+   and nothing is written if that tells none either.
    If a refusal shows the hold, the next try takes the owner shown and goes above its version, within one decision. The
    hold is: base ``o``, token exactly T, not released, an expiry that parses. For anything else, the hold is lost. A
    higher token is not the hold: a late copy of the claim has one.
@@ -70,7 +71,7 @@ def resume(
     LockFormatError if the row refuses every version of ours, LockConfigurationError if an answer has no Date, and
     otherwise the transport's TransportError or ServiceError. Nothing is released before an error leaves.
     """
-    place, owner, until = wish.place, wish.owner, look.elapsed + DECISION
+    place, owner, until = wish.place, wish.owner, look.elapsed + wish.decision
     seen, newest_ms = base_of(owner), 0
     sent: dict[str, tuple[float, int]] = {}  # by version: elapsed seconds before its first send, and its expiry
     if row is None and not memory.server.is_known:
@@ -78,6 +79,8 @@ def resume(
         if not isinstance(outcome, Reply):
             raise outcome
         row = _row_of_hold(place, outcome.item, owner, token)
+    if not memory.server.is_known:  # what a wrong clock writes could not be corrected
+        raise undated(place.key)
     for _ in range(STEPS):
         if row is not None:
             assert row.expiry_ms is not None
@@ -139,7 +142,8 @@ def _check_time(wish: Wish, look: Look, until: float) -> None:
     if look.elapsed >= until:
         raise TransportError(
             False,
-            f"lock {key!r} was not resumed within {DECISION:.0f} s: DynamoDB's answers took too long. Resume it again",
+            f"lock {key!r} was not resumed within {wish.decision:g} s: DynamoDB's answers took too long. Resume it "
+            "again",
             key=key,
         )
 
@@ -235,6 +239,7 @@ class HolderAcquisition(Acquisition):
                 wish.content,
                 lease_end=wish.lease_end,
                 hold_on_unavailable=wish.hold_on_unavailable,
+                decision=wish.decision,
             )
             try:
                 return (

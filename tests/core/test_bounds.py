@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock.core import handover
+from lambda_lock.core import handover, resume
 from lambda_lock.core.outcome import ConditionFailed, Reply
 from lambda_lock.core.protocol import Hold, Memory
 from lambda_lock.errors import (
@@ -132,6 +132,58 @@ def test_an_adoption_that_the_row_can_only_refuse_ends_after_a_handful_of_reques
     assert len(driver.sent) - before <= HANDFUL + 1
     assert driver.row["ownerName"] == {"S": hold.owner}
     assert "isReleased" not in driver.row  # the row is left alone
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["time known", "time unknown"])
+@pytest.mark.parametrize("parked", [True, False], ids=["parked", "of the first handle"])
+@pytest.mark.parametrize("damage", UNMATCHED.values(), ids=UNMATCHED)
+def test_a_resume_that_the_row_can_only_refuse_ends_after_a_handful_of_requests(
+    damage: Any, parked: bool, known: bool
+) -> None:
+    driver = OnTable()
+    hold = damaged(driver, damage)
+    owner = {"S": f"{hold.owner}/"} if parked else {"S": hold.owner}
+    driver.damage(ownerName=owner)
+    if not known:
+        driver.memory = Memory(10)
+    wish, before = driver.wish(owner=f"{hold.owner}/{'e' * 32}"), len(driver.sent)
+    with pytest.raises((LockLostError, LockFormatError)):
+        driver.run(resume.resume(wish, hold.token, driver.memory, driver.chance, driver.look()))
+    assert len(driver.sent) - before <= HANDFUL + 1
+    assert driver.row["ownerName"] == owner
+    assert "isReleased" not in driver.row
+
+
+@pytest.mark.parametrize("damage", UNMATCHED.values(), ids=UNMATCHED)
+def test_a_release_by_string_ends_after_a_handful_of_requests_whatever_the_row(damage: Any) -> None:
+    driver = OnTable()
+    hold = damaged(driver, damage)
+    driver.damage(ownerName={"S": f"{hold.owner}/"})
+    before = len(driver.sent)
+    release = resume.release(hold.place, hold.owner, hold.token, driver.memory, driver.chance, driver.look())
+    assert driver.run(release) is ("isReleased" in driver.row)
+    assert len(driver.sent) - before <= HANDFUL
+
+
+def test_names_that_change_with_every_answer_end_a_resume_and_a_release_by_string() -> None:
+    driver = OnTable()
+    hold = driver.acquire()
+    row = driver.row
+
+    def renamed(operation: str, request: Any) -> Any:
+        return ConditionFailed({**row, "ownerName": {"S": f"{hold.owner}/{len(driver.sent)}"}}, int(NOW))
+
+    driver.answer = renamed
+    wish, look = driver.wish(owner=f"{hold.owner}/{'e' * 32}"), driver.look()
+    driver.sent.clear()
+    with pytest.raises(LockFormatError):
+        driver.run(resume.resume(wish, hold.token, driver.memory, driver.chance, look))
+    assert len(driver.sent) <= HANDFUL
+    driver.sent.clear()
+    with pytest.raises(TransportError) as caught:
+        driver.run(resume.release(hold.place, hold.owner, hold.token, driver.memory, driver.chance, look))
+    assert not caught.value.ambiguous
+    assert len(driver.sent) <= HANDFUL
 
 
 def test_an_honest_row_that_a_newer_renewal_of_ours_has_changed_is_still_gone_above() -> None:

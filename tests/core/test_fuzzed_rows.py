@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lambda_lock import GO, JAVA, PYTHON, LockClient, LockRecord, Schema
 from lambda_lock.cli import show
-from lambda_lock.core import acquire, handover
+from lambda_lock.core import acquire, handover, resume
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.row import Row
 from lambda_lock.errors import LockError
@@ -101,7 +101,7 @@ def test_acquiring_over_any_row_grants_a_lock_or_raises_what_is_documented(
 
 
 @fuzzed
-@given(damage(), st.sampled_from(["renew", "release", "hand over", "adopt"]))
+@given(damage(), st.sampled_from(["renew", "release", "hand over", "adopt", "resume", "release by string", "holder"]))
 def test_any_row_under_a_holder_loses_the_lock_or_does_no_harm(
     damaged: tuple[Schema, dict[str, Any]], act: str
 ) -> None:
@@ -119,6 +119,15 @@ def test_any_row_under_a_holder_loses_the_lock_or_does_no_harm(
             driver.release(hold)
         elif act == "hand over":
             driver.run(handover.hand_over(hold, driver.memory, driver.chance, look, lease_ms=20_000))
+        elif act == "resume":
+            wish = driver.wish(owner=f"{hold.owner}/{'e' * 32}")
+            driver.run(resume.resume(wish, hold.token, driver.memory, driver.chance, look))
+        elif act == "release by string":
+            if schema.released is not None:
+                driver.run(resume.release(hold.place, hold.owner, hold.token, driver.memory, driver.chance, look))
+        elif act == "holder":
+            wish = driver.wish(owner=f"me#{'e' * 32}")
+            driver.run(resume.acquire(wish, driver.memory, driver.chance, look))
         else:
             wish = driver.wish(owner=hold.owner)
             driver.run(handover.adopt(wish, hold.token, driver.memory, driver.chance, look))

@@ -289,7 +289,7 @@ def test_answers_that_always_come_too_late_end_with_the_decision(driver: Invocat
 
     driver.trouble = [slow] * 20
     start = driver.now
-    with pytest.raises(TransportError, match="Resume it again"):
+    with pytest.raises(TransportError, match=r"within 5 s.*Resume it again"):
         driver.resume(first, lease_ms=1000)
     assert driver.now - start < DECISION + 3
     driver.trouble = []
@@ -369,6 +369,39 @@ def test_an_answer_without_a_date_resumes_nothing(driver: Invocations, first: Ho
     driver.trouble = [lambda operation, request: Reply(driver.apply(operation, request).item, None)]
     with pytest.raises(LockConfigurationError, match="Date"):
         driver.resume(first)
+
+
+@pytest.mark.parametrize("by", ["resume", "holder"])
+def test_nothing_is_written_by_a_clock_that_no_date_has_set(driver: Invocations, first: Hold, by: str) -> None:
+    """Its expiry could be hours too late, and no later resume could shorten it."""
+    driver.damage(ownerName={"S": "h#1"})
+    first.owner = "h#1"
+    driver.restart()
+    driver.now += 1
+    version = driver.row["recordVersionNumber"]
+
+    def undated(operation: str, request: dict[str, Any]) -> Any:
+        try:
+            return Reply(driver.apply(operation, request).item, None)
+        except ConditionFailed as refused:
+            return ConditionFailed(refused.item, None)
+
+    driver.trouble = [undated] * 20
+    with pytest.raises(LockConfigurationError, match="Date"):
+        driver.resume(first) if by == "resume" else driver.acquire_as("h")
+    assert driver.row["recordVersionNumber"] == version
+
+
+def test_a_resume_takes_as_long_as_the_client_s_decisions(driver: Invocations, first: Hold) -> None:
+    driver.trouble = [lambda operation, request: UNKNOWN] * 100
+    start = driver.now
+    with pytest.raises(TransportError):
+        driver.resume(first, decision=1.0)
+    assert driver.now - start <= 1
+    acquired = driver.now
+    with pytest.raises(TransportError):
+        driver.resume(first, decision=30.0)
+    assert driver.now - acquired > DECISION
 
 
 # Handing over and adopting
