@@ -182,7 +182,12 @@ class HeldLock(Standing):
         """Release on this thread after a last act was cancelled, with any outcome. Errors are logged.
 
         last_act: the release that was cancelled, to be sent again. None: it was another last act.
+
+        A resumed lock that was being handed over is not released: an earlier string of its hold is still good.
         """
+        if self.hold.handed_over and is_attempt(self.hold.owner):
+            self.abandon()
+            return
         try:
             self.session.run(self.hold.place, last_act or self._last(self.check_not_released, self._release))
         except LockAlreadyReleasedError:

@@ -129,7 +129,16 @@ def released(session: Session, string: object, options: Mapping[str, Any]) -> Op
     session.check_open()
 
     def steps(look: Look) -> Steps[bool]:
-        done = yield from resume.release(place, hold.owner, hold.token, session.memory, session.chance, look)
+        outcome = "failed"
+        try:
+            done = yield from resume.release(place, hold.owner, hold.token, session.memory, session.chance, look)
+            outcome = "released" if done else "lost"
+        finally:
+            if session.observer.measures:
+                took = session.timeline.elapsed() - look.elapsed
+                session.observer.measured(
+                    "release", place.table, place.key, took, outcome=outcome, fencing_token=hold.token
+                )
         if done:
             session.observer.tell(
                 "released",

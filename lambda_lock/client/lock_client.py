@@ -444,9 +444,10 @@ class LockClient(Client):
 
         release: False: leave held locks to their lease.
 
-        Locks whose handles were dropped are released as well. If a release fails, that is logged, and the others are
-        still tried. If two in a row get no answer (10 s at most), DynamoDB cannot be reached, and the other locks are
-        left to their lease. After an interrupt, call close again: it continues. Otherwise closing twice does nothing.
+        Locks whose handles were dropped are released as well, except resumed ones: the next attempt goes on with them.
+        If a release fails, that is logged, and the others are still tried. If two in a row get no answer (10 s at
+        most), DynamoDB cannot be reached, and the other locks are left to their lease. After an interrupt, call close
+        again: it continues. Otherwise closing twice does nothing.
 
         Example: ``client.close()``, or ``with LockClient("locks") as client: ...``
         """

@@ -7,6 +7,7 @@ import sys
 import warnings
 import weakref
 
+from ..core.row import is_attempt
 from ..errors import (
     LockAlreadyReleasedError,
     LockConfigurationError,
@@ -200,10 +201,13 @@ class Standing:
             self.session.open_locks.discard(hold)  # its lease has freed it
 
     def _tell_forgotten(self) -> None:
+        if is_attempt(self.hold.owner):
+            remedy, end = "or hand it over", "the next attempt goes on with it"
+        else:
+            remedy, end = "(`with client.acquire(...) as lock:`)", "when the client is closed"
         message = (
-            f"the handle of lock {self.key!r} was dropped while the lock is held: keep it, and release it (`with "
-            "client.acquire(...) as lock:`). It is no longer renewed. It ends with its lease, or when the client is "
-            "closed"
+            f"the handle of lock {self.key!r} was dropped while the lock is held: keep it, and release it {remedy}. It "
+            f"is no longer renewed. It ends with its lease, or {end}"
         )
         tell(self.session.log, "forgotten", "%s", message, **about(self.hold))
         warnings.warn(message, ResourceWarning, stacklevel=3)

@@ -43,6 +43,11 @@ class KeepingClient(AsyncLockClient):
         self.kept.append(await super().adopt(*arguments, **options))
         return self.kept[-1]
 
+    @entered_too
+    async def resume(self, *arguments: Any, **options: Any) -> AsyncLock:
+        self.kept.append(await super().resume(*arguments, **options))
+        return self.kept[-1]
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:

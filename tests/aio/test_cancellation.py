@@ -536,6 +536,72 @@ async def test_an_adopt_cancelled_anywhere_leaves_the_lock_released_or_to_be_ado
         await (await make().adopt(strings[key])).release()
 
 
+RESUMING: dict[str, Callable[[AsyncLockClient, str], Coroutine[Any, Any, Any]]] = {
+    "resume": lambda client, string: client.resume(string),
+    "acquire by holder": lambda client, string: client.acquire("a", holder="h"),
+}
+
+
+@pytest.mark.parametrize("act", RESUMING)
+@pytest.mark.parametrize("lost", ["nothing", "the request", "the reply"])
+async def test_a_resume_cancelled_anywhere_releases_nothing(
+    act: str, lost: str, wire: Wire, make: Make, engine: Ministack, table: str
+) -> None:
+    first = await make().acquire("a", holder="h")
+    string = await first.hand_over()
+
+    async def prepare() -> Coroutine[Any, Any, Any]:
+        assert held_rows(engine, table) == ["a"]
+        wire.clear()
+        if lost != "nothing":
+            (wire.drop_request if lost == "the request" else wire.drop_reply)("UpdateItem", times=2)
+        return RESUMING[act](make(clock=LeapingClock(), heartbeat_period=0), string)
+
+    locks = await everywhere(prepare)
+    assert {lock.fencing_token for lock in locks} == {first.fencing_token}
+    wire.clear()
+    newest = await make().resume(string)
+    assert newest.fencing_token == first.fencing_token
+    await newest.heartbeat()
+
+
+async def test_handing_over_a_resumed_lock_cancelled_anywhere_leaves_the_hold_to_the_next_attempt(
+    wire: Wire, make: Make, engine: Ministack, table: str
+) -> None:
+    string = await (await make().acquire("a")).hand_over()
+    kept: list[AsyncLock] = []
+
+    async def prepare() -> Coroutine[Any, Any, Any]:
+        wire.clear()
+        kept.append(await make(clock=LeapingClock(), heartbeat_period=0).resume(string))
+        wire.drop_reply("UpdateItem", times=2)
+        return kept[-1].hand_over()
+
+    await everywhere(prepare)
+    wire.clear()
+    assert held_rows(engine, table) == ["a"]
+    assert not any(lock.is_held or lock.lost for lock in kept)
+    assert await (await make().resume(string)).release()
+
+
+async def test_a_release_by_string_cancelled_anywhere_can_be_repeated(
+    wire: Wire, make: Make, engine: Ministack, table: str
+) -> None:
+    strings: list[str] = []
+
+    async def prepare() -> Coroutine[Any, Any, Any]:
+        strings.append(await (await make().acquire(str(len(strings)))).hand_over())
+        wire.clear()
+        wire.drop_reply("UpdateItem")
+        return make(clock=LeapingClock(), heartbeat_period=0).release(strings[-1])
+
+    assert await everywhere(prepare) == [True] * 4
+    wire.clear()
+    client = make()
+    assert all([await client.release(string) for string in strings])
+    assert held_rows(engine, table) == []
+
+
 async def test_a_heartbeat_cancelled_anywhere_leaves_a_lock_that_beats_on(
     wire: Wire, impatient: AsyncLockClient, rows: Rows
 ) -> None:

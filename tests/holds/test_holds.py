@@ -17,6 +17,7 @@ import pytest
 from lambda_lock import (
     PYTHON,
     AsyncLockClient,
+    ClientClosedError,
     CommitRefusedError,
     Lock,
     LockAlreadyReleasedError,
@@ -27,7 +28,12 @@ from lambda_lock import (
     LockLostError,
     LockNotGrantedError,
     TransportError,
+    with_lock,
 )
+from lambda_lock.core.handover import write_handover
+from lambda_lock.core.protocol import Hold, Wish
+from lambda_lock.core.requests import Content, Place
+from lambda_lock.core.row import JAVA, Row, make_version
 from rig.engine import ROOT
 from rig.wire import Wire
 from tests.support.context import Context
@@ -356,12 +362,54 @@ def test_the_async_client_does_the_same(table: str, rows: Rows) -> None:
 
 # Bad input: known before anything is sent
 
+
+def handed_over(table: str, sort_key: str | None = None) -> str:
+    """A string as it may come from a message: of key a, owner o#1, token 1, and a lease of 20 s."""
+    place = Place(table, JAVA, "key", "a", sort_key and "s", sort_key)
+    item = {
+        "ownerName": {"S": "o#1"},
+        "recordVersionNumber": {"S": make_version(10**12, "0" * 32)},
+        "fencingToken": {"N": "1"},
+    }
+    return write_handover(Hold(Wish(place, "o#1", 20_000, Content()), Row(item, JAVA), 20_000, 0, 0.0))
+
+
+STRING, ELSEWHERE, SORTED = handed_over("locks"), handed_over("other-table"), handed_over("locks", "s")
+
 WRONG: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("resume", {}, LockFormatError, "hand_over"),
     ("release", {}, LockFormatError, "hand_over"),
     ("resume", {"string": 7}, LockFormatError, "int"),
     ("resume", {"string": "x"}, LockFormatError, "string='x'"),
+    ("release", {"string": b"x"}, LockFormatError, "bytes"),
+    ("resume", {"string": ""}, LockFormatError, "string=''"),
+    ("release", {"string": STRING[:-1]}, LockFormatError, "cut or changed"),
+    ("resume", {"string": STRING[1:]}, LockFormatError, "cut or changed"),
+    ("adopt", {"token": STRING + " "}, LockFormatError, "cut or changed"),
+    ("resume", {"string": STRING.replace("LH1", "LH2")}, LockFormatError, "cut or changed"),
+    ("release", {"string": ELSEWHERE}, LockFormatError, "other-table"),
+    ("resume", {"string": SORTED}, LockArgumentError, "sort_key"),
     ("resume", {"string": "x", "key": "a"}, LockArgumentError, "not both"),
+    ("release", {"string": STRING, "sort_key": "s"}, LockArgumentError, "not both: leave sort_key="),
+    ("adopt", {"token": STRING, "fencing_token": 0}, LockArgumentError, "not both: leave fencing_token="),
+    ("resume", {"sort_key": "s"}, LockArgumentError, "key=, owner=, fencing_token="),
+    ("release", {"key": "", "owner": "o#1", "fencing_token": 1}, LockArgumentError, "key is empty"),
+    ("release", {"key": "k" * 2049, "owner": "o#1", "fencing_token": 1}, LockArgumentError, "2049 bytes"),
+    ("resume", {"key": "a", "owner": "", "fencing_token": 1}, LockArgumentError, "owner is empty"),
+    ("resume", {"key": "a", "owner": "\ud800#1", "fencing_token": 1}, LockArgumentError, "surrogate"),
+    ("resume", {"key": "a", "owner": "o#1", "fencing_token": True}, TypeError, "fencing_token"),
+    ("release", {"key": "a", "owner": "o#1", "fencing_token": 1.0}, TypeError, "fencing_token"),
+    ("release", {"key": "a", "owner": "o#1", "fencing_token": 1, "sort_key": "s"}, LockArgumentError, "sort_key"),
+    ("release", {"key": "a", "owner": "o#1", "fencing_token": 1, "lease_duration": "9"}, TypeError, "lease_duration"),
+    ("release", {"string": STRING, "lease_duration": float("nan")}, LockArgumentError, "nan"),
+    ("resume", {"string": STRING, "lease_duration": 1e9}, LockArgumentError, "lease_duration=1000000000.0"),
+    ("adopt", {"token": STRING, "lease_duration": 0}, LockArgumentError, "lease_duration=0"),
+    ("resume", {"string": STRING, "safe_time": 300}, LockArgumentError, "safe_time=300"),
+    ("resume", {"string": STRING, "on_danger": print}, LockArgumentError, "safe_time"),
+    ("resume", {"string": STRING, "on_lost": "no"}, TypeError, "on_lost"),
+    ("resume", {"string": STRING, "context": 7}, TypeError, "context"),
+    ("acquire", {"key": "a", "holder": "\ud800"}, LockArgumentError, "surrogate"),
+    ("acquire", {"key": "a", "holder": "h", "permits": 0}, LockArgumentError, "permits=0"),
     ("resume", {"key": "a"}, LockArgumentError, "owner=, fencing_token="),
     ("release", {"key": "a", "owner": "o#1"}, LockArgumentError, "fencing_token="),
     ("adopt", {"owner": "o#1", "fencing_token": 1}, LockArgumentError, "key="),
@@ -384,13 +432,65 @@ WRONG: list[tuple[str, dict[str, Any], type[Exception], str]] = [
 ]
 
 
+class Mute:
+    """A transport over which nothing may be sent."""
+
+    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
+        pytest.fail(f"{operation} was sent")
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
 @pytest.mark.parametrize(("method", "arguments", "kind", "says"), WRONG, ids=str)
 def test_bad_input_is_refused_before_anything_is_sent(
     method: str, arguments: dict[str, Any], kind: type[Exception], says: str
 ) -> None:
-    client = LockClient("locks", region_name="nowhere")  # without credentials
     with pytest.raises(kind, match=says):
-        getattr(client, method)(**arguments)
+        getattr(LockClient("locks", transport=Mute()), method)(**arguments)
+
+    async def call() -> None:
+        await getattr(AsyncLockClient("locks", transport=Mute()), method)(**arguments)
+
+    with pytest.raises(kind, match=says):
+        asyncio.run(call())
+
+
+def test_a_string_in_which_any_character_changed_is_refused_before_anything_is_sent() -> None:
+    client = LockClient("locks", transport=Mute())
+    for method in (client.resume, client.release):
+        for index in range(len(STRING)):
+            with pytest.raises(LockFormatError):
+                method(STRING[:index] + ("0" if STRING[index] != "0" else "1") + STRING[index + 1 :])
+            with pytest.raises(LockFormatError):
+                method(STRING[:index])
+
+
+def test_a_table_with_a_sort_key_needs_it_in_the_parts() -> None:
+    client = LockClient("locks", transport=Mute(), sort_key_name="s")
+    named: dict[str, Any] = {"key": "a", "owner": "o#1", "fencing_token": 1}
+    for method in (client.resume, client.release, client.adopt):
+        with pytest.raises(LockArgumentError, match="sort_key"):
+            method(**named)
+
+
+@pytest.mark.parametrize("method", ["resume", "release", "adopt"])
+def test_a_closed_client_sends_nothing(method: str) -> None:
+    client = LockClient("locks", transport=Mute())
+    client.close()
+    with pytest.raises(ClientClosedError):
+        getattr(client, method)(STRING)
+
+
+def test_holder_is_for_a_single_lock_that_is_acquired() -> None:
+    client: Any = LockClient("locks", transport=Mute())
+    for act in (
+        lambda: client.acquire_all(["a", "b"], holder="h"),
+        lambda: client.try_acquire_all(["a", "b"], holder="h"),
+        lambda: with_lock("a", holder="h"),  # type: ignore[call-overload]
+    ):
+        with pytest.raises(TypeError, match="holder"):
+            act()
 
 
 @pytest.mark.parametrize("method", ["resume", "release", "acquire"])

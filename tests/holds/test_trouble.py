@@ -1,0 +1,220 @@
+"""Interrupts, forks and frozen environments: whatever ends an attempt, the next one goes on with its hold."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import pytest
+
+from lambda_lock import Lock, LockClient, LockError, LockLostError, LockNotGrantedError, OwnerMismatchError
+from lambda_lock.testing import ManualClock, in_memory, lambda_context
+from lambda_lock.testing.memory import Memory
+from tests.client.test_interrupts import apart, held, sweep
+from tests.support.elsewhere import in_child
+from tests.support.rows import Rows
+
+# Interrupts
+
+ACTS: dict[str, Callable[[LockClient, str], Lock | str]] = {
+    "resume": lambda client, string: client.resume(string),
+    "hand_over": lambda client, string: client.resume(string).hand_over(),
+    "acquire by holder": lambda client, string: client.acquire("a", holder="h"),
+}
+
+
+@pytest.mark.parametrize(("act", "event"), [("resume", "line"), ("hand_over", "call"), ("acquire by holder", "call")])
+def test_an_interrupted_attempt_leaves_the_hold_to_the_next_one_though_its_client_is_closed(
+    act: str, event: str
+) -> None:
+    apart(lambda memory: _interrupted(memory, act, event))
+
+
+def _interrupted(memory: Memory, act: str, event: str) -> None:
+    warnings.simplefilter("ignore", ResourceWarning)
+    first = LockClient(heartbeat_period=0).acquire("a", holder="h")
+    string, token = first.hand_over(), first.fencing_token
+    client = LockClient(heartbeat_period=0)
+    results: list[Lock | str] = []
+    for points in sweep(lambda: results.append(ACTS[act](client, string)), event=event):  # noqa: B023
+        for result in results:  # which no interrupt kept from being returned
+            assert isinstance(result, str) or result.hand_over()
+        results.clear()
+        client.close()
+        assert held(memory) == ["a"], f"point {points}"
+        client = LockClient(heartbeat_period=0)
+        newest = client.resume(string)
+        assert newest.fencing_token == token
+        newest.hand_over()
+    assert points > 20
+    assert client.release(string)
+
+
+def test_an_interrupted_release_by_string_can_be_repeated() -> None:
+    apart(_interrupted_release)
+
+
+def _interrupted_release(memory: Memory) -> None:
+    client = LockClient(heartbeat_period=0)
+    string = client.acquire("a").hand_over()
+    for points in sweep(lambda: client.release(string), event="line"):  # noqa: B023, B007
+        assert client.release(string)
+        assert held(memory) == []
+        string = client.acquire("a", wait=0).hand_over()
+    assert points > 20
+    client.release(string)
+
+
+def test_a_release_that_was_interrupted_is_done_by_close_also_for_an_attempt() -> None:
+    apart(_interrupted_release_of_an_attempt)
+
+
+def _interrupted_release_of_an_attempt(memory: Memory) -> None:
+    client = LockClient(heartbeat_period=0)
+    lock = client.resume(client.acquire("a").hand_over())
+    for points in sweep(lambda: lock.release()):  # noqa: B023
+        client.close()
+        assert held(memory) == [], f"point {points}"
+        client = LockClient(heartbeat_period=0)
+        lock = client.resume(client.acquire("a", wait=0).hand_over())
+    assert points > 10
+    client.close()
+
+
+# Dropped handles
+
+
+def test_a_resumed_handle_that_is_dropped_is_told_and_left_to_the_next_attempt(rows: Rows, table: str) -> None:
+    client = LockClient(heartbeat_period=0)
+    string = client.acquire("a").hand_over()
+    with pytest.warns(ResourceWarning, match="hand it over.*the next attempt goes on with it"):
+        client.resume(string)
+    client.close()
+    assert rows.is_held("a")
+    with LockClient() as another:
+        assert another.resume(string).release()
+
+
+def test_closing_the_client_releases_what_its_handles_hold(rows: Rows, table: str) -> None:
+    with LockClient() as client:
+        lock = client.resume(client.acquire("a").hand_over())
+    assert not lock.is_held
+    assert not rows.is_held("a")
+
+
+# Forks
+
+
+def test_a_child_cannot_use_its_parent_s_attempt_and_can_resume_the_string(client: LockClient, rows: Rows) -> None:
+    string = client.acquire("a").hand_over()
+    lock = client.resume(string)
+
+    def child() -> tuple[bool, str, int, str]:
+        for act in (lock.heartbeat, lock.release, lock.hand_over):
+            with pytest.raises(OwnerMismatchError):
+                act()
+        resumed = client.resume(string)
+        return lock.is_held, resumed.owner, resumed.fencing_token, resumed.hand_over()
+
+    was_held, owner, token, next_string = in_child(child)()
+    assert not was_held
+    assert owner != lock.owner
+    assert token == lock.fencing_token
+    with pytest.raises(LockLostError):
+        lock.heartbeat()
+    assert client.release(next_string)
+    assert not rows.is_held("a")
+
+
+def test_a_child_and_its_parent_that_resume_draw_different_names(client: LockClient) -> None:
+    string = client.acquire("a").hand_over()
+    names = {in_child(lambda: client.resume(string).owner)() for _ in range(2)}
+    assert len({client.resume(string).owner, *names}) == 3
+
+
+# Frozen environments, in memory
+
+
+class FreezingClock(ManualClock):
+    """Moved by hand. While it is frozen only the wall clock goes on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lost = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() - self._lost
+
+    def boottime(self) -> float:
+        return super().boottime() - self._lost
+
+    def freeze(self, seconds: float) -> None:
+        self._lost += seconds
+        self.advance(seconds)
+
+
+@pytest.fixture
+def clock() -> FreezingClock:
+    return FreezingClock()
+
+
+@pytest.fixture
+def invocations(clock: FreezingClock) -> Callable[[], LockClient]:
+    """Each has a client of its own, as in an environment of its own."""
+    return lambda: LockClient(clock=clock, heartbeat_period=0)
+
+
+def test_the_whole_way_of_a_hold_through_several_invocations_in_memory(
+    clock: FreezingClock, invocations: Callable[[], LockClient]
+) -> None:
+    with in_memory(clock=clock) as memory:
+        first = invocations().acquire("a", holder="h", context=lambda_context(30))
+        string = first.hand_over(lease_duration=900)
+        clock.advance(600)
+        second = invocations().resume(string, context=lambda_context(30))
+        assert second.fencing_token == first.fencing_token
+        assert second.lease_duration == 900
+        assert second.remaining <= 30
+        string = second.hand_over()
+        clock.advance(800)
+        with pytest.raises(LockNotGrantedError) as caught:
+            invocations().acquire("a", wait=0)
+        assert caught.value.holder == f"{first.owner}/"
+        assert invocations().release(string)
+        assert held(memory) == []
+        assert invocations().acquire("a", wait=0).release()
+
+
+def test_an_attempt_that_was_frozen_past_its_invocation_is_not_held_and_the_next_one_goes_on(
+    clock: FreezingClock, invocations: Callable[[], LockClient]
+) -> None:
+    with in_memory(clock=clock):
+        string = invocations().acquire("a").hand_over(lease_duration=900)
+        frozen = invocations().resume(string, context=lambda_context(30))
+        clock.freeze(60)
+        assert not frozen.is_held
+        newest = invocations().resume(string, context=lambda_context(30))
+        assert newest.is_held
+        for act in (frozen.heartbeat, frozen.hand_over):
+            with pytest.raises(LockError):
+                act()
+        assert newest.is_held
+        newest.heartbeat()
+
+
+def test_a_hold_that_froze_past_its_lease_is_resumed_only_if_nobody_took_the_lock(
+    clock: FreezingClock, invocations: Callable[[], LockClient]
+) -> None:
+    with in_memory(clock=clock):
+        string = invocations().acquire("a").hand_over(lease_duration=60)
+        clock.freeze(3600)
+        resumed: Lock = invocations().resume(string)
+        assert resumed.is_held
+        clock.freeze(3600)
+        taken = invocations().acquire("a", wait=0)
+        with pytest.raises(LockLostError) as caught:
+            invocations().resume(string)
+        assert caught.value.holder == taken.owner
+        assert not resumed.release()
+        assert not invocations().release(string)
+        assert taken.is_held
