@@ -95,8 +95,9 @@ class LockClient(Client):
         cancel_check: called after each pause of the wait. When it returns True, LockTimeoutError is raised.
         holder: a name for this work that stays the same when it is tried again, such as a state machine's execution: 1
             to 512 bytes. The owner is then ``holder#nonce``. If an earlier attempt of this holder has the lock, go on
-            with its hold at once, as `resume` does: pass it only where that attempt is known to be dead. Such an
-            acquire never queues. Not together with permits, replace, delete_on_release or reentrant. None: anybody's.
+            with its hold at once, as `resume` does, and store nothing: pass it only where that attempt is known to be
+            dead, and never any client's ``owner_prefix``. Such an acquire never queues. Not together with permits,
+            replace, delete_on_release or reentrant. None: anybody's.
         context: the Lambda context, for the time it has left. None: the context of the enclosing decorator, or the one
             passed to `register_lambda_context`.
 

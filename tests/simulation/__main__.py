@@ -29,7 +29,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--trace", action="store_true", help="run one seed and print everything that happens")
     parser.add_argument("--broken", choices=sorted(MUTATIONS), help="break this rule of the protocol")
     parser.add_argument(
-        "--mutations", metavar="PART", nargs="?", const="", help="run every mutation (whose name contains PART)"
+        "--mutations", metavar="PART", nargs="?", const="", help="run every mutation (with PART in its name or a bias)"
     )
     return parser.parse_args()
 
@@ -60,7 +60,7 @@ def _many(options: argparse.Namespace) -> int:
 def _mutations(options: argparse.Namespace) -> int:
     missed = 0
     for name, mutation in MUTATIONS.items():
-        if options.mutations not in name:
+        if not any(options.mutations in text for text in (name, *mutation.biases)):
             continue
         runs = min(mutation.runs, options.runs)
         for bias in mutation.biases:
