@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
-from ..permissions import ACTIONS
+from .. import permissions
 from .lock_layer import LockLayer
 from .lock_table import LockTable
+
+ACTIONS = [*permissions.ACTIONS]  # a list, because the CDK takes no tuple
 
 __all__ = ["ACTIONS", "LockLayer", "LockTable"]

@@ -13,6 +13,7 @@ from aws_cdk import aws_lambda as lambda_
 
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.metrics import METRICS_VARIABLE
+from . import synthesis
 
 Connectable: TypeAlias = lambda_.Function | lambda_.SingletonFunction
 
@@ -47,13 +48,26 @@ def missing(function: Connectable, wanted: Mapping[str, str]) -> dict[str, str]:
                 function,
                 "namespace",
                 f"{function.node.path} has {name}={found[name]!r} in its environment, which is kept. The alarms and "
-                f"the dashboard of its lock table watch {value!r}: pass metrics_namespace= to the lock table instead",
+                f"the dashboard of its lock table watch {value!r}. Pass the function's namespace to the lock table, as "
+                "metrics_namespace=, or None for no such alarm",
             )
     return variables
 
 
-def warn(function: Connectable, metrics_namespace: str | None) -> None:
-    """Warn of what will not work, if there is anything."""
+def warn_when_synthesized(function: Connectable, metrics_namespace: str | None) -> None:
+    """Warn of what will not work, if there is anything when the function is synthesized."""
+    construct = _resource(function) or function
+
+    def look() -> list[str]:
+        _warn_of_runtime(function)
+        if metrics_namespace is not None:
+            _warn_of_level(function)
+        return []
+
+    synthesis.judge(construct, look)
+
+
+def _warn_of_runtime(function: Connectable) -> None:
     runtime = function.runtime
     python = re.fullmatch(r"python3\.(\d+)", runtime.name)
     if runtime.family in _OTHER_LANGUAGES or (python is not None and int(python[1]) < _OLDEST):
@@ -63,10 +77,11 @@ def warn(function: Connectable, metrics_namespace: str | None) -> None:
             f"{function.node.path} runs on {runtime.name}, and lambda_lock needs Python 3.{_OLDEST} or newer. For a "
             "function with another client of the same table, call grant()",
         )
+
+
+def _warn_of_level(function: Connectable) -> None:
     resource = _resource(function)
-    if resource is None or metrics_namespace is None:
-        return
-    logging = _read(resource, "loggingConfig")
+    logging = {} if resource is None else _read(resource, "loggingConfig")
     level = logging.get("applicationLogLevel")
     if logging.get("logFormat") == "JSON" and level in _LOUD:
         _warn(
@@ -88,17 +103,18 @@ def log_group_name(function: Connectable) -> str | None:
 
 
 def check_prefixes(grantee: iam.IGrantable, prefixes: Sequence[str]) -> None:
-    """Refuse prefixes with the name of the function that they are granted to."""
-    resource = _resource(grantee)
+    """Refuse prefixes with the name of the function that they are granted to, or to whose own role."""
+    scope = getattr(getattr(grantee.grant_principal, "node", None), "scope", None)
+    resource = _resource(grantee) or _resource(scope)
     if resource is None:
         return
     stack = cdk.Stack.of(resource)
     for prefix in prefixes:
         if _refers(stack.resolve(prefix), stack.resolve(resource.logical_id)):
             raise LockArgumentError(
-                f"key_prefixes: {prefix!r} has the name of {resource.node.path}, which CloudFormation chooses. The "
-                "function waits for its role's policy, and the policy would wait for the name: a circular dependency. "
-                "Set function_name= and use that text, or another prefix"
+                f"key_prefixes: {prefix!r} refers to {resource.node.path}, the function that may lock these keys. The "
+                "function waits for its role's policy, and the policy would wait for the function: a circular "
+                "dependency. Set function_name=, and write that name as text. Or use another prefix"
             )
 
 
@@ -108,7 +124,9 @@ def _refers(resolved: Any, logical_id: str) -> bool:
 
 
 def _resource(function: object) -> lambda_.CfnFunction | None:
-    found = function.node.default_child if isinstance(function, lambda_.Function) else None
+    """The resource of a function that the app makes. A SingletonFunction makes it in another place of the tree."""
+    node = getattr(function, "permissions_node", None)
+    found = None if node is None else node.default_child
     return found if isinstance(found, lambda_.CfnFunction) else None
 
 

@@ -21,6 +21,7 @@ from ..client.reading import PREWARM_KEY
 from ..errors import LockArgumentError, LockConfigurationError
 from ..permissions import IN_WORDS
 from . import lookups
+from .arguments import kind
 
 AnyTable: TypeAlias = dynamodb.ITable | dynamodb.ITableV2
 Conditions: TypeAlias = Mapping[str, Mapping[str, Any]]
@@ -56,12 +57,15 @@ def allow(
     Raises LockConfigurationError if that would have no effect.
     """
     if not hasattr(grantee, "grant_principal"):
-        raise TypeError(f"grantee must be a function, a role or another principal, not {grantee!r}")
+        raise TypeError(
+            f"grantee must be a function, a role or another principal, not {kind(grantee)}. Of an ECS task, pass its "
+            "task_role"
+        )
     principal = grantee.grant_principal
     if lookups.is_dummy_role(principal):
         lookups.report(scope, "grantee", _name(grantee))
         return iam.Grant.drop(grantee, "locks")
-    if isinstance(principal, iam.ArnPrincipal | iam.OrganizationPrincipal):  # an AccountPrincipal is an ArnPrincipal
+    if isinstance(principal, iam.PrincipalBase) and _is_outside(principal):
         grant = _allow_by_table(scope, table, principal, actions, conditions)
         _allow_by_key(scope, key, principal, key_actions)
         return grant
@@ -74,6 +78,13 @@ def allow(
     elsewhere = differ(account, owner)
     if elsewhere:
         _check_can_cross(scope, table, grantee, account)
+    elif is_in_app(table) and isinstance(principal, iam.Role) and _is_known(account) != _is_known(owner):
+        cdk.Annotations.of(scope).add_warning_v2(
+            "lambda-lock:unknown-account",
+            f"grant: only one of {_name(grantee)} and {scope.node.path} is in a stack with an account, so they are "
+            "taken to be in the same one. Set env= for both stacks. If the accounts differ, the table's policy is "
+            "written too",
+        )
     if key is None:
         key_grant = None
     elif differ(account, key.env.account):
@@ -94,8 +105,9 @@ def leading_keys(prefixes: Sequence[str]) -> dict[str, dict[str, list[str]]]:
 
     ForAllValues is also true for a request without keys, but each of the four actions has one.
     """
-    if isinstance(prefixes, str) or not all(isinstance(prefix, str) for prefix in prefixes):
-        raise TypeError(f"key_prefixes must be a list of str, not {prefixes!r}")
+    given: object = prefixes
+    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(each, str) for each in given):
+        raise TypeError(f"key_prefixes must be a list of str, not {given!r}")
     if not prefixes:
         raise LockArgumentError(
             "key_prefixes is empty, which would not allow any lock: pass prefixes, or None to allow all keys"
@@ -112,9 +124,7 @@ def leading_keys(prefixes: Sequence[str]) -> dict[str, dict[str, list[str]]]:
 
 def differ(one: str | None, other: str | None) -> bool:
     """Whether two accounts or Regions are known to be different."""
-    if one is None or other is None or cdk.Token.is_unresolved(one) or cdk.Token.is_unresolved(other):
-        return False
-    return one != other
+    return _is_known(one) and _is_known(other) and one != other
 
 
 def home(table: AnyTable) -> tuple[str, str]:
@@ -126,6 +136,20 @@ def home(table: AnyTable) -> tuple[str, str]:
 def is_in_app(table: AnyTable) -> bool:
     """Whether the app makes the table, so that its resource policy can be written."""
     return isinstance(table.node.default_child, dynamodb.CfnGlobalTable | dynamodb.CfnTable)
+
+
+def _is_known(account: str | None) -> bool:
+    return account is not None and not cdk.Token.is_unresolved(account)
+
+
+def _is_outside(principal: iam.PrincipalBase) -> bool:
+    """Whether it is somebody in other accounts, whom the table's own policy can name.
+
+    Everybody, without a condition, is not: DynamoDB takes no policy that makes a table public.
+    """
+    fragment = principal.policy_fragment
+    named = fragment.principal_json
+    return named.keys() == {"AWS"} and (bool(fragment.conditions) or "*" not in named["AWS"])
 
 
 def _allow_by_table(

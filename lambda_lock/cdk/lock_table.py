@@ -7,31 +7,34 @@ from typing import Any, Generic, TypedDict, Unpack, cast
 from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
-import jsii
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_ssm as ssm
-from constructs import Construct, IValidation
+from constructs import Construct
 from typing_extensions import TypeVar  # jsii needs it too; it has defaults on Python 3.11
 
 from ..client import checks
 from ..client.settings import PARTITION_KEY_VARIABLE, SORT_KEY_VARIABLE, TABLE_VARIABLE
 from ..core.row import JAVA
 from ..errors import LockArgumentError, LockConfigurationError
-from ..observe.metrics import DUPLICATE, LOST, METRICS_VARIABLE, NAMESPACE, NOT_GRANTED
+from ..observe.metrics import DUPLICATE, LOST, METRICS_VARIABLE, NAMESPACE, NOT_GRANTED, UNAVAILABLE
 from ..permissions import ACTIONS
-from . import functions, lookups
+from . import arguments, functions, lookups, synthesis
+from .arguments import kind
 from .grants import KEY_ACTIONS, KEY_READ_ACTIONS, TABLE_ARN, AnyTable, allow, differ, home, leading_keys
-from .monitoring import AlarmActions, MetricOptions, Watch, check_alarm_actions
+from .monitoring import AlarmActions, MetricOptions, Watch, check_alarm_actions, check_namespace
 
 _NO_REPLICAS = (
     "a lock table must not have replicas. With multi-Region eventual consistency, two Regions would each grant the "
     "same lock. With multi-Region strong consistency, DynamoDB has neither time to live nor transactions. Keep the "
     "locks of all Regions in one Region's table, or use one table per Region for locks that concern only that Region"
 )
+
+_COPY = "Custom::DynamoDBReplica"  # what makes a Table of the CDK a global table
+_NOT_A_TEXT = "For a table, call LockTable.from_table"
 
 Keys = tuple[str, str | None]  # names of the partition key and the sort key
 Table = TypeVar("Table", bound=AnyTable, covariant=True, default=AnyTable)
@@ -124,9 +127,11 @@ class LockTable(Construct, Generic[Table]):
             raise LockArgumentError(f"replicas={replicas!r}: {_NO_REPLICAS}")
         keys = _check_keys(partition_key_name, sort_key_name)
         name = None if table_name is None else _check_name(table_name)
-        check_alarm_actions(alarm_actions)
-        retained = removal_policy in (cdk.RemovalPolicy.RETAIN, cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
-        protected = retained if deletion_protection is None else deletion_protection
+        tags = {} if tags is None else tags
+        arguments.check_tags(tags)
+        arguments.check_flag("time_to_live", time_to_live)
+        _check_watched(metrics_namespace, alarm_actions, dashboard)
+        retained = removal_policy != cdk.RemovalPolicy.DESTROY
         super().__init__(scope, id)
         table = dynamodb.TableV2(
             self,
@@ -136,9 +141,9 @@ class LockTable(Construct, Generic[Table]):
             sort_key=None if sort_key_name is None else _string_key(sort_key_name),
             billing=billing or dynamodb.Billing.on_demand(),
             time_to_live_attribute=JAVA.ttl if time_to_live else None,
-            deletion_protection=protected,
+            deletion_protection=retained if deletion_protection is None else deletion_protection,
             encryption=encryption,
-            tags=[cdk.CfnTag(key=name, value=value) for name, value in (tags or {}).items()],
+            tags=[cdk.CfnTag(key=name, value=value) for name, value in tags.items()],
             removal_policy=removal_policy,
             table_class=table_class,
             resource_policy=resource_policy,
@@ -146,12 +151,7 @@ class LockTable(Construct, Generic[Table]):
         )
         if lookups.is_dummy(table_name):
             lookups.report(self, "table_name", str(table_name))
-        if protected and not retained:
-            cdk.Annotations.of(self).add_warning_v2(
-                "lambda-lock:protected",
-                f"removal_policy={removal_policy.name} deletes the table with its stack, and deletion_protection=True "
-                "lets DynamoDB refuse that: deleting the stack fails. Leave out one of the two",
-            )
+        synthesis.judge(table, lambda: _warn_of_protection(self, table))
         if parameter_name is not None:
             ssm.StringParameter(
                 self,
@@ -176,13 +176,11 @@ class LockTable(Construct, Generic[Table]):
 
         address: the table's name or ARN, as clients name the table.
         """
-        resource = table.node.default_child
-        if isinstance(resource, dynamodb.CfnGlobalTable):
-            table.node.add_validation(_SingleRegion(resource))
+        synthesis.judge(table, lambda: [_NO_REPLICAS] if _is_replicated(table) else [])
         self._table, self._key, self._address, self._key_names = table, key, address, keys
         _, owner = home(table)
         is_here = not differ(owner, cdk.Stack.of(self).account)
-        self._watch = Watch(self, table.table_name, _check_namespace(metrics_namespace), is_here)
+        self._watch = Watch(self, table.table_name, metrics_namespace, is_here)
         self._alarms = () if alarm_actions is None else self._watch.make_alarms(alarm_actions)
         if dashboard:
             self._watch.make_dashboard()
@@ -221,7 +219,7 @@ class LockTable(Construct, Generic[Table]):
 
         Raises LockArgumentError or TypeError for bad input: an ARN that is not a table's, or a table in another Region.
         """
-        _check_text("table_arn", table_arn)
+        arguments.check_text("table_arn", table_arn, _NOT_A_TEXT)
         arn = _arn_here(scope, lookups.STAND_IN) if lookups.is_dummy(table_arn) else table_arn
         _check_reachable(arn, cdk.Stack.of(scope))
         locks: LockTable[dynamodb.ITableV2] = _ExistingTable(
@@ -248,12 +246,12 @@ class LockTable(Construct, Generic[Table]):
         table: the table. Its customer-managed key is known from it.
         options: see ExistingTableOptions.
 
-        Raises LockArgumentError if the names of its keys are others than those of the options, or if it is in another
-        Region, and TypeError for what is no table.
+        Raises LockArgumentError if the names of its keys are others than those of the options, if they are not strings,
+        or if it is in another Region, and TypeError for what is no table.
         """
         given: object = table
         if not hasattr(given, "table_arn"):
-            raise TypeError(f"table must be an ITable or an ITableV2, not {_kind(given)}: see from_table_name")
+            raise TypeError(f"table must be an ITable or an ITableV2, not {kind(given)}: see from_table_name")
         region, _ = home(table)
         if differ(region, cdk.Stack.of(scope).region):
             raise LockArgumentError(f"table={table.node.path}: {_other_region(cdk.Stack.of(scope))}")
@@ -347,7 +345,8 @@ class LockTable(Construct, Generic[Table]):
         function: only those of this function; None: of all functions in this account.
         options: see MetricOptions.
 
-        Returns the metric. Raises LockConfigurationError if the lock table has ``metrics_namespace=None``.
+        Returns the metric. Raises LockConfigurationError if the lock table has ``metrics_namespace=None``, and
+        TypeError for what is no function.
         """
         return self._watch.metric(LOST, function, options)
 
@@ -377,6 +376,19 @@ class LockTable(Construct, Generic[Table]):
         """
         return self._watch.metric(DUPLICATE, function, options)
 
+    def metric_lock_unavailable(
+        self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
+    ) -> cloudwatch.Metric:
+        """The number of calls that ran without their lock in an outage (``on_unavailable="run"``).
+
+            locks.metric_lock_unavailable(function=function)
+
+        function, options: as for `metric_lock_lost`.
+
+        Returns the metric. Raises what `metric_lock_lost` raises.
+        """
+        return self._watch.metric(UNAVAILABLE, function, options)
+
     def connect(self, function: lambda_.IFunction, *, key_prefixes: Sequence[str] | None = None) -> iam.Grant:
         """Grant the permissions and set `environment`, so that ``@with_lock`` and ``LockClient()`` use this table.
 
@@ -391,9 +403,7 @@ class LockTable(Construct, Generic[Table]):
         Region. Also raises what `grant` raises. Annotates the function with a warning where locks or their metrics
         would not work: another language, or a log level that drops the metrics.
         """
-        given: object = function
-        if isinstance(given, str) or not hasattr(given, "function_arn"):
-            raise TypeError(f"function must be a Function of aws_lambda, not {_kind(given)}")
+        arguments.check_function(function)
         if not isinstance(function, lambda_.Function | lambda_.SingletonFunction):
             names = ", ".join(self.environment)
             raise LockConfigurationError(
@@ -417,7 +427,7 @@ class LockTable(Construct, Generic[Table]):
         grant = self.grant(function, key_prefixes=key_prefixes)
         for name, value in variables.items():
             function.add_environment(name, value)
-        functions.warn(function, self._watch.namespace)
+        functions.warn_when_synthesized(function, self._watch.namespace)
         self._watch.add_function(function)
         return grant
 
@@ -439,7 +449,8 @@ class _ExistingTable(LockTable[Table]):
     ) -> None:
         """find: gives the table, for this construct. address: its ARN, for tables of another account."""
         keys = _check_keys(partition_key_name, sort_key_name)
-        check_alarm_actions(alarm_actions)
+        arguments.check_key(encryption_key)
+        _check_watched(metrics_namespace, alarm_actions, dashboard)
         Construct.__init__(self, scope, id)  # LockTable.__init__ would create a table
         table = find(self)
         _, owner = home(table)
@@ -448,16 +459,29 @@ class _ExistingTable(LockTable[Table]):
         self._serve(table, encryption_key, address, keys, metrics_namespace, alarm_actions, dashboard)
 
 
-@jsii.implements(IValidation)
-class _SingleRegion:
-    """Refuses replicas that were added to the table itself. It does so when synthesizing."""
+def _is_replicated(table: AnyTable) -> bool:
+    """Whether the app makes copies of the table in other Regions."""
+    resource = table.node.default_child
+    if isinstance(resource, dynamodb.CfnGlobalTable):
+        return len(cdk.Stack.of(table).resolve(resource.replicas)) > 1
+    return any(getattr(each, "cfn_resource_type", None) == _COPY for each in table.node.find_all())
 
-    def __init__(self, resource: dynamodb.CfnGlobalTable) -> None:
-        self._resource = resource
 
-    def validate(self) -> list[str]:
-        replicas = cdk.Stack.of(self._resource).resolve(self._resource.replicas)
-        return [_NO_REPLICAS] if len(replicas) > 1 else []
+def _warn_of_protection(scope: LockTable[Any], table: dynamodb.TableV2) -> list[str]:
+    resource = table.node.default_child
+    if isinstance(resource, dynamodb.CfnGlobalTable):
+        (here, *_) = cdk.Stack.of(table).resolve(resource.replicas)
+        if (
+            here.get("deletionProtectionEnabled")
+            and resource.cfn_options.deletion_policy is cdk.CfnDeletionPolicy.DELETE
+        ):
+            cdk.Annotations.of(scope).add_warning_v2(
+                "lambda-lock:protected",
+                f"the table of {scope.node.path} is to be deleted with its stack, and its deletion protection lets "
+                "DynamoDB refuse that: deleting the stack fails. Pass deletion_protection=False, or another "
+                "removal_policy",
+            )
+    return []
 
 
 def _newer_options(
@@ -469,7 +493,7 @@ def _newer_options(
     options: dict[str, Any] = {}
     if warm_throughput is not None:
         options["warm_throughput"] = warm_throughput
-    for name, value, kind, enabled in (
+    for name, value, of_kind, enabled in (
         (
             "point_in_time_recovery",
             point_in_time_recovery,
@@ -478,9 +502,11 @@ def _newer_options(
         ),
         ("contributor_insights", contributor_insights, "ContributorInsightsSpecification", "enabled"),
     ):
+        specification = getattr(dynamodb, of_kind, None)
+        if not isinstance(value, bool) and (specification is None or not isinstance(value, specification)):
+            raise TypeError(f"{name} must be True, False or, in a newer CDK, a {of_kind}, not {kind(value)}")
         if value is False:
             continue
-        specification = getattr(dynamodb, kind, None)
         if specification is None:
             options[name] = value
         else:
@@ -493,9 +519,9 @@ def _string_key(name: str) -> dynamodb.Attribute:
 
 
 def _check_keys(partition_key_name: str, sort_key_name: str | None) -> Keys:
-    keys = {"partition_key_name": partition_key_name, "sort_key_name": sort_key_name}
-    for parameter, name in keys.items():
-        checks.key_name(parameter, name, JAVA)
+    checks.attribute_name("partition_key_name", partition_key_name)  # which may not be None
+    checks.key_name("partition_key_name", partition_key_name, JAVA)
+    checks.key_name("sort_key_name", sort_key_name, JAVA)
     if partition_key_name == sort_key_name:
         raise LockArgumentError(f"sort_key_name={sort_key_name!r} is already the partition key. Choose another name")
     return partition_key_name, sort_key_name
@@ -506,35 +532,27 @@ def _check_schema(table: AnyTable, partition_key_name: str, sort_key_name: str |
     resource = table.node.default_child
     if not isinstance(resource, dynamodb.CfnGlobalTable | dynamodb.CfnTable):
         return
-    schema = cdk.Stack.of(table).resolve(resource.key_schema)
-    found = {each["keyType"]: each["attributeName"] for each in schema}
+    resolve = cdk.Stack.of(table).resolve
+    found = {each["keyType"]: each["attributeName"] for each in resolve(resource.key_schema)}
+    types = {each["attributeName"]: each["attributeType"] for each in resolve(resource.attribute_definitions)}
     names = {"HASH": ("partition_key_name", partition_key_name), "RANGE": ("sort_key_name", sort_key_name)}
-    for kind, (parameter, name) in names.items():
-        if found.get(kind) != name:
+    for role, (parameter, name) in names.items():
+        if found.get(role) != name:
             raise LockArgumentError(
-                f"{parameter}={name!r}, but {table.node.path} has {found.get(kind)!r}: pass "
-                f"{parameter}={found.get(kind)!r}"
+                f"{parameter}={name!r}, but {table.node.path} has {found.get(role)!r}: pass "
+                f"{parameter}={found.get(role)!r}"
+            )
+        if name is not None and types[name] != "S":
+            raise LockArgumentError(
+                f"table={table.node.path}: its key {name!r} has the type {types[name]}, and the keys of locks are "
+                "strings (S). Use another table"
             )
 
 
-def _check_namespace(namespace: str | None) -> str | None:
-    given: object = namespace
-    if given is not None and not isinstance(given, str):
-        raise TypeError(f"metrics_namespace must be a str or None, not {_kind(given)}")
-    if given is not None and (not given or given.startswith("AWS/")):
-        raise LockArgumentError(
-            f"metrics_namespace={given!r} is not a namespace of your own. Choose another name, or None for no metrics"
-        )
-    return given
-
-
-def _check_text(parameter: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise TypeError(f"{parameter} must be a str, not {_kind(value)}. For a table, call LockTable.from_table")
-
-
-def _kind(value: object) -> str:
-    return f"{value!r} (str)" if isinstance(value, str) else type(value).__name__
+def _check_watched(namespace: object, alarm_actions: object, dashboard: object) -> None:
+    check_namespace(namespace)
+    check_alarm_actions(alarm_actions)
+    arguments.check_flag("dashboard", dashboard)
 
 
 def _arn_here(scope: Construct, name: str) -> str:
@@ -543,14 +561,14 @@ def _arn_here(scope: Construct, name: str) -> str:
 
 def _check_name(name: str) -> str:
     """The name, or a stand-in for a dummy."""
-    _check_text("table_name", name)
+    arguments.check_text("table_name", name, _NOT_A_TEXT)
     if cdk.Token.is_unresolved(name):
         return name
     if lookups.is_dummy(name):
         return lookups.STAND_IN
     if name.startswith("arn:"):
         raise LockArgumentError(f"table_name={name!r} is an ARN: use LockTable.from_table_arn instead")
-    return checks.table_name(name)
+    return checks.table_name(name, "table_name")
 
 
 def _check_reachable(table_arn: str, stack: cdk.Stack) -> None:

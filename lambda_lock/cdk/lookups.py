@@ -13,12 +13,13 @@ from constructs import Construct
 
 STAND_IN = "dummy-value"  # a name in place of a dummy, which may have characters that a name must not have
 
-_DUMMY_VALUE = "dummy-value-for-"  # followed by the parameter's name: StringParameter.value_from_lookup
+# StringParameter.value_from_lookup: with the parameter's name, and whatever the app puts around it.
+_DUMMY_VALUE = "dummy-value-for-"
 _DUMMY_ROLE = ":123456789012:role/DUMMY_ARN"  # Role.from_lookup
 
 
 def is_dummy(value: object) -> bool:
-    return isinstance(value, str) and value.startswith(_DUMMY_VALUE)
+    return isinstance(value, str) and _DUMMY_VALUE in value
 
 
 def is_dummy_role(principal: iam.IPrincipal) -> bool:

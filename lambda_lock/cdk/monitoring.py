@@ -9,6 +9,7 @@ those of the table in the table's. An alarm in another account would never go of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TypeAlias, TypedDict, cast
 
@@ -21,16 +22,27 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from ..errors import LockConfigurationError
-from ..observe.metrics import DUPLICATE, FUNCTION_DIMENSION, LOST, NOT_GRANTED, TABLE_DIMENSION
+from ..errors import LockArgumentError, LockConfigurationError
+from ..observe.metrics import (
+    DUPLICATE,
+    FUNCTION_DIMENSION,
+    LOST,
+    METRICS_VARIABLE,
+    NOT_GRANTED,
+    POWERTOOLS,
+    TABLE_DIMENSION,
+    UNAVAILABLE,
+)
 from ..permissions import OPERATIONS
-from . import functions
+from . import arguments, functions, lookups
+from .arguments import kind
 
 AlarmActions: TypeAlias = Sequence[cloudwatch.IAlarmAction | sns.ITopic]
 
 _REQUESTS = (*OPERATIONS, "TransactWriteItems")  # the last is what commit() sends
 _WIDTH = 12  # columns of the dashboard's 24
 _LOG_GROUPS = 50  # the most that one query may have
+_NAMESPACE = re.compile(r"(?!AWS/|:)[0-9A-Za-z._\-/#: ]{1,255}")  # see "Namespaces", Amazon CloudWatch User Guide
 
 _LOST_TEXT = (
     "A lock of the table {table} was lost while its holder worked, so two may have worked at once. Which one: in the "
@@ -89,6 +101,7 @@ class Watch:
             )
         dimensions = {TABLE_DIMENSION: self._table_name}
         if function is not None:
+            arguments.check_function(function)
             dimensions[FUNCTION_DIMENSION] = function.function_name
         usual: MetricOptions = {"statistic": cloudwatch.Stats.SUM, "period": Duration.minutes(5), "label": name}
         usual.update(options)
@@ -154,6 +167,7 @@ class Watch:
             return []
         events = [self.metric(name, None, {}) for name in (NOT_GRANTED, DUPLICATE)]
         lost = self.metric(LOST, None, {"color": cloudwatch.Color.RED})
+        unlocked = self.metric(UNAVAILABLE, None, {"color": cloudwatch.Color.ORANGE})
         search = (
             f'SEARCH(\'{{"{self.namespace}",{TABLE_DIMENSION},{FUNCTION_DIMENSION}}} MetricName="{NOT_GRANTED}" '
             f"{TABLE_DIMENSION}=\"{self._table_name}\"', 'Sum', 300)"
@@ -162,7 +176,7 @@ class Watch:
             expression=search, using_metrics={}, label="", period=Duration.minutes(5)
         )
         return [
-            self._graph("Locks", [*events, lost], thresholds_of=("LockLost",)),
+            self._graph("Locks", [*events, lost, unlocked], thresholds_of=("LockLost",)),
             self._graph("Contention by function", [by_function]),
         ]
 
@@ -227,11 +241,33 @@ def check_alarm_actions(alarm_actions: object) -> None:
     if alarm_actions is None:
         return
     if isinstance(alarm_actions, str) or not isinstance(alarm_actions, Sequence):
-        what = repr(alarm_actions) if isinstance(alarm_actions, str) else type(alarm_actions).__name__
-        raise TypeError(f"alarm_actions must be a list of topics or alarm actions, not {what}: write [topic]")
+        raise TypeError(
+            f"alarm_actions must be a list of topics or alarm actions, not {kind(alarm_actions)}: write [topic]"
+        )
     for each in alarm_actions:
         if not hasattr(each, "topic_arn") and not hasattr(each, "bind"):
-            raise TypeError(f"alarm_actions: {each!r} is neither a Topic of aws_sns nor an alarm action")
+            raise TypeError(f"alarm_actions: {kind(each)} is neither a Topic of aws_sns nor an alarm action")
+
+
+def check_namespace(namespace: object) -> None:
+    """Raises TypeError or LockArgumentError for what is not a namespace of CloudWatch that alarms can watch."""
+    if namespace is None:
+        return
+    if not isinstance(namespace, str):
+        raise TypeError(f"metrics_namespace must be a str or None, not {kind(namespace)}")
+    if cdk.Token.is_unresolved(namespace) or lookups.is_dummy(namespace):
+        return
+    if namespace.lower() == POWERTOOLS:
+        raise LockArgumentError(
+            f"metrics_namespace={namespace!r} would add to the metrics of Powertools, with their namespace and "
+            f"dimensions, which no alarm here could watch. Pass None, and set {METRICS_VARIABLE} in the function's "
+            "own environment"
+        )
+    if not _NAMESPACE.fullmatch(namespace):
+        raise LockArgumentError(
+            f"metrics_namespace={namespace!r} is not a namespace of your own: use 1 to 255 letters, digits, spaces and "
+            "'._-/#:', not beginning with 'AWS/' or ':'. Or pass None for no metrics"
+        )
 
 
 @jsii.implements(cdk.IStableStringProducer)

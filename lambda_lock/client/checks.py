@@ -147,13 +147,13 @@ def whole(name: str, value: object, *, least: int) -> int:
     return value
 
 
-def table_name(value: object) -> str:
+def table_name(value: object, parameter: str = "table") -> str:
     """Check a table's name or ARN. A name has 3 to 255 of the characters a-z, A-Z, 0-9, '_', '-' and '.'.
 
     Source: "Supported data types and naming rules", Amazon DynamoDB Developer Guide.
     """
     if not isinstance(value, str):
-        raise TypeError(f"table must be a str, not {value!r} ({type(value).__name__})")
+        raise TypeError(f"{parameter} must be a str, not {value!r} ({type(value).__name__})")
     name = value
     if value.startswith("arn:"):
         from ..core.arn import bare_name  # imported here because it is rarely needed
@@ -165,7 +165,7 @@ def table_name(value: object) -> str:
         and name.replace("_", "a").replace("-", "a").replace(".", "a").isalnum()
     ):
         raise LockArgumentError(
-            f"table={value!r} is not a valid table name: use 3 to 255 letters, digits, '_', '-' and '.'"
+            f"{parameter}={value!r} is not a valid table name: use 3 to 255 letters, digits, '_', '-' and '.'"
         )
     return value
 

@@ -27,6 +27,8 @@ named, by_arn = (ssm.StringParameter.value_from_lookup(stack, f"/locks/{each}") 
 role = iam.Role.from_lookup(stack, "Role", role_name="theirs", **{OPTIONS})
 LockTable.from_table_name(stack, "Named", named).grant(role)
 LockTable.from_table_arn(stack, "ByArn", by_arn).grant(role)
+in_an_arn = f"arn:aws:dynamodb:us-east-1:000000000000:table/more-{named}"
+LockTable.from_table_arn(stack, "InAnArn", in_an_arn).grant(role)
 app.synth()
 """
 
@@ -75,6 +77,7 @@ def test_the_command_line_looks_everything_up_and_grants_it(engine: Ministack, f
     text = json.dumps(policy["Properties"]["PolicyDocument"])
     assert "table/prod-locks" in text
     assert "table/other-locks" in text
+    assert "table/more-prod-locks" in text
     assert "dummy" not in text.lower()
 
 

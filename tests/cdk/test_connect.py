@@ -7,6 +7,7 @@ from typing import Any
 
 import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 
 from lambda_lock import LockArgumentError, LockClient, LockConfigurationError
@@ -181,18 +182,31 @@ def test_a_function_whose_environment_cannot_be_set_is_refused_with_what_to_set(
         locks.connect(function(stack))
 
 
-def test_a_singleton_function_can_be_connected() -> None:
-    stack = new_stack()
-    function = lambda_.SingletonFunction(
+def _singleton(stack: cdk.Stack, **options: Any) -> lambda_.SingletonFunction:
+    return lambda_.SingletonFunction(
         stack,
         "Function",
         uuid="f7d4f730-4ee1-11e8-9c2d-fa7ae01bbebc",
         runtime=lambda_.Runtime.PYTHON_3_12,
         handler="index.handler",
         code=lambda_.Code.from_inline("pass"),
+        **options,
     )
-    LockTable(stack, "Locks").connect(function)
+
+
+def test_a_singleton_function_can_be_connected() -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks").connect(_singleton(stack))
     assert _variables(stack)["LAMBDA_LOCK_TABLE"] == {"Ref": "LocksTable84FB9352"}
+
+
+def test_a_singleton_function_is_looked_at_like_any_other() -> None:
+    stack = new_stack()
+    locks, function = LockTable(stack, "Locks"), _singleton(stack, environment={"LAMBDA_LOCK_TABLE": "theirs"})
+    with pytest.raises(LockArgumentError, match="a circular dependency"):
+        locks.grant(function, key_prefixes=[function.function_name])
+    with pytest.raises(LockConfigurationError, match="has LAMBDA_LOCK_TABLE='theirs' in its environment"):
+        locks.connect(function)
 
 
 @pytest.mark.parametrize(("namespace", "told"), [("orders", {"LAMBDA_LOCK_METRICS": "orders"}), (None, {})], ids=str)
@@ -202,10 +216,20 @@ def test_the_namespace_of_the_metrics_is_told_if_there_is_one(namespace: str | N
     assert _variables(stack) == {"LAMBDA_LOCK_TABLE": {"Ref": "LocksTable84FB9352"}, **told}
 
 
-@pytest.mark.parametrize("namespace", ["", "AWS/Lambda"])
+@pytest.mark.parametrize("namespace", ["", "AWS/Lambda", ":orders", 'my "orders"', "x" * 256])
 def test_a_namespace_that_cloudwatch_does_not_take_is_refused(namespace: str) -> None:
     with pytest.raises(LockArgumentError, match="metrics_namespace="):
         LockTable(new_stack(), "Locks", metrics_namespace=namespace)
+
+
+def test_powertools_namespace_is_the_functions_own_because_no_alarm_could_watch_it() -> None:
+    stack = new_stack()
+    with pytest.raises(LockArgumentError, match="Pass None, and set LAMBDA_LOCK_METRICS in the function's"):
+        LockTable(stack, "Refused", metrics_namespace="Powertools")
+    function = new_function(stack, environment={"LAMBDA_LOCK_METRICS": "powertools"})
+    LockTable(stack, "Locks", metrics_namespace=None).connect(function)
+    assert _variables(stack)["LAMBDA_LOCK_METRICS"] == "powertools"
+    assert warnings(stack) == []
 
 
 def test_a_namespace_that_the_function_has_already_is_kept_with_a_warning() -> None:
@@ -250,10 +274,25 @@ def test_other_levels_and_no_metrics_get_none() -> None:
     assert warnings(stack) == []
 
 
+def test_a_log_level_that_is_set_after_the_function_is_connected_gets_it_too() -> None:
+    stack = new_stack()
+    function = new_function(stack)
+    LockTable(stack, "Locks").connect(function)
+    resource = function.node.default_child
+    assert isinstance(resource, lambda_.CfnFunction)
+    resource.logging_config = lambda_.CfnFunction.LoggingConfigProperty(
+        log_format="JSON", application_log_level="ERROR"
+    )
+    (warning,) = warnings(stack)
+    assert "at level ERROR" in warning
+
+
 @pytest.mark.parametrize("runtime", ["NODEJS_20_X", "PYTHON_3_10"])
 def test_a_function_that_the_library_does_not_run_on_gets_a_warning(runtime: str) -> None:
     stack = new_stack()
-    LockTable(stack, "Locks").connect(new_function(stack, runtime=getattr(lambda_.Runtime, runtime)))
+    locks, function = LockTable(stack, "Locks"), new_function(stack, runtime=getattr(lambda_.Runtime, runtime))
+    locks.connect(function)
+    locks.connect(function)
     (warning,) = warnings(stack)
     assert "lambda_lock needs Python 3.11 or newer" in warning
 
@@ -261,6 +300,9 @@ def test_a_function_that_the_library_does_not_run_on_gets_a_warning(runtime: str
 def test_a_prefix_with_the_functions_own_name_is_refused_because_neither_could_be_made_first() -> None:
     stack = new_stack()
     locks, function = LockTable(stack, "Locks"), new_function(stack)
-    with pytest.raises(LockArgumentError, match=r"Stack/Function/Resource, which .* a circular dependency"):
-        locks.connect(function, key_prefixes=[f"{function.function_name}#"])
+    prefix = f"{function.function_name}#"
+    grantees: list[iam.IGrantable] = [function, function.add_alias("live"), function.grant_principal]
+    for grantee in grantees:
+        with pytest.raises(LockArgumentError, match=r"refers to Stack/Function/Resource.* a circular dependency"):
+            locks.grant(grantee, key_prefixes=[prefix])
     locks.connect(function, key_prefixes=[f"{new_function(stack, 'Other').function_name}#"])

@@ -212,6 +212,8 @@ def test_roles_that_somebody_else_makes_may_receive_it() -> None:
         (["${aws:username}#"], LockArgumentError, "mean something else in a policy"),
         ("invoice#", TypeError, "must be a list of str"),
         ([7], TypeError, "must be a list of str"),
+        (7, TypeError, "must be a list of str"),
+        ((each for each in ["invoice#"]), TypeError, "must be a list of str"),
     ],
 )
 def test_bad_prefixes_are_refused(prefixes: Any, error: type[Exception], said: str) -> None:
@@ -245,5 +247,6 @@ def test_reading_single_locks_and_listing_them_are_grants_of_their_own() -> None
     ]
 
 
-def test_the_four_actions_are_exported_for_the_policy_of_an_endpoint() -> None:
-    assert [*ACTIONS] == FOUR_ACTIONS
+def test_the_four_actions_are_exported_as_the_list_that_a_policy_takes() -> None:
+    assert ACTIONS == FOUR_ACTIONS
+    assert [*iam.PolicyStatement(actions=ACTIONS, resources=["*"]).actions] == FOUR_ACTIONS

@@ -11,7 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_ssm as ssm
 
 from lambda_lock.cdk import LockTable
-from tests.cdk.apps import ACCOUNT, in_an_account, new_function, policies
+from tests.cdk.apps import ACCOUNT, REGION, in_an_account, new_function, policies
 
 _ROLES = pytest.mark.skipif(not hasattr(iam.Role, "from_lookup"), reason="this CDK looks up no roles")
 
@@ -29,18 +29,45 @@ def _by_arn(stack: cdk.Stack) -> LockTable:
     return LockTable.from_table_arn(stack, "Locks", ssm.StringParameter.value_from_lookup(stack, "/locks/arn"))
 
 
+def _with_more_of_the_name(stack: cdk.Stack) -> LockTable:
+    return LockTable.from_table_name(
+        stack, "Locks", f"prod-{ssm.StringParameter.value_from_lookup(stack, '/locks/name')}"
+    )
+
+
+def _by_arn_with_its_name(stack: cdk.Stack) -> LockTable:
+    name = ssm.StringParameter.value_from_lookup(stack, "/locks/name")
+    return LockTable.from_table_arn(stack, "Locks", f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{name}")
+
+
+def _by_arn_with_its_account(stack: cdk.Stack) -> LockTable:
+    account = ssm.StringParameter.value_from_lookup(stack, "/locks/account")
+    return LockTable.from_table_arn(stack, "Locks", f"arn:aws:dynamodb:{REGION}:{account}:table/locks")
+
+
 def _made(stack: cdk.Stack) -> LockTable:
     return LockTable(stack, "Locks", table_name=ssm.StringParameter.value_from_lookup(stack, "/locks/name"))
 
 
-@pytest.mark.parametrize(("make", "parameter"), [(_named, "table_name"), (_by_arn, "table_arn"), (_made, "table_name")])
+@pytest.mark.parametrize(
+    ("make", "parameter"),
+    [
+        (_named, "table_name"),
+        (_with_more_of_the_name, "table_name"),
+        (_made, "table_name"),
+        (_by_arn, "table_arn"),
+        (_by_arn_with_its_name, "table_arn"),
+        (_by_arn_with_its_account, "table_arn"),
+    ],
+)
 def test_a_dummy_is_let_through_and_is_an_error_of_the_synthesis(make: Any, parameter: str) -> None:
     stack = in_an_account()
     locks = make(stack)
     locks.connect(new_function(stack))
     assert len(policies(stack)) == 1
     (error,) = _errors(stack)
-    assert error.startswith(f"{parameter}='dummy-value-for-/locks/")
+    assert error.startswith(f"{parameter}='")
+    assert "dummy-value-for-/locks/" in error
     assert "has not been made" in error
 
 

@@ -30,7 +30,7 @@ DYNAMODB = {
     "SuccessfulRequestLatency": {"TableName", "Operation"},
 }
 OPERATIONS = {"GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
-LIBRARY = {name: {metrics.TABLE_DIMENSION} for name in (metrics.NOT_GRANTED, metrics.LOST, metrics.DUPLICATE)}
+LIBRARY = {name: {metrics.TABLE_DIMENSION} for name in metrics.COUNTED.values()}
 PUBLISHED = {"AWS/DynamoDB": DYNAMODB, metrics.NAMESPACE: LIBRARY}
 
 
@@ -139,7 +139,7 @@ def test_the_dashboard_shows_contention_and_duplicates_beside_what_is_alarmed() 
     locks, trouble, *_ = (widget["properties"]["metrics"] for widget in widgets)
     assert [metric[:4] for metric in locks] == [
         [metrics.NAMESPACE, name, metrics.TABLE_DIMENSION, "LocksTable84FB9352"]
-        for name in (metrics.NOT_GRANTED, metrics.DUPLICATE, metrics.LOST)
+        for name in (metrics.NOT_GRANTED, metrics.DUPLICATE, metrics.LOST, metrics.UNAVAILABLE)
     ]
     assert [metric[0]["label"] for metric in trouble if isinstance(metric[0], dict)] == ["Throttled", "System errors"]
 
@@ -149,7 +149,7 @@ def test_every_metric_of_the_dashboard_is_published_and_events_are_summed() -> N
     LockTable(stack, "Locks", dashboard=True)
     widgets, _ = _dashboard(stack)
     shown = [metric for widget in widgets for metric in widget["properties"]["metrics"] if isinstance(metric[0], str)]
-    assert len(shown) == 17
+    assert len(shown) == 18
     for namespace, name, *dimensions, options in shown:
         assert PUBLISHED[namespace][name] == set(dimensions[::2])
         assert options["stat"] == ("p99" if name == "SuccessfulRequestLatency" else "Sum")
@@ -206,6 +206,7 @@ def test_another_namespace_is_the_one_that_is_watched() -> None:
         ("metric_lock_lost", metrics.LOST),
         ("metric_lock_not_granted", metrics.NOT_GRANTED),
         ("metric_duplicate_event", metrics.DUPLICATE),
+        ("metric_lock_unavailable", metrics.UNAVAILABLE),
     ],
 )
 def test_metrics_can_be_had_by_name_of_the_table_and_of_one_function(method: str, name: str) -> None:

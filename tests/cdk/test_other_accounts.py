@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
@@ -14,13 +16,26 @@ from aws_cdk import aws_kms as kms
 
 from lambda_lock import LockConfigurationError
 from lambda_lock.cdk import LockTable
-from tests.cdk.apps import ACCOUNT, FOUR_ACTIONS, REGION, allow, document, new_function, policies, the_only
+from tests.cdk.apps import (
+    ACCOUNT,
+    FOUR_ACTIONS,
+    REGION,
+    allow,
+    document,
+    new_function,
+    new_stack,
+    policies,
+    the_only,
+    warnings,
+)
 from tests.cdk.test_grants import KEY_ACTIONS
 
 OTHER = "222222222222"
 # The oldest CDK drops what is added to the policy of a TableV2 (github.com/aws/aws-cdk/issues/30793).
 _DROPPED = version("aws-cdk-lib").startswith("2.166.")
 needs_table_policies = pytest.mark.skipif(_DROPPED, reason="this CDK drops the policies of tables")
+THIRD = "arn:aws:iam::333333333333:root"
+OF_ORGANIZATION = {"StringEquals": {"aws:PrincipalOrgID": "o-a1b2c3d4e5"}}
 ARN = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":dynamodb:{REGION}:{ACCOUNT}:table/locks"]]}
 
 
@@ -108,10 +123,8 @@ def test_a_key_of_another_app_is_granted_and_a_warning_says_whose_policy_is_miss
     locks.grant(new_function(user))
     (policy,) = policies(user)
     assert policy["Statement"][1:] == [allow(KEY_ACTIONS, key.key_arn)]
-    warnings = cdk.assertions.Annotations.from_stack(owner).find_warning(
-        "/Owner/Locks", cdk.assertions.Match.string_like_regexp("the policy of Owner/Key cannot be changed here")
-    )
-    assert len(warnings) == 1
+    (warning,) = warnings(owner)
+    assert "the policy of Owner/Key cannot be changed here" in warning
 
 
 @needs_table_policies
@@ -120,12 +133,17 @@ def test_a_key_of_another_app_is_granted_and_a_warning_says_whose_policy_is_miss
     [
         (lambda: iam.AccountPrincipal(OTHER), {"Principal": _account(OTHER)}),
         (lambda: iam.ArnPrincipal("arn:aws:iam::1:role/a"), {"Principal": {"AWS": "arn:aws:iam::1:role/a"}}),
+        (lambda: iam.OrganizationPrincipal("o-a1b2c3d4e5"), {"Principal": {"AWS": "*"}, "Condition": OF_ORGANIZATION}),
         (
-            lambda: iam.OrganizationPrincipal("o-a1b2c3d4e5"),
-            {"Principal": {"AWS": "*"}, "Condition": {"StringEquals": {"aws:PrincipalOrgID": "o-a1b2c3d4e5"}}},
+            lambda: iam.AccountPrincipal(OTHER).with_conditions(OF_ORGANIZATION),
+            {"Principal": _account(OTHER), "Condition": OF_ORGANIZATION},
+        ),
+        (
+            lambda: iam.CompositePrincipal(iam.ArnPrincipal("arn:aws:iam::1:role/a"), iam.ArnPrincipal(THIRD)),
+            {"Principal": {"AWS": ["arn:aws:iam::1:role/a", THIRD]}},
         ),
     ],
-    ids=["account", "ARN", "organization"],
+    ids=["account", "ARN", "organization", "with conditions", "several"],
 )
 def test_the_owner_can_allow_whoever_is_not_in_the_app(
     owner: cdk.Stack, principal: Callable[[], iam.IPrincipal], said: dict[str, Any]
@@ -133,6 +151,84 @@ def test_the_owner_can_allow_whoever_is_not_in_the_app(
     locks = LockTable(owner, "Locks", table_name="locks")
     assert locks.grant(principal()).success
     assert _table_policy(owner) == document(allow(FOUR_ACTIONS, ARN, **said))
+
+
+def test_everybody_is_no_grantee_because_dynamodb_takes_no_public_policy(owner: cdk.Stack) -> None:
+    locks = LockTable(owner, "Locks", table_name="locks")
+    with pytest.raises(LockConfigurationError, match="AnyPrincipal cannot receive the permissions"):
+        locks.grant(iam.AnyPrincipal())
+
+
+def _grant_by_lock_table(owner: cdk.Stack, key: kms.Key, role: iam.Role) -> None:
+    encryption = dynamodb.TableEncryptionV2.customer_managed_key(key)
+    LockTable(owner, "Locks", table_name="locks", encryption=encryption).grant(role)
+
+
+def _grant_by_table_v2(owner: cdk.Stack, key: kms.Key, role: iam.Role) -> None:
+    encryption = dynamodb.TableEncryptionV2.customer_managed_key(key)
+    partition_key = dynamodb.Attribute(name="key", type=dynamodb.AttributeType.STRING)
+    table = dynamodb.TableV2(owner, "Locks", table_name="locks", partition_key=partition_key, encryption=encryption)
+    table.grant_read_write_data(role)
+
+
+def _statements(grant: Callable[[cdk.Stack, kms.Key, iam.Role], None]) -> dict[str, dict[str, Any]]:
+    """What the grant adds to each policy, the actions of a policy's statements together."""
+    app = cdk.App()
+    owner, user = (
+        cdk.Stack(app, id, env=cdk.Environment(account=account, region=REGION))
+        for id, account in (("Owner", ACCOUNT), ("User", OTHER))
+    )
+    grant(owner, kms.Key(owner, "Key"), _role(user, role_name="biller"))
+    (of_role,) = policies(user)
+    of_table, of_key = _table_policy(owner), the_only(owner, "AWS::KMS::Key")["Properties"]["KeyPolicy"]
+    assert of_table is not None
+    return {
+        "table": _together(of_table["Statement"], "dynamodb:"),
+        "key": _together(of_key["Statement"][1:], "kms:"),
+        "role on table": _together(of_role["Statement"], "dynamodb:"),
+        "role on key": _together(of_role["Statement"], "kms:"),
+    }
+
+
+def _together(statements: list[dict[str, Any]], service: str) -> dict[str, Any]:
+    actions = {id(each): [each["Action"]] if isinstance(each["Action"], str) else each["Action"] for each in statements}
+    about = [each for each in statements if actions[id(each)][0].startswith(service)]
+    (rest,) = {json.dumps({**each, "Action": None}) for each in about}  # all else is the same
+    return {**json.loads(rest), "Action": [action for each in about for action in actions[id(each)]]}
+
+
+@needs_table_policies
+def test_a_grant_across_accounts_reaches_whom_the_tables_own_grant_reaches_with_no_other_action() -> None:
+    """TableV2 names the role itself, which must be deployed before its table. The condition lets in nobody else."""
+    ours, theirs = _statements(_grant_by_lock_table), _statements(_grant_by_table_v2)
+    for name in ("table", "key"):
+        role = theirs[name]["Principal"]["AWS"]
+        assert ours[name]["Principal"] == _account(OTHER)
+        assert ours[name]["Condition"] == {"ArnEquals": {"aws:PrincipalArn": role}}
+    assert ours["role on table"]["Resource"] == theirs["role on table"]["Resource"]
+    for name in ours:
+        patterns = [re.compile(pattern.replace("*", ".*")) for pattern in theirs[name]["Action"]]
+        assert all(any(pattern.fullmatch(action) for pattern in patterns) for action in ours[name]["Action"])
+
+
+@pytest.mark.parametrize("known", ["Owner", "User"])
+def test_a_grant_that_may_go_to_another_account_gets_a_warning(known: str) -> None:
+    app = cdk.App()
+    owner, user = (
+        cdk.Stack(app, id, env=cdk.Environment(account=ACCOUNT, region=REGION) if id == known else None)
+        for id in ("Owner", "User")
+    )
+    LockTable(owner, "Locks", table_name="locks").grant(new_function(user))
+    (warning,) = warnings(owner)
+    assert "Set env= for both stacks" in warning
+
+
+def test_within_one_stack_there_is_nothing_to_warn_of() -> None:
+    stack = new_stack()
+    locks = LockTable(stack, "Locks")
+    locks.grant(new_function(stack))
+    locks.grant(iam.Role.from_role_arn(stack, "Theirs", f"arn:aws:iam::{ACCOUNT}:role/theirs"))
+    assert warnings(stack) == []
 
 
 @needs_table_policies

@@ -94,6 +94,7 @@ def test_every_option_reaches_the_table() -> None:
     [
         ({}, True),
         ({"removal_policy": cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE}, True),
+        ({"removal_policy": None}, True),  # the CDK retains a table then
         ({"removal_policy": cdk.RemovalPolicy.DESTROY}, False),
         ({"deletion_protection": False}, False),
     ],
@@ -110,7 +111,14 @@ def test_a_table_that_is_protected_and_deleted_with_its_stack_gets_a_warning() -
     LockTable(stack, "Locks", removal_policy=cdk.RemovalPolicy.DESTROY, deletion_protection=True)
     LockTable(stack, "Kept")
     (warning,) = warnings(stack)
-    assert "deleting the stack fails" in warning
+    assert "the table of Stack/Locks is to be deleted" in warning
+
+
+def test_a_removal_policy_that_is_applied_later_gets_the_warning_too() -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks").table.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
+    (warning,) = warnings(stack)
+    assert "deleting the stack fails. Pass deletion_protection=False" in warning
 
 
 def test_time_to_live_can_be_off_for_a_table_that_other_clients_share() -> None:
@@ -229,6 +237,18 @@ def test_a_table_of_the_app_with_other_keys_or_replicas_is_refused() -> None:
         replicas=[dynamodb.ReplicaTableProps(region="us-east-1")],
     )
     LockTable.from_table(stack, "Two", replicated)
+    numbers = dynamodb.Table(
+        stack, "Numbers", partition_key=dynamodb.Attribute(name="key", type=dynamodb.AttributeType.NUMBER)
+    )
+    with pytest.raises(LockArgumentError, match="its key 'key' has the type N"):
+        LockTable.from_table(stack, "Numbered", numbers)
+    with pytest.raises(RuntimeError, match="two Regions would each grant the same lock"):
+        synthesized(stack)
+
+
+def test_replicas_of_an_older_table_are_refused_when_synthesizing() -> None:
+    stack = in_an_account()
+    LockTable.from_table(stack, "Locks", _older_table(stack, replication_regions=["us-east-1"]))
     with pytest.raises(RuntimeError, match="two Regions would each grant the same lock"):
         synthesized(stack)
 
@@ -241,9 +261,20 @@ def test_a_table_of_the_app_with_other_keys_or_replicas_is_refused() -> None:
         (lambda locks, stack, table: locks(stack, "L", table_name=table), "table_name must be a str, not Table"),
         (lambda locks, stack, table: locks.from_table(stack, "L", "locks"), "table must be an ITable or an ITableV2"),
         (lambda locks, stack, table: locks(stack, "L", alarm_actions=sns.Topic(stack, "T")), "alarm_actions must be a"),
-        (lambda locks, stack, table: locks(stack, "L", alarm_actions=["arn:aws"]), "alarm_actions: 'arn:aws' is"),
+        (lambda locks, stack, table: locks(stack, "L", alarm_actions=["arn:aws"]), "alarm_actions: 'arn:aws' .str. is"),
         (lambda locks, stack, table: locks(stack, "L", metrics_namespace=7), "metrics_namespace must be a str or None"),
+        (lambda locks, stack, table: locks(stack, "L", time_to_live="ttl"), "time_to_live must be True or False, not"),
+        (lambda locks, stack, table: locks(stack, "L", dashboard="Locks"), "dashboard must be True or False, not 'Lo"),
+        (lambda locks, stack, table: locks(stack, "L", point_in_time_recovery="on"), "point_in_time_recovery must be"),
+        (lambda locks, stack, table: locks(stack, "L", contributor_insights=1), "contributor_insights must be True"),
+        (lambda locks, stack, table: locks(stack, "L", tags=["team"]), "tags must be a dict of str and str"),
+        (lambda locks, stack, table: locks(stack, "L", partition_key_name=None), "partition_key_name must be a str"),
+        (
+            lambda locks, stack, table: locks.from_table(stack, "L", table, encryption_key="arn:aws:kms"),
+            "encryption_key must be a Key of aws_kms or None, not 'arn:aws:kms'",
+        ),
         (lambda locks, stack, table: locks(stack, "L").connect("function"), "function must be a Function of aws_la"),
+        (lambda locks, stack, table: locks(stack, "L").metric_lock_lost(function="f"), "function must be a Function"),
         (lambda locks, stack, table: locks(stack, "L").grant("role"), "grantee must be a function, a role or"),
     ],
 )
@@ -305,7 +336,7 @@ def test_replicas_that_are_added_to_the_table_itself_are_refused_when_synthesizi
         ({"partition_key_name": "ttl"}, "partition_key_name='ttl' is also the name of an attribute that locks write"),
         ({"sort_key_name": "data"}, "sort_key_name='data' is also the name of an attribute that locks write"),
         ({"sort_key_name": "key"}, "sort_key_name='key' is already the partition key"),
-        ({"table_name": "no name"}, "is not a valid table name"),
+        ({"table_name": "no name"}, "table_name='no name' is not a valid table name"),
         ({"table_name": ""}, "is not a valid table name"),
         ({"table_name": "arn:aws:dynamodb:us-east-1:111111111111:table/locks"}, "use LockTable.from_table_arn"),
     ],
