@@ -166,14 +166,15 @@ def _allow_by_table(
             f"{scope.node.path} cannot change, because it is an existing table. Call grant() where the table is made, "
             f"or allow {IN_WORDS} in its resource policy"
         )
+    allowed = principal if conditions is None else principal.with_conditions(conditions)
     grant = iam.Grant.add_to_principal_and_resource(
         grantee=principal,  # it has no policy that the app could change
         actions=[*actions],
         resource_arns=[_own_arn(table)],
         resource=cast("Any", table),
-        resource_policy_principal=principal if conditions is None else principal.with_conditions(conditions),
+        resource_policy_principal=allowed,
     )
-    if not _has_resource_policy(table):
+    if not _has_in_resource_policy(table, allowed):
         raise LockConfigurationError(
             f"grant: this version of aws-cdk-lib drops the resource policy of {scope.node.path}, which a grantee in "
             "another account needs (github.com/aws/aws-cdk/issues/30793). Update aws-cdk-lib"
@@ -225,12 +226,16 @@ def _name_in_template(construct: AnyTable | iam.Role) -> str | None:
             return None
 
 
-def _has_resource_policy(table: AnyTable) -> bool:
+def _has_in_resource_policy(table: AnyTable, principal: iam.PrincipalBase) -> bool:
+    """Whether the table's policy names the principal, with its conditions."""
     resource = table.node.default_child
     policies = (
         resource.replicas if isinstance(resource, dynamodb.CfnGlobalTable) else cast("Any", resource).resource_policy
     )
-    return "policyDocument" in json.dumps(cdk.Stack.of(table).resolve(policies))
+    resolve, fragment = cdk.Stack.of(table).resolve, principal.policy_fragment
+    written = json.dumps(resolve(policies))
+    parts = [*fragment.principal_json["AWS"], *fragment.conditions.values()]
+    return all(json.dumps(resolve(part)) in written for part in parts)
 
 
 def _key_arn_from_elsewhere(key: kms.IKey) -> str:

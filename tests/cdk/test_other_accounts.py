@@ -232,6 +232,20 @@ def test_within_one_stack_there_is_nothing_to_warn_of() -> None:
 
 
 @needs_table_policies
+def test_a_policy_that_is_passed_stays_beside_what_grants_add(owner: cdk.Stack) -> None:
+    deny = iam.PolicyStatement(
+        effect=iam.Effect.DENY, actions=["dynamodb:DeleteTable"], principals=[iam.AnyPrincipal()], resources=["*"]
+    )
+    policy = iam.PolicyDocument(statements=[deny])
+    locks = LockTable(owner, "Locks", table_name="locks", resource_policy=policy)
+    locks.grant(iam.AccountPrincipal(OTHER), key_prefixes=["invoice#"])
+    locks.grant(iam.AccountPrincipal(OTHER))
+    written = _table_policy(owner)
+    assert written is not None
+    assert [each["Effect"] for each in written["Statement"]] == ["Deny", "Allow", "Allow"]
+
+
+@needs_table_policies
 def test_a_table_without_a_name_says_itself_in_its_own_policy(owner: cdk.Stack) -> None:
     """CloudFormation lets no resource refer to itself. The policy is the table's and reaches no other."""
     LockTable(owner, "Locks").grant(iam.AccountPrincipal(OTHER))
@@ -274,5 +288,11 @@ def test_an_existing_table_cannot_be_granted_where_nobody_would_allow_the_other_
 
 @pytest.mark.skipif(not _DROPPED, reason="this CDK keeps the policies of tables")
 def test_a_cdk_that_drops_the_tables_policy_is_told_of(owner: cdk.Stack) -> None:
-    with pytest.raises(LockConfigurationError, match="Update aws-cdk-lib"):
-        LockTable(owner, "Locks", table_name="locks").grant(iam.AccountPrincipal(OTHER))
+    deny = iam.PolicyStatement(
+        effect=iam.Effect.DENY, actions=["dynamodb:DeleteTable"], principals=[iam.AnyPrincipal()], resources=["*"]
+    )
+    for number, policy in enumerate((None, iam.PolicyDocument(statements=[deny]))):
+        locks = LockTable(owner, f"Locks{number}", resource_policy=policy)
+        for principal in (iam.AccountPrincipal(OTHER), iam.OrganizationPrincipal("o-a1b2c3d4e5")):
+            with pytest.raises(LockConfigurationError, match="Update aws-cdk-lib"):
+                locks.grant(principal)
