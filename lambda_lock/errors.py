@@ -306,6 +306,8 @@ class TransportError(LockError):
                 ...  # the write may have happened
     """
 
+    answered = False  # True where DynamoDB did answer, though not as it should: it may be contention, and is no outage
+
     def __init__(self, ambiguous: bool, message: str | None = None, *, key: str | None = None) -> None:
         super().__init__(
             message

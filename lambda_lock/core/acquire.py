@@ -43,7 +43,8 @@ def acquire(
 
     Raises LockNotGrantedError if the lock is held (LockTimeoutError after a wait) or too little time is left,
     DuplicateEventError if the event is done, LockFormatError if the row cannot be read, and LockConfigurationError if
-    an answer has no Date. If nothing better is known, raises the transport's TransportError or ServiceError.
+    an answer has no Date. If nothing better is known, raises the transport's TransportError or ServiceError: a holder
+    whose lease still ran when the wait ended is contention, even if DynamoDB no longer answered then.
 
     Before any error leaves, a claim that may have landed is released, if DynamoDB answers (rule 5). That also goes for
     an error that is thrown into the generator.
@@ -385,12 +386,14 @@ class Acquisition:
         Each row that was shown allowed the next write, but each write was refused, or granted too late to be useful.
         """
         key = self.wish.place.key
-        return TransportError(
+        error = TransportError(
             False,
             f"lock {key!r} was not granted: {STEPS} writes in a row failed, although each answer said that the next "
             "one would succeed. DynamoDB does not answer like this: check the endpoint and any proxy in between",
             key=key,
         )
+        error.answered = True
+        return error
 
     def undated(self) -> LockConfigurationError:
         return undated(self.wish.place.key)
@@ -404,7 +407,7 @@ class Acquisition:
         """
         now = self.look.elapsed
         if now >= self.wait_until:
-            raise held.error or self.not_granted()
+            raise self.given_up(held.error)
         seconds = lease.backoff(self.polls, self.wish.refresh_period, self.chance.jitter())
         self.polls += 1
         event = yield Wait(min([seconds, *self.soonest(held), self.wait_until - now]))
@@ -420,6 +423,26 @@ class Acquisition:
             moments.append(held.seen.seconds_left(self.look.monotonic))
         # Rows with such moments every few ms must not turn the wait into a busy loop: wait at least the first back-off.
         return [max(moment, lease.FIRST_BACKOFF) for moment in moments if moment > 0]
+
+    def given_up(self, error: Exception | None) -> Exception:
+        """Return the final error of a wait that is over. error: why the last look showed nothing, if it did not."""
+        if error is None:
+            return self.not_granted()
+        if not self.lease_left():
+            return error
+        refused = self.not_granted()  # an outage does not make a lock free: whoever had it may be at work
+        refused.__cause__ = error
+        return refused
+
+    def lease_left(self) -> float | None:
+        """Return how many seconds the lease of the holder in the newest row has left. None if that row shows none."""
+        held = self.last
+        if held.seen is None or held.row is None or held.row is not self.row:
+            return None
+        left = held.seen.seconds_left(self.look.monotonic)
+        if held.row.expiry_ms is not None:
+            left = min(left, held.row.expiry_ms / 1000 - self.memory.server.now(self.look))
+        return max(left, 0.0)
 
     def not_granted(self) -> LockNotGrantedError:
         key, waited, holders = self.wish.place.key, self.look.elapsed - self.started, self.holders()
@@ -475,15 +498,7 @@ class Acquisition:
         Each holds the lock for as long as the last one did. The present holder does so until its lease ends at most.
         If the time that the last one held it is not known, this is the end of the lease. An estimate ends at a day.
         """
-        held, row = self.last, self.row
-        if row is not None and row.is_free:
-            held = Held()
-        lease_left = None
-        if held.seen is not None and held.row is not None:
-            lease_left = held.seen.seconds_left(self.look.monotonic)
-            if held.row.expiry_ms is not None:
-                lease_left = min(lease_left, held.row.expiry_ms / 1000 - self.memory.server.now(self.look))
-            lease_left = max(lease_left, 0.0)
+        row, lease_left = self.row, self.lease_left()
         held_ms = None if row is None else row.held_ms(self.wish.place.schema)
         if held_ms is None:
             return lease_left

@@ -472,17 +472,23 @@ class Admission(Acquisition):
 
     def turn(self, ahead: int) -> float | None:
         """As for a lock. With N holders at once, one of N releases N times as often."""
-        row = self.row
+        row, lease_left = self.row, self.lease_left()
         if not isinstance(row, PermitRow):
             return None
-        ends = self._ends(row)
-        lease_left = max(min(ends), 0.0) if ends else None
         held_ms = row.held_ms(self.place.schema)
         if held_ms is None:
             return lease_left
         hold = held_ms / 1000 / row.permits
         first = hold if lease_left is None else min(hold, lease_left)
         return min(first + ahead * hold + (ahead + 1) * HANDOVER, DAY)
+
+    def lease_left(self) -> float | None:
+        """Return how many seconds the lease that ends first has left. None if the newest row shows a free permit."""
+        row = self.row
+        if not isinstance(row, PermitRow) or row is not self.last.row or row.free > 0:
+            return None
+        ends = self._ends(row)
+        return max(min(ends), 0.0) if ends else None
 
     def _ends(self, row: PermitRow) -> list[float]:
         """In how many seconds each permit is there for the taking without its holder."""

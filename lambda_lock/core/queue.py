@@ -204,7 +204,7 @@ class Queue:
         acquisition = self.acquisition
         now = acquisition.look.elapsed
         if now >= acquisition.wait_until:
-            raise (step.error if isinstance(step, Held) and step.error is not None else acquisition.not_granted())
+            raise acquisition.given_up(step.error if isinstance(step, Held) else None)
         outside = not (refused or self._indexes)  # no place of mine is or may be in the row
         if outside:
             seconds = self._nap_outside(step)

@@ -133,7 +133,7 @@ class Guard:
                 except (LockNotGrantedError, DuplicateEventError) as error:
                     return (yield partial(self.answered, client, note, error, args, kwargs))
                 except TransportError as error:
-                    if self.on_unavailable == "raise":
+                    if self.on_unavailable == "raise" or error.answered:
                         raise
                     tell_unavailable(client, key, error)
                     places, note = None, None

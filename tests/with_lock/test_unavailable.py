@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ from lambda_lock import (
 )
 from lambda_lock.testing import ManualClock, in_memory
 from lambda_lock.testing.memory import Memory
+from lambda_lock.transport import ConditionFailed, Reply
 
 
 @pytest.fixture
@@ -77,6 +79,62 @@ def test_contention_never_runs_a_call(wait: float, memory: Memory) -> None:
     memory.hold("a", lease_duration=600)
     handler = with_lock("a", wait=wait, on_unavailable="run")(lambda: pytest.fail("must not run"))
     with pytest.raises(LockNotGrantedError):
+        handler()
+
+
+class OutageLater:
+    """A clock of which the sleepers see an outage begin after two seconds."""
+
+    def __init__(self, clock: ManualClock, memory: Memory) -> None:
+        self.clock, self.memory, self.begins = clock, memory, clock.monotonic() + 2
+        self.monotonic, self.boottime, self.wall = clock.monotonic, clock.boottime, clock.wall
+
+    def sleep(self, seconds: float) -> None:
+        self.clock.sleep(seconds)
+        if self.clock.monotonic() > self.begins:
+            self.memory.fail("unreachable", times=None)
+
+
+@pytest.mark.parametrize("queue", [True, False])
+@pytest.mark.parametrize("permits", [None, 1])
+def test_an_outage_while_somebody_is_known_to_hold_the_lock_never_runs_a_call(
+    permits: int | None, queue: bool, memory: Memory, clock: ManualClock
+) -> None:
+    """The wait ends in an outage, but the lease of the holder that it saw has not ended."""
+    lock = LockClient(clock=clock, heartbeat_period=0).acquire("a", lease_duration=60, permits=permits)
+    client = LockClient(clock=OutageLater(clock, memory), heartbeat_period=0)
+    handler = with_lock("a", wait=5, permits=permits, queue=queue, client=client, on_unavailable="run")(
+        lambda: pytest.fail("must not run")
+    )
+    with pytest.raises(LockNotGrantedError) as refused:
+        handler()
+    assert refused.value.holder == lock.owner
+    assert isinstance(refused.value.__cause__, TransportError)
+
+
+@pytest.mark.parametrize("permits", [None, 1])
+def test_an_outage_that_outlasts_the_lease_of_the_holder_is_one(
+    permits: int | None, memory: Memory, clock: ManualClock
+) -> None:
+    lock = LockClient(clock=clock, heartbeat_period=0).acquire("a", lease_duration=4, permits=permits)
+    client = LockClient(clock=OutageLater(clock, memory), heartbeat_period=0)
+    handler = with_lock("a", wait=20, permits=permits, client=client, on_unavailable="run")(lambda: "done")
+    assert handler() == "done"
+    assert not lock.is_held
+
+
+class Contradicting:
+    """Each answer says that the next claim would be granted, and none is."""
+
+    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
+        raise ConditionFailed(None, int(time.time()))
+
+
+def test_answers_that_contradict_each_other_are_no_outage() -> None:
+    """DynamoDB does answer, and others may be taking the lock whenever it is free."""
+    client = LockClient("locks", transport=Contradicting(), clock=ManualClock(), heartbeat_period=0)
+    handler = with_lock("a", wait=0, client=client, on_unavailable="run")(lambda: pytest.fail("must not run"))
+    with pytest.raises(TransportError, match="each answer said"):
         handler()
 
 
@@ -148,6 +206,21 @@ def test_a_decision_without_an_answer_takes_as_long_as_it_may(
         LockClient(clock=clock, decision_time=seconds).acquire("a", wait=0)
     took = clock.monotonic() - began
     assert took <= seconds * (1 if error == "unreachable" else 2) + 0.01
+
+
+def test_a_hold_that_is_gone_on_with_is_decided_within_it_too(memory: Memory, clock: ManualClock) -> None:
+    client = LockClient(clock=clock, decision_time=1.0, heartbeat_period=0)
+    string = client.acquire("a", holder="run-7").hand_over()
+    memory.fail("unreachable", times=None)
+    for go_on in (
+        lambda: client.resume(string),
+        lambda: client.adopt(string),
+        lambda: client.acquire("a", holder="run-7", wait=0),
+    ):
+        began = clock.monotonic()
+        with pytest.raises(TransportError):
+            go_on()
+        assert clock.monotonic() - began <= 1.01
 
 
 def test_a_wait_outlasts_an_outage_that_is_longer_than_a_decision(memory: Memory, clock: ManualClock) -> None:
