@@ -243,11 +243,24 @@ class Group:
                         "or by the code that a signal handler interrupted"
                     )
                 self._check_not_released()
-                return (yield from steps(look))
+                acting = steps(look)
+                if self.session.observer.measures:
+                    acting = self._timed(look, acting)
+                return (yield from acting)
             finally:
                 self._last_act.give_back(turn)
 
         return alone
+
+    def _timed(self, look: Look, steps: Steps[Any]) -> Steps[Any]:
+        from .timed import ending  # this module is loaded late itself
+
+        table = self.members[0].hold.place.table
+        since = max(member.hold.since for member in self.members)  # all of them were held from then on
+        return ending(self.session, table, self.keys, look, steps, self._ended_how, None, since=since)
+
+    def _ended_how(self, _: object) -> str:
+        return "lost" if any(member.hold.lost for member in self.members) else "released"
 
     def _end(self) -> None:
         """None of them is held or renewed from here on: before the first send of a last act.
@@ -255,6 +268,7 @@ class Group:
         One that was entered again (reentrant=True) is left by all: it ends with the others.
         """
         for member in self.members:
+            member.is_timed = False  # all of them are, together
             member.leave_all()
             member.end()
 

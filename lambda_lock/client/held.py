@@ -15,6 +15,7 @@ from ..errors import (
     LockError,
     LockLostError,
 )
+from ..runtime.late import Late
 from ..runtime.signalsafe import Ticket, Turn
 from . import checks
 from .session import Explained
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 class HeldLock(Standing):
     """A lock that was granted, and the operations that renew and end it. It may be used from any thread."""
+
+    is_timed = True  # its end is. False for one of several locks: theirs is
 
     def __init__(self, session: Session, hold: Hold, terms: Terms, make_face: Callable[[HeldLock], Any]) -> None:
         self._entered = 1
@@ -245,21 +248,17 @@ class HeldLock(Standing):
         done = yield from keep.release(self.hold, self.session.memory, self.session.chance, look, **options)
         return self.end_release(done)
 
-    def _traced(self, look: Look, steps: Begin[T]) -> Steps[T]:
-        """The steps of a last act, and then the traces of it and of the hold that it ends."""
-        outcome = "failed"
-        try:
-            done = yield from steps(look)
-            outcome = "lost" if self.hold.lost else "released"
-            return done
-        except LockLostError:
-            outcome = "lost"
-            raise
-        finally:
-            observer, now, token = self.session.observer, self.elapsed(), self.hold.token
-            began_ago, ended_ago, table = now - self.hold.since, now - look.elapsed, self.hold.place.table
-            observer.measured("release", table, self.key, ended_ago, outcome=outcome, fencing_token=token)
-            observer.measured("hold", table, self.key, began_ago, ended_ago, outcome=outcome, fencing_token=token)
+    def _timed(self, look: Look, steps: Steps[T]) -> Steps[T]:
+        with Late():
+            from .timed import ending
+
+        hold = self.hold
+        return ending(
+            self.session, hold.place.table, (self.key,), look, steps, self._ended_how, hold.token, since=hold.since
+        )
+
+    def _ended_how(self, _: object) -> str:
+        return "lost" if self.hold.lost else "handed_over" if self.hold.handed_over else "released"
 
     def _last(self, check: Callable[[], None], steps: Begin[T]) -> Begin[T]:
         """The steps of a last act, while no other one is under way. From here on the lock is neither held nor renewed.
@@ -278,9 +277,10 @@ class HeldLock(Standing):
                     )
                 check()
                 self.end()
-                if self.session.observer.measures:
-                    return (yield from self._traced(look, steps))
-                return (yield from steps(look))
+                acting = steps(look)
+                if self.is_timed and self.session.observer.measures:
+                    acting = self._timed(look, acting)
+                return (yield from acting)
             finally:
                 self._last_act.give_back(turn)
 

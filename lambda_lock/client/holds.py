@@ -129,16 +129,7 @@ def released(session: Session, string: object, options: Mapping[str, Any]) -> Op
     session.check_open()
 
     def steps(look: Look) -> Steps[bool]:
-        outcome = "failed"
-        try:
-            done = yield from resume.release(place, hold.owner, hold.token, session.memory, session.chance, look)
-            outcome = "released" if done else "lost"
-        finally:
-            if session.observer.measures:
-                took = session.timeline.elapsed() - look.elapsed
-                session.observer.measured(
-                    "release", place.table, place.key, took, outcome=outcome, fencing_token=hold.token
-                )
+        done = yield from resume.release(place, hold.owner, hold.token, session.memory, session.chance, look)
         if done:
             session.observer.tell(
                 "released",
@@ -152,7 +143,18 @@ def released(session: Session, string: object, options: Mapping[str, Any]) -> Op
             )
         return done
 
-    return place, steps
+    if not session.observer.measures:
+        return place, steps
+
+    def timed(look: Look) -> Steps[bool]:
+        from .timed import ending  # this module is loaded late itself
+
+        def how(done: bool) -> str:
+            return "released" if done else "lost"
+
+        return ending(session, place.table, (place.key,), look, steps(look), how, hold.token)
+
+    return place, timed
 
 
 def acquired(session: Session, key: str, *, wait: float | None, **options: Unpack[AcquireOptions]) -> Taking[Lock]:

@@ -46,6 +46,15 @@ class Several:
 
     def steps(self, look: Look) -> Steps[None]:
         """The requests, and what follows a grant or a refusal."""
+        session, steps = self._session, self._steps(look)
+        if not session.observer.measures:
+            return steps
+        from .timed import taking  # this module is loaded late itself
+
+        keys = [place.key for place in self._places]
+        return taking(session, self.place.table, keys, look, steps, lambda: None)
+
+    def _steps(self, look: Look) -> Steps[None]:
         session = self._session
         try:
             yield from core.acquire_all(self, session.memory, session.chance, look)
@@ -88,6 +97,7 @@ class Several:
         self._session.check_open()
         for member in group.members:
             member.upkeep.speak(self._order.terms.heartbeat_period)
+            member.is_timed = True
             member.tell("granted", "lock %r was granted")
         group.is_lost()  # what was lost meanwhile is told now
 
@@ -120,6 +130,7 @@ class Several:
         )
         self._held[hold] = held = HeldLock(self._session, hold, own, Lock)
         group.members.append(held)
+        held.is_timed = False
         held.upkeep.hush(waits=self._order.wish.patient)
         held.upkeep.watch()
         self._session.open_locks.attach(hold, held)

@@ -65,35 +65,20 @@ class Fresh:
 
     def steps(self, look: Look) -> Steps[None]:
         """The requests, and what follows a grant or a refusal."""
-        outcome = "failed"
-        try:
-            yield from self._steps(look)
-            outcome = "granted"
-        except DuplicateEventError:
-            outcome = "duplicate"
-            raise
-        except LockNotGrantedError:
-            outcome = "not_granted"
-            raise
-        finally:
-            if self._session.observer.measures:
-                self._trace(look, outcome)
+        steps = self._steps(look)
+        if not self._session.observer.measures:
+            return steps
+        with Late():
+            from .timed import taking
 
-    def _trace(self, look: Look, outcome: str) -> None:
-        token = self.granted[-1].token if outcome == "granted" else None
-        waited = self._session.timeline.look().elapsed - look.elapsed
-        self._session.observer.measured(
-            "acquire", self.place.table, self.place.key, waited, outcome=outcome, fencing_token=token
-        )
+        place = self.place
+        return taking(self._session, place.table, (place.key,), look, steps, lambda: self.granted[-1].token)
 
     def _steps(self, look: Look) -> Steps[None]:
         try:
             hold = yield from self._grant(look, self._keep)
             self._register(hold)
         except (DuplicateEventError, LockNotGrantedError) as error:
-            refused = isinstance(error, LockNotGrantedError) and self.place.permits is None
-            if refused and self._session.open_locks.has_owner(getattr(error, "holder", None)):
-                error.add(_OWN)
             tell_refused(self._session, error, self.place, cancelled=self._order.cancelled)
             raise
 
@@ -190,10 +175,12 @@ def adopt(session: Session, token: object, *, context: object, **options: Unpack
 def tell_refused(
     session: Session, error: DuplicateEventError | LockNotGrantedError, place: Place, *, cancelled: bool
 ) -> None:
-    """Tell that an acquire ended without its lock."""
+    """Tell that an acquire ended without its lock, and its caller if this very client holds it."""
     holder, event = None, "duplicate"
     if isinstance(error, LockNotGrantedError):
         holder = error.holder
+        if place.permits is None and session.open_locks.has_owner(holder):
+            error.add(_OWN)
         event = "too_late" if error.too_late else "cancelled" if cancelled else "not_granted"
     session.observer.tell(event, error, place.table, "%s", error, key=place.key, holder=holder)
 

@@ -50,10 +50,7 @@ def record(what: str, key: str, began_ago: float, ended_ago: float, about: dict[
 
 def _xray(core: Any, name: str, began: float, ended: float, fields: dict[str, Any], failed: bool) -> None:
     recorder = core.xray_recorder
-    in_lambda = bool(os.environ.get("AWS_LAMBDA_FUNCTION_NAME"))
-    # Outside of a segment the SDK logs an error, or raises one.
-    local = getattr(recorder.context, "_local", None)
-    if not in_lambda and local is not None and not getattr(local, "entities", None):
+    if not _is_in_segment(core, recorder.context):
         return
     subsegment = recorder.begin_subsegment(name)
     if subsegment is None:
@@ -66,6 +63,14 @@ def _xray(core: Any, name: str, began: float, ended: float, fields: dict[str, An
             subsegment.add_fault_flag()
     finally:
         recorder.end_subsegment(ended)
+
+
+def _is_in_segment(core: Any, context: Any) -> bool:
+    """Whether a subsegment has a place. Outside of a segment the SDK logs an error or a warning, or raises."""
+    if isinstance(context, core.lambda_launcher.LambdaContext):  # there the invocation has one, on every thread
+        return bool(os.environ.get(core.lambda_launcher.LAMBDA_TRACE_HEADER_KEY))
+    local = getattr(context, "_local", None)  # None: a context of another make
+    return local is None or bool(getattr(local, "entities", None))
 
 
 def _opentelemetry(trace: Any, name: str, began: float, ended: float, fields: dict[str, Any], failed: bool) -> None:

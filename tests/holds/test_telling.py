@@ -75,8 +75,8 @@ def test_attempts_and_releases_by_string_are_traced(memory: Memory, spans: InMem
     client.acquire("a", holder="h").hand_over()
     assert [span[:2] for span in traced(spans)] == [
         ("lock acquire", "granted"),
-        ("lock release", "released"),
-        ("lock hold", "released"),
+        ("lock release", "handed_over"),
+        ("lock hold", "handed_over"),
     ]
     assert not resumed.release()
     assert [span[1] for span in traced(spans)] == ["lost", "lost"]
@@ -87,7 +87,7 @@ def test_attempts_and_releases_by_string_are_traced(memory: Memory, spans: InMem
     assert traced(spans) == [("lock release", "lost", token)]
     with pytest.raises(LockLostError):
         client.resume(string)
-    assert traced(spans) == [("lock acquire", "failed", None)]
+    assert traced(spans) == [("lock acquire", "lost", None)]
     memory.fail("denied", times=1)
     with pytest.raises(Exception, match="dynamodb:"):
         client.release(string)

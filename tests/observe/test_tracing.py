@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -19,8 +20,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from lambda_lock import (
     AsyncLockClient,
+    CommitRefusedError,
     DuplicateEventError,
     LockClient,
+    LockLostError,
     LockNotGrantedError,
     deduplicate,
     default_client,
@@ -125,6 +128,95 @@ def test_async_locks_have_the_span_of_their_task_as_parent(spans: InMemorySpanEx
         assert names[span.parent.span_id] == (span.attributes or {})["lock.key"]
 
 
+def test_several_locks_have_one_span_of_each_kind(spans: InMemorySpanExporter, memory: ManualClock) -> None:
+    keys = ["d", "c", "b", "a"]
+    with default_client().acquire_all(keys):
+        memory.advance(3)
+    about = {"lock.key": "a, b, c and 1 more"}
+    assert told(spans) == [
+        ("lock acquire", {**about, "lock.outcome": "granted"}),
+        ("lock release", {**about, "lock.outcome": "released"}),
+        ("lock hold", {**about, "lock.outcome": "released"}),
+    ]
+    hold = spans.get_finished_spans()[2]
+    assert (hold.end_time or 0) - (hold.start_time or 0) >= 3e9
+
+
+def test_several_locks_that_are_not_granted_have_the_span_of_their_wait_alone(
+    spans: InMemorySpanExporter, memory: ManualClock
+) -> None:
+    """What was taken meanwhile and given back is no hold of the application."""
+    with LockClient(clock=memory) as other, other.acquire("b", lease_duration=600):
+        spans.clear()
+        assert default_client().try_acquire_all(["a", "b"], wait=2) is None
+        assert told(spans) == [("lock acquire", {"lock.key": "a, b", "lock.outcome": "not_granted"})]
+
+
+def test_several_locks_that_their_client_releases_are_traced_one_by_one(
+    spans: InMemorySpanExporter, memory: ManualClock
+) -> None:
+    client = LockClient(clock=memory, heartbeat_period=0)
+    locks = client.acquire_all(["a", "b"])
+    spans.clear()
+    client.close()
+    assert not locks.is_held
+    assert [(name, about["lock.key"]) for name, about in told(spans) if name == "lock hold"] == [
+        ("lock hold", "a"),
+        ("lock hold", "b"),
+    ]
+
+
+def test_what_outlives_an_invocation_is_traced(spans: InMemorySpanExporter, memory: ManualClock) -> None:
+    client = default_client()
+    first = client.acquire("a", holder="run-7")
+    again = client.acquire("a", holder="run-7")
+    string = again.hand_over()
+    resumed = client.resume(string)
+    assert client.release(string)
+    with pytest.raises(LockLostError):
+        client.resume(string)
+    client.acquire("a").release()  # by somebody else
+    assert not client.release(string)
+    assert first.fencing_token == again.fencing_token == resumed.fencing_token
+    assert [(name, about["lock.outcome"]) for name, about in told(spans)] == [
+        ("lock acquire", "granted"),
+        ("lock acquire", "granted"),
+        ("lock release", "handed_over"),
+        ("lock hold", "handed_over"),
+        ("lock acquire", "granted"),
+        ("lock release", "released"),
+        ("lock acquire", "lost"),
+        ("lock acquire", "granted"),
+        ("lock release", "released"),
+        ("lock hold", "released"),
+        ("lock release", "lost"),
+    ]
+
+
+def test_a_commit_that_the_application_s_own_conditions_refuse_is_no_error_of_the_lock(
+    spans: InMemorySpanExporter, memory: ManualClock
+) -> None:
+    put = {"TableName": "locks", "Item": {"key": {"S": "mine"}}, "ConditionExpression": "attribute_exists(paid)"}
+    with pytest.raises(CommitRefusedError):
+        default_client().acquire("a").commit([{"Put": put}])
+    assert [about["lock.outcome"] for _, about in told(spans)] == ["granted", "released", "released"]
+
+
+def test_a_wait_that_is_cancelled_is_no_error(spans: InMemorySpanExporter) -> None:
+    async def main() -> None:
+        async with AsyncLockClient() as client, await client.acquire("a"):
+            waiting = asyncio.create_task(client.acquire("a", wait=60))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        about = [about["lock.outcome"] for name, about in told(spans) if name == "lock acquire"]
+        assert about == ["granted", "interrupted"]
+        assert all(span.status.is_unset for span in spans.get_finished_spans())
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(("wanted", "seen"), [("no-keys", {"lock.outcome", "lock.fencing_token"}), ("off", None)])
 def test_keys_and_traces_can_be_switched_off(
     wanted: str, seen: set[str] | None, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
@@ -174,6 +266,45 @@ def test_outside_of_a_segment_xray_is_left_alone(caplog: pytest.LogCaptureFixtur
     xray_recorder.clear_trace_entities()
     default_client().acquire("a").release()
     assert caplog.records == []
+
+
+_IN_LAMBDA = """
+import json, logging, os, socket, sys, threading
+logging.basicConfig(stream=sys.stderr)
+daemon = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+daemon.bind(("127.0.0.1", 0))
+daemon.settimeout(10)
+os.environ["AWS_XRAY_DAEMON_ADDRESS"] = "127.0.0.1:%d" % daemon.getsockname()[1]
+from aws_xray_sdk.core import xray_recorder
+from lambda_lock import LockClient
+from lambda_lock.testing import in_memory, lambda_context
+NAMES = ["lock acquire", "lock release", "lock hold"]
+def work():
+    LockClient().acquire("a", context=lambda_context(60)).release()
+def sent(count):
+    return {one["name"]: one for one in (json.loads(daemon.recv(65536).partition(b"\\n")[2]) for _ in range(count))}
+with in_memory():
+    work()  # in INIT there is no segment
+    os.environ["_X_AMZN_TRACE_ID"] = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1"
+    with xray_recorder.in_subsegment("handler"):
+        work()
+    found = sent(4)
+    assert {found[name]["parent_id"] for name in NAMES} == {found["handler"]["id"]}, found
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    found = sent(3)
+    assert {found[name]["parent_id"] for name in NAMES} == {"53995c3f42cd8ad8"}, found
+"""
+
+
+def test_in_lambda_locks_are_traced_on_every_thread_and_in_silence_before_the_first_invocation() -> None:
+    environment = {**os.environ, "LAMBDA_TASK_ROOT": "/var/task", "AWS_LAMBDA_FUNCTION_NAME": "orders"}
+    environment.pop("_X_AMZN_TRACE_ID", None)
+    ended = subprocess.run(
+        [sys.executable, "-c", _IN_LAMBDA], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_where_no_tracer_is_loaded_nothing_of_it_is() -> None:
