@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ..core.requests import Place
     from ..runtime.heartbeat import Renewals
     from ..transport import BotoTransport, HttpsTransport, Transport
+    from ..transport.mocked import Mocked
     from .settings import Settings
 
     T = TypeVar("T")
@@ -59,7 +60,7 @@ class Session:
         self._renewals: Renewals | None = None
         self._chosen: HttpsTransport | BotoTransport | None = None
         self._told_unreadable: set[tuple[str, str | None]] = set()
-        self._mocked: tuple[Transport, frozenset[Hold]] | None = None
+        self._mocked: Mocked | None = None
         self._prepared: tuple[int, HttpsTransport | BotoTransport] | None = None  # with its environment
 
     # -- sending ----------------------------------------------------------------------------------------------------
@@ -131,19 +132,19 @@ class Session:
     def _answered_by_moto(self) -> Transport | None:
         """The transport while moto's mock_aws() is active, None otherwise.
 
-        Once it has ended, everything that was learned from it is forgotten before anything is sent elsewhere.
+        Once it has ended, or has forgotten its tables, everything that was learned from it is forgotten before anything
+        is sent again.
         """
         with Late():
-            from ..transport.mocked import is_active
+            from ..transport import mocked
         used = self._mocked
-        if is_active():
-            if used is None:
-                self._mocked = used = self._new_transport(), self.open_locks.holds()
-            return used[0]
-        if used is not None:
+        if used is not None and not (mocked.is_active() and used.has_its_tables()):
             self._mocked = None
-            self.forget_since(used[1])
-        return None
+            self.forget_since(used.before)
+            used.transport.close()
+        if self._mocked is None and mocked.is_active():
+            self._mocked = mocked.Mocked(self._new_transport(), self.open_locks.holds())
+        return None if self._mocked is None else self._mocked.transport
 
     def prepare(self) -> None:
         """Load what the first request will need, in Lambda's INIT. Nothing is sent, and no connection is opened.
@@ -219,8 +220,9 @@ class Session:
         """Close connections and end the threads for renewals, after all locks were released or abandoned."""
         if self._renewals is not None:
             self._renewals.close()
-        if self._chosen is not None:
-            self._chosen.close()
+        for transport in (self._chosen, None if self._mocked is None else self._mocked.transport):
+            if transport is not None:
+                transport.close()
 
     def forget_since(self, before: frozenset[Hold]) -> None:
         """Forget DynamoDB's time and other holders, and leave the locks that are not among ``before`` to their lease.

@@ -42,6 +42,8 @@ class Completed:
 
     def find(self, session: Session, key: str) -> DuplicateEventError | None:
         """The error for a duplicate of an event that is known to be done. None: ask DynamoDB."""
+        if key not in self._known[2]:  # as before the first request, for which a transport would be made here
+            return None
         entries = self._entries_of(session)
         entry = entries.get(key)
         if entry is None:

@@ -14,9 +14,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..core.protocol import Hold
     from .boto import BotoTransport
+    from .https import HttpsTransport
 
 MODULE = "moto.core.models"
+_TABLES = "moto.dynamodb.models"
 _REASON = "moto's mock_aws() is active"
 _ANYWHERE = "https://lambda-lock.amazonaws.com/"  # moto has an answer for every host of AWS, known or not
 
@@ -27,6 +30,34 @@ def is_active() -> bool:
     stubber = getattr(models, "botocore_stubber", None)
     modes = (getattr(models, f"{mode}ModeMockAWS", None) for mode in ("Server", "Proxy"))
     return bool(getattr(stubber, "enabled", False)) or any(getattr(mode, "_nested_count", 0) > 0 for mode in modes)
+
+
+class Mocked:
+    """How moto answers a client.
+
+    transport: sends to it. before: the holds that are not of its tables.
+    """
+
+    __slots__ = ("_tables", "before", "transport")
+
+    def __init__(self, transport: HttpsTransport | BotoTransport, before: frozenset[Hold]) -> None:
+        self.transport = transport
+        self.before = before
+        self._tables = _tables()
+
+    def has_its_tables(self) -> bool:
+        """Whether moto has the tables from which it answered. It makes the first of them at a request."""
+        found = _tables()
+        if self._tables is None:
+            self._tables = found
+        return found is self._tables
+
+
+def _tables() -> object:
+    """What moto keeps its tables in: another object after a reset, as at the next mock_aws(). None: not known."""
+    backends = getattr(sys.modules.get(_TABLES), "dynamodb_backends", None)
+    accounts = list(backends.values()) if isinstance(backends, dict) else []
+    return accounts[0] if accounts else None
 
 
 def transport(client: Any, session: Any, region: str | None, url: str | None) -> BotoTransport:

@@ -206,6 +206,49 @@ def test_a_client_serves_one_test_after_another() -> None:
             assert once({"id": 1, "n": 7}, lambda_context()) == 7
 
 
+@deduplicate("{id}", result="json", cache_size=10)
+def remembered(event: Any, context: Any) -> int:
+    return int(event["n"])
+
+
+def test_a_test_finds_no_event_done_that_another_test_has_done() -> None:
+    """Also where nothing was sent between the two, so that no request found moto inactive."""
+    for number in (1, 2):
+        with mock_aws():
+            make_table()
+            for _ in range(2):
+                assert remembered({"id": 1, "n": number}, lambda_context()) == number
+
+
+def test_a_lock_that_a_test_leaves_is_none_in_the_next() -> None:
+    client = LockClient("locks")
+    with mock_aws():
+        make_table()
+        lock = client.acquire("a")
+    with mock_aws():
+        make_table()
+        with client.acquire("a", wait=0):
+            assert client.held() != ()
+            assert lock not in client.held()
+            with pytest.raises(LockAlreadyReleasedError):
+                lock.release()
+
+
+def test_what_is_held_stays_held_where_moto_keeps_its_tables() -> None:
+    """As between setUp and the test of a class that is decorated with mock_aws."""
+    client, mock = LockClient("locks"), mock_aws()
+    mock.start()
+    make_table()
+    lock = client.acquire("a")
+    mock.stop(remove_data=False)
+    mock.start(reset=False)
+    try:
+        assert client.try_acquire("a") is None
+        assert lock.release()
+    finally:
+        mock.stop()
+
+
 def test_a_local_engine_stays_reachable_for_a_client_that_names_it(engine: Engine, table: str) -> None:
     with mock_aws(), LockClient(table, endpoint_url=engine.url) as client:
         exercise(client, table)
