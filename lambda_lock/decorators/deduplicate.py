@@ -46,6 +46,8 @@ _EVENTS = Holding("deduplicate")
 DAY = 86_400.0  # seconds
 _SHARED = ""  # a scope without a prefix: everything that uses the key shares the row
 _AFTER_SCOPE = Separator("#")
+#: What types have that are no classes: ``list[Receipt]``, a NewType, an alias made by ``type``.
+_OF_TYPES = ("__args__", "__supertype__", "__value__")
 #: The names in a return annotation of what JSON represents as it is.
 _PLAIN_NAMES = frozenset(
     {"Any", "None", "NoneType", "bool", "dict", "float", "int", "list", "object", "str", "typing.Any"}
@@ -400,7 +402,7 @@ def _serializer(result: Any) -> Any:
     """The serializer that result= names. None: JSON as it is, or none. Raises TypeError for what it cannot be."""
     if result is None or result == "json":
         return None
-    if isinstance(result, type) or hasattr(result, "__args__") or hasattr(result, "__supertype__"):
+    if isinstance(result, type) or any(hasattr(result, name) for name in _OF_TYPES):
         return _storable("for_type", result, f"result={result!r}")
     if callable(getattr(result, "dump", None)) and callable(getattr(result, "load", None)):
         return result

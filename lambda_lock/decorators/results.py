@@ -37,6 +37,10 @@ _LISTS: dict[Any, Callable[[Any], Any]] = {
 _DICTS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 
 
+#: ``type Receipts = list[Receipt]``, since Python 3.12. It may contain itself.
+_ALIAS: Any = getattr(typing, "TypeAliasType", ())
+
+
 class Unstorable(Exception):
     """A type cannot be stored. The message says which, and where in the result."""
 
@@ -130,6 +134,8 @@ class _Types:
             return self._union(arguments, where)
         if isinstance(wanted, typing.NewType):
             return self.converter(wanted.__supertype__, where)
+        if isinstance(wanted, _ALIAS):
+            return self._class(wanted, wanted, where)
         kind = origin or wanted
         if kind in _DICTS:
             return self._dict(arguments, where)
@@ -190,6 +196,9 @@ class _Types:
 
     def _functions(self, wanted: Any, kind: type, where: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
         found: Any = wanted
+        if isinstance(found, _ALIAS):
+            inner = self.converter(found.__value__, where)
+            return inner.dump, inner.load
         if hasattr(kind, "model_validate_json"):
             return _model(found)
         if hasattr(kind, "parse_obj") and hasattr(kind, "__fields__"):  # pydantic 1
