@@ -6,6 +6,7 @@ defines.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,6 +48,16 @@ def tables(engine: Ministack, table: str) -> Iterator[None]:
     set_default_client(None)
     for name in _table_names(engine) - (before - {"locks"}):
         engine.delete_table(name)
+
+
+@pytest.fixture(autouse=True)
+def logger() -> Iterator[None]:
+    """The library's logger, as it was: a snippet may set its level, as copy_config_to_registered_loggers does."""
+    ours = logging.getLogger("lambda_lock")
+    before = ours.handlers[:], ours.level, ours.propagate
+    yield
+    ours.handlers[:], level, ours.propagate = before
+    ours.setLevel(level)  # not by the attribute: a logger remembers which levels are enabled
 
 
 def _table_names(engine: Ministack) -> set[str]:
