@@ -212,7 +212,7 @@ class _Types:
             fields = list(typing.get_type_hints(kind))
             return self._fields(kind, fields, where, dict.get, some=True)
         if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-            return self._fields(kind, list(kind._fields), where, getattr)
+            return self._fields(kind, list(found._fields), where, getattr)
         raise Unstorable(_name(wanted, where))
 
     def _fields(

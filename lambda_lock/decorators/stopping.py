@@ -28,9 +28,10 @@ def release_on_sigterm(*clients: LockClient | AsyncLockClient) -> None:
     clients: the clients whose locks are released. None: the default client.
 
     SIGTERM then ends the process as sys.exit() does: SystemExit is raised in the main thread, so ``with`` blocks and
-    decorated functions release their locks on the way out. What is still held at the end of the process, by other
-    threads, is released there. Without this, SIGTERM kills the process, and others wait until the leases end. Further
-    SIGTERMs are ignored. A handler of the application's own stays: let it end the process by sys.exit().
+    decorated functions release their locks on the way out. Python then waits for the other threads, except for daemon
+    threads, so let these end by themselves. What is still held after that is released. Without this, SIGTERM kills the
+    process, and others wait until the leases end. Further SIGTERMs are ignored. A handler of the application's own
+    stays: let it end the process by sys.exit().
 
     Call it once, in the main thread. In Lambda it is not needed: a lease ends with its invocation.
 
