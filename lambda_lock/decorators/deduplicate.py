@@ -424,9 +424,11 @@ def _serializer_of(func: Any) -> Any:
     text = (
         returned if isinstance(returned, str) else returned.__name__ if isinstance(returned, type) else repr(returned)
     )
+    words = text
     for mark in "[],|":
-        text = text.replace(mark, " ")
-    if text and _PLAIN_NAMES.issuperset(text.split()):
+        words = words.replace(mark, " ")
+    named_by_strs = text.count("dict[") == text.count("dict[str,")  # JSON has no other names of entries
+    if words and named_by_strs and _PLAIN_NAMES.issuperset(words.split()):
         return None  # mostly so: typing and dataclasses need not be loaded
     return _storable("for_function", func, f"result='json': {name_of(func)}()")
 

@@ -35,10 +35,9 @@ _LISTS: dict[Any, Callable[[Any], Any]] = {
     collections.abc.Set: set,
 }
 _DICTS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
-
-
 #: ``type Receipts = list[Receipt]``, since Python 3.12. It may contain itself.
 _ALIAS: Any = getattr(typing, "TypeAliasType", ())
+_REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class Unstorable(Exception):
@@ -207,18 +206,20 @@ class _Types:
             return lambda value: value.value, found
         if dataclasses.is_dataclass(kind):
             fields = [field.name for field in dataclasses.fields(kind) if field.init]
-            return self._fields(kind, fields, where, getattr)
+            _check_made_of(kind, fields, where)
+            return self._fields(wanted, kind, fields, where, getattr)
         if typing.is_typeddict(kind):
             fields = list(typing.get_type_hints(kind))
-            return self._fields(kind, fields, where, dict.get, some=True)
+            return self._fields(wanted, kind, fields, where, dict.get, some=True)
         if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-            return self._fields(kind, list(found._fields), where, getattr)
+            return self._fields(wanted, kind, list(found._fields), where, getattr)
         raise Unstorable(_name(wanted, where))
 
     def _fields(
-        self, kind: type, names: list[str], where: str, get: Callable[[Any, str], Any], some: bool = False
+        self, wanted: Any, kind: type, names: list[str], where: str, get: Callable[[Any, str], Any], some: bool = False
     ) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-        hints = typing.get_type_hints(kind)
+        given = dict(zip(getattr(kind, "__parameters__", ()), typing.get_args(wanted), strict=False))
+        hints = {name: _filled(hint, given) for name, hint in typing.get_type_hints(kind).items()}
         inner = {name: self.converter(hints.get(name, Any), f"{where}.{name}") for name in names}
         make: Any = kind
 
@@ -229,6 +230,22 @@ class _Types:
             return make(**{name: one.load(value[name]) for name, one in inner.items() if name in value})
 
         return dump, load
+
+
+def _filled(hint: Any, given: dict[Any, Any]) -> Any:
+    """The type of a field of ``Page[Receipt]``: with Receipt where Page has a type variable."""
+    if hint in given:
+        return given[hint]
+    free = getattr(hint, "__parameters__", ()) if given and typing.get_origin(hint) is not None else ()
+    return hint[tuple([given.get(variable, Any) for variable in free])] if free else hint
+
+
+def _check_made_of(kind: type, fields: list[str], where: str) -> None:
+    """Raise Unstorable for a dataclass that needs more than its fields to be made again, such as an InitVar."""
+    for name, parameter in inspect.signature(kind).parameters.items():
+        is_needed = parameter.default is parameter.empty and parameter.kind not in _REST
+        if is_needed and name not in fields:
+            raise Unstorable(f"{_name(kind, where)}, which needs {name!r} to be made, and that is none of its fields")
 
 
 def _model(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:

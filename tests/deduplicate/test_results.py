@@ -67,6 +67,16 @@ class Receipt:
     total: Decimal = dataclasses.field(init=False, default=Decimal(0))
 
 
+T = typing.TypeVar("T")
+
+
+@dataclasses.dataclass
+class Page(typing.Generic[T]):
+    first: T
+    rest: list[T]
+    more: dict[str, Any]
+
+
 def receipt() -> Receipt:
     at = datetime.datetime(2026, 1, 2, 3, 4, 5, 6, datetime.UTC)
     customer = Customer(Name="Ann", since=datetime.date(2020, 2, 29))
@@ -123,12 +133,26 @@ SAMPLES: list[tuple[Any, Any]] = [
     (int | str | list[Any], [1]),
     (Customer, Customer(Name="Ann", since=datetime.date(2020, 2, 29))),
     (datetime.time, datetime.time(1, 2, 3)),
+    (Page[datetime.date], Page(datetime.date(2026, 1, 2), [datetime.date(2026, 1, 3)], {"a": 1})),
+    (dict[int, int], {1: 2}),
 ]
 
 
 @pytest.mark.parametrize(("kind", "value"), SAMPLES, ids=[str(kind) for kind, _ in SAMPLES])
 def test_types_are_stored_with_what_is_in_them(kind: Any, value: Any, once: Once) -> None:
     round_trip(once, lambda event: value, kind)
+
+
+@pytest.mark.parametrize("kind", [dict[int, int], "list[dict[int, int]]", dict[str, int], dict], ids=str)
+def test_names_of_entries_are_what_the_annotation_says(kind: Any, once: Once) -> None:
+    named = "int, int" in str(kind)
+    value: Any = {1: 2} if named else {"1": 2}
+
+    def body(event: Any) -> Any:
+        return [value] if "list" in str(kind) else value
+
+    body.__annotations__["return"] = kind
+    round_trip(once, body)
 
 
 def test_each_duplicate_gets_a_value_of_its_own(once: Once) -> None:
@@ -171,9 +195,17 @@ class Holding:
     deep: dict[str, list[Connection]]
 
 
+@dataclasses.dataclass
+class Opened:
+    name: str
+    by: dataclasses.InitVar[int]
+
+
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
+        (Opened, "Opened, which needs 'by' to be made, and that is none of its fields"),
+        (Page[complex], r"complex at .first"),
         (Connection, "Connection"),
         (Holding, r"Connection at .deep\[\]\[\]"),
         (list[complex], r"complex at \[\]"),
