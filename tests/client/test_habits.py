@@ -52,6 +52,8 @@ def test_a_client_that_asks_for_its_own_lock_is_told_so() -> None:
             client.acquire("a", wait=0)
         with pytest.raises(LockTimeoutError, match="this very client that holds it"):
             client.acquire("a", wait=3)
+        with pytest.raises(LockNotGrantedError, match="this very client that holds it"):
+            client.acquire_all(["a", "b"], wait=0)
         with pytest.raises(LockNotGrantedError) as refused:
             other.acquire("a", wait=0)
         assert "very client" not in str(refused.value)
