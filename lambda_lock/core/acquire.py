@@ -151,10 +151,10 @@ class Acquisition:
             return (yield from self.run())
         except GeneratorExit:
             raise
-        except BaseException:
+        except BaseException as error:
             self.ends = True
             try:
-                yield from self.abandon()
+                yield from self.abandon(looked=isinstance(error, Exception))
             except GeneratorExit:
                 raise
             except BaseException as again:
@@ -506,22 +506,27 @@ class Acquisition:
         first = hold if lease_left is None else min(hold, lease_left)
         return min(first + ahead * hold + (ahead + 1) * HANDOVER, DAY)
 
-    def abandon(self) -> Steps[None]:
+    def abandon(self, *, looked: bool = False) -> Steps[None]:
         """Release any version of mine that may be in the row, the newest first (rule 5).
 
-        This is bounded by the time of a decision, counted from the first answer because an interrupt comes without a
-        look at the clocks. It is also bounded by STEPS versions.
+        This is bounded by the time of a decision, and by STEPS versions.
+
+        looked: whether the last look was about now. Otherwise the time is counted from the first answer: an interrupt
+            comes without a look at the clocks.
         """
+        began, decision = self.look.elapsed, self.wish.decision
         if self.queue is not None:  # first, so that no claim from a place can land any more
             yield from self.queue.leave()
         version = next((version for version, sent in reversed(self.sent.items()) if sent.may_land), None)
         if version is None:
             return
-        event = yield Send(*self.give_back(version), min(SEND, self.wish.decision))
+        event = yield Send(*self.give_back(version), min(SEND, decision))
         self.look, outcome = event.look, event.outcome
         assert outcome is not None
-        until = self.look.elapsed + self.wish.decision
-        if may_pass(outcome):
+        until = self.look.elapsed + decision
+        if looked:  # or not long ago, in a pause
+            until = max(began + decision, until - min(SEND, decision))
+        if may_pass(outcome) and self.look.elapsed < until:
             self.look = (yield Wait(lease.backoff(0, 1.0, self.chance.jitter()))).look
             outcome, _ = yield from self.exchange(self.give_back(version), until)
         for _ in range(STEPS):

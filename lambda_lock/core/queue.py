@@ -242,7 +242,7 @@ class Queue:
         """Read the row, and do not send that again if it is refused: the next nap is longer then."""
         acquisition = self.acquisition
         sent = acquisition.look
-        event = yield Send(*requests.read(acquisition.wish.place), SEND)
+        event = yield Send(*requests.read(acquisition.wish.place), min(SEND, acquisition.wish.decision))
         acquisition.look, outcome = event.look, event.outcome
         assert outcome is not None
         acquisition.memory.server.note(getattr(outcome, "date", None), sent, event.look)
@@ -269,7 +269,7 @@ class Queue:
         granted: the newest row is that of the grant, and shows which places of mine are left.
         """
         acquisition = self.acquisition
-        place = acquisition.wish.place
+        place, limit = acquisition.wish.place, min(_LEAVE, acquisition.wish.decision)
         if granted:
             self._unclear.clear()
             self._shown = None
@@ -277,11 +277,11 @@ class Queue:
         self.mine = None
         for name, index in list(self._indexes.items()):
             # Callers that came at once give up at once, and each that leaves moves the others.
-            until = acquisition.look.elapsed + _LEAVE
+            until = acquisition.look.elapsed + limit
             for attempt in range(MOST_WAITERS):
                 if attempt > 1 and acquisition.look.elapsed >= until:
                     break
-                event = yield Send(*requests.leave_place(place, index, name), _LEAVE)
+                event = yield Send(*requests.leave_place(place, index, name), limit)
                 acquisition.look = event.look
                 row = row_of(event.outcome, place)
                 acquisition.note_landed(row)

@@ -208,6 +208,27 @@ def test_a_decision_without_an_answer_takes_as_long_as_it_may(
     assert took <= seconds * (1 if error == "unreachable" else 2) + 0.01
 
 
+class Mute:
+    """Takes requests and never answers: each send takes all of its time."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+
+    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
+        self.clock.advance(timeout)
+        raise TransportError(True)
+
+
+@pytest.mark.parametrize("seconds", [0.25, 1.0, 3.0, 5.0, 20.0])
+def test_where_no_send_is_answered_a_decision_and_its_release_take_twice_as_long_as_it_may(seconds: float) -> None:
+    clock = ManualClock()
+    client = LockClient("locks", transport=Mute(clock), clock=clock, decision_time=seconds)
+    began = clock.monotonic()
+    with pytest.raises(TransportError):
+        client.acquire("a", wait=0)
+    assert clock.monotonic() - began <= 2 * seconds + 0.3  # the last send of a release may take a moment more
+
+
 def test_a_hold_that_is_gone_on_with_is_decided_within_it_too(memory: Memory, clock: ManualClock) -> None:
     client = LockClient(clock=clock, decision_time=1.0, heartbeat_period=0)
     string = client.acquire("a", holder="run-7").hand_over()
