@@ -50,7 +50,9 @@ class Observer:
     @property
     def measures(self) -> bool:
         """Whether times are asked for: by metrics, or since a tracer is at work in this process."""
-        return self._times or "aws_xray_sdk.core" in sys.modules or "opentelemetry.trace" in sys.modules
+        if self._times or not ("aws_xray_sdk.core" in sys.modules or "opentelemetry.trace" in sys.modules):
+            return self._times
+        return os.environ.get("LAMBDA_LOCK_TRACING", "").strip().lower() != "off"
 
     def measured(
         self, what: str, table: str, key: str, began_ago: float, ended_ago: float = 0.0, **about: object
