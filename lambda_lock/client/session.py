@@ -139,12 +139,12 @@ class Session:
             from ..transport import mocked
         used = self._mocked
         if used is not None and not (mocked.is_active() and used.has_its_tables()):
-            self._mocked = None
             self.forget_since(used.before)
             used.transport.close()
-        if self._mocked is None and mocked.is_active():
-            self._mocked = mocked.Mocked(self._new_transport(), self.open_locks.holds())
-        return None if self._mocked is None else self._mocked.transport
+            self._mocked = used = None
+        if used is None and mocked.is_active():
+            self._mocked = used = mocked.Mocked(self._new_transport(), self.open_locks.holds())
+        return None if used is None else used.transport
 
     def prepare(self) -> None:
         """Load what the first request will need, in Lambda's INIT. Nothing is sent, and no connection is opened.
