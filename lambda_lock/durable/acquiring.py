@@ -1,0 +1,137 @@
+"""The first two operations of a durable lock: a name for its holder, and the acquire.
+
+The name is checkpointed before the lock is asked for. So an acquire that was killed before its checkpoint is run again
+under the same name, and goes on with what it had taken (core/resume.py, rule 6).
+
+The acquire is one operation of the kind ``wait_for_condition``, however often it is tried. Between tries the execution
+is suspended. What one try found is the state with which the next begins, so the outcome is the same in every replay.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+
+from aws_durable_execution_sdk_python.config import Duration
+from aws_durable_execution_sdk_python.exceptions import WaitForConditionError
+from aws_durable_execution_sdk_python.waits import WaitForConditionConfig, WaitForConditionDecision
+
+from .. import errors
+from ..errors import LockError, LockNotGrantedError, LockTimeoutError, TransportError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypedDict
+
+    from aws_durable_execution_sdk_python.context import DurableContext
+
+    from .hold import DurableHold
+
+    class State(TypedDict, total=False):
+        """What the tries have come to. A dict, which the SDK writes as JSON."""
+
+        owner: str  # granted, with token
+        token: int
+        since: float  # epoch seconds of the first try
+        waited: float  # seconds, the pause that follows included
+        pause: int  # seconds until the next try; 0: there is none
+        refusal: str  # the last try's error
+        outage: bool  # whether that was an outage, not contention
+        holder: str | None
+
+
+_GROWTH = 0.1  # a pause is a tenth of the time waited so far: a year of waiting takes about 500 tries
+_LONGEST_PAUSE = 86_400  # seconds
+_LONGEST_ARN = 400  # characters; a holder may have 512 bytes
+_LABEL = 200  # characters of a key in an operation's name, which may have 256
+
+
+class Polling:
+    """How long to wait for the lock, and how often to try. Seconds; no wait: None."""
+
+    def __init__(self, wait: float | None, poll: float) -> None:
+        self.wait = math.inf if wait is None else wait
+        self.poll = poll
+
+    def pause(self, waited: float) -> int:
+        """Return the whole seconds until the next try. 0: the wait is over."""
+        left = self.wait - waited
+        if left <= 0:
+            return 0
+        return max(1, math.ceil(min(max(self.poll, waited * _GROWTH), _LONGEST_PAUSE, left)))
+
+
+def label(act: str, key: str) -> str:
+    """The name of an operation. The service takes printable ASCII only."""
+    return f"{act} lock {ascii(key)[:_LABEL]}"
+
+
+def acquire(context: DurableContext, hold: DurableHold, polling: Polling) -> None:
+    """Take the lock in two operations. On a replay, only read what they came to.
+
+    Raises LockNotGrantedError, LockTimeoutError, TransportError and what LockClient.acquire raises for other reasons.
+    """
+    holder = context.step(lambda _: _holder(context), name=label("name", hold.key))
+
+    def try_once(state: State, _: object) -> State:
+        return _try(hold, holder, polling, state)
+
+    config: WaitForConditionConfig[Any] = WaitForConditionConfig(wait_strategy=_next, initial_state={})
+    try:
+        state: State = context.wait_for_condition(try_once, config=config, name=label("acquire", hold.key))
+    except WaitForConditionError as error:
+        found = _of_ours(error, hold.key)
+        if found is None:
+            raise
+        raise found from error
+    if "owner" not in state:
+        raise _refused(state, hold.key, polling)
+    hold.begin(state["owner"], state["token"])
+
+
+def _holder(context: DurableContext) -> str:
+    """A name of its own for each block, also for two blocks of one execution."""
+    return f"{context.execution_context.durable_execution_arn[:_LONGEST_ARN]}/{os.urandom(16).hex()}"
+
+
+def _try(hold: DurableHold, holder: str, polling: Polling, before: State) -> State:
+    now = time.time()
+    since = before.get("since", now)
+    try:
+        hold.acquire(holder)
+    except (LockNotGrantedError, TransportError) as error:
+        waited = max(before.get("waited", 0.0), now - since)
+        pause = polling.pause(waited)
+        return {
+            "since": since,
+            "waited": waited + pause,
+            "pause": pause,
+            "refusal": str(error),
+            "outage": isinstance(error, TransportError),
+            "holder": getattr(error, "holder", None),
+        }
+    return {"owner": hold.owner, "token": hold.token}
+
+
+def _next(state: State, _: int) -> WaitForConditionDecision:
+    pause = state.get("pause", 0)
+    if not pause:
+        return WaitForConditionDecision.stop_polling()
+    return WaitForConditionDecision.continue_waiting(Duration(pause))
+
+
+def _refused(state: State, key: str, polling: Polling) -> LockError:
+    if state["outage"]:
+        return TransportError(True, state["refusal"], key=key)
+    kind = LockTimeoutError if polling.wait else LockNotGrantedError
+    return kind(state["refusal"], key=key, holder=state["holder"], waited=state["waited"])
+
+
+def _of_ours(error: WaitForConditionError, key: str) -> LockError | None:
+    """The error of lambda_lock that ended the acquire. The SDK keeps the name of its type, and its message."""
+    module, _, name = error.error_type.rpartition(".")
+    kind = getattr(errors, name, None) if module == errors.__name__ else None
+    if not isinstance(kind, type) or not issubclass(kind, LockError):
+        return None
+    return kind(error.message or "", key=key)

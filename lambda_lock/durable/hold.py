@@ -1,0 +1,163 @@
+"""The hold of a durable lock, and the attempt that this invocation has on it, if any. No SDK here.
+
+An execution has one invocation at a time, so whoever resumes knows the earlier attempt to be dead
+(core/resume.py). Threads of one invocation share one attempt: two would refuse each other.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from ..client.lock import held_by
+from ..core.row import base_of
+from ..errors import LockLostError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..client.lock import Lock
+    from ..client.lock_client import LockClient
+
+
+class HoldLostError(LockLostError):
+    """The hold of this execution is lost for good. A type of its own, because the SDK keeps only the name of a type."""
+
+
+class _Unending:
+    """Stands for an invocation without a deadline.
+
+    The hold goes on after the invocation. So the lease in the row must not end with it, not even in the last renewal
+    before a function is killed.
+    """
+
+    def get_remaining_time_in_millis(self) -> float:
+        return float("inf")
+
+
+_UNENDING = _Unending()
+
+
+class DurableHold:
+    """One hold, from its acquire to its release. It is found again by its owner and token, which are checkpointed."""
+
+    def __init__(self, client: LockClient, key: str, lease_duration: float) -> None:
+        self.client = client
+        self.key = key
+        self.lease_duration = lease_duration
+        self.owner = ""
+        self.token = -1
+        self._attempt: Lock | None = None
+        self._parked = False
+        self._left = False
+        self._guard = threading.Lock()
+
+    def acquire(self, holder: str) -> None:
+        """Take the lock, or go on with what ``holder`` has of it. Raises what LockClient.acquire raises with wait=0."""
+        attempt = self.client.acquire(
+            self.key, holder=holder, wait=0, lease_duration=self.lease_duration, context=_UNENDING
+        )
+        self.begin(base_of(attempt.owner) or attempt.owner, attempt.fencing_token)
+        self._attempt = attempt
+
+    def begin(self, owner: str, token: int) -> None:
+        """Go on with the hold that was checkpointed. Sends nothing."""
+        self.owner, self.token = owner, token
+
+    def verified(self) -> Lock:
+        """Return the attempt of this invocation, which holds the lock now.
+
+        The first call in an invocation resumes the hold. Later calls look at the clocks only. Raises HoldLostError if
+        the hold is lost or the block was left, and what LockClient.resume raises.
+        """
+        with self._guard:
+            if self._left:
+                raise HoldLostError(
+                    f"the block of durable_lock for {self.key!r} was left, or its invocation was suspended: do not use "
+                    "the lock after it",
+                    key=self.key,
+                )
+            if self._attempt is not None and not _still_held(self._attempt):
+                self._abandon()
+            if self._attempt is None:
+                self._attempt = self._resumed()
+            self._parked = False
+            return self._attempt
+
+    def park(self) -> None:
+        """Renew the lease to its full length and end the attempt. The next verification resumes the hold.
+
+        Nothing is sent if that was just done. Raises HoldLostError if the hold is lost, and the transport's error if it is not known to be renewed.
+        """
+        with self._guard:
+            if self._parked:
+                return
+            try:
+                if self._attempt is None:
+                    self._attempt = self._resumed()  # which renews
+                else:
+                    self._attempt.hand_over(lease_duration=self.lease_duration)
+                self._parked = True
+            except HoldLostError:
+                raise
+            except LockLostError as error:
+                raise _lost(error) from error
+            finally:
+                self._abandon()
+
+    def remaining(self) -> float:
+        """Seconds for which the hold is known to be held without a renewal. 0 if this invocation has no attempt."""
+        attempt = self._attempt
+        return 0.0 if attempt is None else attempt.remaining
+
+    def release(self) -> bool:
+        """Release the hold, any number of times. Raises what LockClient.release raises."""
+        with self._guard:
+            self._left = True
+            try:
+                if self._attempt is not None:  # which cannot release a newer attempt's hold
+                    return self._attempt.release()
+                return self.client.release(key=self.key, owner=self.owner, fencing_token=self.token)
+            finally:
+                self._abandon()
+
+    def leave(self) -> None:
+        """End the attempt, without a request. Nothing is verified or resumed from here on."""
+        with self._guard:
+            self._left = True
+            self._abandon()
+
+    def _resumed(self) -> Lock:
+        try:
+            return self.client.resume(
+                key=self.key,
+                owner=self.owner,
+                fencing_token=self.token,
+                lease_duration=self.lease_duration,
+                context=_UNENDING,
+            )
+        except LockLostError as error:
+            raise _lost(error) from error
+
+    def _abandon(self) -> None:
+        """Neither held nor renewed in this process from now on. Its row stays, and the next resume goes over it."""
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            held_by(attempt).abandon()
+
+
+def _still_held(attempt: Lock) -> bool:
+    """Whether an attempt is held.
+
+    If only its validity ran out, the hold can be resumed. Raises HoldLostError if a request was refused: another has
+    the lock, or a newer attempt of this hold, and a resume here would refuse that one.
+    """
+    try:
+        attempt.raise_if_lost()
+    except LockLostError as error:
+        if error.holder is not None:
+            raise _lost(error) from error
+        return False
+    return True
+
+
+def _lost(error: LockLostError) -> HoldLostError:
+    return HoldLostError(str(error), key=error.key, holder=error.holder)
