@@ -4,6 +4,7 @@
 #   .venv-bench       the libraries that the benchmarks compare with
 #   .venv-interop     the older Python client
 #   .venv-cdk-oldest  the oldest CDK that is supported
+#   .venv-durable     the SDK of durable functions, with its testing package
 #   node_modules      the CDK's command line
 # Build results go into build/.
 
@@ -30,6 +31,7 @@ ENGINE := .venv-engine/.installed
 BENCH := .venv-bench/.installed
 INTEROP := .venv-interop/.installed
 CDK_OLDEST := .venv-cdk-oldest/.installed
+DURABLE := .venv-durable/.installed
 CDK := node_modules/.package-lock.json
 JAVA_PEER := build/interop/java/.built
 DYNAMODB_LOCAL := build/dynamodb-local/.built
@@ -89,6 +91,12 @@ test-cdk: $(CDK_OLDEST) ## Run tests/cdk on the oldest CDK that is supported (ne
 	  --ignore=tests/cdk/test_step_functions.py \
 	  $(ARGS)
 
+.PHONY: test-durable
+test-durable: JOBS := 3
+test-durable: $(DURABLE) $(ENGINE) ## Run tests/durable on the SDK of durable functions, and check lambda_lock/durable against its types
+	@.venv-durable/bin/mypy lambda_lock/durable tests/durable
+	@.venv-durable/bin/python -m pytest --quiet $(PARALLEL) tests/durable $(ARGS)
+
 .PHONY: demo
 demo: $(DEV) $(ENGINE) ## Show Lambda environments that contend for locks, with a timeline
 	@$(BIN)/python -m demo $(ARGS)
@@ -117,13 +125,13 @@ layer: $(DEV) ## Build a Lambda layer, build/lambda-lock-layer.zip, for each Pyt
 
 .PHONY: clean
 clean: ## Remove everything that make has created
-	@rm -rf .venv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest .venv-durable node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: requirements
 requirements: $(DEV) ## Pin requirements/*.in again, with hashes (needs uv)
 	@command -v uv >/dev/null || { echo "uv is not installed: $(PYTHON) -m pip install uv"; exit 1; }
-	@cd requirements && for name in dev engine bench interop cdk-oldest; do \
+	@cd requirements && for name in dev engine bench interop cdk-oldest durable; do \
 	  uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --python-version 3.11 "$$name.in" --output-file "$$name.txt" >/dev/null; done
 
@@ -160,6 +168,10 @@ $(INTEROP): requirements/interop.txt
 
 $(CDK_OLDEST): requirements/cdk-oldest.txt
 	$(call install,.venv-cdk-oldest,requirements/cdk-oldest.txt)
+	@touch $@
+
+$(DURABLE): requirements/durable.txt
+	$(call install,.venv-durable,requirements/durable.txt)
 	@touch $@
 
 $(CDK): package.json package-lock.json

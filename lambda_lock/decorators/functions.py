@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _GENERATOR, _COROUTINE = 0x20, 0x80 | 0x100  # flags of a code object, as inspect names them
 _ASYNC_GENERATOR = 0x200
+_DURABLE_EXECUTION = "aws_durable_execution_sdk_python.execution"  # the module of its decorator
+_MOST_DECORATORS = 50  # on one function: a bound for chains that are a circle
 _OPTIMIZED = 0x01  # a function's code, not a module's or class body's
 
 
@@ -44,6 +46,12 @@ def check_function(func: object, decorator: str) -> None:
         raise TypeError(
             f"@{decorator} decorates functions and methods, not {type(func).__name__}; "
             f"is it written with its key, as in @{decorator}('order-{{id}}')?"
+        )
+    if _is_durable_execution(func):
+        raise TypeError(
+            f"@{decorator} cannot decorate {name_of(func)}, a durable execution: its event would be the service's, not "
+            "yours, and the lock would be released at each suspension. Remove it, and write `with "
+            "durable_lock(context, key, lease_duration=...)` in the function (lambda_lock.durable)"
         )
     if _flags(func) & (_GENERATOR | _ASYNC_GENERATOR):
         raise TypeError(
@@ -100,6 +108,17 @@ def _is_being_decorated(func: Callable[..., Any], frame: FrameType) -> bool:
     if code.co_flags & _OPTIMIZED:
         scope += "<locals>."
     return getattr(func, "__qualname__", None) == scope + name and frame.f_locals.get(name) is not func
+
+
+def _is_durable_execution(func: object) -> bool:
+    """Whether ``func`` is what the SDK of durable functions made of a handler, also below other decorators."""
+    for _ in range(_MOST_DECORATORS):
+        if getattr(func, "__globals__", {}).get("__name__") == _DURABLE_EXECUTION:
+            return True
+        func = getattr(func, "__wrapped__", None)
+        if func is None:
+            break
+    return False
 
 
 def _flags(func: object) -> int:

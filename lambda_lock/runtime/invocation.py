@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from contextvars import Token
 
 _INITIALIZATION = "AWS_LAMBDA_INITIALIZATION_TYPE"  # on-demand, provisioned-concurrency, snap-start, …
+_SUSPENDED = (
+    "a lock around a durable function's block would be released at each suspension, and taken anew in each replay. "
+    "Remove the decorator, and write `with durable_lock(context, key, lease_duration=...)` (lambda_lock.durable). Or "
+    "decorate a function that runs inside one step, and pass it context.lambda_context instead of the durable context"
+)
 _OWNER_PREFIX_LENGTH = 200  # characters; a function's name has at most 64, a request id 36
 
 # Apart from the ContextVar, plain module variables are enough. The Python runtime gives a process one invocation at a
@@ -58,7 +63,8 @@ def find(args: Sequence[object], kwargs: Mapping[str, object], context: object =
     the enclosing decorator; the one registered with register_lambda_context. If none is found in Lambda, the first such
     call logs a warning, because the lock's lease then does not end with the invocation.
 
-    Raises TypeError if ``context`` is not a Lambda context.
+    Raises TypeError if ``context`` is not a Lambda context, and if no argument is one but one is a durable function's
+    context: the call would then be suspended and run again, each time under another lock.
     """
     if context is not None:
         return _given(context, "context")
@@ -66,6 +72,9 @@ def find(args: Sequence[object], kwargs: Mapping[str, object], context: object =
         found = _reading(argument)
         if found is not None:
             return found
+    for argument in (*args, *kwargs.values()):
+        if is_durable(argument):
+            raise TypeError(_SUSPENDED)
     found = _enclosing.get() or _still_registered()
     if found is None and in_lambda():
         _warn_once()
@@ -75,8 +84,8 @@ def find(args: Sequence[object], kwargs: Mapping[str, object], context: object =
 def register_lambda_context(context: object) -> None:
     """Tell lambda_lock the Lambda context, for helpers and resolvers that do not get it as an argument.
 
-    context: the handler's second argument. None forgets the registered context, so a handler that is called by hand
-        may pass it on.
+    context: the handler's second argument, also of a durable function, whose steps then find it. None forgets the
+        registered context, so a handler that is called by hand may pass it on.
 
     It applies to the current invocation, in all threads of the process. Call it at the very start of the handler.
 
@@ -130,8 +139,13 @@ def owner_prefix(invocation: Invocation | None) -> str:
     return name[:_OWNER_PREFIX_LENGTH]
 
 
+def is_durable(context: object) -> bool:
+    """Return whether an object is a DurableContext. Its class is asked: a mock has every attribute itself."""
+    return hasattr(type(context), "run_in_child_context")
+
+
 def _given(context: object, name: str) -> Invocation:
-    found = _reading(context)
+    found = _reading(getattr(context, "lambda_context", None) if is_durable(context) else context)
     if found is None:
         raise TypeError(
             f"{name}= must be a Lambda context, whose get_remaining_time_in_millis() returns a number, "

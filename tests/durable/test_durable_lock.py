@@ -1,0 +1,434 @@
+"""One lock over the suspensions, replays and failures of a durable function."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aws_durable_execution_sdk_python.config import Duration, StepConfig, StepSemantics
+from aws_durable_execution_sdk_python.context import DurableContext, durable_step
+from aws_durable_execution_sdk_python.exceptions import StepError
+from aws_durable_execution_sdk_python.retries import RetryDecision
+from aws_durable_execution_sdk_python.types import StepContext
+
+from lambda_lock import (
+    AsyncLockClient,
+    LockAlreadyReleasedError,
+    LockArgumentError,
+    LockClient,
+    LockLostError,
+    with_lock,
+)
+from lambda_lock.durable import DurableLock, durable_lock
+from rig.engine import EngineError, Engine
+from rig.wire import Wire
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
+
+from .executions import ONCE, Executions, deploy, error_of, outcome, result
+
+__all__ = ["deploy"]
+Deploy = Callable[..., Executions]
+SECOND = Duration.from_seconds(1)
+SOON = StepConfig(retry_strategy=lambda _, attempts: RetryDecision.retry(SECOND))
+HOUR = 3600
+
+
+def expire(client: LockClient, key: str) -> None:
+    """Wait until the lease of ``key`` has run out."""
+
+    def expired() -> bool:
+        record = client.get(key)
+        return record is not None and record.is_expired
+
+    wait_until(expired)
+
+
+# From one invocation to the next
+
+
+def test_a_block_keeps_one_token_over_four_invocations_in_at_most_11_requests(
+    wire: Wire, wired: LockClient, deploy: Deploy, rows: Rows
+) -> None:
+    tokens: list[int] = []
+    ran: list[str] = []
+
+    def handler(event: Any, context: DurableContext) -> int:
+        with durable_lock(context, "a", lease_duration=HOUR, client=wired) as lock:
+            tokens.append(lock.fencing_token)
+            lock.step(lambda _: ran.append("one"), name="one")
+            lock.wait(SECOND)
+            lock.step(lambda _: ran.append("two"), name="two")
+            lock.wait(SECOND)
+
+            def third(step: StepContext) -> None:
+                assert rows.is_held("a")
+                ran.append(f"three, attempt {step.attempt}")
+                if step.attempt == 1:
+                    raise ValueError("the card was refused")
+
+            lock.step(third, name="three", config=SOON)
+        return lock.fencing_token
+
+    executions = deploy(handler)
+    ended = executions.end(executions.start())
+    assert tokens == [result(ended)] * 4
+    assert executions.invocations == 4
+    assert ran == ["one", "two", "three, attempt 1", "three, attempt 2"]
+    assert wire.count() <= 11
+    assert not rows.is_held("a")
+    assert [operation.name for operation in ended.operations] == [
+        "name lock 'a'", "acquire lock 'a'", "one", None, "two", None, "three", "release lock 'a'"
+    ]  # fmt: skip
+
+
+def test_the_block_is_left_by_an_error_which_goes_on_unchanged(deploy: Deploy, client: LockClient, rows: Rows) -> None:
+    def handler(event: Any, context: DurableContext) -> None:
+        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
+            lock.step(lambda _: None)
+            raise KeyError("no such order")
+
+    executions = deploy(handler)
+    ended = executions.end(executions.start())
+    assert error_of(ended) == ("KeyError", "'no such order'")
+    assert not rows.is_held("a")
+    assert ended.operations[-1].name == "release lock 'a'"
+
+
+def test_a_lock_that_was_never_used_is_released_all_the_same(deploy: Deploy, client: LockClient, rows: Rows) -> None:
+    def handler(event: Any, context: DurableContext) -> str:
+        with durable_lock(context, "a", lease_duration=HOUR, client=client):
+            context.wait(SECOND)
+            return "from within the block"
+
+    assert deploy(handler).run() == "from within the block"
+    assert not rows.is_held("a")
+
+
+def test_a_replay_past_the_block_sends_nothing(wire: Wire, wired: LockClient, deploy: Deploy) -> None:
+    counts: list[int] = []
+
+    def handler(event: Any, context: DurableContext) -> None:
+        with durable_lock(context, "a", lease_duration=HOUR, client=wired) as lock:
+            lock.step(lambda _: None)
+        counts.append(wire.count())
+        context.wait(SECOND)
+        context.wait(SECOND)
+
+    deploy(handler).run()
+    assert counts == [2, 2, 2]
+
+
+def test_a_second_block_of_the_same_execution_takes_the_lock_anew(deploy: Deploy, client: LockClient) -> None:
+    def handler(event: Any, context: DurableContext) -> list[int]:
+        tokens = []
+        for _ in range(2):
+            with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
+                tokens.append(lock.fencing_token)
+                lock.wait(SECOND)
+        return tokens
+
+    first, second = deploy(handler).run()
+    assert first < second
+
+
+def test_a_block_in_a_child_context_is_replayed_like_any_other(deploy: Deploy, client: LockClient, rows: Rows) -> None:
+    ran: list[str] = []
+
+    def child(context: DurableContext) -> int:
+        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
+            lock.step(lambda _: ran.append("one"))
+            lock.wait(SECOND)
+            lock.step(lambda _: ran.append("two"))
+            return lock.fencing_token
+
+    def handler(event: Any, context: DurableContext) -> int:
+        return context.run_in_child_context(child)
+
+    assert deploy(handler).run() > 0
+    assert ran == ["one", "two"]
+    assert not rows.is_held("a")
+
+
+def test_locks_in_one_another_are_kept_together(deploy: Deploy, client: LockClient, rows: Rows) -> None:
+    def both_held(_: StepContext) -> bool:
+        return rows.is_held("a") and rows.is_held("b")
+
+    def handler(event: Any, context: DurableContext) -> list[bool]:
+        with (
+            durable_lock(context, "a", lease_duration=HOUR, client=client) as outer,
+            durable_lock(context, "b", lease_duration=HOUR, client=client) as inner,
+        ):
+            inner.wait(SECOND)
+            return [inner.step(both_held), outer.step(both_held)]
+
+    assert deploy(handler).run() == [True, True]
+    assert not rows.is_held("a")
+    assert not rows.is_held("b")
+
+
+# Suspensions
+
+
+def test_a_suspension_begins_with_the_full_lease(deploy: Deploy, client: LockClient, rows: Rows) -> None:
+    """Here that of a callback. The lease is neither cut to the invocation, whose context says 15 minutes or less."""
+
+    def handler(event: Any, context: DurableContext) -> Any:
+        with durable_lock(context, "a", lease_duration=4 * HOUR, client=client) as lock:
+            lock.step(lambda _: None)
+            return context.create_callback(name="approval").result()
+
+    executions = deploy(handler)
+    arn = executions.start()
+    callback = executions.runner.wait_for_callback(arn, name="approval")
+    wait_until(lambda: rows.expiry("a") > time.time() + 4 * HOUR - 60)
+    executions.runner.send_callback_success(callback, b'"yes"')
+    assert executions.end(arn).error is None
+
+
+def test_a_suspension_is_renewed_also_where_no_step_ran_before_it(
+    deploy: Deploy, client: LockClient, rows: Rows
+) -> None:
+    expiries: list[float] = []
+
+    def handler(event: Any, context: DurableContext) -> None:
+        if rows.get("a") is not None:
+            expiries.append(rows.expiry("a"))
+        with durable_lock(context, "a", lease_duration=HOUR, client=client):
+            context.wait(SECOND)
+            context.wait(SECOND)
+            context.wait(SECOND)
+
+    deploy(handler).run()
+    assert len(expiries) == 3
+    assert expiries == sorted(set(expiries))
+
+
+def test_a_wait_is_refused_if_the_lease_does_not_cover_it(wire: Wire, wired: LockClient, deploy: Deploy) -> None:
+    def handler(event: Any, context: DurableContext) -> None:
+        with durable_lock(context, "a", lease_duration=60, client=wired) as lock:
+            lock.wait(Duration.from_seconds(56))
+
+    executions = deploy(handler)
+    ended = executions.end(executions.start())
+    kind, message = error_of(ended)
+    assert kind == "LockArgumentError"
+    assert "lease_duration=61 or more" in message
+    assert [operation.name for operation in ended.operations if operation.operation_type.value == "WAIT"] == []
+
+
+def test_a_wait_takes_the_sdk_s_duration(deploy: Deploy, client: LockClient) -> None:
+    def handler(event: Any, context: DurableContext) -> None:
+        with durable_lock(context, "a", lease_duration=60, client=client) as lock:
+            lock.wait(5)  # type: ignore[arg-type]
+
+    executions = deploy(handler)
+    assert error_of(executions.end(executions.start()))[0] == "TypeError"
+
+
+def test_a_wait_renews_before_it_suspends_and_only_then(wire: Wire, wired: LockClient, deploy: Deploy) -> None:
+    def handler(event: Any, context: DurableContext) -> None:
+        with durable_lock(context, "a", lease_duration=HOUR, client=wired) as lock:
+            lock.step(lambda _: None)
+            lock.wait(SECOND)
+
+    executions = deploy(handler)
+    executions.run()
+    # The claim and its renewal; the release by string, under the first owner.
+    assert wire.count() == 3
+    assert executions.invocations == 2
+
+
+# A lease that runs out
+
+
+def test_a_lease_that_ran_out_without_a_taker_is_no_loss(deploy: Deploy, client: LockClient, rows: Rows) -> None:
+    def handler(event: Any, context: DurableContext) -> list[int]:
+        with durable_lock(context, "a", lease_duration=1, client=client) as lock:
+            context.wait(SECOND)
+            context.step(lambda _: expire(client, "a"))
+            return [lock.fencing_token, lock.step(lambda _: int(rows["a"]["fencingToken"]["N"]))]
+
+    before, after = deploy(handler).run()
+    assert before == after
+
+
+def test_a_lock_that_was_taken_over_is_lost_for_good_and_its_steps_do_not_run(
+    deploy: Deploy, client: LockClient, make: Callable[..., LockClient], rows: Rows
+) -> None:
+    taker = make()
+    attempts: list[int] = []
+
+    def handler(event: Any, context: DurableContext) -> list[str]:
+        with durable_lock(context, "a", lease_duration=1, client=client) as lock:
+            context.wait(SECOND)
+            context.step(lambda _: taker.acquire("a", lease_duration=HOUR).owner)
+            outcomes = [outcome(lambda: lock.step(lambda _: attempts.append(1), config=SOON))]
+            context.wait(SECOND)  # on the replay the step fails in the same way, from its checkpoint
+            lock_again = outcome(lambda: lock.step(lambda _: attempts.append(2), config=SOON))
+        return [*outcomes, lock_again]
+
+    assert deploy(handler).run() == ["LockLostError", "LockLostError"]
+    assert attempts == []
+    assert rows.is_held("a")  # by the taker: the release found that
+
+
+def test_a_lost_lock_fails_an_execution_that_does_not_catch_it(
+    deploy: Deploy, client: LockClient, make: Callable[..., LockClient]
+) -> None:
+    taker = make()
+
+    def handler(event: Any, context: DurableContext) -> None:
+        with durable_lock(context, "a", lease_duration=1, client=client) as lock:
+            context.wait(SECOND)
+            context.step(lambda _: taker.acquire("a").owner)
+            lock.step(lambda _: None)
+
+    executions = deploy(handler)
+    kind, message = error_of(executions.end(executions.start()))
+    assert kind == "LockLostError"
+    assert "'a' is no longer ours" in message
+
+
+# What runs in a step
+
+
+def test_a_step_runs_as_the_sdk_s_own_with_name_config_and_errors(deploy: Deploy, client: LockClient) -> None:
+    @durable_step
+    def add(step: StepContext, one: int, other: int) -> int:
+        return one + other
+
+    def fail(_: StepContext) -> None:
+        raise ZeroDivisionError("by hand")
+
+    def handler(event: Any, context: DurableContext) -> list[Any]:
+        with durable_lock(context, "a", lease_duration=60, client=client) as lock:
+            added = lock.step(add(1, 2))
+            once = StepConfig(ONCE.retry_strategy, StepSemantics.AT_MOST_ONCE_PER_RETRY)
+            try:
+                lock.step(fail, name="fails", config=once)
+            except StepError as error:
+                return [added, error.error_type]
+        return []
+
+    executions = deploy(handler)
+    ended = executions.end(executions.start())
+    assert result(ended) == [3, "ZeroDivisionError"]
+    assert [operation.name for operation in ended.operations][2:4] == ["add", "fails"]
+
+
+def test_another_lock_that_is_lost_in_a_step_is_an_ordinary_error(deploy: Deploy, client: LockClient) -> None:
+    def lose(_: StepContext) -> None:
+        raise LockLostError("another lock", key="b")
+
+    def handler(event: Any, context: DurableContext) -> str:
+        with durable_lock(context, "a", lease_duration=60, client=client) as lock:
+            try:
+                lock.step(lose, config=ONCE)
+            except StepError as error:
+                return error.error_type
+        return ""
+
+    assert deploy(handler).run() == "lambda_lock.errors.LockLostError"
+
+
+def test_a_transaction_of_a_step_is_refused_once_another_has_the_lock(
+    deploy: Deploy, make: Callable[..., LockClient], engine: Engine, table: str
+) -> None:
+    client, taker = make(heartbeat_period=0), make()  # renewals of the short lease stop, as in a freeze
+
+    def put(lock: DurableLock, item: dict[str, Any], key: str) -> str:
+        write = {"Put": {"TableName": table, "Item": {"key": {"S": key}}}}
+        try:
+            engine.dynamodb("TransactWriteItems", {"TransactItems": [item, write]})
+        except EngineError as error:
+            return str(error.code)
+        return "written"
+
+    def handler(event: Any, context: DurableContext) -> list[str]:
+        with durable_lock(context, "a", lease_duration=1, client=client) as lock:
+
+            def work(_: StepContext) -> list[str]:
+                item = lock.transact_item()
+                first = put(lock, item, "x")
+                expire(client, "a")
+                taker.acquire("a")
+                return [first, put(lock, item, "y")]
+
+            return lock.step(work)
+
+    assert deploy(handler).run() == ["written", "TransactionCanceledException"]
+
+
+def test_decorators_in_a_step_find_the_deadline(deploy: Deploy, client: LockClient, make: Callable[..., LockClient]) -> None:
+    inner = make()
+
+    def handler(event: Any, context: DurableContext) -> float:
+        @with_lock("inner", client=inner, lease_duration=30 * 60)
+        def charge() -> float:
+            (lock,) = inner.held()
+            return lock.lease_duration
+
+        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
+            return lock.step(lambda _: charge())
+
+    assert deploy(handler).run() <= 15 * 60
+
+
+# Wrong use
+
+
+def test_a_lock_is_used_within_its_block_only(deploy: Deploy, client: LockClient) -> None:
+    def handler(event: Any, context: DurableContext) -> list[str]:
+        made = durable_lock(context, "a", lease_duration=60, client=client)
+        errors = []
+
+        def note(act: Callable[[], object]) -> None:
+            try:
+                act()
+            except (LockAlreadyReleasedError, LockLostError) as error:
+                errors.append(type(error).__name__)
+
+        note(lambda: made.step(lambda _: None))
+        note(lambda: made.fencing_token)
+        with made as lock:
+            note(lambda: made.__enter__())
+        note(lambda: lock.step(lambda _: None))
+        note(lambda: lock.wait(SECOND))
+        note(lock.raise_if_lost)
+        note(lock.transact_item)
+        note(lambda: made.__enter__())
+        return errors
+
+    closed, lost = "LockAlreadyReleasedError", "HoldLostError"  # which is a LockLostError
+    assert deploy(handler).run() == [closed, closed, closed, closed, closed, lost, lost, closed]
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"key": ""}, LockArgumentError, "key is empty"),
+        ({"key": 7}, TypeError, "key must be a str"),
+        ({"lease_duration": 0}, LockArgumentError, "lease_duration=0 is out of range"),
+        ({"wait": -1}, LockArgumentError, "wait=-1 is out of range"),
+        ({"poll": 0.5}, LockArgumentError, "poll=0.5 is out of range"),
+        ({"client": "locks"}, TypeError, "client= must be a LockClient"),
+        ({"client": AsyncLockClient()}, TypeError, "client= must be a LockClient"),
+        ({"context": object()}, TypeError, "context must be the DurableContext"),
+    ],
+)
+def test_bad_input_is_an_error_before_anything_is_sent(
+    deploy: Deploy, wire: Wire, options: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    def handler(event: Any, context: DurableContext) -> str:
+        given: dict[str, Any] = {"context": context, "key": "a", "lease_duration": 60} | options
+        try:
+            durable_lock(**given)
+        except kind as error:
+            return str(error)
+        return ""
+
+    assert message in deploy(handler).run()
+    assert wire.count() == 0
