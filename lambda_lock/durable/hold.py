@@ -46,7 +46,7 @@ class DurableHold:
         self.owner = ""
         self.token = -1
         self._attempt: Lock | None = None
-        self._parked = False
+        self._renewed = False
         self._left = False
         self._guard = threading.Lock()
 
@@ -75,27 +75,26 @@ class DurableHold:
                     "the lock after it",
                     key=self.key,
                 )
-            if self._attempt is not None and not _still_held(self._attempt):
-                self._abandon()
-            if self._attempt is None:
-                self._attempt = self._resumed()
-            self._parked = False
-            return self._attempt
+            self._renewed = False
+            return self._live() or self._resumed()
 
-    def park(self) -> None:
+    def renew_and_end(self) -> None:
         """Renew the lease to its full length and end the attempt. The next verification resumes the hold.
 
-        Nothing is sent if that was just done. Raises HoldLostError if the hold is lost, and the transport's error if it is not known to be renewed.
+        Nothing is sent if that was just done. Raises HoldLostError if the hold is lost, and the transport's error if it
+        is not known to be renewed.
         """
         with self._guard:
-            if self._parked:
+            if self._renewed:
                 return
             try:
-                if self._attempt is None:
-                    self._attempt = self._resumed()  # which renews
+                attempt = self._live()
+                if attempt is None:
+                    self._resumed()  # which renews
                 else:
-                    self._attempt.hand_over(lease_duration=self.lease_duration)
-                self._parked = True
+                    # Not handed over: that is silent about an ambiguous outcome.
+                    attempt.heartbeat(lease_duration=self.lease_duration)
+                self._renewed = True
             except HoldLostError:
                 raise
             except LockLostError as error:
@@ -125,9 +124,27 @@ class DurableHold:
             self._left = True
             self._abandon()
 
+    def _live(self) -> Lock | None:
+        """Return the attempt if it is held. If only its validity ran out, end it: the hold can be resumed.
+
+        Raises HoldLostError if a request was refused. Then another has the lock, or a newer attempt of this hold, which
+        a resume here would refuse.
+        """
+        attempt = self._attempt
+        if attempt is None:
+            return None
+        try:
+            attempt.raise_if_lost()
+        except LockLostError as error:
+            if error.holder is not None:
+                raise _lost(error) from error
+            self._abandon()
+            return None
+        return attempt
+
     def _resumed(self) -> Lock:
         try:
-            return self.client.resume(
+            self._attempt = self.client.resume(
                 key=self.key,
                 owner=self.owner,
                 fencing_token=self.token,
@@ -136,27 +153,13 @@ class DurableHold:
             )
         except LockLostError as error:
             raise _lost(error) from error
+        return self._attempt
 
     def _abandon(self) -> None:
         """Neither held nor renewed in this process from now on. Its row stays, and the next resume goes over it."""
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
             held_by(attempt).abandon()
-
-
-def _still_held(attempt: Lock) -> bool:
-    """Whether an attempt is held.
-
-    If only its validity ran out, the hold can be resumed. Raises HoldLostError if a request was refused: another has
-    the lock, or a newer attempt of this hold, and a resume here would refuse that one.
-    """
-    try:
-        attempt.raise_if_lost()
-    except LockLostError as error:
-        if error.holder is not None:
-            raise _lost(error) from error
-        return False
-    return True
 
 
 def _lost(error: LockLostError) -> HoldLostError:

@@ -240,7 +240,7 @@ class DurableLock:
 
     def _suspend(self) -> None:
         try:
-            self._hold.park()
+            self._hold.renew_and_end()
         except LockError as error:
             self._tell_not_renewed(error)
         finally:
@@ -249,7 +249,7 @@ class DurableLock:
     def _renew_for(self, needed: float) -> None:
         left = self._hold.remaining()
         try:
-            self._hold.park()
+            self._hold.renew_and_end()
         except LockLostError as error:
             self._tell_not_renewed(error)  # an error here would not be checkpointed, and no replay would see it
         except LockError as error:

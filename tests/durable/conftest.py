@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from lambda_lock import set_default_client
-from tests.support.clients import client, make, wired
+from tests.support.clients import client, impatient, make, wired
 from tests.support.rows import rows
 
 collect_ignore_glob = [] if importlib.util.find_spec("aws_durable_execution_sdk_python") else ["test_*.py"]
 
-__all__ = ["client", "make", "rows", "wired"]
+__all__ = ["client", "impatient", "make", "rows", "wired"]
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from lambda_lock import (
     with_lock,
 )
 from lambda_lock.durable import DurableLock, durable_lock
-from rig.engine import EngineError, Engine
+from rig.engine import Engine, EngineError
 from rig.wire import Wire
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
@@ -220,9 +220,11 @@ def test_a_wait_is_refused_if_the_lease_does_not_cover_it(wire: Wire, wired: Loc
 
 
 def test_a_wait_takes_the_sdk_s_duration(deploy: Deploy, client: LockClient) -> None:
+    seconds: Any = 5
+
     def handler(event: Any, context: DurableContext) -> None:
         with durable_lock(context, "a", lease_duration=60, client=client) as lock:
-            lock.wait(5)  # type: ignore[arg-type]
+            lock.wait(seconds)
 
     executions = deploy(handler)
     assert error_of(executions.end(executions.start()))[0] == "TypeError"
@@ -362,7 +364,9 @@ def test_a_transaction_of_a_step_is_refused_once_another_has_the_lock(
     assert deploy(handler).run() == ["written", "TransactionCanceledException"]
 
 
-def test_decorators_in_a_step_find_the_deadline(deploy: Deploy, client: LockClient, make: Callable[..., LockClient]) -> None:
+def test_decorators_in_a_step_find_the_deadline(
+    deploy: Deploy, client: LockClient, make: Callable[..., LockClient]
+) -> None:
     inner = make()
 
     def handler(event: Any, context: DurableContext) -> float:

@@ -1,0 +1,124 @@
+"""@with_lock and @deduplicate in durable functions: refused around a block, right inside a step."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from aws_durable_execution_sdk_python import durable_execution
+from aws_durable_execution_sdk_python.context import DurableContext, durable_step, durable_with_child_context
+from aws_durable_execution_sdk_python.types import StepContext
+
+from lambda_lock import LockClient, current_lock, deduplicate, register_lambda_context, with_lock
+from rig.wire import Wire
+
+from .executions import Executions, deploy, error_of
+
+__all__ = ["deploy"]
+Deploy = Callable[..., Executions]
+DECORATORS = [with_lock, deduplicate]
+MINUTES_15 = 15 * 60
+
+
+@pytest.mark.parametrize("decorator", DECORATORS)
+def test_a_decorated_handler_is_refused_when_it_is_called(deploy: Deploy, wire: Wire, decorator: Any) -> None:
+    @decorator("order#{order}")
+    def handler(event: Any, context: DurableContext) -> str:
+        return "ran"
+
+    executions = deploy(handler)
+    kind, message = error_of(executions.end(executions.start({"order": 7})))
+    assert kind == "TypeError"
+    assert "durable_lock(context, key, lease_duration=...)" in message
+    assert wire.count() == 0
+
+
+@pytest.mark.parametrize("decorator", DECORATORS)
+def test_a_decorated_child_context_is_refused_too(deploy: Deploy, decorator: Any) -> None:
+    @durable_with_child_context
+    @decorator("order#{order}")
+    def child(context: DurableContext, order: int) -> str:
+        return "ran"
+
+    def handler(event: Any, context: DurableContext) -> Any:
+        return context.run_in_child_context(child(7))
+
+    executions = deploy(handler)
+    assert "durable_lock" in error_of(executions.end(executions.start()))[1]
+
+
+@pytest.mark.parametrize("decorator", DECORATORS)
+def test_a_decorator_over_durable_execution_is_refused_when_decorating(decorator: Any) -> None:
+    @durable_execution
+    def handler(event: Any, context: DurableContext) -> None: ...
+
+    with pytest.raises(TypeError, match="durable_lock"):
+        decorator("nightly")(handler)
+
+
+def test_other_decorators_in_between_do_not_hide_it() -> None:
+    @durable_execution
+    def handler(event: Any, context: DurableContext) -> None: ...
+
+    @functools.wraps(handler)
+    def traced(event: Any, context: Any) -> Any:
+        return handler(event, context)
+
+    with pytest.raises(TypeError, match="handler"):
+        with_lock("nightly")(traced)
+
+
+@pytest.mark.parametrize("decorator", DECORATORS)
+def test_a_function_inside_a_step_finds_the_deadline_in_the_lambda_context(
+    deploy: Deploy, client: LockClient, decorator: Any
+) -> None:
+    leases: list[float] = []
+
+    @decorator("order#{order}", client=client, lease_duration=3600)
+    def charge(order: int, context: object) -> None:
+        (lock,) = client.held()
+        leases.append(lock.lease_duration)
+
+    def handler(event: Any, context: DurableContext) -> None:
+        context.step(lambda _: charge(7, context.lambda_context))
+
+    deploy(handler).run()
+    assert leases[0] <= MINUTES_15
+
+
+def test_a_step_s_function_finds_the_deadline_of_a_registered_context(deploy: Deploy, client: LockClient) -> None:
+    @durable_step
+    @with_lock("order#{order}", client=client, lease_duration=3600)
+    def charge(step: StepContext, order: int) -> float:
+        return current_lock().lease_duration
+
+    def handler(event: Any, context: DurableContext) -> float:
+        register_lambda_context(context)
+        try:
+            return context.step(charge(7))
+        finally:
+            register_lambda_context(None)
+
+    assert deploy(handler).run() <= MINUTES_15
+
+
+def test_a_client_takes_the_durable_context_for_the_invocation_s(deploy: Deploy, client: LockClient) -> None:
+    def handler(event: Any, context: DurableContext) -> float:
+        def work(_: StepContext) -> float:
+            with client.acquire("a", lease_duration=3600, context=context) as lock:
+                return lock.lease_duration
+
+        return context.step(work)
+
+    assert deploy(handler).run() <= MINUTES_15
+
+
+def test_a_mock_is_not_taken_for_a_durable_context(client: LockClient) -> None:
+    @with_lock("order#{order}", client=client)
+    def charge(event: Any, context: Any) -> str:
+        return "ran"
+
+    assert charge({"order": 7}, MagicMock()) == "ran"
