@@ -1,0 +1,85 @@
+"""A durable function in a process of its own: one invocation, whose payload comes in and whose answer goes out.
+
+The event says where the process kills itself, once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from aws_durable_execution_sdk_python import durable_execution
+from aws_durable_execution_sdk_python.config import Duration
+from aws_durable_execution_sdk_python.context import DurableContext
+
+from lambda_lock.durable import durable_lock
+from lambda_lock.durable.hold import DurableHold
+
+FOLDER = Path(os.environ["FUNCTION_FOLDER"])
+
+
+class Context:
+    """What Lambda passes to a handler."""
+
+    function_name = "orders"
+    aws_request_id = f"request-{os.getpid()}"
+
+    def __init__(self) -> None:
+        self.deadline = time.monotonic() + 60
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int((self.deadline - time.monotonic()) * 1000)
+
+
+def note(word: str) -> None:
+    with (FOLDER / "ran").open("a") as file:
+        file.write(f"{word}\n")
+
+
+def die_once(point: str, event: dict[str, Any]) -> None:
+    if event.get("kill") != point or (FOLDER / "killed").exists():
+        return
+    (FOLDER / "killed").touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_after(method: str, event: dict[str, Any]) -> None:
+    """Kill this process once ``DurableHold.method`` has returned: before what follows it is checkpointed."""
+    act = getattr(DurableHold, method)
+
+    def acting(hold: DurableHold, *arguments: Any) -> Any:
+        result = act(hold, *arguments)
+        die_once(method, event)
+        return result
+
+    setattr(DurableHold, method, acting)
+
+
+@durable_execution
+def handler(event: dict[str, Any], context: DurableContext) -> list[int]:
+    for method in ("acquire", "renew_and_end", "release"):
+        die_after(method, event)
+
+    def work(word: str) -> None:
+        note(word)
+        die_once(word, event)
+
+    tokens = []
+    with durable_lock(context, "a", lease_duration=3600) as lock:
+        tokens.append(lock.fencing_token)
+        lock.step(lambda _: work("one"), name="one")
+        lock.wait(Duration.from_seconds(1))
+        lock.step(lambda _: work("two"), name="two")
+        tokens.append(lock.fencing_token)
+        if event.get("for ever"):
+            context.create_callback(name="never").result()
+    return tokens
+
+
+if __name__ == "__main__":
+    json.dump(handler(json.load(sys.stdin), Context()), sys.stdout)

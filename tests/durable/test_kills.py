@@ -1,0 +1,56 @@
+"""Processes of a durable function are killed at the worst moments, and others go on."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from lambda_lock import LockClient
+from rig.wire import Wire
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
+
+from .service import Service, service
+
+__all__ = ["service"]
+KILLED = -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("kill", "ran"),
+    [
+        ("acquire", ["one", "two"]),  # the lock is taken, and nobody knows
+        ("one", ["one", "one", "two"]),  # in a step
+        ("renew_and_end", ["one", "two"]),  # renewed, and not suspended yet
+        ("two", ["one", "two", "two"]),  # in a step, by an attempt that resumed
+        ("release", ["one", "two"]),  # released, and nobody knows
+    ],
+)
+def test_an_execution_goes_on_with_its_lock_in_another_process(
+    service: Service, rows: Rows, kill: str, ran: list[str]
+) -> None:
+    arn = service.start({"kill": kill})
+    first, last = service.end(arn)
+    assert first == last == int(rows["a"]["fencingToken"]["N"])
+    assert service.exits.count(KILLED) == 1
+    assert service.ran() == ran
+    assert not rows.is_held("a")
+
+
+def test_three_cold_processes_send_at_most_9_requests(service: Service, wire: Wire) -> None:
+    """Each process begins without knowing DynamoDB's time. One of three is killed in a step."""
+    service.end(service.start({"kill": "two"}))
+    assert len(service.exits) == 3
+    assert wire.count() <= 9
+
+
+def test_nobody_else_gets_the_lock_of_an_execution_that_is_stopped_before_its_lease_ends(
+    service: Service, client: LockClient, rows: Rows
+) -> None:
+    arn = service.start({"for ever": True})
+    wait_until(lambda: len(service.exits) == 2, 60)
+    service.client.stop_durable_execution(DurableExecutionArn=arn)
+    assert service.status(arn) == "STOPPED"
+    assert rows.is_held("a")
+    assert client.try_acquire("a") is None
