@@ -47,6 +47,7 @@ class DurableHold:
         self.token = -1
         self._attempt: Lock | None = None
         self._renewed = False
+        self._lost: HoldLostError | None = None
         self._left = False
         self._guard = threading.Lock()
 
@@ -98,7 +99,7 @@ class DurableHold:
             except HoldLostError:
                 raise
             except LockLostError as error:
-                raise _lost(error) from error
+                raise self._lose(error) from error
             finally:
                 self._abandon()
 
@@ -108,11 +109,16 @@ class DurableHold:
         return 0.0 if attempt is None else attempt.remaining
 
     def release(self) -> bool:
-        """Release the hold, any number of times. Raises what LockClient.release raises."""
+        """Release the hold, any number of times. Raises what LockClient.release raises.
+
+        Nothing is sent if this invocation found it lost. By string, a newer attempt's hold would be released.
+        """
         with self._guard:
             self._left = True
             try:
-                if self._attempt is not None:  # which cannot release a newer attempt's hold
+                if self._lost is not None:
+                    return False
+                if self._attempt is not None:
                     return self._attempt.release()
                 return self.client.release(key=self.key, owner=self.owner, fencing_token=self.token)
             finally:
@@ -130,6 +136,8 @@ class DurableHold:
         Raises HoldLostError if a request was refused. Then another has the lock, or a newer attempt of this hold, which
         a resume here would refuse.
         """
+        if self._lost is not None:
+            raise self._lost
         attempt = self._attempt
         if attempt is None:
             return None
@@ -137,7 +145,7 @@ class DurableHold:
             attempt.raise_if_lost()
         except LockLostError as error:
             if error.holder is not None:
-                raise _lost(error) from error
+                raise self._lose(error) from error
             self._abandon()
             return None
         return attempt
@@ -152,15 +160,16 @@ class DurableHold:
                 context=_UNENDING,
             )
         except LockLostError as error:
-            raise _lost(error) from error
+            raise self._lose(error) from error
         return self._attempt
+
+    def _lose(self, error: LockLostError) -> HoldLostError:
+        """Note that the hold is lost, which is final."""
+        self._lost = HoldLostError(str(error), key=error.key, holder=error.holder)
+        return self._lost
 
     def _abandon(self) -> None:
         """Neither held nor renewed in this process from now on. Its row stays, and the next resume goes over it."""
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
             held_by(attempt).abandon()
-
-
-def _lost(error: LockLostError) -> HoldLostError:
-    return HoldLostError(str(error), key=error.key, holder=error.holder)

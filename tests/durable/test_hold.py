@@ -1,0 +1,105 @@
+"""The hold of a durable lock and the attempts that invocations have on it, without a durable function around them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from lambda_lock import LockClient, LockLostError, TransportError, register_lambda_context
+from lambda_lock.durable.hold import DurableHold
+from rig.wire import Wire
+from tests.support.context import Context
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
+
+HOUR = 3600
+
+
+def begun(client: LockClient, lease_duration: float = HOUR, holder: str = "execution-1") -> DurableHold:
+    hold = DurableHold(client, "a", lease_duration)
+    hold.acquire(holder)
+    return hold
+
+
+def in_another_invocation(hold: DurableHold, client: LockClient) -> DurableHold:
+    again = DurableHold(client, hold.key, hold.lease_duration)
+    again.begin(hold.owner, hold.token)
+    return again
+
+
+def test_the_lease_is_not_cut_to_the_invocation(client: LockClient, rows: Rows) -> None:
+    """A function may be killed at any moment, and is run again only after its deadline."""
+    register_lambda_context(Context(30))
+    try:
+        hold = begun(client)
+        assert rows.expiry("a") > time.time() + HOUR - 60
+        hold.leave()
+        in_another_invocation(hold, client).verified().heartbeat()
+        assert rows.expiry("a") > time.time() + HOUR - 60
+    finally:
+        register_lambda_context(None)
+
+
+def test_an_attempt_that_ended_is_neither_held_nor_renewed_here(client: LockClient, rows: Rows) -> None:
+    hold = begun(client)
+    for end in (hold.renew_and_end, hold.leave):
+        assert rows.is_held("a")
+        end()
+        assert client.held() == ()
+    assert rows.is_held("a")
+
+
+def test_nothing_is_resumed_once_the_block_was_left(wire: Wire, wired: LockClient) -> None:
+    """A thread of a branch may still run when the block was left, and its invocation suspended."""
+    hold = begun(wired)
+    hold.renew_and_end()
+    hold.leave()
+    wire.clear()
+    with pytest.raises(LockLostError, match="was left"):
+        hold.verified()
+    assert wire.count() == 0
+
+
+def test_a_renewal_that_was_just_made_is_not_made_again(wire: Wire, wired: LockClient) -> None:
+    hold = begun(wired)
+    hold.renew_and_end()
+    before = wire.count()
+    hold.renew_and_end()
+    assert wire.count() == before
+    hold.verified()
+    hold.renew_and_end()
+    assert wire.count() >= before + 2
+
+
+def test_a_validity_that_ran_out_within_an_invocation_is_no_loss(make: Callable[..., LockClient]) -> None:
+    hold = begun(make(heartbeat_period=0), lease_duration=1)
+    first = hold.verified()
+    wait_until(lambda: not first.is_held)
+    second = hold.verified()
+    assert second.is_held
+    assert second.fencing_token == first.fencing_token
+
+
+def test_an_attempt_that_a_newer_one_has_refused_does_not_come_back(make: Callable[..., LockClient]) -> None:
+    zombie = begun(make())
+    zombie.verified()
+    newest = in_another_invocation(zombie, make()).verified()
+    with pytest.raises(LockLostError):
+        zombie.verified().heartbeat()
+    with pytest.raises(LockLostError):
+        zombie.verified()
+    with pytest.raises(LockLostError):
+        zombie.renew_and_end()
+    assert not zombie.release()
+    newest.heartbeat()
+
+
+def test_a_renewal_of_unknown_outcome_is_an_error(wire: Wire, impatient: LockClient) -> None:
+    """A hand-over would keep silent about it, and the wait that follows needs the whole lease."""
+    hold = begun(impatient)
+    wire.unavailable(times=float("inf"))
+    with pytest.raises(TransportError):
+        hold.renew_and_end()
+    assert impatient.held() == ()
