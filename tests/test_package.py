@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import pickle
 import pkgutil
 import shutil
@@ -17,11 +17,21 @@ import lambda_lock
 
 @pytest.mark.parametrize("name", lambda_lock.__all__)
 def test_a_public_name_is_what_it_says_also_when_everything_is_imported(name: str) -> None:
-    without_node = shutil.which("node") is None  # which the CDK runs in
+    left_out = ["lambda_lock.durable"] if importlib.util.find_spec("aws_durable_execution_sdk_python") is None else []
+    if shutil.which("node") is None:  # which the CDK runs in
+        left_out.append("lambda_lock.cdk")
     for module in pkgutil.walk_packages(lambda_lock.__path__, "lambda_lock.", onerror=lambda _: None):
-        if not (without_node and module.name.startswith("lambda_lock.cdk")):
+        if not module.name.startswith(tuple(left_out)):
             importlib.import_module(module.name)
     assert not isinstance(getattr(lambda_lock, name), types.ModuleType)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("aws_durable_execution_sdk_python") is not None, reason="the SDK is installed"
+)
+def test_the_lock_for_durable_functions_names_its_extra_where_the_sdk_is_missing() -> None:
+    with pytest.raises(ImportError, match=r"pip install 'lambda-lock\[durable\]'"):
+        importlib.import_module("lambda_lock.durable")
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:

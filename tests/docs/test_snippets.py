@@ -30,6 +30,7 @@ def _line(page: Path, match: re.Match[str]) -> int:
 _SNIPPETS = [
     pytest.param(page, match[1], match[2] or "", id=f"{page.name}:{_line(page, match)}")
     for page in _PAGES
+    if page.name != "durable.md"  # which tests/durable runs, where the SDK is installed
     for match in _BLOCK.finditer(page.read_text())
 ]
 

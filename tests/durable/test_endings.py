@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aws_durable_execution_sdk_python.config import CompletionConfig, Duration, ParallelConfig, StepConfig
+from aws_durable_execution_sdk_python.config import CompletionConfig, Duration, NestingType, ParallelConfig, StepConfig
 from aws_durable_execution_sdk_python.context import DurableContext
 from aws_durable_execution_sdk_python.exceptions import (
     BackgroundThreadError,
@@ -174,8 +174,9 @@ def test_an_execution_that_times_out_leaves_its_lock_to_the_lease(
 # Branches
 
 
+@pytest.mark.parametrize("nesting", [NestingType.NESTED, NestingType.FLAT])
 def test_branches_have_locks_of_their_own_over_their_own_suspensions(
-    deploy: Deploy, client: LockClient, rows: Rows
+    deploy: Deploy, client: LockClient, rows: Rows, nesting: NestingType
 ) -> None:
     def branch(key: str) -> Callable[[DurableContext], bool]:
         def run(context: DurableContext) -> bool:
@@ -189,7 +190,9 @@ def test_branches_have_locks_of_their_own_over_their_own_suspensions(
         return run
 
     def handler(event: Any, context: DurableContext) -> list[bool]:
-        return context.parallel([branch("a"), branch("b"), branch("c")]).get_results()
+        return context.parallel(
+            [branch("a"), branch("b"), branch("c")], config=ParallelConfig(nesting_type=nesting)
+        ).get_results()
 
     assert deploy(handler).run() == [True, True, True]
     assert not any(rows.is_held(key) for key in "abc")
