@@ -8,6 +8,7 @@ deadline for the whole invocation: nested decorators and later locks use the sam
 from __future__ import annotations
 
 import os
+import sys
 from contextvars import ContextVar  # cheap: a few lines on top of a built-in module
 
 from ..observe.log import logger
@@ -22,7 +23,12 @@ _INITIALIZATION = "AWS_LAMBDA_INITIALIZATION_TYPE"  # on-demand, provisioned-con
 _SUSPENDED = (
     "a lock around a durable function's block would be released at each suspension, and taken anew in each replay. "
     "Remove the decorator, and write `with durable_lock(context, key, lease_duration=...)` (lambda_lock.durable). Or "
-    "decorate a function that runs inside one step, and pass it context.lambda_context instead of the durable context"
+    "decorate a function that runs inside one step; on a thread of its own there, pass it context.lambda_context"
+)
+# The modules of the SDK of durable functions that call what runs to its end within one invocation.
+_STEPS = (
+    "aws_durable_execution_sdk_python.operation.step",
+    "aws_durable_execution_sdk_python.operation.wait_for_condition",
 )
 _OWNER_PREFIX_LENGTH = 200  # characters; a function's name has at most 64, a request id 36
 
@@ -59,12 +65,13 @@ class Invocation:
 def find(args: Sequence[object], kwargs: Mapping[str, object], context: object = None) -> Invocation | None:
     """Return the invocation that a call belongs to, or None if none is found.
 
-    These are tried in order: ``context``; the first argument that has ``get_remaining_time_in_millis``; the context of
-    the enclosing decorator; the one registered with register_lambda_context. If none is found in Lambda, the first such
+    These are tried in order: ``context``; the first argument that has ``get_remaining_time_in_millis``; inside a step of
+    a durable function, an argument that is its context; the context of the enclosing decorator; the one registered with
+    register_lambda_context. If none is found in Lambda, the first such
     call logs a warning, because the lock's lease then does not end with the invocation.
 
-    Raises TypeError if ``context`` is not a Lambda context, and if no argument is one but one is a durable function's
-    context: the call would then be suspended and run again, each time under another lock.
+    Raises TypeError if ``context`` is not a Lambda context, and for a durable function's context outside of its steps:
+    the call would be suspended and run again, each time under another lock.
     """
     if context is not None:
         return _given(context, "context")
@@ -74,7 +81,7 @@ def find(args: Sequence[object], kwargs: Mapping[str, object], context: object =
             return found
     for argument in (*args, *kwargs.values()):
         if is_durable(argument):
-            raise TypeError(_SUSPENDED)
+            return _of_step(argument)
     found = _enclosing.get() or _still_registered()
     if found is None and in_lambda():
         _warn_once()
@@ -142,6 +149,16 @@ def owner_prefix(invocation: Invocation | None) -> str:
 def is_durable(context: object) -> bool:
     """Return whether an object is a DurableContext. Its class is asked: a mock has every attribute itself."""
     return hasattr(type(context), "run_in_child_context")
+
+
+def _of_step(durable: object) -> Invocation | None:
+    """Return the invocation of a durable function's context, in a step. Raises TypeError outside of steps."""
+    frame = sys._getframe()
+    while frame.f_globals.get("__name__") not in _STEPS:
+        if frame.f_back is None:
+            raise TypeError(_SUSPENDED)
+        frame = frame.f_back
+    return _reading(getattr(durable, "lambda_context", None))
 
 
 def _given(context: object, name: str) -> Invocation:

@@ -82,4 +82,5 @@ def handler(event: dict[str, Any], context: DurableContext) -> list[int]:
 
 
 if __name__ == "__main__":
-    json.dump(handler(json.load(sys.stdin), Context()), sys.stdout)
+    context: Any = Context()
+    json.dump(handler(json.load(sys.stdin), context), sys.stdout)

@@ -71,9 +71,10 @@ def test_other_decorators_in_between_do_not_hide_it() -> None:
         with_lock("nightly")(traced)
 
 
+@pytest.mark.parametrize("pass_on", [lambda context: context, lambda context: context.lambda_context])
 @pytest.mark.parametrize("decorator", DECORATORS)
-def test_a_function_inside_a_step_finds_the_deadline_in_the_lambda_context(
-    deploy: Deploy, client: LockClient, decorator: Any
+def test_a_function_inside_a_step_finds_the_deadline_in_the_context_that_it_is_given(
+    deploy: Deploy, client: LockClient, decorator: Any, pass_on: Callable[[DurableContext], object]
 ) -> None:
     leases: list[float] = []
 
@@ -83,7 +84,7 @@ def test_a_function_inside_a_step_finds_the_deadline_in_the_lambda_context(
         leases.append(lock.lease_duration)
 
     def handler(event: Any, context: DurableContext) -> None:
-        context.step(lambda _: charge(7, context.lambda_context))
+        context.step(lambda _: charge(7, pass_on(context)))
 
     deploy(handler).run()
     assert leases[0] <= MINUTES_15
