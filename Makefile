@@ -95,7 +95,9 @@ test-cdk: $(CDK_OLDEST) ## Run tests/cdk on the oldest CDK that is supported (ne
 test-durable: JOBS := 3
 test-durable: $(DURABLE) $(ENGINE) ## Run tests/durable on the SDK of durable functions, and check lambda_lock/durable against its types
 	@.venv-durable/bin/mypy lambda_lock/durable tests/durable
-	@.venv-durable/bin/python -m pytest --quiet $(PARALLEL) tests/durable $(ARGS)
+	@# The testing package does not close its event loops.
+	@.venv-durable/bin/python -m pytest --quiet $(PARALLEL) -W "ignore:unclosed event loop:ResourceWarning" \
+	  tests/durable $(ARGS)
 
 .PHONY: demo
 demo: $(DEV) $(ENGINE) ## Show Lambda environments that contend for locks, with a timeline
