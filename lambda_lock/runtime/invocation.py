@@ -67,8 +67,8 @@ def find(args: Sequence[object], kwargs: Mapping[str, object], context: object =
 
     These are tried in order: ``context``; the first argument that has ``get_remaining_time_in_millis``; inside a step
     of a durable function, an argument that is its context; the context of the enclosing decorator; the one registered
-    with register_lambda_context. If none is found in Lambda, the first such
-    call logs a warning, because the lock's lease then does not end with the invocation.
+    with register_lambda_context. If none is found in Lambda, the first such call logs a warning, because the lock's
+    lease then does not end with the invocation.
 
     Raises TypeError if ``context`` is not a Lambda context, and for a durable function's context outside of its steps:
     the call would be suspended and run again, each time under another lock.
