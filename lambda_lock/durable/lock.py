@@ -258,7 +258,7 @@ class DurableLock:
             self._tell_not_renewed(error)
 
     def _release_in_step(self) -> None:
-        """Release, so that replays do not. What is raised here leaves nothing held that somebody still needs."""
+        """Release, so that replays do not. Errors of the release are logged."""
         config = StepConfig(retry_strategy=_release_again)
         try:
             self._context.step(lambda _: self._hold.release(), name=label("release", self.key), config=config)
@@ -266,15 +266,11 @@ class DurableLock:
             self._hold.leave()
             tell_not_released(logger, LockError(error.message or ""), key=self.key, owner=self._hold.owner)
         except BaseException as error:
-            # Suspended until the next try, or cut off before this one.
-            self._end_release(ending_of(error))
+            if ending_of(error) is Ending.CUT_OFF:
+                self._release_now()
+            else:
+                self._hold.leave()  # until the next try; nobody needs a renewal
             raise
-
-    def _end_release(self, ending: Ending) -> None:
-        if ending is Ending.CUT_OFF:
-            self._release_now()
-        else:
-            self._hold.leave()
 
     def _release_now(self) -> None:
         """Release, where no operation can be made any more."""
