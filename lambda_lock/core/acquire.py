@@ -13,7 +13,7 @@ from ..errors import (
 )
 from . import lease, requests
 from .outcome import ConditionFailed, Reply, ServiceError, another_answer
-from .protocol import SEND, STEPS, Hold, Send, Wait, exchange, may_pass, row_of
+from .protocol import DECISION, SEND, STEPS, Hold, Send, Wait, exchange, may_pass, row_of
 from .row import make_version
 
 TYPE_CHECKING = False
@@ -511,8 +511,9 @@ class Acquisition:
 
         This is bounded by the time of a decision, and by STEPS versions.
 
-        looked: whether the last look was about now. Otherwise the time is counted from the first answer: an interrupt
-            comes without a look at the clocks.
+        looked: whether the last look was about now. Then a decision that is shorter than usual also ends the release
+            early. Otherwise the time is counted from the first answer: an interrupt comes without a look at the clocks,
+            and while that answer was under way the wall clock may have been set forward.
         """
         began, decision = self.look.elapsed, self.wish.decision
         if self.queue is not None:  # first, so that no claim from a place can land any more
@@ -524,7 +525,7 @@ class Acquisition:
         self.look, outcome = event.look, event.outcome
         assert outcome is not None
         until = self.look.elapsed + decision
-        if looked:  # or not long ago, in a pause
+        if looked and decision < DECISION:
             until = max(began + decision, until - min(SEND, decision))
         if may_pass(outcome) and self.look.elapsed < until:
             self.look = (yield Wait(lease.backoff(0, 1.0, self.chance.jitter()))).look
