@@ -38,6 +38,7 @@ class HoldJudge(Judge):
         self._gone: set[tuple[str, str | None, int | None]] = set()  # holds that were released or taken over
         self._revived: set[str] = set()  # versions that resumed one of these
         self._landed: dict[tuple[str, str | None, int | None], list[Wish | None]] = {}  # by hold, in this order
+        self._writers: dict[str | None, Wish | None] = {}  # by version: which wish's request wrote it
 
     def takes(self, wish: Wish | None, action: Send) -> None:
         self._kept.append(action.request)
@@ -60,9 +61,10 @@ class HoldJudge(Judge):
     def wrote(self, process: Process, action: Send, before: Any, key: str) -> None:
         old, new = Row(before or {}, JAVA), Row(self.world.table.get(key) or {}, JAVA)
         release = self._release(action)
-        if release is not None and self.is_fenced(release.holding):
+        if release is not None and self.is_fenced(release.holding) and not self._is_late_claim(old, release.holding):
             self.fail("zombie", f"{release.holding} released {key}, which a later attempt had")
         if id(action.request) in self._requests:
+            self._writers.setdefault(new.version, self._requests[id(action.request)])
             # An acquisition may get two holds: one by a late copy of its claim. So the token counts, too.
             holds = {(key, base_of(new.owner), new.token)}
             if not old.is_free and base_of(old.owner) == base_of(new.owner):
@@ -74,6 +76,10 @@ class HoldJudge(Judge):
         if not old.is_free and (new.is_free or base_of(new.owner) != base_of(old.owner) or new.token != old.token):
             self._gone.add((key, base_of(old.owner), old.token))
         super().wrote(process, action, before, key)
+
+    def _is_late_claim(self, row: Row, holding: OurHolding) -> bool:
+        """Whether the row is a copy of the handle's own claim that landed after its hold was over: nobody has it."""
+        return row.token != holding.hold.token and self._writers.get(row.version) is holding.wish
 
     def _passed_on(self, key: str, old: Row, new: Row) -> None:
         """A resume or a parking landed."""
