@@ -12,7 +12,7 @@ to those of protocol.py:
    and nothing is written if that tells none either.
    If a refusal shows the hold, the next try takes the owner shown and goes above its version, within one decision. The
    hold is: base ``o``, token exactly T, not released, an expiry that parses. For anything else, the hold is lost. A
-   higher token is not the hold: a late copy of the claim has one.
+   higher token is not the hold: a late copy of the claim has one. If each try finds another attempt, resume gives up.
 3. **A grant** is a reply that shows a version that this resume sent, under the name that it drew, not released.
    Validity counts from before that version's first send, and ends with the invocation. If it had passed on arrival,
    resume goes on from the row shown. Nothing is corrected: versions of a hold rise, so a longer lease cannot be
@@ -68,12 +68,14 @@ def resume(
     keep: as for acquire.acquire.
 
     Raises LockLostError if the hold was released or lost, LockNotGrantedError if too little time is left,
-    LockFormatError if the row refuses every version of ours, LockConfigurationError if an answer has no Date, and
-    otherwise the transport's TransportError or ServiceError. Nothing is released before an error leaves.
+    LockFormatError if the row refuses every version of ours, LockConfigurationError if an answer has no Date,
+    TransportError(ambiguous=False) if too many other attempts resume the hold at the same time, and otherwise the
+    transport's TransportError or ServiceError. Nothing is released before an error leaves.
     """
     place, owner, until = wish.place, wish.owner, look.elapsed + wish.decision
     seen, newest_ms = base_of(owner), 0
     sent: dict[str, tuple[float, int]] = {}  # by version: elapsed seconds before its first send, and its expiry
+    shown: set[str | None] = set()  # the owners in the answers
     if row is None and not memory.server.is_known:
         outcome, _, look = yield from exchange(requests.read(place), memory, chance, look, until)
         if not isinstance(outcome, Reply):
@@ -105,6 +107,7 @@ def resume(
         if not isinstance(outcome, (Reply, ConditionFailed)):
             raise outcome
         row = _row_of_hold(place, outcome.item, owner, token)
+        shown.add(row.owner)
         if row.owner != owner or row.version not in sent:
             continue
         if outcome.date is None:
@@ -119,7 +122,7 @@ def resume(
             if keep is not None:
                 keep(hold)
             return hold
-    raise damaged(place.key)
+    raise _contended(place, "resumed", unclear=False) if len(shown) > 1 else damaged(place.key)
 
 
 def _row_of_hold(place: Place, item: Item | None, owner: str, token: int) -> Row:
@@ -174,7 +177,7 @@ def release(place: Place, owner: str, token: int, memory: Memory, chance: Chance
         seen = row.owner
         if look.elapsed >= until:
             break
-    raise _unsettled(place, unclear)
+    raise _contended(place, "released", unclear=unclear)
 
 
 def _unknown(place: Place, cause: Exception) -> TransportError:
@@ -188,11 +191,11 @@ def _unknown(place: Place, cause: Exception) -> TransportError:
     return error
 
 
-def _unsettled(place: Place, unclear: bool) -> TransportError:
+def _contended(place: Place, what: str, *, unclear: bool) -> TransportError:
     return TransportError(
         unclear,
-        f"lock {place.key!r} was not released: each answer named another attempt that has it. Release it again once no "
-        "other attempt runs",
+        f"lock {place.key!r} was not {what}: each answer named another attempt that has it. Try again once no other "
+        "attempt runs",
         key=place.key,
     )
 

@@ -176,7 +176,7 @@ def test_names_that_change_with_every_answer_end_a_resume_and_a_release_by_strin
     driver.answer = renamed
     wish, look = driver.wish(owner=f"{hold.owner}/{'e' * 32}"), driver.look()
     driver.sent.clear()
-    with pytest.raises(LockFormatError):
+    with pytest.raises(TransportError):
         driver.run(resume.resume(wish, hold.token, driver.memory, driver.chance, look))
     assert len(driver.sent) <= HANDFUL
     driver.sent.clear()

@@ -303,6 +303,22 @@ def test_a_row_that_refuses_every_version_is_reported_as_damaged(driver: Invocat
     assert len(driver.sent) <= 8
 
 
+def test_a_resume_among_too_many_others_blames_them_and_not_the_row(driver: Invocations, first: Hold) -> None:
+    def resumed_before(operation: str, request: dict[str, Any]) -> Any:
+        driver.answer = driver.apply
+        wish = driver.wish(owner=f"{first.owner}/{driver.chance.nonce()}")
+        driver.run(resume.resume(wish, first.token, driver.memory, driver.chance, driver.look()))
+        driver.answer = driver.troubled
+        return driver.apply(operation, request)
+
+    driver.trouble = [resumed_before] * 20
+    with pytest.raises(TransportError, match="was not resumed: each answer named another attempt") as caught:
+        driver.resume(first)
+    assert not caught.value.ambiguous
+    driver.trouble = []
+    assert driver.resume(first).is_held(driver.now)
+
+
 def test_the_version_alone_is_no_grant_without_the_name(driver: Invocations, first: Hold) -> None:
     """A row in which another attempt bears this one's version, as no honest writer leaves it."""
 
