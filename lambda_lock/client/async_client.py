@@ -153,7 +153,7 @@ class AsyncLockClient(Client):
         with Late():
             from .holds import released
 
-        return await self._run(released(self._session, string, parts))
+        return await self._runner.run_first(released(self._session, string, parts))
 
     async def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
         """`LockClient.get`, awaited.

@@ -266,6 +266,31 @@ async def fill(threads: Threads, over: threading.Event) -> list[asyncio.Task[boo
     return blocking
 
 
+async def test_a_release_by_string_does_not_wait_for_reads(
+    client: AsyncLockClient, make: Make, rows: Rows, blocked: threading.Event
+) -> None:
+    inner, reading = client.transport, threading.Semaphore(0)
+
+    class Stalled:
+        name, reason = "stalled", "for a test"
+
+        def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
+            if operation == "GetItem":
+                reading.release()
+                blocked.wait(DEADLINE)
+            return inner.send(operation, request, timeout=timeout)
+
+    stalled = make(transport=Stalled())
+    string = await (await stalled.acquire("a")).hand_over()
+    crowd = [start(stalled.get(f"lock {number}")) for number in range(LIMIT)]
+    for _ in crowd:
+        await until(lambda: reading.acquire(blocking=False))
+    assert await stalled.release(string)
+    assert not rows.is_held("a")
+    blocked.set()
+    await asyncio.gather(*crowd)
+
+
 async def test_a_call_that_no_thread_begins_in_time_is_never_run(blocked: threading.Event) -> None:
     threads = Threads()
     calls: list[str] = []
