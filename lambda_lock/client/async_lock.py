@@ -97,7 +97,7 @@ class AsyncLock(Handle):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._held.released or not self._held.is_in_this_process():
+        if not self._held.ends_with_block():
             return
         try:
             await self.release(best_effort=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools  # the Lambda runtime has it loaded
 
-from ..core.row import is_attempt
 from ..errors import LockAlreadyReleasedError, LockError, TransportError
 from .signals import leave_to_lease
 from .taking import give_back
@@ -52,10 +51,13 @@ def _to_release(session: Session) -> Iterator[tuple[Hold, Callable[[], object], 
     """For each lock that is still open: its hold, what releases it, and what leaves it to its lease."""
     for held in _open(session):
         held.leave_all()
+        if held.is_left():
+            held.abandon()
+            continue
         yield held.hold, functools.partial(_release, held), held.abandon
     for hold in session.open_locks.forgotten():
         leave = functools.partial(session.open_locks.discard, hold)
-        resumable = is_attempt(hold.owner) and not hold.unclear  # the next attempt goes on, unless a release has begun
+        resumable = hold.resumed and not hold.unclear  # the next attempt goes on, unless a release has begun
         if session.timeline.elapsed() < hold.valid_until and not resumable:
             yield hold, functools.partial(give_back, session, hold), leave  # its release may have been interrupted
         else:

@@ -188,7 +188,7 @@ class HeldLock(Standing):
 
         A resumed lock that was being handed over is not released: an earlier string of its hold is still good.
         """
-        if self.hold.handed_over and is_attempt(self.hold.owner):
+        if last_act is None and self.is_left():
             self.abandon()
             return
         try:
@@ -197,6 +197,14 @@ class HeldLock(Standing):
             return
         except LockError as error:
             self.tell_not_released(error)
+
+    def ends_with_block(self) -> bool:
+        """Whether leaving its block releases it. What is left to the next attempt is not held from here on."""
+        if not self.is_in_this_process():
+            return False
+        if self.is_left():
+            self.abandon()
+        return not self.released
 
     def abandon(self) -> None:
         """Neither held nor renewed from now on. The row is left to its lease."""
@@ -218,8 +226,8 @@ class HeldLock(Standing):
             )
         if options.get("delete") and is_attempt(self.hold.owner):
             raise LockArgumentError(
-                f"release(delete=True) is not possible for {self.key!r}, which was resumed: a late copy of its claim "
-                "could bring the same owner and token back. Leave delete out",
+                f"release(delete=True) is not possible for {self.key!r}, which was resumed or adopted: a late copy of "
+                "its claim could bring the same owner and token back. Leave delete out",
                 key=self.key,
             )
         self.check_process()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..core import handover, resume
-from ..core.row import TOKEN_DIGITS, base_of, is_attempt
+from ..core.row import TOKEN_DIGITS, base_of
 from ..errors import LockArgumentError, LockConfigurationError, LockError
 from . import checks
 from .order import order
@@ -39,7 +39,7 @@ class Resumption(Fresh):
 
     def give_back(self) -> None:
         for hold in self.granted:
-            if is_attempt(hold.owner):
+            if hold.resumed:
                 hold.end()
                 self._session.open_locks.discard(hold)
                 continue

@@ -261,7 +261,7 @@ class Lock(Handle):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._held.released or not self._held.is_in_this_process():
+        if not self._held.ends_with_block():
             return
         try:
             self.release(best_effort=True)

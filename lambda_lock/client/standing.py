@@ -7,7 +7,6 @@ import sys
 import warnings
 import weakref
 
-from ..core.row import is_attempt
 from ..errors import (
     LockAlreadyReleasedError,
     LockConfigurationError,
@@ -99,6 +98,10 @@ class Standing:
     def is_open(self) -> bool:
         """Whether it is still to be released: held, held on through an outage, or its release was interrupted."""
         return self.is_in_this_process() and not self.is_lost() and not self.released
+
+    def is_left(self) -> bool:
+        """Whether it is left to the next attempt: it was resumed, and an interrupt ended its handing over."""
+        return self.hold.resumed and self.hold.handed_over and not self.hold.unclear
 
     def is_in_this_process(self) -> bool:
         return self.pid == os.getpid()
@@ -201,7 +204,7 @@ class Standing:
             self.session.open_locks.discard(hold)  # its lease has freed it
 
     def _tell_forgotten(self) -> None:
-        if is_attempt(self.hold.owner):
+        if self.hold.resumed:
             remedy, end = "or hand it over", "the next attempt goes on with it"
         else:
             remedy, end = "(`with client.acquire(...) as lock:`)", "when the client is closed"

@@ -138,17 +138,22 @@ def release(
         raise _unknown(hold, outcome) if hold.unclear else outcome
     row = row_of(outcome, hold.place)
     mine = row is not None and row.owner == hold.owner and not hold.handed_over  # otherwise perhaps the adopter's
-    if row is not None and mine and not row.is_free and row.token != hold.token:
-        # A late copy of my claim found the lock free. It has no holder behind it.
-        copy = hold.place.release(
-            owner=hold.owner,
+    # A late copy of my claim found the lock free. It has no holder behind it.
+    copied = row is not None and mine and not row.is_free and row.token != hold.token
+    # What my handover parked under another name. It was interrupted, so nobody was given the string.
+    parked = row is not None and hold.handed_over and not hold.resumed and row.version == hold.version
+    if row is not None and (copied or parked):
+        again = hold.place.release(
+            owner=row.owner,
             version=row.version,
             delete=hold.delete_on_release if delete is None else delete,
             expiry_ms=row.expiry_ms or hold.expiry_ms,
             content=requests.Content(data, ttl=hold.ttl),
             free_since_ms=memory.server.free_since_ms(look),
         )
-        _, _, look = yield from exchange(copy, memory, chance, look, until)
+        released, _, look = yield from exchange(again, memory, chance, look, until)
+        if parked and isinstance(released, Reply):
+            return True
     if hold.gone or not hold.unclear:
         return False
     if row is not None and row.token == hold.token and base_of(row.owner) == base_of(hold.owner):

@@ -42,7 +42,8 @@ The rules
    - "held with my token by another attempt" means not done: it could not have resumed what was released;
    - "gone" or "another's" means done if my validity has not passed and the lock is not lost; otherwise the outcome is
      unknown;
-   - "mine with another token" is a late copy of my claim, which is released under its version.
+   - "mine with another token" is a late copy of my claim, which is released under its version. So is what my own
+     handover wrote under another name (handover.py, rule 5), if it was interrupted: nobody was given its string.
 10. **Owners are unique for each acquisition**, so owner and token identify one holder for ever. A hold that is resumed
     keeps its token. So its owner gets a part that is unique for each handle (resume.py).
 11. **A claim or take-over for an event also requires that the event's completion is as observed**: absent, or passed by
@@ -71,6 +72,7 @@ Lost and ended are final, and a Hold can be both. These marks come with them:
   carried out from then on.
 - ``handed_over`` (ended): a string was returned, or may have been, with which another process continues as the same
   owner. `withdraw` says that none was.
+- ``resumed``: earlier strings of the hold are still good. So a handover that fails leaves it to the next attempt.
 - ``unclear`` (ended): the outcome of a release or commit that was sent is unknown. A second one interprets a refusal
   accordingly. `doubt` and `settle` change it.
 - ``completed`` (ended): DynamoDB has confirmed the commit or release that completed the event.
@@ -259,6 +261,7 @@ class Hold:
         "lost",
         "owner",
         "place",
+        "resumed",
         "since",
         "token",
         "ttl",
@@ -270,10 +273,19 @@ class Hold:
     )
 
     def __init__(
-        self, wish: Wish, row: Row, lease_ms: int, expiry_ms: int, valid_until: float, since: float = 0.0
+        self,
+        wish: Wish,
+        row: Row,
+        lease_ms: int,
+        expiry_ms: int,
+        valid_until: float,
+        since: float = 0.0,
+        *,
+        resumed: bool = False,
     ) -> None:
         assert row.version is not None
         self.since = since
+        self.resumed = resumed
         self.place = wish.place
         self.owner = wish.owner
         self.ttl = wish.content.ttl

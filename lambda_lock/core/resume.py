@@ -117,7 +117,7 @@ def resume(
         if wish.lease_end is not None:
             valid_until = min(valid_until, wish.lease_end)
         if look.elapsed < valid_until:
-            hold = Hold(wish, row, wish.lease_ms, newest_ms, valid_until, started)
+            hold = Hold(wish, row, wish.lease_ms, newest_ms, valid_until, started, resumed=True)
             memory.observations.forget(place.where)
             if keep is not None:
                 keep(hold)

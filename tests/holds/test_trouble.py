@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from lambda_lock import Lock, LockClient, LockError, LockLostError, LockNotGrantedError, OwnerMismatchError
+from lambda_lock.client.lock import held_by
 from lambda_lock.testing import ManualClock, in_memory, lambda_context
 from lambda_lock.testing.memory import Memory
 from tests.client.test_interrupts import apart, held, sweep
@@ -48,6 +49,54 @@ def _interrupted(memory: Memory, act: str, event: str) -> None:
         newest.hand_over()
     assert points > 20
     assert client.release(string)
+
+
+@pytest.mark.parametrize("end", ["close", "block"])
+def test_an_interrupted_handover_leaves_the_hold_to_the_next_attempt_though_its_handle_is_kept(end: str) -> None:
+    apart(lambda memory: _interrupted_handover(memory, end))
+
+
+def _interrupted_handover(memory: Memory, end: str) -> None:
+    client = LockClient(heartbeat_period=0)
+    string = client.acquire("a").hand_over()
+    lock = client.resume(string)
+    begun = 0
+    for points in sweep(lambda: lock.hand_over()):  # noqa: B023
+        if held_by(lock).hold.handed_over:  # before that it is held, and close releases what is held
+            begun += 1
+            if end == "block":
+                lock.__exit__(None, None, None)
+            else:
+                client.close()
+            assert held(memory) == ["a"], f"point {points}"
+            assert not lock.is_held
+        client = LockClient(heartbeat_period=0)
+        lock = client.resume(string)
+    assert begun > 20
+    assert client.release(string)
+
+
+def test_an_interrupted_handover_of_an_adopted_lock_leaves_nothing_held() -> None:
+    apart(_interrupted_handover_of_an_adopted_lock)
+
+
+def _interrupted_handover_of_an_adopted_lock(memory: Memory) -> None:
+    client = LockClient(heartbeat_period=0)
+    handed_over: list[str] = []  # as a caller takes them
+
+    def adopted() -> Lock:
+        return client.adopt(client.resume(client.acquire("a", wait=0).hand_over()).hand_over())
+
+    lock = adopted()
+    for points in sweep(lambda: handed_over.append(lock.hand_over())):  # noqa: B023
+        if held_by(lock).released:  # the string was on its way to the caller, and may have come
+            assert client.release(key="a", owner=lock.owner, fencing_token=lock.fencing_token)
+        client.close()
+        assert held(memory) == [], f"point {points}"
+        client = LockClient(heartbeat_period=0)
+        lock = adopted()
+    assert points > 20
+    client.close()
 
 
 def test_an_interrupted_release_by_string_can_be_repeated() -> None:
@@ -93,6 +142,15 @@ def test_a_resumed_handle_that_is_dropped_is_told_and_left_to_the_next_attempt(r
     assert rows.is_held("a")
     with LockClient() as another:
         assert another.resume(string).release()
+
+
+def test_an_adopted_handle_that_is_dropped_is_released_by_close_also_after_an_attempt(rows: Rows, table: str) -> None:
+    client = LockClient(heartbeat_period=0)
+    string = client.resume(client.acquire("a").hand_over()).hand_over()
+    with pytest.warns(ResourceWarning, match="or when the client is closed"):
+        client.adopt(string)
+    client.close()
+    assert not rows.is_held("a")
 
 
 def test_closing_the_client_releases_what_its_handles_hold(rows: Rows, table: str) -> None:
