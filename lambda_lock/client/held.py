@@ -142,7 +142,7 @@ class HeldLock(Standing):
                 self.upkeep.lose("lock %r was lost before its commit")
                 raise
             except CommitRefusedError:
-                self.end_release(True)
+                self.end_release(not self.hold.lost)
                 raise
             self.end_release(True)
 

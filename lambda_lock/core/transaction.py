@@ -66,8 +66,8 @@ def commit(
     If an event was completed, the hold is `completed`.
 
     Raises LockLostError if the lock was no longer ours, CommitRefusedError if the application's own conditions did not
-    hold (the lock is then released), TransportError(ambiguous=True) if the outcome is unknown, and the service's error
-    for items that DynamoDB does not accept.
+    hold (the lock is then released, or the hold is lost), TransportError(ambiguous=True) if the outcome is unknown, and
+    the service's error for items that DynamoDB does not accept.
     """
     hold.end()
     hold.doubt()
@@ -84,7 +84,7 @@ def commit(
     if may_pass(refused):
         raise _unknown(hold, refused) if unclear else refused
     plain = _release(hold, data, None, memory, look)
-    released, _, look = yield from exchange(plain, memory, chance, look, look.elapsed + DECISION)
+    released, doubtful, look = yield from exchange(plain, memory, chance, look, look.elapsed + DECISION)
     if isinstance(released, Reply):
         raise _refusal(hold, refused)
     again, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
@@ -96,6 +96,8 @@ def commit(
         raise refused
     if not _is_lost(again) or look.elapsed >= until:
         raise _unknown(hold, again)
+    if not doubtful or look.elapsed >= hold.valid_until:  # else it was released: rule 9 of protocol.py
+        hold.lose()
     raise _refusal(hold, refused)
 
 

@@ -282,6 +282,27 @@ def test_a_refusal_is_told_though_another_has_the_lock_after_a_release_without_a
         lock.commit([only_new(rows, "taken")])
     assert caught.value.reasons == ("ConditionalCheckFailed",)
     assert rows["a"]["ownerName"] == {"S": "another#1"}
+    assert lock.lost == expired
+
+
+def test_a_lock_that_another_took_between_the_refusal_and_the_release_is_told_as_lost(
+    wire: Wire, wired: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows.put("taken", value={"N": "7"})
+    lost: list[Lock] = []
+    lock = wired.acquire("a", on_lost=lost.append)
+
+    def taken(answer: Answer) -> Answer:
+        taken_over(rows)
+        return answer
+
+    wire.alter_reply(taken, COMMIT)
+    caplog.set_level("DEBUG", "lambda_lock")
+    with pytest.raises(CommitRefusedError):
+        lock.commit([only_new(rows, "taken")])
+    assert lock.lost
+    assert lost == [lock]
+    assert "lock 'a' was released" not in caplog.messages
 
 
 def test_a_late_copy_of_a_refused_commit_is_refused_though_the_condition_holds_by_then(
