@@ -82,7 +82,7 @@ def renew(
 
 
 def _renewed_lease(hold: Hold, lease_ms: int, look: Look) -> int:
-    if hold.lease_end is not None:
+    if hold.lease_end is not None and not hold.resumed:
         lease_ms = min(lease_ms, int((hold.lease_end - look.elapsed) * 1000))
     return hold.place.schema.round_lease(max(lease_ms, int(lease.MIN_LEASE * 1000)))
 

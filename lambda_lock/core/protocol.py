@@ -83,7 +83,7 @@ from __future__ import annotations
 from ..errors import TransportError
 from . import lease, requests
 from .outcome import NOT_DONE, ConditionFailed, Reply, ServiceError, TransactionCanceled
-from .row import is_attempt, make_version
+from .row import make_version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -383,7 +383,7 @@ class Hold:
         """Note that a renewal with the newest version, first sent at ``sent`` (elapsed), was granted at ``date``."""
         if date is not None:
             valid_until = sent + lease.validity(self.lease_ms, self.expiry_ms, date)
-            if self.lease_end is not None and is_attempt(self.owner):
+            if self.lease_end is not None and self.resumed:  # its row's lease goes on
                 valid_until = min(valid_until, self.lease_end)
             self.valid_until = max(self.valid_until, valid_until)
         self.unavailable = False  # set last: another thread that looks in between finds the hold valid or unavailable

@@ -16,7 +16,7 @@ to those of protocol.py:
 3. **A grant** is a reply that shows a version that this resume sent, under the name that it drew, not released.
    Validity counts from before that version's first send, and ends with the invocation. If it had passed on arrival,
    resume goes on from the row shown. Nothing is corrected: versions of a hold rise, so a longer lease cannot be
-   shortened. The row's lease is not cut to the invocation.
+   shortened. The row's lease is not cut to the invocation, neither here nor by renewals: it is the next attempt's.
 4. **A resume that is given up or fails releases nothing.** The next one goes over it. A late copy finds another owner,
    token or version, and is refused; or it lands on a parked row, and the next resume goes over that.
 5. **Release by string** asks for ``o``, then for the owner shown, within one decision. It asks no attempt. So it is

@@ -319,6 +319,19 @@ def test_a_resume_among_too_many_others_blames_them_and_not_the_row(driver: Invo
     assert driver.resume(first).is_held(driver.now)
 
 
+def test_a_renewal_of_a_resumed_hold_leaves_its_lease_to_the_next_attempt(driver: Invocations, first: Hold) -> None:
+    hold = driver.resume(first, lease_ms=900_000, lease_end=driver.now + 10)
+    driver.now += 5
+    assert driver.renew(hold).renewed
+    assert driver.row["leaseDuration"] == {"S": "900000"}
+    assert hold.is_held(driver.now)
+    assert not hold.is_held(driver.now + 6)  # the invocation has ended
+    driver.now += 60  # it was killed
+    with pytest.raises(LockNotGrantedError):
+        driver.acquire()
+    assert driver.resume(first).token == first.token
+
+
 def test_the_version_alone_is_no_grant_without_the_name(driver: Invocations, first: Hold) -> None:
     """A row in which another attempt bears this one's version, as no honest writer leaves it."""
 
