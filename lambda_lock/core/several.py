@@ -11,16 +11,18 @@ a lock of several has one holder follows from the rules of protocol.py alone. Th
    owner (protocol.py, rule 10), while the wait lasts.
 5. **Before the caller gets them**, each with less than 0.9 of its lease left is renewed once, unless its lease already
    lasts until the invocation ends. Then all are held, or rule 4 applies.
-6. With a wait of 0, each key gets one decision. Another caller that is refused may hold a key for that moment. A wait
+6. **An outage makes no lock free**: a holder that was seen before rule 4 applied is contention until its lease ends.
+7. With a wait of 0, each key gets one decision. Another caller that is refused may hold a key for that moment. A wait
    that is over when a key's turn comes still allows one try of that key.
 """
 
 from __future__ import annotations
 
-from ..errors import LockNotGrantedError, LockTimeoutError
+from ..errors import LockNotGrantedError, LockTimeoutError, TransportError
 from . import lease
 from .acquire import Acquisition
-from .protocol import Wait
+from .outcome import ServiceError
+from .protocol import Wait, may_pass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,6 +94,7 @@ class Several:
         self.holds: list[Hold] = []
         self.wish: Wish | None = None  # of the lock that is being taken
         self.taking: Acquisition | None = None  # while its steps have not ended
+        self.seen: dict[str, Acquisition] = {}  # by key, the last one that was answered, in any round
         self.watching = False  # whether to look for lost locks after each pause
 
     def finish(self) -> Steps[list[Hold]]:
@@ -149,12 +152,30 @@ class Several:
                 acquisition.started = self.started  # for errors: the wait is one for all
                 acquisition.wait_until = max(wish.wait_until, self.look.elapsed)  # each is tried once, however late
             self.taking = acquisition
-            hold = yield from self.watched(acquisition.finish())
+            try:
+                hold = yield from self.take(acquisition)
+            except (ServiceError, TransportError) as error:
+                self.check_seen(error)
+                raise
             self.keeper.watch(hold)
             self.check_lost()
         for hold in self.holds:
             yield from self.freshen(hold)
         self.check_held()
+
+    def take(self, acquisition: Acquisition) -> Steps[Hold]:
+        try:
+            return (yield from self.watched(acquisition.finish()))
+        finally:
+            if acquisition.date is not None:
+                self.seen[acquisition.wish.place.key] = acquisition
+
+    def check_seen(self, error: ServiceError | TransportError) -> None:
+        """Raise LockNotGrantedError if there was no answer, but a holder was seen of whom a lease is left (rule 6)."""
+        for acquisition in self.seen.values() if may_pass(error) else ():
+            acquisition.look = self.look
+            if acquisition.lease_left():
+                raise acquisition.not_granted() from error
 
     def keep(self, hold: Hold) -> None:
         self.holds.append(hold)

@@ -124,6 +124,27 @@ def test_an_outage_that_outlasts_the_lease_of_the_holder_is_one(
     assert not lock.is_held
 
 
+@pytest.mark.parametrize("queue", [True, False])
+def test_a_holder_that_several_locks_have_seen_is_known_after_one_of_them_is_lost_too(
+    queue: bool, memory: Memory, clock: ManualClock
+) -> None:
+    """ "a" is taken, "b" is seen to be held for long, and then an outage ends the lease of "a"."""
+    memory.hold("b", lease_duration=600)
+    client = LockClient(clock=OutageLater(clock, memory), heartbeat_period=0, queue=queue)
+    handler = with_lock(["a", "b"], wait=60, client=client, on_unavailable="run")(lambda: pytest.fail("must not run"))
+    with pytest.raises(LockNotGrantedError) as refused:
+        handler()
+    assert (refused.value.key, refused.value.holder) == ("b", "somebody else")
+    assert isinstance(refused.value.__cause__, TransportError)
+
+
+def test_several_locks_run_after_the_lease_of_a_holder_that_they_have_seen(memory: Memory, clock: ManualClock) -> None:
+    memory.hold("b", lease_duration=30)
+    client = LockClient(clock=OutageLater(clock, memory), heartbeat_period=0)
+    handler = with_lock(["a", "b"], wait=60, client=client, on_unavailable="run")(lambda: "done")
+    assert handler() == "done"
+
+
 class Contradicting:
     """Each answer says that the next claim would be granted, and none is."""
 
