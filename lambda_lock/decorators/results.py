@@ -12,6 +12,7 @@ import collections.abc
 import dataclasses
 import datetime
 import enum
+import functools
 import inspect
 import json
 import sys
@@ -65,7 +66,7 @@ _SCALARS: dict[Any, Converter] = {
     datetime.date: Converter(datetime.date.isoformat, datetime.date.fromisoformat),
     datetime.time: Converter(datetime.time.isoformat, datetime.time.fromisoformat),
     datetime.timedelta: Converter(
-        datetime.timedelta.total_seconds, lambda seconds: datetime.timedelta(seconds=seconds)
+        lambda value: [value.days, value.seconds, value.microseconds], lambda parts: datetime.timedelta(*parts)
     ),
     Decimal: Converter(str, Decimal),
     UUID: Converter(str, UUID),
@@ -125,8 +126,10 @@ class _Types:
         origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
         if origin is typing.Annotated:
             return self.converter(arguments[0], where)
-        if wanted in _AS_IS or origin is typing.Literal or isinstance(wanted, typing.TypeVar):
+        if wanted in _AS_IS or isinstance(wanted, typing.TypeVar):
             return _PLAIN
+        if origin is typing.Literal:
+            return self._union(tuple(dict.fromkeys(map(type, arguments))), where)
         if wanted in _SCALARS:
             return _SCALARS[wanted]
         if origin in (Union, types.UnionType):
@@ -174,6 +177,7 @@ class _Types:
 
     def _dict(self, members: tuple[Any, ...], where: str) -> Converter:
         name, value = members or (str, Any)
+        name = _bare(name)
         names, values = self.converter(name, f"{where} (a key)"), self.converter(value, f"{where}[]")
         if name is int:
             names = Converter(str, int)
@@ -240,6 +244,19 @@ def _filled(hint: Any, given: dict[Any, Any]) -> Any:
     return hint[tuple([given.get(variable, Any) for variable in free])] if free else hint
 
 
+def _bare(wanted: Any) -> Any:
+    """The type under other names of it: of a NewType, an alias or an Annotated, and the one of a Literal's members."""
+    if isinstance(wanted, typing.NewType):
+        return _bare(wanted.__supertype__)
+    if isinstance(wanted, _ALIAS):
+        return _bare(wanted.__value__)
+    origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin is typing.Annotated:
+        return _bare(arguments[0])
+    kinds = set(map(type, arguments))
+    return kinds.pop() if origin is typing.Literal and len(kinds) == 1 else wanted
+
+
 def _check_made_of(kind: type, fields: list[str], where: str) -> None:
     """Raise Unstorable for a dataclass that needs more than its fields to be made again, such as an InitVar."""
     for name, parameter in inspect.signature(kind).parameters.items():
@@ -249,12 +266,20 @@ def _check_made_of(kind: type, fields: list[str], where: str) -> None:
 
 
 def _model(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """By the fields' names where pydantic can read these, which it can since 2.11; otherwise by their aliases."""
+    """By the fields' names where pydantic can read these, which it can since 2.11; otherwise by their aliases.
+
+    A model of a subclass is stored as ``model`` is: with its own fields this could not be loaded if extra="forbid".
+    """
     by_name = "by_name" in inspect.signature(model.model_validate_json).parameters
     names: dict[str, Any] = {"by_alias": False, "by_name": True} if by_name else {}
 
     def dump(value: Any) -> Any:
-        return value.model_dump(mode="json", by_alias=not by_name, round_trip=True)
+        write = value.model_dump
+        if isinstance(value, model) and type(value) is not model:
+            from pydantic import TypeAdapter
+
+            write = functools.partial(TypeAdapter(model).dump_python, value)
+        return write(mode="json", by_alias=not by_name, round_trip=True)
 
     def load(value: Any) -> Any:
         return model.model_validate_json(json.dumps(value), **names)
