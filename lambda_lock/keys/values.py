@@ -119,12 +119,13 @@ def declared_fields(value: object) -> Mapping[str, object] | None:
     """The fields of a dataclass instance or a pydantic model (version 2 or 1). None for anything else.
 
     They include the undeclared fields of a model with extra="allow". Two events that differ only in such a field are
-    different events.
+    different events. What is declared but not there is none: an InitVar, or a field that was not set.
     """
     for name in ("__dataclass_fields__", "model_fields", "__fields__"):
         fields = getattr(type(value), name, None)
         if isinstance(fields, Mapping):
-            return {**fields, **(getattr(value, "__pydantic_extra__", None) or {})}
+            declared = {**fields, **(getattr(value, "__pydantic_extra__", None) or {})}
+            return {name: field for name, field in declared.items() if hasattr(value, name)}
     return None
 
 

@@ -225,6 +225,22 @@ def test_dataclasses_and_models_are_what_their_fields_are() -> None:
     assert key_of("total", event=order) == key_of("total", event=plain)
 
 
+def test_what_a_dataclass_is_only_made_with_is_none_of_its_fields() -> None:
+    @dataclasses.dataclass
+    class Opened:
+        name: str
+        by: dataclasses.InitVar[int]
+        at: int = dataclasses.field(init=False)
+
+    opened: Any = Opened("a", 1)
+    assert key_of(event=opened) == key_of(event=Opened("a", 2)) != key_of(event=Opened("b", 1))
+    assert key_of("name", event=opened) == key_of("name", event={"name": "a"})
+    with pytest.raises(KeyTemplateError, match=r"has no field \[by\]"):
+        key_of("event[by]", event=opened)
+    opened.at = 7
+    assert key_of(event=opened) == key_of(event={"name": "a", "at": 7})
+
+
 def test_event_classes_of_powertools_are_their_raw_events() -> None:
     raw = events.load("eventbridge")
     assert key_of(event=EventBridgeEvent(raw)) == key_of(event=raw)
