@@ -449,12 +449,13 @@ def _storable(make: str, of: Any, what: str) -> Any:
 def _fields(validate: Any) -> Compiled | None:
     if validate is None:
         return None
-    if isinstance(validate, str) or not validate:
+    fields = () if isinstance(validate, str) or not hasattr(validate, "__iter__") else tuple(validate)
+    if not fields:
         raise TypeError(f"validate= takes a list of fields, as in validate=['detail[amount]'], got {validate!r}")
     from ..keys.payload_hash import PayloadHash, payload_hash
 
-    payload_hash(*validate)  # raises for what is not a path
-    return PayloadHash(tuple(validate), may_be_empty=True)
+    payload_hash(*fields)  # raises for what is not a path
+    return PayloadHash(fields, may_be_empty=True)
 
 
 def _default_scope(func: Any) -> str:

@@ -15,6 +15,7 @@ from lambda_lock import (
     PayloadMismatchError,
     current_dedup,
     deduplicate,
+    payload_hash,
 )
 from lambda_lock.batch import process_sqs
 from rig import events
@@ -163,6 +164,21 @@ def test_a_nested_step_of_the_same_event_does_not_replace_the_outer_payload() ->
     assert outer(event(100)) == "e-1"
     with pytest.raises(PayloadMismatchError):
         outer(event(200))
+
+
+@pytest.mark.parametrize("validate", [iter, tuple, set], ids=["iter", "tuple", "set"])
+def test_fields_may_come_in_any_iterable(validate: Any, once: Once) -> None:
+    """An iterator is read once: read again it would be empty, and no field is the whole event."""
+    handler = once("{id}", result="json", validate=validate(["detail[amount]"]))(lambda event: "charged")
+    assert handler(event(100)) == handler(event(100, note="x")) == "charged"
+    with pytest.raises(PayloadMismatchError):
+        handler(event(200))
+
+
+@pytest.mark.parametrize("validate", [5, True, payload_hash("id")], ids=["int", "bool", "hash"])
+def test_validate_names_what_it_takes(validate: Any) -> None:
+    with pytest.raises(TypeError, match="validate= takes a list of fields"):
+        deduplicate("{id}", validate=validate)(lambda event: None)
 
 
 @pytest.mark.parametrize("validate", ["detail[amount]", [], [5], {"a": 1}.values(), 5, [""]])
