@@ -68,6 +68,8 @@ def allow(
     if isinstance(principal, iam.PrincipalBase) and _is_outside(principal):
         grant = _allow_by_table(scope, table, principal, actions, conditions)
         _allow_by_key(scope, key, principal, key_actions)
+        if differ(principal.principal_account, home(table)[1]):
+            _allow_by_itself(table, key, principal, actions, key_actions, conditions)
         return grant
     account = getattr(principal, "principal_account", None)  # the principal of a function without a role has none
     grant = iam.Grant.add_to_principal(
@@ -168,7 +170,7 @@ def _allow_by_table(
         )
     allowed = principal if conditions is None else principal.with_conditions(conditions)
     grant = iam.Grant.add_to_principal_and_resource(
-        grantee=principal,  # it has no policy that the app could change
+        grantee=iam.StarPrincipal(),  # nobody: a wrapper of a role would write into its policy, without the conditions
         actions=[*actions],
         resource_arns=[_own_arn(table)],
         resource=cast("Any", table),
@@ -180,6 +182,24 @@ def _allow_by_table(
             "another account needs (github.com/aws/aws-cdk/issues/30793). Update aws-cdk-lib"
         )
     return grant
+
+
+def _allow_by_itself(
+    table: AnyTable,
+    key: kms.IKey | None,
+    principal: iam.PrincipalBase,
+    actions: Sequence[str],
+    key_actions: Sequence[str],
+    conditions: Conditions | None,
+) -> None:
+    """Add to the policy of a role of another account that the principal wraps. Other principals have none."""
+    iam.Grant.add_to_principal(
+        grantee=principal, actions=[*actions], resource_arns=[table.table_arn], conditions=conditions
+    )
+    if key is not None:
+        iam.Grant.add_to_principal(
+            grantee=principal, actions=[*key_actions], resource_arns=[_key_arn_from_elsewhere(key)]
+        )
 
 
 def _allow_by_key(scope: Construct, key: kms.IKey | None, principal: iam.PrincipalBase, actions: Sequence[str]) -> None:

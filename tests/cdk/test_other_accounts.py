@@ -153,6 +153,42 @@ def test_the_owner_can_allow_whoever_is_not_in_the_app(
     assert _table_policy(owner) == document(allow(FOUR_ACTIONS, ARN, **said))
 
 
+@needs_table_policies
+@pytest.mark.parametrize("wrap", [iam.PrincipalWithConditions, lambda role, _: iam.SessionTagsPrincipal(role)])
+@pytest.mark.parametrize("name", [None, "locks"], ids=["no name", "a name"])
+def test_a_role_in_a_wrapper_is_allowed_by_the_table_alone_so_that_nothing_widens_the_conditions(
+    owner: cdk.Stack, wrap: Callable[..., iam.PrincipalBase], name: str | None
+) -> None:
+    """The CDK would write into the policy of a role that is wrapped, and leave the conditions out."""
+    locks = LockTable(owner, "Locks", table_name=name)
+    locks.grant(wrap(_role(owner), OF_ORGANIZATION), key_prefixes=["invoice#"])
+    assert policies(owner) == []
+    written = _table_policy(owner)
+    assert written is not None
+    (statement,) = written["Statement"]
+    assert "invoice#*" in str(statement["Condition"])
+
+
+@needs_table_policies
+def test_a_role_of_another_account_in_a_wrapper_gets_both_halves_of_the_same_width(
+    owner: cdk.Stack, user: cdk.Stack
+) -> None:
+    encryption = dynamodb.TableEncryptionV2.customer_managed_key(kms.Key(owner, "Key"))
+    locks = LockTable(owner, "Locks", table_name="locks", encryption=encryption)
+    role = _role(user, role_name="biller")
+    locks.grant(iam.PrincipalWithConditions(role, OF_ORGANIZATION), key_prefixes=["invoice#"])
+    (theirs,) = policies(user)
+    on_table, on_key = theirs["Statement"]
+    prefixes = {"dynamodb:LeadingKeys": ["invoice#*", "lambda_lock#prewarm"]}
+    assert on_table == allow(FOUR_ACTIONS, ARN, Condition={"ForAllValues:StringLike": prefixes})
+    keys = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":kms:{REGION}:{ACCOUNT}:key/*"]]}
+    assert on_key == allow(KEY_ACTIONS, keys)
+    written = _table_policy(owner)
+    assert written is not None
+    (statement,) = written["Statement"]
+    assert statement["Condition"] == {"ForAllValues:StringLike": prefixes, **OF_ORGANIZATION}
+
+
 def test_everybody_is_no_grantee_because_dynamodb_takes_no_public_policy(owner: cdk.Stack) -> None:
     locks = LockTable(owner, "Locks", table_name="locks")
     with pytest.raises(LockConfigurationError, match="AnyPrincipal cannot receive the permissions"):
