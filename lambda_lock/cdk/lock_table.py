@@ -342,7 +342,7 @@ class LockTable(Construct, Generic[Table]):
 
             locks.metric_lock_lost(function=function).create_alarm(self, "Lost", threshold=1, evaluation_periods=1)
 
-        function: only those of this function; None: of all functions in this account.
+        function: only those of this function, with all its versions; None: of all functions in this account.
         options: see MetricOptions.
 
         Returns the metric. Raises LockConfigurationError if the lock table has ``metrics_namespace=None``, and

@@ -100,12 +100,16 @@ class Watch:
                 "namespace"
             )
         dimensions = {TABLE_DIMENSION: self._table_name}
+        source: Construct | lambda_.IFunction = self._scope
         if function is not None:
             arguments.check_function(function)
-            dimensions[FUNCTION_DIMENSION] = function.function_name
+            # What the library reports is the name of the function, without an alias or a version.
+            source = unqualified = getattr(function, "lambda_", function)
+            dimensions[FUNCTION_DIMENSION] = unqualified.function_name
         usual: MetricOptions = {"statistic": cloudwatch.Stats.SUM, "period": Duration.minutes(5), "label": name}
         usual.update(options)
-        return cloudwatch.Metric(namespace=self.namespace, metric_name=name, dimensions_map=dimensions, **usual)
+        metric = cloudwatch.Metric(namespace=self.namespace, metric_name=name, dimensions_map=dimensions, **usual)
+        return metric.attach_to(source)
 
     def make_alarms(self, alarm_actions: AlarmActions) -> tuple[cloudwatch.Alarm, ...]:
         """Create alarms for lost locks, throttled requests and DynamoDB's own errors.

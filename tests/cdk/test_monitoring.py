@@ -15,7 +15,7 @@ from aws_cdk import aws_sns as sns
 from lambda_lock import LockConfigurationError
 from lambda_lock.cdk import LockTable
 from lambda_lock.observe import metrics
-from tests.cdk.apps import in_an_account, new_function, new_stack, resources, the_only
+from tests.cdk.apps import ACCOUNT, REGION, in_an_account, new_function, new_stack, resources, the_only
 
 ALARM = "AWS::CloudWatch::Alarm"
 DASHBOARD = "AWS::CloudWatch::Dashboard"
@@ -221,6 +221,34 @@ def test_metrics_can_be_had_by_name_of_the_table_and_of_one_function(method: str
         metrics.FUNCTION_DIMENSION: stack.resolve(function.function_name),
     }
     assert (of_one.period.to_seconds(), of_one.statistic, of_one.label) == (3600, "Average", "x")
+
+
+def test_the_metric_of_an_alias_or_a_version_is_that_of_its_function_which_is_what_functions_report() -> None:
+    stack = new_stack()
+    locks, function = LockTable(stack, "Locks"), new_function(stack)
+    of_function = stack.resolve(locks.metric_lock_lost(function=function).dimensions)
+    for qualified in (function.add_alias("live"), function.current_version):
+        assert stack.resolve(locks.metric_lock_lost(function=qualified).dimensions) == of_function
+
+
+def test_a_metric_is_looked_for_where_it_arises() -> None:
+    app = cdk.App()
+    here, elsewhere, theirs = (
+        cdk.Stack(app, id, env=cdk.Environment(account=account, region=region))
+        for id, account, region in (
+            ("Here", ACCOUNT, REGION),
+            ("Elsewhere", ACCOUNT, "us-east-1"),
+            ("Theirs", "222222222222", REGION),
+        )
+    )
+    locks = LockTable(here, "Locks", table_name="locks")
+    with pytest.raises(RuntimeError, match="Cannot create an Alarm in region 'us-east-1' based on metric"):
+        locks.metric_lock_lost().create_alarm(elsewhere, "Never", threshold=1, evaluation_periods=1)
+    function = new_function(theirs, function_name="theirs")
+    locks.metric_lock_lost(function=function).create_alarm(here, "Lost", threshold=1, evaluation_periods=1)
+    (metric,) = the_only(here, ALARM)["Properties"]["Metrics"]
+    assert metric["AccountId"] == "222222222222"
+    assert locks.metric_lock_lost(function=function, account="333333333333").account == "333333333333"
 
 
 def test_the_alarms_can_be_had() -> None:
