@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypedDict, Unpack, cast
 from weakref import WeakKeyDictionary
@@ -34,6 +35,7 @@ _NO_REPLICAS = (
 )
 
 _COPY = "Custom::DynamoDBReplica"  # what makes a Table of the CDK a global table
+_ASSOCIATE = "dynamodb:AssociateTableReplica"  # what the policy of a table allows to a copy in another account
 _NOT_A_TEXT = "For a table, call LockTable.from_table"
 
 Keys = tuple[str, str | None]  # names of the partition key and the sort key
@@ -460,11 +462,21 @@ class _ExistingTable(LockTable[Table]):
 
 
 def _is_replicated(table: AnyTable) -> bool:
-    """Whether the app makes copies of the table in other Regions."""
+    """Whether the app makes copies of the table in other Regions or accounts, or the table is such a copy."""
     resource = table.node.default_child
+    if isinstance(table.node.scope, dynamodb.TableV2):  # what TableV2.replica returns
+        return True
     if isinstance(resource, dynamodb.CfnGlobalTable):
-        return len(cdk.Stack.of(table).resolve(resource.replicas)) > 1
+        if _is_copy(resource):
+            return True
+        replicas = cdk.Stack.of(table).resolve(resource.replicas)
+        return len(replicas) > 1 or _ASSOCIATE in json.dumps(replicas)
     return any(getattr(each, "cfn_resource_type", None) == _COPY for each in table.node.find_all())
+
+
+def _is_copy(resource: dynamodb.CfnGlobalTable) -> bool:
+    """Whether it is a copy of a table in another account, which an older CDK does not make."""
+    return getattr(resource, "global_table_source_arn", None) is not None
 
 
 def _warn_of_protection(scope: LockTable[Any], table: dynamodb.TableV2) -> list[str]:
@@ -532,6 +544,8 @@ def _check_schema(table: AnyTable, partition_key_name: str, sort_key_name: str |
     resource = table.node.default_child
     if not isinstance(resource, dynamodb.CfnGlobalTable | dynamodb.CfnTable):
         return
+    if isinstance(resource, dynamodb.CfnGlobalTable) and _is_copy(resource):
+        return  # its keys are those of its source; it is refused when synthesizing
     resolve = cdk.Stack.of(table).resolve
     found = {each["keyType"]: each["attributeName"] for each in resolve(resource.key_schema)}
     types = {each["attributeName"]: each["attributeType"] for each in resolve(resource.attribute_definitions)}

@@ -15,6 +15,7 @@ from aws_cdk import aws_sns as sns
 from lambda_lock import JAVA, PYTHON, LockArgumentError
 from lambda_lock.cdk import LockTable
 from tests.cdk.apps import (
+    ACCOUNT,
     in_an_account,
     new_function,
     new_stack,
@@ -27,6 +28,9 @@ from tests.cdk.apps import (
 from tests.cdk.snapshot import SNAPSHOT, everyday_stack
 
 TABLE = "AWS::DynamoDB::GlobalTable"  # the CloudFormation type of TableV2, even in one Region
+needs_copies = pytest.mark.skipif(
+    not hasattr(dynamodb, "TableV2MultiAccountReplica"), reason="this CDK makes no copies in other accounts"
+)
 
 
 def test_a_new_table_is_on_demand_unnamed_with_time_to_live_and_kept_when_the_stack_goes() -> None:
@@ -251,6 +255,40 @@ def test_replicas_of_an_older_table_are_refused_when_synthesizing() -> None:
     LockTable.from_table(stack, "Locks", _older_table(stack, replication_regions=["us-east-1"]))
     with pytest.raises(RuntimeError, match="two Regions would each grant the same lock"):
         synthesized(stack)
+
+
+def test_one_of_a_tables_replicas_is_refused_too() -> None:
+    app = cdk.App()
+    first, second = (
+        cdk.Stack(app, region, env=cdk.Environment(account=ACCOUNT, region=region))
+        for region in ("eu-central-1", "us-east-1")
+    )
+    table = dynamodb.TableV2(
+        first,
+        "Replicated",
+        table_name="replicated",
+        partition_key=dynamodb.Attribute(name="key", type=dynamodb.AttributeType.STRING),
+        replicas=[dynamodb.ReplicaTableProps(region="us-east-1")],
+    )
+    LockTable.from_table(second, "Locks", table.replica("us-east-1"))
+    with pytest.raises(RuntimeError, match="two Regions would each grant the same lock"):
+        app.synth()
+
+
+@needs_copies
+def test_a_copy_in_another_account_is_refused_on_both_sides() -> None:
+    app = cdk.App()
+    owner, other = (
+        cdk.Stack(app, id, env=cdk.Environment(account=account, region=region))
+        for id, account, region in (("Owner", ACCOUNT, "eu-central-1"), ("Other", "222222222222", "us-east-1"))
+    )
+    table: Any = LockTable(owner, "Locks", table_name="locks").table
+    copy = dynamodb.TableV2MultiAccountReplica(other, "Copy", replica_source_table=table, table_name="locks")
+    LockTable.from_table(other, "Copied", copy)
+    with pytest.raises(RuntimeError, match="two Regions would each grant") as raised:
+        app.synth()
+    assert "[Owner/Locks/Table]" in str(raised.value)
+    assert "[Other/Copy]" in str(raised.value)
 
 
 @pytest.mark.parametrize(
