@@ -95,6 +95,12 @@ def allow(
         )
     else:
         key_grant = key.grant(grantee, *key_actions)
+        if not key_grant.success:
+            raise LockConfigurationError(
+                f"grant: the use of the key {key.node.path} cannot be granted to {_name(grantee)}, as of an alias "
+                "that is imported by its name. Pass the key itself: kms.Key.from_key_arn(…), or kms.Key.from_lookup(…, "
+                "alias_name=…)"
+            )
     if elsewhere and is_in_app(table):
         theirs = _as_seen_from_the_table(principal)
         _allow_by_table(scope, table, theirs, actions, conditions)
@@ -113,6 +119,11 @@ def leading_keys(prefixes: Sequence[str]) -> dict[str, dict[str, list[str]]]:
     if not prefixes:
         raise LockArgumentError(
             "key_prefixes is empty, which would not allow any lock: pass prefixes, or None to allow all keys"
+        )
+    if cdk.Token.is_unresolved([*prefixes]):
+        raise LockArgumentError(
+            "key_prefixes is a list token: how many they are is known at deployment only. Pass a list with a token for "
+            "each prefix, such as cdk.Fn.select(0, …)"
         )
     for prefix in prefixes:
         if not prefix or (not cdk.Token.is_unresolved(prefix) and any(mark in prefix for mark in ("*", "?", "${"))):

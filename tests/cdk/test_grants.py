@@ -70,6 +70,15 @@ def test_a_customer_managed_key_is_granted_with_its_table() -> None:
     assert policies(stack) == [document(allow(FOUR_ACTIONS, table), allow(KEY_ACTIONS, arn))]
 
 
+def test_a_key_that_cannot_be_granted_is_an_error() -> None:
+    """Unless a feature flag is set, the CDK grants nothing on an alias that it is told by name."""
+    stack = in_an_account()
+    alias = kms.Alias.from_alias_name(stack, "Alias", "alias/locks")
+    locks = LockTable(stack, "Locks", encryption=dynamodb.TableEncryptionV2.customer_managed_key(alias))
+    with pytest.raises(LockConfigurationError, match=r"use of the key Stack/Alias .* kms.Key.from_key_arn"):
+        locks.grant(new_function(stack))
+
+
 def test_a_key_that_aws_manages_needs_no_grant() -> None:
     stack = in_an_account()
     locks = LockTable(stack, "Locks", encryption=dynamodb.TableEncryptionV2.aws_managed_key())
@@ -213,6 +222,7 @@ def test_roles_that_somebody_else_makes_may_receive_it() -> None:
         ("invoice#", TypeError, "must be a list of str"),
         ([7], TypeError, "must be a list of str"),
         (7, TypeError, "must be a list of str"),
+        (cdk.Token.as_list({"Ref": "Prefixes"}), LockArgumentError, "how many they are is known at deployment only"),
         ((each for each in ["invoice#"]), TypeError, "must be a list of str"),
     ],
 )
