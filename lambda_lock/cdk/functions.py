@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.metrics import METRICS_VARIABLE
@@ -54,14 +55,19 @@ def missing(function: Connectable, wanted: Mapping[str, str]) -> dict[str, str]:
     return variables
 
 
-def warn_when_synthesized(function: Connectable, metrics_namespace: str | None) -> None:
-    """Warn of what will not work, if there is anything when the function is synthesized."""
+def judge_when_synthesized(function: Connectable, wanted: Mapping[str, str]) -> None:
+    """Warn of what will not work, if there is anything when the function is synthesized. Refuse another table then."""
     construct = _resource(function) or function
 
     def look() -> list[str]:
         _warn_of_runtime(function)
-        if metrics_namespace is not None:
+        if METRICS_VARIABLE in wanted:
             _warn_of_level(function)
+            _warn_of_log_class(function)
+        try:
+            missing(function, wanted)
+        except LockConfigurationError as error:
+            return [str(error)]
         return []
 
     synthesis.judge(construct, look)
@@ -91,6 +97,28 @@ def _warn_of_level(function: Connectable) -> None:
             "the alarm LockLost cannot go off. Set application_log_level_v2=ApplicationLogLevel.INFO, and the level of "
             "chatty loggers in the code. Or pass metrics_namespace=None to the lock table",
         )
+
+
+def _warn_of_log_class(function: Connectable) -> None:
+    """Only the standard class of log groups turns lines into metrics: see "Log classes", CloudWatch Logs User Guide."""
+    resource = _resource(function)
+    group = None if resource is None else _read(resource, "loggingConfig").get("logGroup")
+    if not isinstance(group, dict):
+        return
+    stack = cdk.Stack.of(function)
+    for each in stack.node.find_all():
+        if (
+            isinstance(each, logs.CfnLogGroup)
+            and each.log_group_class not in (None, "STANDARD")
+            and stack.resolve(each.ref) == group
+        ):
+            _warn(
+                function,
+                "log-class",
+                f"{function.node.path} logs to {each.node.path} of the class {each.log_group_class}, of which "
+                "CloudWatch makes no metrics: the alarm LockLost cannot go off. Use a log group of the class STANDARD. "
+                "Or pass metrics_namespace=None to the lock table",
+            )
 
 
 def log_group_name(function: Connectable) -> str | None:

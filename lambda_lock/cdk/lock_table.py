@@ -403,7 +403,8 @@ class LockTable(Construct, Generic[Table]):
         Returns the grant. Raises LockConfigurationError if the function's environment cannot be set, if it has another
         value of these variables, if the function is connected to another lock table, or if it is in another account or
         Region. Also raises what `grant` raises. Annotates the function with a warning where locks or their metrics
-        would not work: another language, or a log level that drops the metrics.
+        would not work: another language, or a log level or a class of logs that drops the metrics. What is set in its
+        environment later is judged when synthesizing.
         """
         arguments.check_function(function)
         if not isinstance(function, lambda_.Function | lambda_.SingletonFunction):
@@ -429,7 +430,7 @@ class LockTable(Construct, Generic[Table]):
         grant = self.grant(function, key_prefixes=key_prefixes)
         for name, value in variables.items():
             function.add_environment(name, value)
-        functions.warn_when_synthesized(function, self._watch.namespace)
+        functions.judge_when_synthesized(function, self.environment)
         self._watch.add_function(function)
         return grant
 

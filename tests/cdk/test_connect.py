@@ -9,6 +9,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
 
 from lambda_lock import LockArgumentError, LockClient, LockConfigurationError
 from lambda_lock.cdk import LockTable
@@ -23,6 +24,7 @@ from tests.cdk.apps import (
     new_function,
     new_stack,
     policies,
+    synthesized,
     the_only,
     warnings,
 )
@@ -248,6 +250,34 @@ def test_another_table_in_the_functions_own_environment_is_refused_and_the_same_
     with pytest.raises(LockConfigurationError, match="Stack/Other has LAMBDA_LOCK_TABLE='theirs' in its environment"):
         locks.connect(new_function(stack, "Other", environment={"LAMBDA_LOCK_TABLE": "theirs"}))
     assert warnings(stack) == []
+
+
+def test_a_namespace_that_the_function_is_given_later_gets_the_warning_too() -> None:
+    stack = new_stack()
+    function = new_function(stack)
+    LockTable(stack, "Locks").connect(function)
+    function.add_environment("LAMBDA_LOCK_METRICS", "mine")
+    (warning,) = warnings(stack)
+    assert "LAMBDA_LOCK_METRICS='mine'" in warning
+
+
+def test_a_table_that_the_function_is_given_later_is_refused_when_synthesizing() -> None:
+    stack = new_stack()
+    function = new_function(stack)
+    LockTable(stack, "Locks").connect(function)
+    function.add_environment("LAMBDA_LOCK_TABLE", "theirs")
+    with pytest.raises(RuntimeError, match="Stack/Function has LAMBDA_LOCK_TABLE='theirs' in its environment"):
+        synthesized(stack)
+
+
+def test_a_class_of_logs_without_metrics_gets_a_warning() -> None:
+    stack = new_stack()
+    group = logs.LogGroup(stack, "Logs", log_group_class=logs.LogGroupClass.INFREQUENT_ACCESS)
+    LockTable(stack, "Locks").connect(new_function(stack, log_group=group))
+    LockTable(stack, "Silent", metrics_namespace=None).connect(new_function(stack, "Other", log_group=group))
+    (warning,) = warnings(stack)
+    assert "class INFREQUENT_ACCESS" in warning
+    assert "LockLost cannot go off" in warning
 
 
 @pytest.mark.parametrize("level", ["WARN", "ERROR", "FATAL"])
