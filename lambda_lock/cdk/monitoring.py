@@ -124,7 +124,8 @@ class Watch:
             self._alarm("Throttled", self._throttled(), _THROTTLED_TEXT, within=5)
             self._alarm("SystemErrors", self._system_errors(), _ERRORS_TEXT, within=5)
         for alarm in self._alarms.values():
-            alarm.add_alarm_action(*map(_as_action, alarm_actions))
+            for action in alarm_actions:
+                _add_action(alarm, action)
         return tuple(self._alarms.values())
 
     def make_dashboard(self) -> None:
@@ -250,7 +251,7 @@ def check_alarm_actions(alarm_actions: object) -> None:
         )
     for each in alarm_actions:
         if not hasattr(each, "topic_arn") and not hasattr(each, "bind"):
-            raise TypeError(f"alarm_actions: {kind(each)} is neither a Topic of aws_sns nor an alarm action")
+            raise TypeError(_no_action(each))
 
 
 def check_namespace(namespace: object) -> None:
@@ -285,8 +286,24 @@ class _Joined:
         return "' | SOURCE '".join(self._names)
 
 
-def _as_action(action: cloudwatch.IAlarmAction | sns.ITopic) -> cloudwatch.IAlarmAction:
-    return cloudwatch_actions.SnsAction(cast("sns.ITopic", action)) if hasattr(action, "topic_arn") else action
+def _add_action(alarm: cloudwatch.Alarm, action: cloudwatch.IAlarmAction | sns.ITopic) -> None:
+    """Whatever can be bound is taken by the CDK. What is no alarm action, such as a subscription, adds none."""
+    if hasattr(action, "topic_arn"):
+        action = cloudwatch_actions.SnsAction(cast("sns.ITopic", action))
+    before = _count_actions(alarm)
+    alarm.add_alarm_action(action)
+    if _count_actions(alarm) == before:
+        raise TypeError(_no_action(action))
+
+
+def _count_actions(alarm: cloudwatch.Alarm) -> int:
+    resource = alarm.node.default_child
+    actions = resource.alarm_actions if isinstance(resource, cloudwatch.CfnAlarm) else None
+    return len(cdk.Stack.of(alarm).resolve(actions) or [])
+
+
+def _no_action(each: object) -> str:
+    return f"alarm_actions: {kind(each)} is neither a Topic of aws_sns nor an alarm action"
 
 
 def _total(label: str, metrics: dict[str, cloudwatch.IMetric]) -> cloudwatch.MathExpression:

@@ -11,6 +11,7 @@ import pytest
 from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
 
 from lambda_lock import LockConfigurationError
 from lambda_lock.cdk import LockTable
@@ -122,6 +123,13 @@ def test_topics_and_alarm_actions_are_told() -> None:
     LockTable(stack, "Locks", alarm_actions=[topics[0], cloudwatch_actions.SnsAction(topics[1])])
     told = [stack.resolve(topic.topic_arn) for topic in topics]
     assert [alarm["AlarmActions"] for alarm in _alarms(stack).values()] == [told] * 3
+
+
+def test_what_can_be_bound_to_something_else_is_no_alarm_action() -> None:
+    """The CDK takes it, and makes an alarm that tells nobody."""
+    subscription: Any = subscriptions.EmailSubscription("team@example.com")
+    with pytest.raises(TypeError, match="alarm_actions: EmailSubscription is neither a Topic of aws_sns nor an alarm"):
+        LockTable(new_stack(), "Locks", alarm_actions=[subscription])
 
 
 def _dashboard(stack: cdk.Stack) -> tuple[list[dict[str, Any]], str]:
