@@ -296,10 +296,10 @@ def _check_can_cross(scope: Construct, table: AnyTable, grantee: iam.IGrantable,
 def _check_received(grantee: iam.IGrantable, grant: iam.Grant) -> None:
     """Refuse a grantee for which the CDK accepts the grant but creates no policy.
 
-    A role of the app creates its policy when synthesizing. Every other grantee that took the permissions has a policy
-    among the grant's dependencies already.
+    A role of the app creates its policy when synthesizing, and a lazy role when it is first used. Every other grantee
+    that took the permissions has a policy among the grant's dependencies already.
     """
-    if isinstance(grantee.grant_principal, iam.Role) or Dependable.of(grant).dependency_roots:
+    if isinstance(grantee.grant_principal, iam.Role | iam.LazyRole) or Dependable.of(grant).dependency_roots:
         return
     raise LockConfigurationError(
         f"grant: {_name(grantee)} cannot receive the permissions for locks. Import a function together with its role: "

@@ -203,6 +203,15 @@ def test_a_grantee_that_can_receive_the_policy_receives_it(grantee: Callable[[cd
     assert policies(stack) == [document(allow(FOUR_ACTIONS, stack.resolve(locks.table.table_arn)))]
 
 
+def test_a_lazy_role_receives_it_when_it_is_used() -> None:
+    stack = in_an_account()
+    locks = LockTable(stack, "Locks")
+    role = iam.LazyRole(stack, "Lazy", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    locks.grant(role)
+    cdk.CfnOutput(stack, "Used", value=role.role_arn)
+    assert policies(stack) == [document(allow(FOUR_ACTIONS, stack.resolve(locks.table.table_arn)))]
+
+
 def test_roles_that_somebody_else_makes_may_receive_it() -> None:
     """With Role.customize_roles, the CDK writes a report of the policies instead of creating the roles."""
     stack = in_an_account()
