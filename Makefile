@@ -107,6 +107,10 @@ demo: $(DEV) $(ENGINE) ## Show Lambda environments that contend for locks, with 
 deploy-local: $(DEV) $(ENGINE) $(CDK) ## Deploy infra/ to a local engine with the CDK, use it and destroy it (needs Node)
 	@$(BIN)/python -m rig.deploy
 
+.PHONY: verify-aws
+verify-aws: $(DEV) ## Check in your AWS account what the library assumes: it asks, and cleans up (docs/verified.md)
+	@$(BIN)/python -m rig.verify $(ARGS)
+
 .PHONY: bench
 bench: $(DEV) $(ENGINE) $(BENCH) ## Run all benchmarks and write docs/performance.md (ARGS='--only contention' runs one)
 	@$(BIN)/python -m benchmarks $(ARGS)
