@@ -18,11 +18,12 @@ def warm(python: Path, contestant: str, environment: Mapping[str, str]) -> float
     """Instructions of one acquire and release."""
     cycles = [str(python), str(HERE / "cycles.py"), contestant]
     run([*cycles, "1"], environment)  # writes the .pyc files
-    few, many = (_count([*cycles, str(n)], environment) for n in (FEW, MANY))
+    few, many = (instructions([*cycles, str(n)], environment) for n in (FEW, MANY))
     return (many - few) / (MANY - FEW)
 
 
-def _count(command: list[str], environment: Mapping[str, str]) -> int:
+def instructions(command: list[str], environment: Mapping[str, str]) -> int:
+    """Instructions of a command from its start to its end."""
     done = run([*CALLGRIND, *command], environment)
     found = _COUNT.search(done.stderr)
     if not found:

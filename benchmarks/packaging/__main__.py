@@ -4,6 +4,8 @@ Each way packages the wheel of this checkout for the Python that runs this. The 
 put it, and that Python says which of the .pyc files it accepts. The CPU time (user and system) is what a process takes
 up to its first lock's request, less what one takes that loads only the standard modules that every function has. Ways
 whose program (uv, sam) is not on the PATH are left out.
+
+With --instructions, instructions are counted instead, once, with valgrind.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.instructions.count import instructions
 from benchmarks.results import add_json, save
 from rig.engine import ROOT, inherited_environment
 from rig.packages import accepted, contents, unzip, zip_like_the_cdk
@@ -156,10 +159,13 @@ def ways(packages: Packages) -> dict[str, tuple[Callable[[], Path], Callable[[Pa
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.packaging", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20, help="how often to start each package (default: 20)")
+    parser.add_argument("--instructions", action="store_true", help="count instructions, which needs valgrind")
     add_json(parser)
     arguments = parser.parse_args()
     if arguments.rounds < 1:
         parser.error(f"--rounds={arguments.rounds} is out of range: give 1 or more")
+    measure, rounds = (_millions, 1) if arguments.instructions else (_cpu_ms, arguments.rounds)
+    what, unit = ("instructions", "M") if arguments.instructions else ("CPU, median", "ms")
     with tempfile.TemporaryDirectory(prefix="lambda-lock-bench-") as name:
         folder = Path(name)
         rows: dict[str, tuple[str, Path]] = {}
@@ -172,36 +178,44 @@ def main() -> int:
             library = next(delivered.rglob("lambda_lock"))
             count = f"{len(accepted(sys.executable, library))} of {len(found)}" if found else "there are none"
             rows[way] = (count, library.parent)
-        cpu: dict[str, list[float]] = {way: [] for way in rows}
-        for number in range(arguments.rounds):
-            _progress(f"round {number + 1} of {arguments.rounds}")
+        taken: dict[str, list[float]] = {way: [] for way in rows}
+        for number in range(rounds):
+            _progress(f"round {number + 1} of {rounds}")
             for way, (_, path) in rows.items():
-                cpu[way].append(_cpu(_FIRST_REQUEST, path) - _cpu(_RUNTIME, path))
+                taken[way].append(measure(_FIRST_REQUEST, path) - measure(_RUNTIME, path))
         _progress("")
+    field = "instructions_m" if arguments.instructions else "cpu_ms"
     ways_as_json = {
-        way: {"pyc_accepted": count, "cpu_ms": round(statistics.median(cpu[way]) * 1000, 1)}
-        for way, (count, _) in rows.items()
+        way: {"pyc_accepted": count, field: round(statistics.median(taken[way]), 1)} for way, (count, _) in rows.items()
     }
-    about = {"python": sys.version.split()[0], "rounds": arguments.rounds}
+    about = {"python": sys.version.split()[0], "rounds": rounds}
     if save(arguments.json, about | {"ways": ways_as_json}):
         return 0
-    print("| way | .pyc files accepted | CPU, median |\n|---|---|---|")
+    print(f"| way | .pyc files accepted | {what} |\n|---|---|---|")
     for way, (count, _) in rows.items():
-        print(f"| {way} | {count} | {statistics.median(cpu[way]) * 1000:.0f} ms |")
-    print(f"\nPython {sys.version.split()[0]}, {arguments.rounds} rounds")
+        print(f"| {way} | {count} | {statistics.median(taken[way]):.0f} {unit} |")
+    print(f"\nPython {sys.version.split()[0]}, {rounds} rounds")
     return 0
 
 
-def _cpu(program: str, package: Path) -> float:
-    """Run a program in a new process without other packages. Returns its CPU time in seconds."""
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-B", "-c", program, package], stdin=subprocess.DEVNULL, env={}
-    )
+def _command(program: str, package: Path) -> list[str]:
+    """Runs a program in a new process without other packages."""
+    return [sys.executable, "-I", "-S", "-B", "-c", program, str(package)]
+
+
+def _millions(program: str, package: Path) -> float:
+    """Run a program. Returns its instructions in millions."""
+    return instructions(_command(program, package), {"PATH": os.environ["PATH"]}) / 1e6
+
+
+def _cpu_ms(program: str, package: Path) -> float:
+    """Run a program. Returns its CPU time in milliseconds."""
+    process = subprocess.Popen(_command(program, package), stdin=subprocess.DEVNULL, env={})
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{package}: exit status {process.returncode}")
-    return usage.ru_utime + usage.ru_stime
+    return float(usage.ru_utime + usage.ru_stime) * 1000
 
 
 def _run(command: list[str | Path], variables: dict[str, str] | None = None, folder: Path | None = None) -> None:
