@@ -1,0 +1,207 @@
+// The lock that the callers were promised, as a sequential specification for Porcupine.
+//
+// A history is what the callers of one lock saw: each operation with the time of its call and of its return. It is
+// accepted if there is one order of all operations in which each takes effect at one instant between its call and its
+// return, and in which the lock below answers as the callers were answered.
+//
+// Time enters by an operation of its own. A caller was told that its lock is valid until U. So each hold brings an
+// operation `expire` that is called at U and never returns: the hold may end by itself at any instant from U on, and not
+// before. A grant needs a lock that is free, or a hold that has expired. Hence two valid holders have no order.
+//
+// An unknown outcome stays open: its operation never returns, so it may take effect at any later instant, or never.
+package main
+
+import (
+	"fmt"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// Status says whether the row of the lock is held, and whether its holder still counts on it.
+type Status uint8
+
+const (
+	free    Status = iota // never taken, or released
+	held                  // the holder was promised that it is valid
+	expired               // the promise is over; nobody has taken the lock since, as far as callers know
+	orphan                // taken by a request that its sender had given up on: nobody holds it
+)
+
+func (s Status) String() string { return [...]string{"free", "held", "expired", "orphan"}[s] }
+
+// Lock is the state: the row, and the register that only commits write.
+type Lock struct {
+	Token  int64
+	Owner  string
+	Status Status
+	Value  string
+}
+
+// Operation is one line of a recorded history.
+type Operation struct {
+	Kind    string `json:"kind"`    // acquire, adopt, renew, release, commit, hand_over, read, held, expire
+	Outcome string `json:"outcome"` // ok, no, lost, refused, unknown
+	Client  int    `json:"client"`
+	Call    int64  `json:"call"`   // nanoseconds of the machine's monotonic clock
+	Return  int64  `json:"end"`    // -1: never
+	Token   int64  `json:"token"`  // of the hold; for an adopt that was granted, the new one
+	From    int64  `json:"handed"` // adopt: the token that was handed over
+	Owner   string `json:"owner"`  // acquire: the new owner, or the one that the refusal named
+	Value   string `json:"value"`  // commit: what it writes, "" if its items must be refused; read: what it saw
+	Asked   bool   `json:"asked"`  // acquire, refused: whether the owner named had asked for the lock by then
+}
+
+// History is everything that callers did with one lock.
+type History struct {
+	Lock string `json:"lock"`
+	// Calm: no request was lost, late or doubled, so that nothing but the callers' operations explains an answer.
+	Calm       bool        `json:"calm"`
+	Operations []Operation `json:"operations"`
+}
+
+// Open says whether the operation may still take effect after everything else.
+func (o Operation) Open() bool { return o.Return < 0 }
+
+// step carries out an operation. It is illegal where the lock could not have answered so.
+func step(lock Lock, o Operation, calm bool) (bool, Lock) {
+	stored := lock.Status == held || lock.Status == expired
+	mine := stored && lock.Token == o.Token
+	// A take-over by a request that was given up needs an expired hold, and is seen by nobody but the old holder.
+	gone := !mine || (lock.Status == expired && !calm)
+	switch o.Kind + " " + o.Outcome {
+	case "acquire ok":
+		return lock.Status != held && o.Token > lock.Token, Lock{o.Token, o.Owner, held, lock.Value}
+	case "acquire no":
+		if stored && lock.Owner == o.Owner {
+			return true, lock
+		}
+		// A claim that was given up, or a late copy of an old one, can take a lock that nobody holds.
+		possible := lock.Status != held && o.Asked && !calm
+		lock.Owner, lock.Status = o.Owner, orphan
+		return possible, lock
+	case "adopt ok":
+		stays := stored && lock.Token == o.From && o.Token > lock.Token
+		return stays, Lock{o.Token, lock.Owner, held, lock.Value}
+	case "adopt lost":
+		return !stored || lock.Token != o.From || (lock.Status == expired && !calm), lock
+	case "adopt unknown": // and given up: nobody holds what it may have taken
+		if stored && lock.Token == o.From {
+			lock.Status = orphan
+		}
+		return true, lock
+	case "renew ok", "held ok":
+		return lock.Status == held && lock.Token == o.Token, lock
+	case "renew lost", "hand_over lost":
+		return lock.Status != held || lock.Token != o.Token, lock
+	case "hand_over ok": // also given where its renewal's outcome is unknown, so it shows nothing
+		return true, lock
+	case "release ok", "commit refused": // a refused commit releases
+		lock.Status = free
+		return mine, lock
+	case "release lost":
+		return gone, lock
+	case "commit lost":
+		if mine && o.Value == "" { // it was refused for its items, released the lock, and found it gone when sent again
+			lock.Status = free
+			return true, lock
+		}
+		return gone, lock
+	case "release over": // asked after a commit of unknown outcome: whoever released it, it is released now
+		if mine {
+			lock.Status = free
+		}
+		return true, lock
+	case "release unknown":
+		if mine {
+			lock.Status = free
+		}
+		return true, lock
+	case "commit ok":
+		lock.Status, lock.Value = free, o.Value
+		return mine, lock
+	case "commit unknown":
+		if mine {
+			lock.Status, lock.Value = free, o.Value
+		}
+		return true, lock
+	case "read ok":
+		return lock.Value == o.Value, lock
+	case "expire ok":
+		if lock.Status == held && lock.Token == o.Token {
+			lock.Status = expired
+		}
+		return true, lock
+	}
+	panic(fmt.Sprintf("the history has an operation that the model does not know: %+v", o))
+}
+
+// model makes the specification for Porcupine.
+func model(calm bool) porcupine.Model {
+	return porcupine.Model{
+		Init: func() interface{} { return Lock{} },
+		Step: func(state, input, _ interface{}) (bool, interface{}) {
+			legal, next := step(state.(Lock), input.(Operation), calm)
+			return legal, next
+		},
+		DescribeOperation: func(input, _ interface{}) string { return describe(input.(Operation)) },
+		DescribeState: func(state interface{}) string {
+			lock := state.(Lock)
+			return fmt.Sprintf("%s token %d owner %s value %q", lock.Status, lock.Token, lock.Owner, lock.Value)
+		},
+	}
+}
+
+func describe(o Operation) string {
+	switch o.Kind {
+	case "acquire":
+		if o.Outcome == "no" {
+			return fmt.Sprintf("acquire: no, %s holds it", o.Owner)
+		}
+		return fmt.Sprintf("acquire: token %d as %s", o.Token, o.Owner)
+	case "adopt":
+		return fmt.Sprintf("adopt %d: %s, token %d", o.From, o.Outcome, o.Token)
+	case "commit":
+		return fmt.Sprintf("commit %q under %d: %s", o.Value, o.Token, o.Outcome)
+	case "read":
+		return fmt.Sprintf("read: %q", o.Value)
+	case "expire":
+		return fmt.Sprintf("validity of %d ends", o.Token)
+	}
+	return fmt.Sprintf("%s %d: %s", o.Kind, o.Token, o.Outcome)
+}
+
+const never = int64(1) << 62
+
+// events gives Porcupine a history's operations, the open ones with the latest return that can matter.
+//
+// What is open under a token has no effect once a later token is granted, for tokens rise. So it is as good if it
+// returns when the first such grant has: it can still be put anywhere before, and right after, where it does nothing.
+// Without this, each open operation would double the orders to try. With keepOpen, they stay open to the end.
+func events(history History, keepOpen bool) []porcupine.Operation {
+	found := make([]porcupine.Operation, 0, len(history.Operations))
+	for _, o := range history.Operations {
+		last := o.Return
+		if o.Open() {
+			last = never
+			if !keepOpen {
+				last = max(o.Call, overtaken(history, o))
+			}
+		}
+		found = append(found, porcupine.Operation{ClientId: o.Client, Input: o, Call: o.Call, Return: last})
+	}
+	return found
+}
+
+// overtaken gives the first instant by which a token above this operation's has been granted.
+func overtaken(history History, open Operation) int64 {
+	token, first := open.Token, never
+	if open.Kind == "adopt" {
+		token = open.From
+	}
+	for _, o := range history.Operations {
+		if (o.Kind == "acquire" || o.Kind == "adopt") && o.Outcome == "ok" && o.Token > token {
+			first = min(first, o.Return)
+		}
+	}
+	return first
+}

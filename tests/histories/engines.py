@@ -1,0 +1,51 @@
+"""Engines that can be stopped in the middle of work and continue with what they had stored."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from rig.engine import DynamoDBLocal, Engine, EngineError, Ministack, stop
+
+
+class Lasting(Engine):
+    """An engine that keeps its state over restarts, on one port."""
+
+    stopped_by = signal.SIGTERM
+
+    def restart(self) -> None:
+        """Stop the process, and start another one with the same state. Raises EngineError if it does not become ready.
+
+        Connections are cut.
+        """
+        assert self._process is not None
+        self._process.send_signal(self.stopped_by)
+        stop(self._process, patience_seconds=30.0)
+        for _ in range(self.ATTEMPTS):
+            self._process = self._spawn(self._command())
+            if self._becomes_ready():
+                return
+            stop(self._process)
+        raise EngineError(f"the engine did not come back on port {self.port}; it wrote:\n{self._log()}")
+
+
+class LastingMinistack(Lasting, Ministack):
+    """ministack writes its state when it is asked to end, and at no other time: so it is not killed but asked."""
+
+    def _settings(self, folder: Path) -> dict[str, str]:
+        return super()._settings(folder) | {"PERSIST_STATE": "1"}
+
+
+class LastingDynamoDBLocal(Lasting, DynamoDBLocal):
+    """DynamoDB Local with its data in a file (SQLite), so that it can be killed at any instant."""
+
+    stopped_by = signal.SIGKILL
+
+    def _command(self) -> list[str]:
+        assert self._folder is not None
+        data = self._folder / "data"
+        data.mkdir(exist_ok=True)
+        return [*super()._command(), str(data)]
+
+
+ENGINES: dict[str, type[Lasting]] = {"ministack": LastingMinistack, "dynamodb-local": LastingDynamoDBLocal}

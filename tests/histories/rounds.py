@@ -1,0 +1,262 @@
+"""A round: an engine, a network, and many processes of callers, which are killed and frozen while they work."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rig.engine import ROOT, client_environment, inherited_environment
+
+from .caller import Orders
+from .engines import ENGINES, Lasting
+from .record import Recording, now, read
+
+_PATIENCE = 45.0  # seconds after the end of a round within which its processes have ended
+_LOOK = 0.25
+_STARTING = 60.0  # seconds within which the callers have started, on a busy machine
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a round is like.
+
+    seconds: how long callers begin operations.
+    calm: nothing goes wrong. Otherwise the network is faulty, and processes and the engine are killed.
+    mutation: the name of a rule of the protocol that is broken, or "".
+    """
+
+    engine: str
+    seed: int
+    seconds: float = 60.0
+    calm: bool = False
+    processes: int = 4
+    threads: int = 8
+    keys: int = 24
+    rotation: float = 15.0
+    mutation: str = ""
+
+
+@dataclass
+class Round:
+    """What became of a plan."""
+
+    plan: Plan
+    recording: Recording
+    faults: Counter[str] = field(default_factory=Counter)  # on the network
+    killed: int = 0
+    frozen: int = 0
+    restarts: int = 0
+
+
+def play(plan: Plan) -> Round:
+    """Play a round, and collect its histories. Raises EngineError where its engine does not start."""
+    with tempfile.TemporaryDirectory(prefix="lambda-lock-histories-") as folder, ENGINES[plan.engine]() as engine:
+        engine.create_table("locks")
+        engine.create_table("registers")
+        with _Network(engine.url, plan) as network:
+            crew = _Crew(plan, Path(folder), engine, network.urls)
+            try:
+                mishaps = _Mishaps(plan, engine, network, crew)
+                crew.start()
+                mishaps.happen()
+                troubles = crew.finish()
+            finally:
+                crew.kill()
+        faults = network.counts
+        # A network that was slow by itself has made clients send again, and their first requests were late.
+        calm = plan.calm and not faults["slow by itself"]
+        recording = read(sorted(crew.records.iterdir()), calm, mishaps.restarts)
+        recording.troubles += troubles
+        return Round(plan, recording, faults, mishaps.killed, mishaps.frozen, len(mishaps.restarts))
+
+
+class _Network:
+    """Two proxies, each in a process of its own."""
+
+    def __init__(self, upstream: str, plan: Plan) -> None:
+        self.counts: Counter[str] = Counter()
+        self.urls: list[str] = []
+        self._upstream = upstream
+        self._plan = plan
+        self._processes: list[subprocess.Popen[str]] = []
+
+    def __enter__(self) -> _Network:
+        for place in range(2):
+            command = [sys.executable, "-m", "tests.histories.storm", self._upstream, f"{self._plan.seed * 10 + place}"]
+            process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            self._processes.append(process)
+            assert process.stdout is not None
+            self.urls.append(process.stdout.readline().strip())
+        self.tell("calm" if self._plan.calm else "storm")
+        return self
+
+    def tell(self, command: str) -> None:
+        for process in self._processes:
+            assert process.stdin is not None
+            process.stdin.write(command + "\n")
+            process.stdin.flush()
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            try:
+                output, _errors = process.communicate(timeout=_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                output, _errors = process.communicate()
+            with contextlib.suppress(ValueError):
+                self.counts.update(json.loads(output))
+
+
+class _Crew:
+    """The processes of callers. One that was killed is replaced."""
+
+    def __init__(self, plan: Plan, folder: Path, engine: Lasting, urls: list[str]) -> None:
+        self.records = folder / "records"
+        self._strings = folder / "strings"
+        self._logs = folder / "logs"
+        for each in (self.records, self._strings, self._logs):
+            each.mkdir()
+        self._plan = plan
+        self._engine = engine
+        self._urls = urls
+        self._started = 0
+        self._start = now()
+        self.end = 0
+        self.running: list[subprocess.Popen[bytes]] = []
+        self._first: set[subprocess.Popen[bytes]] = set()
+
+    def start(self) -> None:
+        """Start the callers. The round begins when all of them are there, however busy the machine is."""
+        self._start = now()
+        self.end = self._start + int((_STARTING + self._plan.seconds) * 1e9)
+        for _ in range(self._plan.processes):
+            self.add()
+        self._first = set(self.running)
+        while len(list(self.records.iterdir())) < self._plan.processes and now() < self._start + _STARTING * 1e9:
+            time.sleep(_LOOK / 5)
+        self.end = now() + int(self._plan.seconds * 1e9)
+
+    def add(self) -> None:
+        number, plan = self._started, self._plan
+        self._started += 1
+        orders = Orders(
+            number=number,
+            threads=plan.threads,
+            seed=plan.seed,
+            locks="locks",
+            registers="registers",
+            engine=self._engine.port,
+            record=str(self.records / f"{number:05}"),
+            strings=str(self._strings),
+            start=self._start,
+            end=self.end,
+            keys=plan.keys,
+            rotation=plan.rotation,
+            mutation=plan.mutation,
+        )
+        environment = inherited_environment() | client_environment(self._urls[number % len(self._urls)])
+        command = [sys.executable, "-m", "tests.histories.caller", json.dumps(asdict(orders))]
+        with (self._logs / f"{number:05}").open("wb") as log:
+            self.running.append(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log))
+
+    def replace(self, process: subprocess.Popen[bytes]) -> None:
+        process.kill()
+        process.wait()
+        self.running.remove(process)
+        self.add()
+
+    def finish(self) -> list[str]:
+        """Wait for the callers. Returns what is wrong with those that did not end as they should."""
+        troubles = []
+        time.sleep(max(0.0, (self.end - now()) / 1e9))
+        for process in self._first & set(self.running):
+            process.send_signal(signal.SIGTERM)  # they do not know when the round ends; those started later do
+        looks = int(_PATIENCE / _LOOK)
+        while looks > 0 and any(process.poll() is None for process in self.running):
+            time.sleep(_LOOK)
+            looks -= 1  # looks are counted, not seconds: somebody may have stopped all of us for a while
+        for process in self.running:
+            if process.poll() is None:
+                troubles.append("a process of callers did not end: an operation hangs; its threads:")
+                process.send_signal(signal.SIGUSR1)  # it prints where its threads are
+                time.sleep(1.0)
+                process.kill()
+                process.wait()
+            elif process.returncode:
+                troubles.append(f"a process of callers ended with status {process.returncode}")
+        troubles += [text for log in sorted(self._logs.iterdir()) if (text := log.read_text(errors="replace").strip())]
+        return troubles
+
+    def kill(self) -> None:
+        for process in self.running:
+            process.kill()
+            process.wait()
+
+
+class _Mishaps:
+    """What happens to processes while they work."""
+
+    def __init__(self, plan: Plan, engine: Lasting, network: _Network, crew: _Crew) -> None:
+        self._plan = plan
+        self._engine = engine
+        self._network = network
+        self._crew = crew
+        self._random = random.Random(f"mishaps-{plan.seed}")
+        self.killed = self.frozen = 0
+        self.restarts: list[tuple[int, int]] = []  # from and to
+
+    def happen(self) -> None:
+        """Let things happen until the round is over."""
+        for pause in self._pauses():
+            time.sleep(pause)
+            if now() >= self._crew.end:
+                return
+            if self._plan.calm:
+                continue
+            mishap = self._random.choices([self._kill, self._freeze, self._restart, self._black_out], [35, 35, 8, 15])[
+                0
+            ]
+            mishap()
+
+    def _pauses(self) -> Iterator[float]:
+        while True:
+            left = (self._crew.end - now()) / 1e9
+            yield max(0.0, min(left, self._random.uniform(1.0, 5.0)))
+
+    def _kill(self) -> None:
+        self._crew.replace(self._random.choice(self._crew.running))
+        self.killed += 1
+
+    def _freeze(self) -> None:
+        process = self._random.choice(self._crew.running)
+        with _frozen(process):
+            time.sleep(self._random.uniform(0.2, 6.0))
+        self.frozen += 1
+
+    def _restart(self) -> None:
+        started = now()
+        self._engine.restart()
+        self.restarts.append((started, now()))
+
+    def _black_out(self) -> None:
+        self._network.tell(f"blackout {self._random.uniform(0.3, 7.0):.2f}")
+
+
+@contextlib.contextmanager
+def _frozen(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    os.kill(process.pid, signal.SIGSTOP)  # a child that has ended is a zombie until it is waited for: its id is its own
+    try:
+        yield
+    finally:
+        os.kill(process.pid, signal.SIGCONT)

@@ -1,0 +1,97 @@
+"""The whole stack, judged by Porcupine. ``python -m tests.histories`` does the same for minutes or hours."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .__main__ import MUTANTS, main
+from .breaking import BREAKS, broken
+from .judge import CheckerMissingError, checker, judge
+from .record import History, op
+from .rounds import Plan, play
+from .test_record import busy_lock
+
+SOURCES = Path(__file__).with_name("checker")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _built() -> None:
+    """The checker. Without Go the tests are skipped: it is not needed for `make test`. In CI, Go must build it."""
+    try:
+        checker()
+    except CheckerMissingError as error:
+        if os.environ.get("CI") and shutil.which("go"):
+            raise
+        pytest.skip(str(error))
+
+
+def check_the_checker(*options: str) -> None:
+    command = ["go", "test", "-buildvcs=false", "-vet=off", *options, "."]
+    done = subprocess.run(command, cwd=SOURCES, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_checker_accepts_and_rejects_known_histories() -> None:
+    check_the_checker("-short")
+
+
+@pytest.mark.slow
+def test_the_checker_agrees_with_a_trial_of_every_order() -> None:
+    check_the_checker()
+
+
+def test_a_history_without_faults_is_legal() -> None:
+    judgement = judge([busy_lock()])
+    assert (judgement.histories, judgement.legal) == (1, 1)
+    assert judgement.operations == len(busy_lock().operations)
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_broken_history_is_rejected(name: str) -> None:
+    found = broken(busy_lock(), name, random.Random(1))
+    assert found is not None
+    assert judge([found]).illegal == 1
+
+
+def test_an_illegal_history_is_explained(tmp_path: Path) -> None:
+    grants = [op("acquire", "ok", at, at + 5, token=at, owner=f"c{at}#x") for at in (10, 20)]
+    (verdict,) = judge([History("a", calm=False, operations=grants)], drawings=tmp_path).listed
+    assert "acquire: token 20 as c20#x" in verdict["trace"][-1]
+    assert Path(verdict["drawing"]).read_text().lower().startswith("<!doctype html>")
+
+
+def check_round(plan: Plan) -> None:
+    played = play(plan)
+    recording = played.recording
+    assert recording.grants > 0
+    assert played.faults["requests"] > 0
+    assert (recording.double_holders, recording.troubles) == ([], [])
+    judgement = judge(recording.histories)
+    assert judgement.listed == []
+    assert judgement.legal == judgement.histories > 0
+    source = random.Random(plan.seed)
+    doubled = [found for each in recording.histories if (found := broken(each, "a second holder", source))]
+    assert judge(doubled).illegal == len(doubled) > 0
+
+
+@pytest.mark.ministack_only("starts an engine of its own")
+@pytest.mark.parametrize("calm", [True, False], ids=["calm", "faulty"])
+def test_what_callers_of_the_whole_stack_see_is_legal(calm: bool) -> None:
+    check_round(Plan("ministack", seed=1, seconds=3, calm=calm, processes=2, threads=6, keys=6))
+
+
+@pytest.mark.dynamodb_local_only
+def test_what_callers_see_is_legal_on_dynamodb_local() -> None:
+    check_round(Plan("dynamodb-local", seed=1, seconds=10, processes=2, threads=6, keys=6))
+
+
+@pytest.mark.slow
+def test_callers_notice_broken_rules() -> None:
+    assert MUTANTS
+    assert main(["--mutants", "--engine", "ministack", "--seconds", "30"]) == 0

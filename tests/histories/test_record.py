@@ -1,0 +1,167 @@
+"""What callers write down becomes histories."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from .breaking import BREAKS, broken
+from .record import OPEN, History, Op, Recorder, double_holders, op, read
+
+
+def history(path: Path) -> list[Op]:
+    (found,) = read([path], calm=True).histories
+    return found.operations
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "record"
+
+
+@pytest.fixture
+def recorder(path: Path) -> Recorder:
+    return Recorder(path)
+
+
+def grant(recorder: Recorder, token: int, client: int = 1) -> None:
+    number = recorder.begin("acquire", "a", client)
+    recorder.end(number, "ok", token=token, owner=f"c{client}#x")
+
+
+def kinds(operations: list[Op]) -> list[tuple[str, str]]:
+    return [(each["kind"], each["outcome"]) for each in operations]
+
+
+def test_an_operation_keeps_the_times_of_its_call_and_return(recorder: Recorder, path: Path) -> None:
+    grant(recorder, 7)
+    (acquire, _expire) = history(path)
+    assert 0 < acquire["call"] <= acquire["end"]
+    assert (acquire["token"], acquire["owner"], acquire["client"]) == (7, "c1#x", 1)
+
+
+def test_what_a_killed_process_began_stays_open(recorder: Recorder, path: Path) -> None:
+    grant(recorder, 7)
+    recorder.begin("commit", "a", 1, token=7, value="x")
+    commit = history(path)[-1]
+    assert (commit["kind"], commit["outcome"], commit["end"], commit["value"]) == ("commit", "unknown", OPEN, "x")
+
+
+def test_what_had_an_unknown_outcome_stays_open(recorder: Recorder, path: Path) -> None:
+    recorder.end(recorder.begin("release", "a", 1, token=7), "unknown")
+    assert history(path)[-1]["end"] == OPEN
+
+
+def test_what_failed_for_certain_is_counted_and_not_judged(recorder: Recorder, path: Path) -> None:
+    recorder.end(recorder.begin("release", "a", 1, token=7), "failed")
+    grant(recorder, 8)
+    recording = read([path], calm=True)
+    assert recording.operations == 2
+    assert kinds(recording.histories[0].operations) == [("acquire", "ok"), ("expire", "ok")]
+
+
+def test_validity_ends_at_the_last_promise(recorder: Recorder, path: Path) -> None:
+    grant(recorder, 7)
+    recorder.held("a", 1, 7, call=1_000, end=2_000, remaining=3.0)
+    recorder.held("a", 1, 7, call=5_000, end=6_000, remaining=4.0)
+    expire = max(history(path), key=lambda each: each["call"] if each["kind"] == "expire" else 0)
+    assert (expire["token"], expire["end"]) == (7, OPEN)
+    assert expire["call"] >= 4_000_005_000
+
+
+def test_a_hold_given_back_in_time_does_not_expire(recorder: Recorder, path: Path) -> None:
+    grant(recorder, 7)
+    recorder.held("a", 1, 7, call=2**60, end=2**60, remaining=100.0)
+    recorder.end(recorder.begin("release", "a", 1, token=7), "ok")
+    assert "expire" not in {each["kind"] for each in history(path)}
+
+
+def test_a_refusal_knows_whether_the_owner_it_names_had_asked(recorder: Recorder, path: Path) -> None:
+    recorder.end(recorder.begin("acquire", "a", 2), "no", owner="c3#x")
+    recorder.begin("acquire", "a", 3)
+    recorder.end(recorder.begin("acquire", "a", 2), "no", owner="c3#x")
+    assert [each["asked"] for each in history(path)] == [False, True]
+
+
+def test_a_slow_operation_makes_a_round_less_than_calm(recorder: Recorder, path: Path) -> None:
+    """Its client may have sent a request again, so that a late copy was on its way. Waiting is not slow."""
+    waited = ["begin", 1, 0, "acquire", "a", 1, {"wait": 3}]
+    path.write_text(f"{json.dumps(waited)}\n" + '["end", 1, 3000000000, "failed", {}]\n')
+    grant(recorder, 7)
+    assert read([path], calm=True).histories[0].calm
+    with path.open("a") as file:
+        file.write('["begin", 2, 0, "renew", "a", 1, {"token": 7}]\n["end", 2, 1000000000, "ok", {}]\n')
+    assert not read([path], calm=True).histories[0].calm
+
+
+def test_locks_have_histories_of_their_own(recorder: Recorder, path: Path) -> None:
+    for lock in ("a", "b"):
+        recorder.end(recorder.begin("read", lock, 1), "ok", value="")
+    assert [each.lock for each in read([path], calm=True).histories] == ["a", "b"]
+
+
+def test_a_commit_said_to_be_lost_over_a_restart_may_have_been_carried_out(recorder: Recorder, path: Path) -> None:
+    """The engine has forgotten the client token, so it does not tell a commit that is sent again from a new one."""
+    recorder.end(recorder.begin("commit", "a", 1, token=7, value="x"), "lost")
+    (commit,) = read([path], calm=False, restarts=[(0, 2**62)]).histories[0].operations
+    assert (commit["outcome"], commit["end"]) == ("unknown", OPEN)
+    (commit,) = read([path], calm=False, restarts=[(0, 1)]).histories[0].operations
+    assert commit["outcome"] == "lost"
+
+
+def test_an_error_of_a_caller_is_a_trouble(recorder: Recorder, path: Path) -> None:
+    recorder.trouble("ValueError")
+    assert read([path], calm=True).troubles == ["ValueError"]
+
+
+def test_a_line_that_was_cut_is_left_out(recorder: Recorder, path: Path) -> None:
+    grant(recorder, 7)
+    with path.open("ab") as file:
+        file.write(b'["begin", 9, 12')
+    assert kinds(history(path)) == [("acquire", "ok"), ("expire", "ok")]
+
+
+def test_two_holds_at_once_are_seen_by_their_times_alone() -> None:
+    first = op("acquire", "ok", 0, 10, token=1)
+    second = op("acquire", "ok", 20, 30, token=2)
+    assert double_holders([first, second], {1: 100, 2: 100})
+    assert not double_holders([first, second], {1: 30, 2: 100})
+    assert not double_holders([first, second, op("release", "ok", 25, 40, token=1)], {1: 100, 2: 100})
+
+
+def busy_lock() -> History:
+    """A history in which every kind of fault has a place."""
+    operations = [
+        op("acquire", "ok", 0, 100, token=1, owner="c1#x"),
+        op("held", "ok", 200, 210, token=1),
+        op("acquire", "no", 205, 220, owner="c1#x", asked=True),
+        op("hand_over", "ok", 300, 310, token=1),
+        op("adopt", "ok", 400, 500, token=2, handed=1),
+        op("held", "ok", 550, 560, token=2),
+        op("commit", "ok", 600, 650, token=2, value="a"),
+        op("acquire", "ok", 700, 750, token=3, owner="c2#x"),
+        op("read", "ok", 760, 770, value="a"),
+        op("commit", "ok", 800, 850, token=3, value="b"),
+        op("read", "ok", 900, 910, value="b"),
+        op("acquire", "ok", 1000, 1010, token=4, owner="c3#x"),
+        op("release", "ok", 1020, 1030, token=4),
+    ]
+    return History("busy", calm=True, operations=operations)
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_breaking_a_history_leaves_the_original_alone(name: str) -> None:
+    original, before = busy_lock(), busy_lock()
+    found = broken(original, name, random.Random(1))
+    assert found is not None
+    assert found.operations != original.operations
+    assert original == before
+    assert json.loads(found.line())["lock"].endswith(name)
+
+
+def test_a_history_without_a_place_for_a_fault_is_not_broken() -> None:
+    empty = History("empty", calm=True, operations=[])
+    assert not any(broken(empty, name, random.Random(1)) for name in BREAKS)
