@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -92,6 +92,10 @@ class LambdaEnvironment:
 
     handler: "module.function", found in ``folder``. environment: the function's variables. freeze_between: stop the
     process whenever no invocation is under way, as Lambda does. Lines that it writes are kept in ``lines``.
+
+    kill_late_seconds: how long after its deadline a process that has not answered is killed. A machine that was frozen
+    goes on for a moment before it is found to be late. on_restore: called while a SnapStart function waits between
+    its snapshot and its restore, in which it may be frozen for as long as one likes.
     """
 
     def __init__(
@@ -105,6 +109,8 @@ class LambdaEnvironment:
         freeze_between: bool = False,
         python: str = sys.executable,
         init_seconds: float = INIT_SECONDS,
+        kill_late_seconds: float = 0.0,
+        on_restore: Callable[[], None] | None = None,
     ) -> None:
         self.handler = handler
         self.folder = Path(folder).resolve()
@@ -113,6 +119,8 @@ class LambdaEnvironment:
         self.cold_starts = 0
         self._python = python
         self._init_seconds = init_seconds
+        self._kill_late_seconds = kill_late_seconds
+        self._on_restore = on_restore
         self._environment = self._variables(memory_mb) | dict(environment or {})
         self._output = _Output()
         self._guard = threading.Lock()
@@ -199,7 +207,8 @@ class LambdaEnvironment:
         outcome: Any
         try:
             runtime = self._ready_runtime()
-            outcome = runtime.run(invocation, f"arn:aws:lambda:{REGION}:000000000000:function:{self.function_name}")
+            arn = f"arn:aws:lambda:{REGION}:000000000000:function:{self.function_name}"
+            outcome = runtime.run(invocation, arn, self._kill_late_seconds)
             if self.freeze_between:
                 runtime.freeze()
         except FunctionError as error:
@@ -222,7 +231,9 @@ class LambdaEnvironment:
             if self._closed:
                 raise FunctionError("Runtime.ExitError", "the environment is closed")
             self.cold_starts += 1
-            self._runtime = _Runtime(self._python, self.handler, self.folder, self._environment, self._output)
+            self._runtime = _Runtime(
+                self._python, self.handler, self.folder, self._environment, self._output, self._on_restore
+            )
         self._runtime.wait_until_idle(self._init_seconds)
         return self._runtime
 
@@ -260,9 +271,15 @@ class _Runtime:
     """One process with its Runtime API."""
 
     def __init__(
-        self, python: str, handler: str, folder: Path, environment: Mapping[str, str], output: _Output
+        self,
+        python: str,
+        handler: str,
+        folder: Path,
+        environment: Mapping[str, str],
+        output: _Output,
+        on_restore: Callable[[], None] | None,
     ) -> None:
-        self._api = _RuntimeApi()
+        self._api = _RuntimeApi(on_restore)
         self._guard = threading.Lock()
         self._alive = True
         self._ended = threading.Event()
@@ -290,12 +307,12 @@ class _Runtime:
     def alive(self) -> bool:
         return self._alive
 
-    def run(self, invocation: Invocation, function_arn: str) -> Any:
+    def run(self, invocation: Invocation, function_arn: str, kill_late_seconds: float) -> Any:
         """Give the waiting process an event, and return the handler's answer, or its error as a FunctionError.
 
         Raises FunctionError where the process did not answer: it has ended, or it must be killed.
         """
-        patience = time.monotonic() + invocation.timeout_seconds
+        patience = time.monotonic() + invocation.timeout_seconds + kill_late_seconds
         invocation._start(self.pid)
         self._api.hand(invocation, function_arn)
         kind, body = self._word(patience)
@@ -306,7 +323,7 @@ class _Runtime:
             )
         if kind == "exit":
             raise FunctionError("Runtime.ExitError", f"RequestId: {invocation.request_id} Error: {body}")
-        outcome = json.loads(body) if kind == "answer" else _function_error(body)
+        outcome = _answer(body) if kind == "answer" else _function_error(body)
         if self._word(time.monotonic() + _CLOSING_SECONDS)[0] != "idle":
             self.kill()  # it answered and then ended, or hangs: it serves nothing any more
         return outcome
@@ -327,9 +344,13 @@ class _Runtime:
                 os.killpg(self.pid, number)
 
     def freeze(self) -> None:
+        """Stop the process group, and return when the process has stopped, or has been thawed by an invocation."""
         self.signal(signal.SIGSTOP)
+        patience = time.monotonic() + _CLOSING_SECONDS
+        look = os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG
         with contextlib.suppress(ChildProcessError):  # it has ended
-            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            while os.waitid(os.P_PID, self.pid, look) is None and time.monotonic() < patience:
+                time.sleep(0.001)
 
     def kill(self) -> None:
         """Kill the process group, and return when the process is reaped and all its lines are read."""
@@ -369,7 +390,7 @@ class _Runtime:
 class _RuntimeApi(LoopbackServer):
     """The Runtime API for one process: hands it events, and turns what it posts into words."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_restore: Callable[[], None] | None) -> None:
         self.words: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[tuple[bytes, list[tuple[str, str]]] | None] = queue.SimpleQueue()
         api = self
@@ -377,6 +398,8 @@ class _RuntimeApi(LoopbackServer):
         class Api(Handler):
             def do_GET(self) -> None:
                 if self.path == f"{_API}/restore/next":  # a SnapStart function: its snapshot is taken, and restored
+                    if on_restore:
+                        on_restore()
                     self.reply(200)
                     return
                 api.words.put(("idle", None))
@@ -409,6 +432,16 @@ class _RuntimeApi(LoopbackServer):
         super().close()
 
 
+def _answer(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:  # a process without memory may send nothing
+        return FunctionError("Runtime.InvalidResponse", f"Error: the answer is not JSON: {body[:100]!r}")
+
+
 def _function_error(body: bytes) -> FunctionError:
-    error = json.loads(body)
+    try:
+        error = json.loads(body)
+    except ValueError:
+        return FunctionError("Runtime.InvalidResponse", f"Error: the error is not JSON: {body[:100]!r}")
     return FunctionError(error.get("errorType", ""), error.get("errorMessage", ""), error.get("stackTrace"))

@@ -160,9 +160,52 @@ def test_the_process_can_be_frozen_between_invocations(start: Callable[..., Lamb
     assert environment.cold_starts == 1
 
 
+def test_a_freeze_that_an_invocation_ends_at_once_returns(start: Callable[..., LambdaEnvironment]) -> None:
+    environment = start()
+    environment.invoke({}, LONG).result()
+    over = threading.Event()
+
+    def thaw() -> None:
+        while not over.is_set():
+            environment.thaw()
+
+    thawing = threading.Thread(target=thaw)
+    thawing.start()
+    try:
+        for _ in range(5):
+            environment.freeze()
+    finally:
+        over.set()
+        thawing.join()
+    environment.thaw()
+    assert environment.invoke({}, LONG).result()["pid"] == environment.pid
+
+
 def test_a_snap_start_function_gets_past_its_restore(start: Callable[..., LambdaEnvironment]) -> None:
     environment = start(environment={"AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start"})
     assert environment.invoke({}, LONG).result()["pid"] == environment.pid
+
+
+def test_a_snap_start_function_can_be_frozen_between_its_snapshot_and_its_restore(
+    start: Callable[..., LambdaEnvironment],
+) -> None:
+    states: list[str] = []
+
+    def restore() -> None:
+        environment.freeze()
+        states.append(state(environment.pid or 0))
+        environment.thaw()
+
+    environment = start(environment={"AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start"}, on_restore=restore)
+    assert environment.invoke({}, LONG).result()["pid"] == environment.pid
+    assert states == ["T"]
+
+
+def test_a_process_that_is_killed_late_may_answer_after_its_deadline(start: Callable[..., LambdaEnvironment]) -> None:
+    environment = start(kill_late_seconds=LONG)
+    environment.invoke({}, LONG).result()
+    invocation = environment.invoke({"sleep": 0.5}, timeout_seconds=0.1)
+    assert invocation.result()["pid"] == environment.pid
 
 
 def test_lines_are_kept_and_can_be_waited_for(start: Callable[..., LambdaEnvironment]) -> None:
