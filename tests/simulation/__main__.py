@@ -1,20 +1,30 @@
-"""Prints many runs with their totals, one run with its trace, or every mutation with its effects."""
+"""Prints many runs with their totals, one run with its trace, or every mutation with its effects.
+
+With --json, the figures of many runs, or of --mutants, are also written to a file.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 from .mutations import MUTATIONS, broken
-from .runs import MORE, Totals, run_chunks, simulate
+from .runs import MORE, Totals, run_chunks, simulate, try_mutations
 from .schedule import BIASES
+
+_MOST_A_MINUTE = 1_000_000  # runs: more than any machine does
 
 
 def main() -> int:
     options = _options()
     if options.mutations is not None:
         return _mutations(options)
+    if options.mutants:
+        return _mutants(options)
     if options.trace:
         return _one(options)
     return _many(options)
@@ -24,6 +34,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--runs", type=int, default=2000, help="how many seeds, from the first one on")
+    parser.add_argument("--minutes", type=float, help="how long to run seeds, instead of --runs")
     parser.add_argument("--bias", choices=sorted(BIASES), help="one bias for all runs; without it each seed draws one")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--trace", action="store_true", help="run one seed and print everything that happens")
@@ -31,6 +42,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--mutations", metavar="PART", nargs="?", const="", help="run every mutation (with PART in its name or a bias)"
     )
+    parser.add_argument("--mutants", action="store_true", help="run each mutation until a run shows it")
+    parser.add_argument("--most-runs", type=int, help="only --mutants that show within so many runs")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
     return parser.parse_args()
 
 
@@ -45,16 +59,51 @@ def _one(options: argparse.Namespace) -> int:
 
 
 def _many(options: argparse.Namespace) -> int:
-    total, started = Totals(), time.monotonic()
-    for part in run_chunks(options.seed, options.runs, options.bias, options.processes, options.broken):
+    total, started, seconds = Totals(), time.monotonic(), 0.0
+    runs = int(options.minutes * _MOST_A_MINUTE) if options.minutes else options.runs
+    for part in run_chunks(options.seed, runs, options.bias, options.processes, options.broken):
         total.add(part)
         seconds = time.monotonic() - started
         print(f"\r{total}, {total.counts['runs'] / seconds:.0f} runs/s", end="", file=sys.stderr, flush=True)
+        if options.minutes and seconds >= options.minutes * 60:
+            break
     print(file=sys.stderr)
     for result in total.failed[:MORE]:
         print(result)
-    print(f"{total} in {time.monotonic() - started:.0f} s")
+    print(f"{total} in {seconds:.0f} s")
+    figures = {
+        "seconds": round(seconds, 1),
+        "runs": total.counts["runs"],
+        "grants": total.counts["grants"],
+        "faults": total.faults,
+        "failed": [str(result) for result in total.failed[:MORE]],
+        "double_holders": total.double_holders(),
+        "good": not total.failed,
+    }
+    _write(options.json, figures)
     return bool(total.failed)
+
+
+def _mutants(options: argparse.Namespace) -> int:
+    most = options.most_runs or max(mutation.runs for mutation in MUTATIONS.values())
+    names = [name for name, mutation in MUTATIONS.items() if not mutation.redundant and mutation.runs <= most]
+    survivors = []
+    started = time.monotonic()
+    for name, shown in try_mutations(names, options.processes):
+        survivors += [] if shown else [name]
+        print(f"{name}: {'noticed' if shown else 'NOT NOTICED'}", flush=True)
+    killed = len(names) - len(survivors)
+    print(f"mutants noticed: {killed} of {len(names)}")
+    seconds = round(time.monotonic() - started, 1)
+    figures = {"seconds": seconds, "killed": killed, "mutants": len(names), "survivors": sorted(survivors)}
+    _write(options.json, figures | {"good": not survivors})
+    return bool(survivors)
+
+
+def _write(path: Path | None, figures: dict[str, Any]) -> None:
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(figures, indent=2) + "\n")
 
 
 def _mutations(options: argparse.Namespace) -> int:

@@ -25,7 +25,7 @@ from .foreign import ForeignClient
 from .forger import begin
 from .holds import Execution
 from .judge import DATES
-from .mutations import broken
+from .mutations import MUTATIONS, broken
 from .permits import entries
 from .schedule import Settings, draw_bias, draw_lease, settings_for
 from .world import EndlessError, Life, Process, World
@@ -157,13 +157,20 @@ class Totals:
         """Return how many runs failed in which way."""
         return Counter(kind for result in self.failed for kind in result.failures)
 
+    @property
+    def faults(self) -> int:
+        return sum(self.counts[name] for name in ("faults", "freezes", "steps", "given up"))
+
+    def double_holders(self) -> int:
+        """Return how many runs had two holders at once."""
+        return sum(bool(result.failures.keys() & {"overlap", "robbed"}) for result in self.failed)
+
     def __str__(self) -> str:
         counts = self.counts
-        faults = sum(counts[name] for name in ("faults", "freezes", "steps", "given up"))
         return (
             f"{counts['runs']} runs: {counts['grants']} grants ({counts['events']} of events), "
             f"{counts['renewals']} renewals, {counts['commits']} commits, {counts['completions']} completions, "
-            f"{counts['duplicates']} duplicates dropped, {counts['requests']} requests, {faults} faults, "
+            f"{counts['duplicates']} duplicates dropped, {counts['requests']} requests, {self.faults} faults, "
             f"{counts['deaths']} deaths; {len(self.failed)} failed"
         )
 
@@ -195,3 +202,24 @@ def run_chunks(
 
 def _run_chunk(chunk: tuple[int, int, str | None, str | None]) -> Totals:
     return run_many(*chunk)
+
+
+def is_shown(name: str, runs: int) -> bool:
+    """Return whether a run under one of the mutation's biases shows that a rule is broken."""
+    mutation = MUTATIONS[name]
+    for first in range(0, runs, 20):
+        for bias in mutation.biases:
+            total = run_many(first, min(20, runs - first), bias, name)
+            if any(result.failures.keys() & set(mutation.shows) for result in total.failed):
+                return True
+    return False
+
+
+def try_mutations(names: list[str], processes: int = 2) -> Iterator[tuple[str, bool]]:
+    """Break each of these rules until a run shows it. Yields its name, and whether it was shown, in any order."""
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        yield from pool.imap_unordered(_try_mutation, names)
+
+
+def _try_mutation(name: str) -> tuple[str, bool]:
+    return name, is_shown(name, MUTATIONS[name].runs)

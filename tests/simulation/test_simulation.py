@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tests.simulation.mutations import MUTATIONS
-from tests.simulation.runs import MORE, Totals, run_many, simulate
+from tests.simulation.runs import MORE, Totals, is_shown, run_many, simulate
 from tests.simulation.schedule import BIASES, WEIGHTS
 
 
@@ -54,27 +54,16 @@ QUICK = [name for name in NEEDED if MUTATIONS[name].runs <= 400]
 RARE = [name for name in NEEDED if name not in QUICK]
 
 
-def shown(name: str, runs: int) -> bool:
-    """Return whether a run under one of the mutation's biases shows that a rule is broken."""
-    mutation = MUTATIONS[name]
-    for first in range(0, runs, 20):
-        for bias in mutation.biases:
-            total = run_many(first, min(20, runs - first), bias, name)
-            if any(result.failures.keys() & set(mutation.shows) for result in total.failed):
-                return True
-    return False
-
-
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in RARE)])
 def test_a_broken_rule_is_caught(name: str) -> None:
-    assert shown(name, MUTATIONS[name].runs), f"{MUTATIONS[name].runs} runs did not show: {name}"
+    assert is_shown(name, MUTATIONS[name].runs), f"{MUTATIONS[name].runs} runs did not show: {name}"
 
 
 @pytest.mark.parametrize("share", [pytest.param(4, id="a quarter"), pytest.param(1, id="all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [name for name in MUTATIONS if name not in NEEDED])
 def test_a_rule_that_exclusion_does_not_need_may_be_broken(name: str, share: int) -> None:
     """If this ever fails, the reason given for the mutation is wrong."""
-    assert not shown(name, MUTATIONS[name].runs // share), MUTATIONS[name].redundant
+    assert not is_shown(name, MUTATIONS[name].runs // share), MUTATIONS[name].redundant
 
 
 SLOW = 1_000_000  # the first slow seed
