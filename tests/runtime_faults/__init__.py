@@ -1,0 +1,1 @@
+"""Functions under the unmodified awslambdaric while their runtime fails: ``python -m tests.runtime_faults``."""

@@ -1,0 +1,192 @@
+"""What functions do while their runtime fails: they work under a lock, and write down what they see.
+
+The register of a key is the list of the works that were committed under its lock. Each invocation reads it, works, and
+commits the list with its own name at the end. The deduplicated ones add the event's name to a set.
+
+An event has: ``name``, ``key``, ``how`` (with_lock, deduplicate), ``act`` (a key of `ACTS`) and ``seconds`` of work;
+for "exhaust" also ``leaves`` and ``keeps``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from lambda_lock import Lock, LockClient, current_dedup, current_lock, deduplicate, set_default_client, with_lock
+from lambda_lock.errors import LockError, LockNotGrantedError, OwnerMismatchError, TransportError
+from rig.engine import Ministack
+from tests.histories.record import Recorder, now
+
+LEASE = float(os.environ["LEASE"])
+REGISTERS = os.environ["REGISTERS"]
+CLIENT = LockClient(lease_duration=LEASE, refresh_period=0.2)
+set_default_client(CLIENT)
+ENGINE = Ministack()
+ENGINE.port = int(os.environ["ENGINE_PORT"])
+HOARD: list[bytearray] = []  # what a process that is out of memory keeps for good
+
+
+def _new_recorder() -> Recorder:
+    return Recorder(Path(os.environ["EVIDENCE"]) / f"{os.getpid()}-{now()}")
+
+
+recorder = _new_recorder()
+
+
+def handler(event: dict[str, Any], context: Any) -> str:
+    function: Callable[..., Any]
+    function, key = (write, event["key"]) if event["how"] == "with_lock" else (once, event["name"])
+    event["asked"] = recorder.begin("acquire", key, os.getpid())
+    try:
+        return str(function(event, context))
+    except LockNotGrantedError:
+        recorder.end(event["asked"], "failed")
+        raise
+
+
+@with_lock("{key}", reserve=0.3)
+def write(event: dict[str, Any], context: Any) -> str:
+    lock = current_lock()
+    with _held(lock, event):
+        row = {"TableName": REGISTERS, "Key": {"key": {"S": event["key"]}}, "ConsistentRead": True}
+        works: list[dict[str, str]] = ENGINE.dynamodb("GetItem", row).get("Item", {}).get("works", {}).get("L", [])
+        ACTS[event["act"]](lock, event)
+    item = {"key": {"S": event["key"]}, "works": {"L": [*works, {"S": event["name"]}]}}
+    lock.commit([{"Put": {"TableName": REGISTERS, "Item": item}}])
+    return str(event["name"])
+
+
+@deduplicate("{name}", scope="", result="json")
+def once(event: dict[str, Any], context: Any) -> str:
+    lock = current_dedup()
+    with _held(lock, event):
+        ACTS[event["act"]](lock, event)
+        ENGINE.dynamodb(
+            "UpdateItem",
+            {
+                "TableName": REGISTERS,
+                "Key": {"key": {"S": f"{event['key']}, once"}},
+                "UpdateExpression": "ADD works :work",
+                "ExpressionAttributeValues": {":work": {"SS": [event["name"]]}},
+            },
+        )
+    return str(event["name"])
+
+
+@contextlib.contextmanager
+def _held(lock: Lock, event: dict[str, Any]) -> Iterator[None]:
+    """Write down the time in which the function counts on its lock."""
+    recorder.end(event["asked"], "ok", token=lock.fencing_token, owner=lock.owner)
+    print("granted", flush=True)
+    _look(lock)
+    try:
+        yield
+        _look(lock)
+    finally:
+        _over(lock)
+
+
+def _over(lock: Lock) -> None:
+    """From here on nothing counts on the lock: its commit, or its release by the decorator, may begin."""
+    recorder.begin("release", lock.key, os.getpid(), token=lock.fencing_token)
+
+
+def _look(lock: Lock, by: Recorder | None = None) -> None:
+    call = now()
+    held = lock.is_held
+    remaining = lock.remaining
+    if held:
+        (by or recorder).held(lock.key, os.getpid(), lock.fencing_token, call, now(), remaining)
+
+
+# What can happen inside an invocation
+
+
+def _work(lock: Lock, event: dict[str, Any]) -> None:
+    end = time.monotonic() + event["seconds"]
+    while time.monotonic() < end:
+        _look(lock)
+        time.sleep(0.02)
+
+
+def _fork(lock: Lock, event: dict[str, Any]) -> None:
+    """Fork workers that know the lock, and want it for themselves. Their parent does not wait for them."""
+    for _ in range(2):
+        if os.fork() == 0:
+            _child(lock, event)
+    _work(lock, event)
+
+
+def _child(lock: Lock, event: dict[str, Any]) -> None:
+    own = _new_recorder()
+    try:
+        if lock.is_held:
+            own.trouble("a forked worker counts as the holder of its parent's lock")
+        try:
+            lock.release()
+            own.trouble("a forked worker has released its parent's lock")
+        except OwnerMismatchError:
+            pass
+        asked = own.begin("acquire", lock.key, os.getpid())
+        try:
+            with CLIENT.acquire(lock.key, wait=LEASE + 3) as mine:
+                own.end(asked, "ok", token=mine.fencing_token, owner=mine.owner)
+                end = time.monotonic() + event["seconds"]
+                while time.monotonic() < end:
+                    _look(mine, own)
+                    time.sleep(0.02)
+                own.begin("release", mine.key, os.getpid(), token=mine.fencing_token)
+        except (LockNotGrantedError, TransportError):
+            pass
+        except LockError:
+            own.trouble(traceback.format_exc())
+    except BaseException:  # noqa: BLE001 - it is reported, and the process ends here
+        own.trouble(traceback.format_exc())
+    finally:
+        os._exit(0)
+
+
+def _starve(lock: Lock, event: dict[str, Any]) -> None:
+    """Keep the interpreter for oneself for longer than the lease, so that no other thread comes to renew."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1000.0)
+    try:
+        end = time.monotonic() + event["seconds"] + LEASE * 1.5
+        while time.monotonic() < end:
+            pass
+    finally:
+        sys.setswitchinterval(usual)
+    _look(lock)
+
+
+def _exhaust(lock: Lock, event: dict[str, Any]) -> None:
+    """Take all memory down to blocks of ``leaves`` bits, and raise, or keep it and go on working."""
+    _over(lock)  # it may be impossible to write this down later
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + (4 << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+    size = 1 << 20
+    while size >= 1 << event["leaves"]:
+        try:
+            HOARD.append(bytearray(size))
+        except MemoryError:
+            size >>= 1
+    if not event["keeps"]:
+        HOARD.clear()
+        raise MemoryError("a handler that needs more than there is")
+    _work(lock, event)
+
+
+ACTS: dict[str, Callable[[Lock, dict[str, Any]], None]] = {
+    "work": _work,
+    "fork": _fork,
+    "starve": _starve,
+    "exhaust": _exhaust,
+}

@@ -1,0 +1,83 @@
+"""A few rounds of each kind of fault, and what their judge sees. ``python -m tests.runtime_faults`` plays hundreds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rig.engine import Engine, Ministack
+from tests.support.rows import Rows
+
+from . import rounds
+from .__main__ import MUTANTS, main
+from .rounds import HANDLERS, KINDS, LOCKS, REGISTERS, Plan, Stage, play
+
+
+@pytest.fixture
+def tables(engine: Engine, table: str) -> Iterator[None]:
+    """The tables of the rounds. ``table`` lets the environment of this process point at the engine."""
+    for name in (LOCKS, REGISTERS):
+        engine.create_table(name)
+    yield
+    for name in (LOCKS, REGISTERS):
+        engine.delete_table(name)
+
+
+@pytest.fixture
+def stage(engine: Engine, tables: None, tmp_path: Path) -> Stage:
+    return Stage(Plan("kill", seed=1), engine, tmp_path)
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize("kind", KINDS)
+def test_nobody_holds_beside_another_and_nothing_is_left_held_or_lost(kind: str, engine: Engine) -> None:
+    played = play(Plan(kind, seed=1, share=0.5), engine)
+    assert (played.double_holders, played.not_free, played.lost, played.troubles) == ([], [], [], [])
+    assert played.grants > 0
+
+
+@pytest.mark.slow
+def test_functions_notice_broken_rules() -> None:
+    assert MUTANTS
+    assert main(["--mutants", "--at-once", "2"]) == 0
+
+
+def test_a_work_that_is_not_there_is_lost(stage: Stage, engine: Engine) -> None:
+    works = {"works": {"L": [{"S": "there"}, {"S": "twice"}, {"S": "twice"}]}}
+    engine.dynamodb("PutItem", {"TableName": REGISTERS, "Item": {"key": {"S": stage.key}, **works}})
+    stage.done += [("with_lock", name) for name in ("there", "twice", "missing")]
+    rounds.compare_works(stage)
+    assert stage.round.lost == ["with_lock missing: there 0 times", "with_lock twice: there 2 times"]
+    assert not stage.round.good
+
+
+def test_a_lock_that_nobody_can_take_in_time_is_not_free(stage: Stage, engine: Ministack) -> None:
+    stage.patience = 0.5
+    Rows(engine, LOCKS).put_foreign(stage.key, lease_seconds=600)
+    rounds.take_the_lock(stage)
+    assert len(stage.round.not_free) == 1
+    assert not stage.round.good
+
+
+def test_the_wall_clock_of_a_process_can_be_stepped_alone(stage: Stage, tmp_path: Path) -> None:
+    site = rounds.Site(stage, 0)
+    clock = tmp_path / "clock-0"
+    code = (
+        "import sys, time\n"
+        "def look(): print(time.time(), time.monotonic(), flush=True)\n"
+        "look(); sys.stdin.readline(); look()"
+    )
+    environment = {"PYTHONPATH": str(HANDLERS), "WALL_CLOCK": str(clock)}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        wall, monotonic = map(float, process.stdout.readline().split())
+        site.set_clock(-3600.0)
+        later, _ = process.communicate("\n")
+    stepped, after = map(float, later.split())
+    assert stepped - wall == pytest.approx(after - monotonic - 3600, abs=0.1)
