@@ -76,6 +76,14 @@ test-slow: SCHEDULES ?= 150000
 test-slow: $(DEV) $(ENGINE) ## Run the slow proofs (SCHEDULES=15000 simulates less)
 	@LAMBDA_LOCK_SCHEDULES=$(SCHEDULES) $(BIN)/pytest --quiet $(PARALLEL) -m slow -o timeout=900 $(ARGS)
 
+.PHONY: prove
+prove: $(DEV) $(ENGINE) $(DYNAMODB_LOCAL) ## Prove exclusion in half an hour, and write docs/safety-figures.md (needs Go, Java, Maven)
+	@$(BIN)/python -m tests.prove $(ARGS)
+
+.PHONY: prove-long
+prove-long: $(DEV) $(ENGINE) $(DYNAMODB_LOCAL) ## The same for hours
+	@$(BIN)/python -m tests.prove --long $(ARGS)
+
 .PHONY: test-dynamodb-local
 test-dynamodb-local: $(DEV) $(DYNAMODB_LOCAL) ## Run the tests on Amazon's DynamoDB Local (needs Java and Maven)
 	@LAMBDA_LOCK_ENGINE=dynamodb-local $(BIN)/pytest --quiet $(PARALLEL) $(ARGS)

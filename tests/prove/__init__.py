@@ -1,0 +1,1 @@
+"""All proofs of exclusion, one after the other: ``python -m tests.prove``."""

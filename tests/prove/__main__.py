@@ -1,0 +1,91 @@
+"""Runs all proofs of exclusion one after the other, and reports their figures: ``python -m tests.prove``.
+
+    python -m tests.prove                        # `make prove`: half an hour on two cores
+    python -m tests.prove --long                 # `make prove-long`: hours
+    python -m tests.prove --only histories       # the parts whose names contain this; docs/ stays as it is
+
+The figures are left in build/prove.json, and those of each part in build/prove/. docs/safety-figures.md shows them. The
+exit status is 0 if each part is there and passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rig.engine import ROOT
+
+from .parts import PARTS, Part
+from .report import Result, lines, page, passed, totals
+
+BUILD = ROOT / "build"
+PAGE = ROOT / "docs" / "safety-figures.md"
+
+
+def run(part: Part, long: bool, folder: Path) -> Result:
+    """Run a part, which shows its own progress. Its figures are left in the folder."""
+    if part.is_missing:
+        print(f"==> {part.name}: missing, there is no {part.module}", flush=True)
+        return Result(part, "missing")
+    print(f"==> {part.name}: python {' '.join(part.arguments(long))}", flush=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{part.name}.json"
+    file.unlink(missing_ok=True)  # of a run before
+    started = time.monotonic()
+    command = part.command(long, file)
+    if part.prints:
+        with file.open("wb") as output:
+            status = subprocess.run(command, cwd=ROOT, stdout=output).returncode
+    else:
+        status = subprocess.run(command, cwd=ROOT).returncode
+    seconds = time.monotonic() - started
+    try:
+        figures = json.loads(file.read_text())
+    except (OSError, ValueError):
+        figures = {}
+    outcome = "failed" if status or not figures else "passed"
+    print(f"    {part.name}: {outcome} in {seconds / 60:.1f} min", flush=True)
+    return Result(part, outcome, seconds, figures)
+
+
+def write(results: list[Result], long: bool, file: Path) -> None:
+    """Write what is known so far, so that a run that is stopped leaves its figures."""
+    parts = {
+        each.part.name: {
+            "command": ["python", *each.part.arguments(long)],
+            "status": each.status,
+            "seconds": round(each.seconds, 1),
+            "figures": each.figures,
+        }
+        for each in results
+    }
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"long": long, "totals": totals(results), "passed": passed(results), "parts": parts}, indent=2)
+    file.write_text(text + "\n")
+
+
+def main(arguments: list[str], parts: Sequence[Part] = PARTS, build: Path = BUILD, report: Path = PAGE) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.prove", description="Run all proofs of exclusion.")
+    parser.add_argument("--long", action="store_true", help="for hours")
+    parser.add_argument("--only", metavar="PART", help="run the parts whose names contain this; docs/ stays as it is")
+    options = parser.parse_args(arguments)
+    chosen = [part for part in parts if options.only is None or options.only in part.name]
+    if not chosen:
+        parser.error(f"no part's name contains {options.only!r}; there are {', '.join(part.name for part in parts)}")
+    results: list[Result] = []
+    for part in chosen:
+        results.append(run(part, options.long, build / "prove"))
+        write(results, options.long, build / "prove.json")
+    if options.only is None:
+        report.write_text(page(results, options.long))
+    print("\n".join(lines(results)))
+    return int(not passed(results))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,114 @@
+"""The parts of the proof: which programs run, for how long, and what each figure of theirs counts as."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rig.engine import ROOT
+
+# The lines at the end, in this order. "mutants" is the second number of "mutants killed: N of N".
+COUNTED = (
+    "states explored",
+    "mutants killed",
+    "simulated grants",
+    "histories checked",
+    "real kills and freezes",
+    "inputs fuzzed",
+    "double holders",
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One program. It writes its figures as a JSON object, and ends with 0 if all is well.
+
+    short, long: its arguments in `make prove` and in `make prove-long`.
+    counts: for each line at the end (`COUNTED`, or "mutants"), the figures that are added to it; "a.b" is b within a.
+    prints: whether it prints its figures instead of writing them to the file after ``--json``.
+    """
+
+    name: str
+    module: str
+    short: tuple[str, ...] = ()
+    long: tuple[str, ...] = ()
+    counts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    prints: bool = False
+
+    @property
+    def is_missing(self) -> bool:
+        return not Path(ROOT, *self.module.split("."), "__main__.py").exists()
+
+    def arguments(self, long: bool) -> list[str]:
+        """Its command line, as a reader would type it after ``python``."""
+        return ["-m", self.module, *(self.long if long else self.short), *(["--json"] if self.prints else [])]
+
+    def command(self, long: bool, file: Path) -> list[str]:
+        """The command that leaves the figures in the file, with its standard output if the part prints them."""
+        return [sys.executable, *self.arguments(long), *([] if self.prints else ["--json", str(file)])]
+
+    def count(self, figures: dict[str, Any]) -> dict[str, int]:
+        """What the figures add to the lines at the end."""
+        return {line: sum(_find(figures, name) for name in names) for line, names in self.counts.items()}
+
+
+def _find(figures: dict[str, Any], name: str) -> int:
+    value: Any = figures
+    for key in name.split("."):
+        value = value.get(key, 0) if isinstance(value, dict) else 0
+    return int(value)
+
+
+_NOBODY: dict[str, tuple[str, ...]] = {"double holders": ("double_holders",)}
+_MUTANTS = {"mutants killed": ("killed",), "mutants": ("mutants",)}
+
+PARTS = (
+    Part(
+        "exploration",
+        "tests.exploration",
+        long=("--long",),
+        counts={"states explored": ("states",), "mutants killed": ("killed",), "mutants": ("mutants_needed",)}
+        | _NOBODY,
+        prints=True,
+    ),
+    Part(
+        "simulation",
+        "tests.simulation",
+        ("--minutes", "8"),
+        ("--minutes", "90"),
+        {"simulated grants": ("grants",)} | _NOBODY,
+    ),
+    Part("simulation-mutants", "tests.simulation", ("--mutants", "--most-runs", "400"), ("--mutants",), _MUTANTS),
+    Part(
+        "histories",
+        "tests.histories",
+        ("--minutes", "4"),
+        ("--operations", "1000000", "--seconds", "180"),
+        _NOBODY | {"histories checked": ("histories",), "real kills and freezes": ("killed", "frozen")},
+    ),
+    Part(
+        "histories-mutants",
+        "tests.histories",
+        ("--mutants", "--engine", "ministack", "--seconds", "25"),
+        ("--mutants", "--engine", "ministack"),
+        _MUTANTS,
+    ),
+    Part(
+        "runtime-faults",
+        "tests.runtime_faults",
+        ("--minutes", "4"),
+        ("--rounds", "600"),
+        _NOBODY | {"real kills and freezes": ("happened.killed", "happened.frozen")},
+    ),
+    Part("runtime-faults-mutants", "tests.runtime_faults", ("--mutants",), ("--mutants",), _MUTANTS),
+    Part(
+        "fuzzing",
+        "tests.fuzzing",
+        ("--minutes", "3"),
+        ("--minutes", "60"),
+        {"inputs fuzzed": ("inputs",)} | _NOBODY,
+    ),
+)

@@ -1,0 +1,78 @@
+"""What the parts of the proof said: as lines, and as the page docs/safety-figures.md."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from .parts import COUNTED, Part
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a part. status: "passed", "failed" or "missing". figures: what it wrote; empty if it did not."""
+
+    part: Part
+    status: str
+    seconds: float = 0.0
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+def passed(results: list[Result]) -> bool:
+    return all(result.status == "passed" for result in results)
+
+
+def totals(results: list[Result]) -> Counter[str]:
+    """The sums of all that was counted. A part that is missing adds nothing."""
+    sums: Counter[str] = Counter()
+    for result in results:
+        sums.update(result.part.count(result.figures))
+    return sums
+
+
+def lines(results: list[Result]) -> list[str]:
+    """The end of the report: what failed or is missing, and the figures."""
+    sums = totals(results)
+    said = [f"{result.part.name}: {result.status}" for result in results if result.status != "passed"]
+    for name in COUNTED:
+        of = f" of {sums['mutants']}" if name == "mutants killed" else ""
+        said.append(f"{name}: {sums[name]}{of}")
+    return said
+
+
+def page(results: list[Result], long: bool) -> str:
+    """The page for docs/."""
+    target = "make prove-long" if long else "make prove"
+    text = [
+        "# Figures of the latest proof",
+        "",
+        f"`{target}` writes this page. It ran with Python {platform.python_version()} on {platform.system()}. "
+        "Each part can be run by itself with the command that is given.",
+        "",
+        "| part | command | result | minutes |",
+        "|---|---|---|---|",
+    ]
+    for result in results:
+        command = f"`python {' '.join(result.part.arguments(long))}`"
+        text.append(f"| {result.part.name} | {command} | {result.status} | {result.seconds / 60:.1f} |")
+    text += ["", "```", *lines(results), "```"]
+    for result in results:
+        if result.figures:
+            text += ["", f"## {result.part.name}", "", *_figures(result.figures)]
+    return "\n".join(text) + "\n"
+
+
+def _figures(figures: dict[str, Any]) -> list[str]:
+    """Numbers as they are, tables of numbers on a line each. Whatever else a part wrote is in build/prove."""
+    shown = []
+    for name, value in figures.items():
+        if isinstance(value, dict) and all(isinstance(each, int) for each in value.values()):
+            text = ", ".join(f"{key} {each:,}" for key, each in sorted(value.items(), key=lambda item: -item[1]))
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            text = f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+        else:
+            continue
+        shown.append(f"- {name.replace('_', ' ')}: {text or 'none'}")
+    return shown
