@@ -56,13 +56,8 @@ format: $(DEV) ## Format the sources, and fix what the linter can fix
 
 .PHONY: test
 # Without Node the tests of the CDK are skipped, so its command line is not needed either.
-test: $(DEV) $(ENGINE) $(if $(shell command -v npm),$(CDK)) $(if $(shell command -v go),checker) ## Run the tests (ARGS='-k name' selects some, JOBS=1 runs them one after another)
+test: $(DEV) $(ENGINE) $(if $(shell command -v npm),$(CDK)) ## Run the tests (ARGS='-k name' selects some, JOBS=1 runs them one after another)
 	@$(BIN)/pytest --quiet $(PARALLEL) $(ARGS)
-
-.PHONY: checker
-checker: # The first time, Go compiles its standard library too: not while tests run
-	@cd tests/histories/checker && go build -buildvcs=false -o ../../../build/histories/checker . \
-	  && go test -buildvcs=false -vet=off -c -o /dev/null . || echo "Tests of histories are skipped: Go cannot build their checker."
 
 .PHONY: quick
 quick: JOBS := 3
@@ -75,6 +70,16 @@ test-slow: JOBS := 3
 test-slow: SCHEDULES ?= 150000
 test-slow: $(DEV) $(ENGINE) ## Run the slow proofs (SCHEDULES=15000 simulates less)
 	@LAMBDA_LOCK_SCHEDULES=$(SCHEDULES) $(BIN)/pytest --quiet $(PARALLEL) -m slow -o timeout=900 $(ARGS)
+
+.PHONY: checker
+checker: # The first time, Go compiles its standard library too: not while tests run
+	@cd tests/histories/checker && go build -buildvcs=false -o ../../../build/histories/checker . \
+	  && go test -buildvcs=false -vet=off -c -o /dev/null . || echo "Tests of histories are skipped: Go cannot build their checker."
+
+.PHONY: test-prove
+test-prove: JOBS := 2
+test-prove: $(DEV) $(ENGINE) checker ## Run the tests of what `make prove` runs
+	@$(BIN)/pytest --quiet $(PARALLEL) -m prove -o timeout=900 $(ARGS)
 
 .PHONY: prove
 prove: $(DEV) $(ENGINE) $(DYNAMODB_LOCAL) ## Prove exclusion in half an hour, and write docs/safety-figures.md (needs Go, Java, Maven)

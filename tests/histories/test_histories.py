@@ -17,12 +17,13 @@ from .record import History, op
 from .rounds import Plan, play
 from .test_record import busy_lock
 
+pytestmark = pytest.mark.prove
 SOURCES = Path(__file__).with_name("checker")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _built() -> None:
-    """The checker. Without Go the tests are skipped: it is not needed for `make test`. In CI, Go must build it."""
+    """The checker. Without Go the tests are skipped. In CI, Go must build it."""
     try:
         checker()
     except CheckerMissingError as error:
@@ -41,7 +42,6 @@ def test_the_checker_accepts_and_rejects_known_histories() -> None:
     check_the_checker("-short")
 
 
-@pytest.mark.slow
 def test_the_checker_agrees_with_a_trial_of_every_order() -> None:
     check_the_checker()
 
@@ -91,7 +91,6 @@ def test_what_callers_see_is_legal_on_dynamodb_local() -> None:
     check_round(Plan("dynamodb-local", seed=1, seconds=10, processes=2, threads=6, keys=6))
 
 
-@pytest.mark.slow
 def test_callers_notice_broken_rules() -> None:
     assert MUTANTS
     assert main(["--mutants", "--engine", "ministack", "--seconds", "30"]) == 0

@@ -32,6 +32,7 @@ def stage(engine: Engine, tables: None, tmp_path: Path) -> Stage:
     return Stage(Plan("kill", seed=1), engine, tmp_path)
 
 
+@pytest.mark.prove
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("kind", KINDS)
 def test_nobody_holds_beside_another_and_nothing_is_left_held_or_lost(kind: str, engine: Engine) -> None:
@@ -40,7 +41,7 @@ def test_nobody_holds_beside_another_and_nothing_is_left_held_or_lost(kind: str,
     assert played.grants > 0
 
 
-@pytest.mark.slow
+@pytest.mark.prove
 def test_functions_notice_broken_rules() -> None:
     assert MUTANTS
     assert main(["--mutants", "--at-once", "2"]) == 0
