@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _GENERATOR, _COROUTINE = 0x20, 0x80 | 0x100  # flags of a code object, as inspect names them
 _ASYNC_GENERATOR = 0x200
 _DURABLE_EXECUTION = "aws_durable_execution_sdk_python.execution"  # the module of its decorator
+_DURABLE_CONTEXT = "aws_durable_execution_sdk_python.context"  # the module of durable_step and its like
+_PREPARED = "_original_name"  # what that module sets on a prepared step
 _MOST_DECORATORS = 50  # on one function: a bound for chains that are a circle
 _OPTIMIZED = 0x01  # a function's code, not a module's or class body's
 
@@ -47,11 +49,19 @@ def check_function(func: object, decorator: str) -> None:
             f"@{decorator} decorates functions and methods, not {type(func).__name__}; "
             f"is it written with its key, as in @{decorator}('order-{{id}}')?"
         )
-    if _is_durable_execution(func):
+    sdk = _durable_module(func)
+    if sdk == _DURABLE_EXECUTION:
         raise TypeError(
             f"@{decorator} cannot decorate {name_of(func)}, a durable execution: its event would be the service's, not "
             "yours, and the lock would be released at each suspension. Remove it, and write `with "
             "durable_lock(context, key, lease_duration=...)` in the function (lambda_lock.durable)"
+        )
+    if sdk == _DURABLE_CONTEXT:
+        raise TypeError(
+            f"@{decorator} cannot decorate {name_of(func)}: it only prepares a durable operation, whose function would "
+            f"run after the lock's release. For a step, write @{decorator} below the SDK's decorator. For a child "
+            "context or a branch, write `with durable_lock(context, key, lease_duration=...)` in it "
+            "(lambda_lock.durable)"
         )
     if _flags(func) & (_GENERATOR | _ASYNC_GENERATOR):
         raise TypeError(
@@ -110,15 +120,19 @@ def _is_being_decorated(func: Callable[..., Any], frame: FrameType) -> bool:
     return getattr(func, "__qualname__", None) == scope + name and frame.f_locals.get(name) is not func
 
 
-def _is_durable_execution(func: object) -> bool:
-    """Whether ``func`` is what the SDK of durable functions made of a handler, also below other decorators."""
+def _durable_module(func: object) -> str:
+    """The module of the SDK of durable functions that made ``func`` of another function, also below other decorators.
+
+    Empty for every other function, and for a prepared step: calling that runs the step's function.
+    """
     for _ in range(_MOST_DECORATORS):
-        if getattr(func, "__globals__", {}).get("__name__") == _DURABLE_EXECUTION:
-            return True
-        func = getattr(func, "__wrapped__", None)
+        module = getattr(func, "__globals__", {}).get("__name__")
+        if module in (_DURABLE_EXECUTION, _DURABLE_CONTEXT) and not hasattr(func, _PREPARED):
+            return str(module)
+        func = func.func if isinstance(func, functools.partial) else getattr(func, "__wrapped__", None)
         if func is None:
             break
-    return False
+    return ""
 
 
 def _flags(func: object) -> int:

@@ -9,7 +9,13 @@ from unittest.mock import MagicMock
 
 import pytest
 from aws_durable_execution_sdk_python import durable_execution
-from aws_durable_execution_sdk_python.context import DurableContext, durable_step, durable_with_child_context
+from aws_durable_execution_sdk_python.context import (
+    DurableContext,
+    durable_parallel_branch,
+    durable_step,
+    durable_wait_for_callback,
+    durable_with_child_context,
+)
 from aws_durable_execution_sdk_python.types import StepContext
 
 from lambda_lock import LockClient, current_lock, deduplicate, register_lambda_context, with_lock
@@ -69,6 +75,39 @@ def test_other_decorators_in_between_do_not_hide_it() -> None:
 
     with pytest.raises(TypeError, match="handler"):
         with_lock("nightly")(traced)
+
+
+def test_a_partial_of_a_durable_execution_is_refused_too() -> None:
+    @durable_execution
+    def handler(event: Any, context: DurableContext) -> None: ...
+
+    with pytest.raises(TypeError, match="durable_lock"):
+        with_lock("nightly")(functools.partial(handler))
+
+
+@pytest.mark.parametrize(
+    "made", [durable_step, durable_with_child_context, durable_wait_for_callback, durable_parallel_branch()]
+)
+@pytest.mark.parametrize("decorator", DECORATORS)
+def test_a_decorator_over_what_only_prepares_a_step_is_refused_when_decorating(decorator: Any, made: Any) -> None:
+    """The lock would be held while the step is prepared, and the body would run without it."""
+
+    @made
+    def work(step: Any) -> None: ...
+
+    with pytest.raises(TypeError, match=f"write @{decorator.__name__} below"):
+        decorator("nightly")(work)
+
+
+def test_a_prepared_step_is_a_function_like_any_other(deploy: Deploy, client: LockClient) -> None:
+    @durable_step
+    def work(step: StepContext, order: int) -> list[Any]:
+        return [order, current_lock().key]
+
+    def handler(event: Any, context: DurableContext) -> list[Any]:
+        return context.step(with_lock("nightly", client=client)(work(7)))
+
+    assert deploy(handler).run() == [7, "nightly"]
 
 
 @pytest.mark.parametrize("pass_on", [lambda context: context, lambda context: context.lambda_context])
