@@ -77,7 +77,7 @@ def durable_lock(
             lock.wait(Duration.from_hours(2))
             lock.step(lambda _: ship(event["order"], lock.fencing_token))
     """
-    if not isinstance(context, DurableContext):
+    if not issubclass(type(context), DurableContext):  # isinstance is true of a mock with this spec
         raise TypeError(
             f"context must be the DurableContext of a durable function, not {type(context).__name__}. In a function "
             "without one, and inside a step, use @with_lock or client.acquire"
@@ -130,13 +130,18 @@ class DurableLock:
 
         Returns what ``func`` returned, on a replay from the checkpoint.
 
-        Raises LockLostError if the lock is lost. It is not retried. Raises LockAlreadyReleasedError outside of the
-        block, and otherwise what ``context.step`` raises.
+        Raises LockLostError if the lock is lost. It is not retried. Raises TypeError for another func or config,
+        LockAlreadyReleasedError outside of the block, and otherwise what ``context.step`` raises.
 
         Example: ``lock.step(lambda _: charge(order), name="charge")``
         """
         self._check_inside()
-        config = config or StepConfig()
+        if not callable(func):
+            raise TypeError(f"func must be a function that takes the StepContext, not {func!r} ({type(func).__name__})")
+        if config is None:
+            config = StepConfig()
+        elif not isinstance(config, StepConfig):
+            raise TypeError(f"config must be a StepConfig of the SDK, not {config!r} ({type(config).__name__})")
 
         @functools.wraps(func)
         def verified(step: StepContext) -> T:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import MagicMock, create_autospec
 
 import pytest
 from aws_durable_execution_sdk_python.config import Duration, StepConfig, StepSemantics
@@ -408,6 +409,36 @@ def test_a_lock_is_used_within_its_block_only(deploy: Deploy, client: LockClient
 
     closed, lost = "LockAlreadyReleasedError", "HoldLostError"  # which is a LockLostError
     assert deploy(handler).run() == [closed, closed, closed, closed, closed, lost, lost, closed]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"func": None}, "func must be a function that takes the StepContext, not None (NoneType)"),
+        ({"config": {"serdes": None}}, "config must be a StepConfig of the SDK, not {'serdes': None} (dict)"),
+    ],
+)
+def test_a_step_that_cannot_run_is_an_error_before_its_operation(
+    deploy: Deploy, client: LockClient, given: dict[str, Any], message: str
+) -> None:
+    """Within the operation, the SDK's own retries would take it for a failure of the step."""
+
+    def handler(event: Any, context: DurableContext) -> None:
+        with durable_lock(context, "a", lease_duration=60, client=client) as lock:
+            lock.step(**({"func": lambda _: None} | given))
+
+    executions = deploy(handler)
+    ended = executions.end(executions.start())
+    assert error_of(ended) == ("TypeError", message)
+    assert executions.invocations == 1
+    assert [operation.name for operation in ended.operations][2:] == ["release lock 'a'"]
+
+
+@pytest.mark.parametrize("mock", [MagicMock(spec=DurableContext), create_autospec(DurableContext, instance=True)])
+def test_a_mock_of_a_context_is_refused(client: LockClient, mock: Any) -> None:
+    """It says that it is an instance, and answers each operation with another mock."""
+    with pytest.raises(TypeError, match="context must be the DurableContext"):
+        durable_lock(mock, "a", lease_duration=60, client=client)
 
 
 @pytest.mark.parametrize(
