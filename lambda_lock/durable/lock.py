@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _LATE = 5.0  # seconds by which a suspended execution may go on too late; its lease must cover them
 _LOST = f"{HoldLostError.__module__}.{HoldLostError.__qualname__}"  # as the SDK writes the type of an error
-_RELEASE_TRIES = 8  # within 9 minutes; after them the lock is left to its lease
+_RELEASE_TRIES = 9  # within 9 minutes; after them the lock is left to its lease
 
 
 def durable_lock(
