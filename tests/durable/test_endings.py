@@ -24,7 +24,7 @@ from aws_durable_execution_sdk_python.retries import RetryDecision
 from aws_durable_execution_sdk_python.types import StepContext
 from aws_durable_execution_sdk_python_testing.executor import Executor
 
-from lambda_lock import LockClient
+from lambda_lock import LockClient, LockLostError
 from lambda_lock.durable import durable_lock
 from lambda_lock.durable.ending import Ending, ending_of
 from rig.wire import Wire
@@ -253,6 +253,64 @@ def test_a_running_branch_that_nobody_waits_for_any_more_releases_its_lock(
     ended = executions.end(executions.start())
     assert result(ended) is True
     wait_until(lambda: not rows.is_held("a"))
+
+
+def test_a_branch_that_outlives_the_block_finds_its_lock_lost(
+    deploy: Deploy, client: LockClient, make: Callable[..., LockClient]
+) -> None:
+    """By default, parallel ends with the first branch that fails. Steps of the others run on, without the lock."""
+    running, go_on, taker, lost = threading.Event(), threading.Event(), make(), threading.Event()
+
+    def failing(_: DurableContext) -> None:
+        assert running.wait(DEADLINE)
+        raise ValueError("no such order")
+
+    def handler(event: Any, context: DurableContext) -> int:
+        def work(_: StepContext) -> None:
+            lock.raise_if_lost()
+            running.set()
+            assert go_on.wait(DEADLINE)
+            with pytest.raises(LockLostError, match="was left"):
+                lock.raise_if_lost()
+            lost.set()
+
+        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
+            batch = context.parallel([lambda branch: branch.step(work), failing])
+        with taker.acquire("a", wait=0):
+            go_on.set()
+            assert lost.wait(DEADLINE)
+        return batch.failure_count
+
+    assert deploy(handler).run() == 1
+
+
+def test_a_block_whose_parallel_waits_for_all_branches_is_left_after_them(
+    deploy: Deploy, client: LockClient, rows: Rows
+) -> None:
+    running = threading.Event()
+    held: list[bool] = []
+
+    def failing(_: DurableContext) -> None:
+        assert running.wait(DEADLINE)
+        raise ValueError("no such order")
+
+    def handler(event: Any, context: DurableContext) -> int:
+        def work(_: StepContext) -> None:
+            lock.raise_if_lost()
+            running.set()
+            held.append(rows.is_held("a"))
+
+        def slow(branch: DurableContext) -> None:
+            branch.step(work)
+            branch.wait(SECOND)  # until long after the other branch has failed
+            branch.step(work)
+
+        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
+            config = ParallelConfig(completion_config=CompletionConfig.all_completed())
+            return context.parallel([slow, failing], config=config).failure_count
+
+    assert deploy(handler).run() == 1
+    assert held == [True, True]
 
 
 def test_a_suspended_branch_that_nobody_waits_for_any_more_keeps_its_lock_until_the_lease_ends(
