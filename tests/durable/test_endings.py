@@ -109,6 +109,7 @@ def test_an_invocation_that_is_run_again_keeps_the_lock(deploy: Deploy, client: 
         (ValueError(), Ending.FINISHED),
         (SuspendExecution(""), Ending.SUSPENDED),
         (KeyboardInterrupt(), Ending.SUSPENDED),
+        (GeneratorExit(), Ending.SUSPENDED),  # of a generator that was left early, or whose caller was suspended
         (InvocationError(""), Ending.SUSPENDED),
         (ExecutionError(""), Ending.CUT_OFF),
         (NonDeterministicExecutionError(""), Ending.CUT_OFF),
