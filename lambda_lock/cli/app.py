@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -13,10 +14,11 @@ from rich.live import Live
 
 from .. import __version__
 from ..client.record import LockRecord
+from ..client.settings import TABLE_VARIABLE
 from ..errors import LockError
 from . import exits, show
 from .exits import Failure, say
-from .settings import Settings, shared_options, shared_options_without_json, table_options
+from .settings import Settings, engine_options, shared_options, shared_options_without_json, table_options
 
 _settings = click.make_pass_decorator(Settings, ensure=True)
 
@@ -341,6 +343,47 @@ def _tell_released(settings: Settings, record: LockRecord, *, released: bool, me
 
 def _no_such_lock(key: str) -> Failure:
     return Failure(f"there is no lock {key!r} in this table: it was never taken, or its row was deleted", exits.NO)
+
+
+@app.command()
+@click.option(
+    "--port", type=click.IntRange(1, 65_535), metavar="PORT", help="The port on 127.0.0.1.  [default: a free one]"
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["sh", "json"]),
+    default="sh",
+    show_default=True,
+    help="How to print the environment: as commands for a shell, or as one JSON object.",
+)
+@engine_options
+@_settings
+def dev(settings: Settings, port: int | None, form: str) -> None:
+    """Run a local DynamoDB with a lock table, until Ctrl-C.
+
+    Needs the extra `local`. The engine listens on 127.0.0.1 only. Once the table is there, the environment that leads
+    to it is printed on stdout. SIGTERM stops it as well. It forgets everything when it stops.
+
+    \b
+    Examples:
+      lambda-lock dev                                # then paste what it prints into another terminal
+      lambda-lock dev --port 8000 --table my-locks
+      lambda-lock dev --format json > engine.json &
+    """
+    from ..client import checks
+    from ..table import create_table
+    from .dev import STRONGER, Engine, until_stopped
+
+    settings.start_logging()
+    name = checks.table_name(settings.table or os.environ.get(TABLE_VARIABLE) or "locks")
+    with until_stopped(), Engine(port) as engine:
+        create_table(name, ttl=settings.schema.ttl, transport=engine.transport(), **settings.key_names())
+        environment = engine.environment() | settings.key_variables() | {TABLE_VARIABLE: name}
+        show.print_environment(environment, STRONGER, as_json=settings.as_json or form == "json")
+        say(f"a local DynamoDB is running on port {engine.port}. Ctrl-C stops it, and it forgets everything")
+        engine.wait()
+        raise Failure("the local engine has ended by itself", exits.UNAVAILABLE)
 
 
 @app.group(cls=_Commands)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from ..client.lock_client import LockClient
-from ..client.settings import TABLE_VARIABLE
+from ..client.settings import PARTITION_KEY_VARIABLE, SORT_KEY_VARIABLE, TABLE_VARIABLE
 from ..core.row import GO, JAVA, PYTHON, Schema
 from .exits import CONFIGURATION, Failure
 
@@ -53,12 +53,21 @@ class Settings:
 
     def administration(self) -> dict[str, Any]:
         """The same settings as arguments for the functions of lambda_lock.table."""
+        return {**self.key_names(), "region_name": self.region, "endpoint_url": self.endpoint_url}
+
+    def key_names(self) -> dict[str, Any]:
+        """The names of the table's keys, as arguments for the functions of lambda_lock.table."""
         return {
             "partition_key_name": self.partition_key or self.schema.partition_key,
             "sort_key_name": self.sort_key or self.schema.sort_key,
-            "region_name": self.region,
-            "endpoint_url": self.endpoint_url,
         }
+
+    def key_variables(self) -> dict[str, str]:
+        """The variables that tell a client these names; none where they are those that it expects anyway."""
+        names = self.key_names()
+        partition_key, sort_key = names["partition_key_name"], names["sort_key_name"]
+        found = {} if partition_key == JAVA.partition_key else {PARTITION_KEY_VARIABLE: partition_key}
+        return found if sort_key is None else {**found, SORT_KEY_VARIABLE: sort_key}
 
     def start_logging(self) -> None:
         """Log on stderr what the library logs: with -v from level INFO on, with -vv debug messages too."""
@@ -85,9 +94,7 @@ def _decorate(function: F, options: tuple[Callable[[F], F], ...]) -> F:
 
 
 _TABLE = _option("--table", metavar="NAME", help=f"The lock table. Default: {TABLE_VARIABLE}.")
-_PLACE = (
-    _option("--region", metavar="REGION", help="The AWS Region. Default: AWS_REGION."),
-    _option("--endpoint-url", metavar="URL", help="The endpoint of another DynamoDB. Default: AWS_ENDPOINT_URL."),
+_FORM = (
     _option("--partition-key", metavar="NAME", help="The name of the partition key, if it is not the schema's."),
     _option("--sort-key", metavar="NAME", help="The name of the sort key, if the table has one."),
     _option(
@@ -96,6 +103,11 @@ _PLACE = (
         type=click.Choice(sorted(_SCHEMAS)),
         help="The format of the rows: that of the Java, Go or Python client that shares the table.  [default: java]",
     ),
+)
+_PLACE = (
+    _option("--region", metavar="REGION", help="The AWS Region. Default: AWS_REGION."),
+    _option("--endpoint-url", metavar="URL", help="The endpoint of another DynamoDB. Default: AWS_ENDPOINT_URL."),
+    *_FORM,
 )
 _JSON = _option("--json", "as_json", is_flag=True, help="Print JSON.")
 _VERBOSE = _option("-v", "--verbose", count=True, help="Log to stderr; -vv logs more.")
@@ -114,3 +126,9 @@ def shared_options_without_json(function: F) -> F:
 def table_options(function: F) -> F:
     """For commands that take the table as their argument."""
     return _decorate(function, (*_PLACE, _JSON, _VERBOSE))
+
+
+def engine_options(function: F) -> F:
+    """For `dev`: it makes the table, in an engine of its own."""
+    table = _option("--table", metavar="NAME", help=f"The table to create. Default: {TABLE_VARIABLE}, or else locks.")
+    return _decorate(function, (table, *_FORM, _VERBOSE))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -110,6 +111,16 @@ def as_dict(record: LockRecord) -> dict[str, Any]:
 def print_json(value: object, *, one_line: bool = False) -> None:
     """Print ``value`` as JSON on stdout. It is ASCII, so no text in a row can control a terminal."""
     click.echo(json.dumps(value, indent=None if one_line else 2, default=_plain))
+
+
+def print_environment(variables: Mapping[str, str], stronger: Sequence[str], *, as_json: bool) -> None:
+    """Print variables as commands for a POSIX shell, which unset those that are ``stronger``; or as one JSON object."""
+    if as_json:
+        print_json(dict(variables))
+        return
+    click.echo(f"unset {' '.join(stronger)}")
+    for name, value in variables.items():
+        click.echo(f"export {name}={shlex.quote(value)}")
 
 
 def print_lines(records: Iterable[LockRecord]) -> None:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
+import json
 import os
 import re
-import signal
+import subprocess
 import sys
-import time
 import tomllib
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from rig.engine import ROOT, Ministack, free_port, inherited_environment
+from rig.engine import ROOT, Ministack, inherited_environment
 from tests.support.installed import finish, install_alone
 
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```\n", README, re.MULTILINE | re.DOTALL)
-COMMANDS = next(block for block in re.findall(r"(?:^    .*\n)+", README, re.MULTILINE) if "ministack" in block)
+COMMANDS = re.findall(r"(?:^    .*\n)+", README, re.MULTILINE)
+(STARTING,) = (block for block in COMMANDS if "lambda-lock dev" in block)
+(USING,) = (block for block in COMMANDS if "lambda-lock run" in block)
 
 
 def test_the_first_block_runs_where_nothing_but_the_wheel_is_installed(tmp_path: Path) -> None:
@@ -37,55 +37,73 @@ def test_the_first_block_runs_where_nothing_but_the_wheel_is_installed(tmp_path:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """The environment of a shell with the extras installed, and with a free port for the engine."""
-    programs = tmp_path / "bin"
+def shell(tmp_path: Path) -> dict[str, str]:
+    """The environment of a shell with the extras installed, which knows nothing about AWS."""
+    programs, scratch = tmp_path / "bin", tmp_path / "tmp"
     programs.mkdir()
+    scratch.mkdir()
     engine = os.environ.get("LAMBDA_LOCK_ENGINE_BIN") or ROOT / ".venv-engine" / "bin" / "ministack"
     (programs / "ministack").symlink_to(engine)
     (programs / "lambda-lock").write_text(
         f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m lambda_lock.cli "$@"\n'
     )
     (programs / "lambda-lock").chmod(0o755)
-    port = free_port()
-    yield inherited_environment() | {
-        "PATH": f"{programs}:{os.environ['PATH']}",
-        "GATEWAY_PORT": str(port),
-        "TMPDIR": str(tmp_path),
-        "STATE_DIR": str(tmp_path / "state"),
-        "DOCKER_HOST": "unix:///nonexistent",
-    }
-    pid = tmp_path / f"ministack-{port}.pid"
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        os.killpg(int(pid.read_text()), signal.SIGKILL)  # the detached engine leads a process group of its own
+    return inherited_environment() | {"PATH": f"{programs}:{os.environ['PATH']}", "TMPDIR": str(scratch)}
 
 
-def _listens_on(port: int) -> set[str]:
-    """The addresses on which a process listens on a port, as Linux writes them."""
-    rows = [line.split() for file in ("tcp", "tcp6") for line in Path("/proc/net", file).read_text().splitlines()[1:]]
-    return {row[1].partition(":")[0] for row in rows if row[3] == "0A" and row[1].endswith(f":{port:04X}")}
-
-
-def test_the_commands_start_an_engine_on_loopback_make_a_table_and_run_under_a_lock(
+def test_two_commands_start_an_engine_with_a_table_and_what_they_print_leads_another_terminal_to_it(
     shell: dict[str, str], tmp_path: Path
 ) -> None:
-    install, *commands, last = (line.strip() for line in COMMANDS.splitlines())
+    install, dev = (line.partition("  #")[0].strip() for line in STARTING.splitlines())
     match = re.fullmatch(r'pip install "lambda-lock\[([\w,]+)\]"', install)
     assert match
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(match[1].split(",")) <= extras.keys()
 
-    port = shell["GATEWAY_PORT"]
-    script = "\n".join(["set -e", *commands]).replace(":4566", f":{port}")
-    printed = finish(["bash", "-c", script], shell, cwd=tmp_path)
-    assert re.search(r"^under token \d+$", printed, re.MULTILINE)
-    if sys.platform == "linux":
-        assert _listens_on(int(port)) == {"0100007F"}
-    assert "stopped" in finish(["bash", "-c", last], shell, cwd=tmp_path)
-    end = time.monotonic() + 30
-    while sys.platform == "linux" and _listens_on(int(port)):
-        assert time.monotonic() < end, "the engine is still running"
-        time.sleep(0.02)
+    run, watch = (line.partition("  #")[0].strip() for line in USING.splitlines())
+    assert watch.endswith("--watch")
+    first = subprocess.Popen(
+        ["bash", "-c", f"exec {dev}"],
+        env=shell,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert first.stderr is not None
+        assert first.stdout is not None
+        assert "Ctrl-C stops it" in first.stderr.readline()
+        pasted = ""
+        while "LAMBDA_LOCK_TABLE" not in pasted:
+            pasted += first.stdout.readline()
+        second = f"{pasted}\n{run}\n{watch.removesuffix('--watch')}"
+        printed = finish(["bash", "-c", second], shell, cwd=tmp_path)
+    finally:
+        first.terminate()
+        first.communicate(timeout=60)
+    assert first.returncode == 0
+    assert re.search(r"^under token \d+\nnightly-report\t\tfree\t", printed, re.MULTILINE)
+
+
+def test_links_and_pictures_of_the_readme_lead_somewhere_where_a_package_index_shows_it(tmp_path: Path) -> None:
+    python = install_alone(tmp_path)
+    ask = "import importlib.metadata, json; print(json.dumps(importlib.metadata.metadata('lambda-lock').json))"
+    metadata = json.loads(finish([python, "-c", ask], {"HOME": str(tmp_path)}, cwd=tmp_path))
+    assert metadata["description_content_type"] == "text/markdown"
+    shown = metadata["description"]
+    repository = "https://(?:github.com|raw.githubusercontent.com)/lambda-lock/lambda-lock/(?:blob/)?"
+    targets = re.findall(r"\]\(([^)\s]+)\)", shown)
+    assert len(targets) >= 20
+    for target in targets:
+        if target.startswith("#"):
+            continue
+        assert target.startswith("https://"), target
+        if match := re.match(rf"{repository}v{re.escape(metadata['version'])}/([^#]+)", target):
+            assert (ROOT / match[1]).exists(), target
+    assert re.search(r"!\[[^\]]+\]\(https://raw\.githubusercontent\.com/[^)]+/docs/demo\.svg\)", shown)
+    labels = {line.partition(",")[0] for line in metadata["project_url"]}
+    assert {"Homepage", "Documentation", "Source", "Changelog", "Issues"} <= labels
 
 
 def test_the_client_example_leaves_nothing_held_and_runs_again_at_once(engine: Ministack, table: str) -> None:

@@ -1,0 +1,213 @@
+"""`lambda-lock dev`: a DynamoDB on this machine, for as long as the command runs.
+
+The engine is ministack, which the extra `local` installs. It is a process of its own, and listens on 127.0.0.1 only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ..transport import Credentials, HttpsTransport
+from . import exits
+from .exits import Failure
+
+HOST = "127.0.0.1"
+REGION = "us-east-1"
+STRONGER = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_DYNAMODB")  # than ours
+_KEY = "test"  # the engine takes any credentials
+_HEALTH = "/_ministack/health"
+_ATTEMPTS = 5  # to start on a free port: another program may take it in between
+_START = 60.0  # seconds until it answers, on a busy machine
+_STOP = 5.0  # seconds from SIGTERM to SIGKILL
+_LOOK = 0.05  # seconds between two looks at an engine that is starting
+_NOT_INHERITED = ("AWS_", "LAMBDA_", "_LAMBDA", "_HANDLER", "MINISTACK_", "LOCALSTACK_")
+
+
+def engine_command() -> list[str]:
+    """The engine in this Python environment, or else a `ministack` on the PATH. Raises Failure if there is neither."""
+    if find_spec("ministack") is not None:
+        return [sys.executable, "-m", "ministack"]
+    program = shutil.which("ministack")
+    if program is None:
+        raise Failure(
+            "the local engine is missing: pip install 'lambda-lock[local,cli]'. It pins botocore: if "
+            "another version is needed here, install the engine apart: pipx install ministack",
+            exits.CONFIGURATION,
+        )
+    return [program]
+
+
+def check_port(port: int) -> None:
+    """Raise Failure if no server can listen on this port of 127.0.0.1."""
+    with socket.socket() as probe:
+        if os.name == "posix":  # elsewhere this option lets two programs listen on one port
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except PermissionError:
+            raise Failure(f"port {port} needs more rights: use a port above 1023", exits.CONFIGURATION) from None
+        except OSError:
+            raise Failure(
+                f"port {port} is taken by another program: use another --port, or none for a free one",
+                exits.UNAVAILABLE,
+            ) from None
+
+
+class Engine:
+    """The engine's process, as a context manager. It ends with the block, and its files are removed.
+
+    port: the port on 127.0.0.1; None for a free one.
+
+    Entering raises Failure if the engine is not installed, the port is taken, or the engine does not start.
+    """
+
+    def __init__(self, port: int | None) -> None:
+        self._command = engine_command()
+        self._given = port
+        self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._closing = contextlib.ExitStack()
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    def environment(self) -> dict[str, str]:
+        """What a process needs in its environment to use this engine."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,  # the one that boto3 reads
+            "AWS_ACCESS_KEY_ID": _KEY,
+            "AWS_SECRET_ACCESS_KEY": _KEY,
+        }
+
+    def transport(self) -> HttpsTransport:
+        """A way to this engine that depends on nothing in our own environment."""
+        return HttpsTransport(REGION, self.url, Credentials(_KEY, _KEY))
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as starting:
+            folder = Path(starting.enter_context(tempfile.TemporaryDirectory(prefix="lambda-lock-dev-")))
+            starting.callback(self._stop)
+            self._start(folder)
+            self._closing = starting.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.close()
+
+    def wait(self) -> None:
+        """Return when the engine has ended by itself."""
+        assert self._process is not None
+        self._process.wait()
+
+    def _start(self, folder: Path) -> None:
+        for _ in range(_ATTEMPTS if self._given is None else 1):
+            self.port = self._given or _free_port()
+            check_port(self.port)
+            self._process = self._spawn(folder)
+            if self._becomes_ready():
+                return
+            self._stop()
+        said = (folder / "log").read_text(errors="replace")[-2000:].strip()
+        raise Failure(f"the local engine did not start. It wrote: {said or 'nothing'}", exits.UNAVAILABLE)
+
+    def _spawn(self, folder: Path) -> subprocess.Popen[bytes]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
+        settings = {
+            "BIND_HOST": HOST,  # otherwise it listens on all interfaces
+            "GATEWAY_PORT": str(self.port),
+            "MINISTACK_HOST": HOST,
+            "LOG_LEVEL": "WARNING",
+            "STATE_DIR": str(folder / "state"),
+            "TMPDIR": str(folder),
+            "DOCKER_HOST": "unix:///nonexistent",  # it would remove containers that look like its own
+            "IOT_MTLS_ENABLED": "0",  # these would listen on further ports
+            "SFTP_ENABLED": "0",
+        }
+        with (folder / "log").open("ab") as log:
+            return subprocess.Popen(
+                self._command,
+                env=inherited | settings,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C reaches us alone, and we end the engine
+            )
+
+    def _becomes_ready(self) -> bool:
+        assert self._process is not None
+        deadline = time.monotonic() + _START
+        while time.monotonic() < deadline and self._process.poll() is None:
+            if _answers(self.port):
+                return self._process.poll() is None  # else another program took the port, and answers
+            time.sleep(_LOOK)
+        return False
+
+    def _stop(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(_STOP)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def until_stopped() -> Iterator[None]:
+    """End the block quietly at Ctrl-C, SIGTERM or SIGHUP. Signals that come later do not disturb its clean-up."""
+
+    def stop(number: int, _: object) -> None:
+        for one in numbers:
+            signal.signal(one, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if sys.platform != "win32" else [])]
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    except KeyboardInterrupt:
+        return  # the regular way to end
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _answers(port: int) -> bool:
+    connection = http.client.HTTPConnection(HOST, port, timeout=1.0)
+    try:
+        connection.request("GET", _HEALTH)
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False  # not listening yet
+    finally:
+        connection.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,215 @@
+"""`lambda-lock dev`: a DynamoDB on loopback with a table, for as long as the command runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lambda_lock.cli import dev
+from rig.engine import ROOT, inherited_environment
+from tests.support.waiting import DEADLINE
+
+from .conftest import PROGRAM
+
+ENGINE = Path(os.environ.get("LAMBDA_LOCK_ENGINE_BIN") or ROOT / ".venv-engine" / "bin" / "ministack")
+
+Dev = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> dict[str, str]:
+    """The environment of a shell that can run `ministack` and `lambda-lock`, and knows nothing about AWS."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "ministack").symlink_to(ENGINE)
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    return inherited_environment() | {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "TMPDIR": str(scratch),
+    }
+
+
+@pytest.fixture
+def start_dev(shell: dict[str, str]) -> Iterator[Dev]:
+    """Starts the command with pipes."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start_it(*arguments: str, **changes: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*PROGRAM, "dev", *arguments],
+            env=shell | changes,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start_it
+    for process in started:
+        process.terminate()
+        process.communicate(timeout=DEADLINE)
+
+
+def printed(process: subprocess.Popen[str]) -> dict[str, str]:
+    """The variables that it prints once it is ready, as a shell would read them."""
+    assert process.stderr is not None
+    said = process.stderr.readline()
+    assert "Ctrl-C stops it" in said, said + process.stderr.read()
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("unset ")
+    found = {}
+    while True:
+        word, assignment = shlex.split(process.stdout.readline())
+        assert word == "export"
+        name, _, value = assignment.partition("=")
+        found[name] = value
+        if name == "LAMBDA_LOCK_TABLE":
+            return found
+
+
+def cli(shell: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PROGRAM, *arguments], env=shell, capture_output=True, text=True, timeout=100, check=False)
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def listening(pid: int) -> set[str]:
+    """The addresses on which a process listens, as Linux writes them."""
+    inodes = {re.sub(r"\D", "", os.readlink(link)) for link in Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
+    rows = [line.split() for file in ("tcp", "tcp6") for line in Path("/proc/net", file).read_text().splitlines()[1:]]
+    return {row[1].partition(":")[0] for row in rows if row[3] == "0A" and row[9] in inodes}
+
+
+def test_what_it_prints_leads_to_a_table_that_suits_locks(start_dev: Dev, shell: dict[str, str]) -> None:
+    variables = printed(start_dev())
+    assert variables["LAMBDA_LOCK_TABLE"] == "locks"
+    assert cli(shell | variables, "table", "check", "locks").returncode == 0
+    run = cli(shell | variables, "run", "nightly", "--", "sh", "-c", "echo under $LAMBDA_LOCK_FENCING_TOKEN")
+    assert re.fullmatch(r"under \d+\n", run.stdout), run.stderr
+    assert cli(shell | variables, "ls").stdout.startswith("nightly\t\tfree")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_it_listens_on_loopback_only_and_leaves_nothing_behind(start_dev: Dev, shell: dict[str, str]) -> None:
+    process = start_dev()
+    printed(process)
+    (engine,) = children(process.pid)
+    assert listening(engine) == {"0100007F"}
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(DEADLINE) == 0
+    assert not Path(f"/proc/{engine}").exists()
+    assert list(Path(shell["TMPDIR"]).iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_each_way_of_stopping_it_is_quiet(start_dev: Dev, number: signal.Signals) -> None:
+    process = start_dev()
+    port = int(printed(process)["AWS_ENDPOINT_URL"].rpartition(":")[2])
+    process.send_signal(number)
+    process.send_signal(number)  # an impatient second one changes nothing
+    _, said = process.communicate(timeout=DEADLINE)
+    assert (process.returncode, said) == (0, "")
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_the_environment_as_json_and_names_of_the_tables_own(start_dev: Dev, shell: dict[str, str]) -> None:
+    process = start_dev("--format", "json", "--table", "my-locks", "--partition-key", "id", "--sort-key", "range")
+    assert process.stdout is not None
+    text = ""
+    while not text.endswith("}\n"):
+        text += process.stdout.readline()
+    variables: dict[str, Any] = json.loads(text)
+    expected = {"TABLE": "my-locks", "PARTITION_KEY": "id", "SORT_KEY": "range"}
+    assert {name: variables[f"LAMBDA_LOCK_{name}"] for name in expected} == expected
+    checked = cli(shell | variables, "table", "check", "my-locks", "--partition-key", "id", "--sort-key", "range")
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_nothing_in_the_environment_of_either_terminal_leads_elsewhere(start_dev: Dev, shell: dict[str, str]) -> None:
+    elsewhere = {
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+        "AWS_ENDPOINT_URL_DYNAMODB": "http://127.0.0.1:9",
+        "AWS_PROFILE": "production",
+        "AWS_REGION": "eu-west-1",
+        "MINISTACK_REGION": "eu-west-1",
+        "BIND_HOST": "0.0.0.0",
+    }
+    process = start_dev(**elsewhere)
+    assert process.stdout is not None
+    lines: list[str] = []
+    while not lines or "LAMBDA_LOCK_TABLE" not in lines[-1]:
+        lines.append(process.stdout.readline())
+    script = "".join(lines) + f"{shlex.join(PROGRAM)} table check locks"
+    done = subprocess.run(["sh", "-c", script], env=shell | elsewhere, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_port_that_is_taken_is_an_error_that_says_so(shell: dict[str, str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = cli(shell, "dev", "--port", str(port))
+    assert (result.returncode, result.stdout) == (69, "")
+    assert f"port {port} is taken" in result.stderr
+    assert "--port" in result.stderr
+
+
+def test_a_given_port_is_used(start_dev: Dev) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    assert printed(start_dev("--port", str(port)))["AWS_ENDPOINT_URL"] == f"http://127.0.0.1:{port}"
+
+
+def test_without_the_extra_it_says_what_to_install(shell: dict[str, str]) -> None:
+    result = cli(shell | {"PATH": "/nonexistent"}, "dev")
+    assert (result.returncode, result.stdout) == (78, "")
+    assert "pip install 'lambda-lock[local,cli]'" in result.stderr
+
+
+def test_an_engine_that_cannot_start_is_quoted(shell: dict[str, str]) -> None:
+    program = Path(shell["PATH"].partition(":")[0]) / "ministack"
+    program.unlink()
+    program.write_text("#!/bin/sh\necho the disk is full\nexit 3\n")
+    program.chmod(0o755)
+    result = cli(shell, "dev")
+    assert result.returncode == 69
+    assert "the disk is full" in result.stderr
+    assert list(Path(shell["TMPDIR"]).iterdir()) == []
+
+
+def test_an_engine_that_dies_ends_the_command(start_dev: Dev) -> None:
+    process = start_dev()
+    printed(process)
+    (engine,) = children(process.pid)
+    os.kill(engine, signal.SIGKILL)
+    _, said = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 69
+    assert "ended by itself" in said
+
+
+def test_a_table_name_that_cannot_be_one_starts_nothing(shell: dict[str, str]) -> None:
+    result = cli(shell, "dev", "--table", "a b")
+    assert result.returncode == 2
+    assert "a b" in result.stderr
+
+
+def test_the_engine_of_this_environment_comes_before_one_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dev, "find_spec", lambda name: object())
+    assert dev.engine_command() == [sys.executable, "-m", "ministack"]
