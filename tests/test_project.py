@@ -92,7 +92,7 @@ def test_every_hook_is_local_so_that_nothing_else_pins_a_tool() -> None:
 def test_the_version_is_written_in_one_file() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "version" not in project["project"]
-    assert project["project"]["dynamic"] == ["version"]
+    assert project["project"]["dynamic"] == ["version", "readme"]
     path = project["tool"]["hatch"]["version"]["path"]
     assert (ROOT / path).read_text() == f'__version__ = "{lambda_lock.__version__}"\n'
     sources = [source for source in (ROOT / "lambda_lock").rglob("*.py") if source != ROOT / path]

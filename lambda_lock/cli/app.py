@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Callable
+import threading
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.live import Live
 
 from .. import __version__
 from ..client.record import LockRecord
@@ -188,6 +185,14 @@ def get(settings: Settings, sort_value: str | None, key: str) -> None:
 
 @app.command("ls")
 @click.option("--held", is_flag=True, help="Only locks that are held, or were held until their lease expired.")
+@click.option("--prefix", metavar="TEXT", default="", help="Only keys that begin with TEXT.")
+@click.option(
+    "--state",
+    "states",
+    type=click.Choice(list(show.STATES)),
+    multiple=True,
+    help="Only locks in this state. May be given several times.",
+)
 @click.option(
     "--key", metavar="KEY", help="Only this partition of a table with a sort key. Sends a Query instead of a Scan."
 )
@@ -202,59 +207,79 @@ def get(settings: Settings, sort_value: str | None, key: str) -> None:
 )
 @shared_options
 @_settings
-def list_locks(settings: Settings, held: bool, key: str | None, watch: bool, interval: float) -> None:
+def list_locks(
+    settings: Settings,
+    held: bool,
+    prefix: str,
+    states: tuple[str, ...],
+    key: str | None,
+    watch: bool,
+    interval: float,
+) -> None:
     """List the locks in the table.
 
-    Scans the whole table, which costs read units and needs the permission dynamodb:Scan. In a pipe, prints one line
-    for each lock: key, sort key, state, seconds left, token and owner, separated by tabs.
+    Scans the whole table, which costs read units and needs the permission dynamodb:Scan. Prints the locks as they are
+    read: those of each page of DynamoDB's in the order of their keys. In a pipe, prints one line for each lock: key,
+    sort key, state, seconds left, token and owner, separated by tabs.
 
     \b
     Examples:
       lambda-lock ls --held --watch
+      lambda-lock ls --prefix 'order#' --state expired
       lambda-lock ls --json | jq -r '.[] | select(.state == "expired") | .key'
       lambda-lock ls | cut -f 1,3
     """
+    from . import lists
+    from .listing import Filter
+
     settings.start_logging()
+    wanted = Filter(prefix, frozenset(states), held)
     with settings.client() as client:
-
-        def read() -> list[LockRecord]:
-            records = [record for record in client.list(key=key) if not (held and record.is_released)]
-            return sorted(records, key=lambda record: (record.key, record.sort_key or ""))
-
         if watch:
-            _watch(read, interval, settings.as_json)
+            lists.watch(client, key, wanted, interval, settings.as_json)
         else:
-            _print(read(), settings.as_json)
+            lists.print_all(client, key, wanted, settings.as_json)
 
 
-def _print(records: list[LockRecord], as_json: bool, one_line: bool = False) -> None:
-    if as_json:
-        show.print_json([show.as_dict(record) for record in records], one_line=one_line)
-    elif sys.stdout.isatty():
-        console = Console(highlight=False)
-        console.print(show.lock_table(records, console.width))
-    else:
-        show.print_lines(records)
+@app.command()
+@click.option(
+    "--port", type=click.IntRange(1, 65_535), metavar="PORT", help="The port on 127.0.0.1.  [default: a free one]"
+)
+@click.option("--prefix", metavar="TEXT", default="", help="Only keys that begin with TEXT.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    metavar="SECONDS",
+    default=2.0,
+    show_default=True,
+    help="The pause between two readings of the table.",
+)
+@shared_options_without_json
+@_settings
+def dashboard(settings: Settings, port: int | None, prefix: str, interval: float) -> None:
+    """Draw the table's locks over time on a page in the browser, until Ctrl-C.
 
+    The page is served on 127.0.0.1 only. It shows who holds which lock, who waits, renewals, take-overs, leases that
+    have expired, and semaphores. Scans the whole table for each reading, which costs read units and needs the
+    permission dynamodb:Scan. Changes nothing.
 
-def _watch(read: Callable[[], list[LockRecord]], interval: float, as_json: bool) -> None:
-    """Show the list again and again: in place on a terminal, one after the other in a pipe.
-
-    As JSON, each list is one array on a line of its own.
+    \b
+    Examples:
+      lambda-lock dashboard
+      lambda-lock dashboard --prefix 'order#' --interval 10
     """
-    try:
-        if as_json or not sys.stdout.isatty():
-            while True:
-                _print(read(), as_json, one_line=True)
-                time.sleep(interval)
-        console = Console(highlight=False)
-        with Live(show.lock_table(read(), console.width), console=console, screen=True, auto_refresh=False) as live:
-            while True:
-                live.refresh()
-                time.sleep(interval)
-                live.update(show.lock_table(read(), console.width))
-    except KeyboardInterrupt:
-        return  # Ctrl-C is the regular way to end a watch
+    from .dashboard import serving
+    from .dev import until_stopped
+    from .listing import read_pages
+
+    settings.start_logging()
+    table = settings.table or os.environ.get(TABLE_VARIABLE, "")
+    with until_stopped(), settings.client() as client:
+        next(read_pages(client), None)  # a wrong table or a missing permission is reported here
+        with serving(client, table, port=port, interval=interval, prefix=prefix) as server:
+            click.echo(server.url)
+            say("open this page in a browser. Ctrl-C ends it")
+            threading.Event().wait()
 
 
 @app.command()

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from ..core.row import Holder
 from ..errors import printable
 
 _STYLES = {"held": "green", "expired": "yellow", "free": "dim", "completed": "cyan", "unreadable": "red"}
+STATES = tuple(_STYLES)  # the words of `state`
 _NONCE_SHOWN = 6  # digits of an owner's nonce in the table: enough to tell two owners apart at a glance
 
 
@@ -113,6 +115,17 @@ def print_json(value: object, *, one_line: bool = False) -> None:
     click.echo(json.dumps(value, indent=None if one_line else 2, default=_plain))
 
 
+def print_json_array(values: Iterable[object], *, one_line: bool = False) -> None:
+    """Print a JSON array on stdout, each value as it comes."""
+    between = "" if one_line else "\n"
+    is_empty = True
+    for value in values:
+        text = json.dumps(value, indent=None if one_line else 2, default=_plain)
+        click.echo(f"{'[' if is_empty else ','}{between}{text if one_line else textwrap.indent(text, '  ')}", nl=False)
+        is_empty = False
+    click.echo("[]" if is_empty else f"{between}]")
+
+
 def print_environment(variables: Mapping[str, str], stronger: Sequence[str], *, as_json: bool) -> None:
     """Print variables as commands for a POSIX shell, which unset those that are ``stronger``; or as one JSON object."""
     if as_json:
@@ -141,12 +154,16 @@ def print_lines(records: Iterable[LockRecord]) -> None:
         click.echo("\t".join("" if field is None else printable(str(field)) for field in fields))
 
 
+def summary(counts: Counter[str], more: str = "") -> Text:
+    """A line that says how many locks are in which state."""
+    said = ", ".join(f"{counts[name]} {name}" for name in STATES if counts[name])
+    total = counts.total()
+    return Text(f"{total} lock{'' if total == 1 else 's'}{': ' + said if said else ''}{more}", "dim")
+
+
 def lock_table(records: Sequence[LockRecord], width: int) -> Table:
-    """All locks as a table for a terminal of ``width`` columns, with a line that counts them."""
-    counts = Counter(map(state, records))
-    said = ", ".join(f"{counts[name]} {name}" for name in _STYLES if counts[name])
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", caption_justify="left", caption_style="dim")
-    table.caption = f"\n{len(records)} lock{'' if len(records) == 1 else 's'}{': ' + said if said else ''}"
+    """Locks as a table for a terminal of ``width`` columns."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("KEY", overflow="fold", min_width=8)
     with_sort_key = any(record.sort_key is not None for record in records)
     if with_sort_key:

@@ -1,0 +1,198 @@
+"""`lambda-lock dashboard`: a page that draws a table's locks over time, served on 127.0.0.1.
+
+One thread reads the table again and again. The page asks for what it shows, and so do several pages of one table.
+Nothing is written, and only GET is answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socketserver
+import threading
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from ..client.lock_client import LockClient
+from ..errors import LockError
+from . import show
+from .dev import HOST, check_port
+from .history import History, as_dict
+from .listing import Filter, read_pages
+
+PAGE_SIZE = 50  # locks on one page
+_EVENTS = 60  # shown below them
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+class Watcher:
+    """Reads a table again and again on a thread, as a context manager, and answers what a page asks.
+
+    client: reads the table. Its requests are Scans.
+    interval: the pause between two readings, in seconds, above 0.
+    prefix: only keys that begin with this text are kept.
+    """
+
+    def __init__(self, client: LockClient, interval: float, prefix: str = "") -> None:
+        self._client = client
+        self._interval = interval
+        self._kept = Filter(prefix)
+        self._history = History()
+        self._guard = threading.Lock()
+        self._stopped = threading.Event()
+        self._error: str | None = None
+        self._is_reading = False
+        self._thread = threading.Thread(target=self._run, name="lambda-lock-dashboard", daemon=True)
+
+    def __enter__(self) -> Watcher:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join(5.0)  # a request that is under way ends with the process
+
+    def read(self) -> None:
+        """Read the table once, page by page. Raises what `LockClient.list` raises."""
+        with self._guard:
+            self._history.begin()
+        for page in read_pages(self._client):
+            with self._guard:
+                self._history.look(filter(self._kept.admits, page))
+            if self._stopped.is_set():
+                return
+        with self._guard:
+            self._history.end()
+
+    def answer(self, question: Mapping[str, str]) -> dict[str, Any]:
+        """What the page shows: the counts, one page of locks with their past, and the latest events.
+
+        question: ``prefix``, ``states`` (separated by commas), ``page`` (from 0), ``seconds`` (how much of the past).
+        Raises ValueError for a page or a time that is not a number.
+        """
+        prefix = question.get("prefix", "")
+        states = frozenset(filter(None, question.get("states", "").split(",")))
+        page, seconds = max(0, int(question.get("page", "0"))), float(question.get("seconds", "120"))
+        if not 1 <= seconds <= self._history.keep:
+            raise ValueError(f"seconds={seconds} is not between 1 and {self._history.keep:g}")
+        with self._guard:
+            history = self._history
+            tracks = history.tracks(Filter(prefix, states & set(show.STATES)))
+            if "waiting" in states:
+                tracks = [track for track in tracks if track.record.waiters]
+            page = min(page, max(0, len(tracks) - 1) // PAGE_SIZE)
+            since = (history.now or 0.0) - seconds
+            events = [event for event in history.events if event.key.startswith(prefix)][-_EVENTS:]
+            return {
+                "now": history.now,
+                "since": since,
+                "counts": dict(history.counts(prefix)),
+                "found": len(tracks),
+                "page": page,
+                "page_size": PAGE_SIZE,
+                "locks": [as_dict(track, since) for track in tracks[page * PAGE_SIZE : (page + 1) * PAGE_SIZE]],
+                "events": [
+                    {"at": event.at, "key": event.key, "kind": event.kind, "owner": event.owner}
+                    for event in reversed(events)
+                ],
+                "left_out": history.left_out,
+                "readings": history.scans,
+                "is_reading": self._is_reading,
+                "error": self._error,
+            }
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._is_reading = True
+            try:
+                self.read()
+                self._error = None
+            except LockError as error:  # shown on the page, and tried again
+                self._error = str(error)
+            self._is_reading = False
+            self._stopped.wait(self._interval)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def do_GET(self) -> None:
+        if self.headers.get("Host") not in self.server.names:
+            # A page from elsewhere whose name leads to 127.0.0.1 must not read the table.
+            self._reply(HTTPStatus.FORBIDDEN, b"open the address that lambda-lock printed", "text/plain")
+            return
+        url = urlsplit(self.path)
+        if url.path == "/":
+            self._reply(HTTPStatus.OK, self.server.page, "text/html")
+        elif url.path == "/locks":
+            self._answer({name: values[-1] for name, values in parse_qs(url.query).items()})
+        else:
+            self._reply(HTTPStatus.NOT_FOUND, b"there is nothing here", "text/plain")
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: requests of the page are of no interest."""
+
+    def _answer(self, question: Mapping[str, str]) -> None:
+        try:
+            answer = self.server.watcher.answer(question)
+        except ValueError as error:
+            self._reply(HTTPStatus.BAD_REQUEST, str(error).encode(), "text/plain")
+            return
+        self._reply(HTTPStatus.OK, json.dumps(answer).encode(), "application/json")
+
+    def _reply(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+        with contextlib.suppress(OSError):  # the page was closed
+            self.send_response(status)
+            self.send_header("Content-Type", f"{kind}; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Security-Policy", _POLICY)
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.send_header("Referrer-Policy", "no-referrer")
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            self.wfile.write(body)
+
+
+class Server(ThreadingHTTPServer):
+    """Serves the page on a port of 127.0.0.1. Raises Failure if the port is taken."""
+
+    daemon_threads = True
+
+    def __init__(self, watcher: Watcher, table: str, port: int | None) -> None:
+        if port is not None:
+            check_port(port)
+        self.watcher = watcher
+        text = files(__package__).joinpath("dashboard.html").read_text(encoding="utf-8")
+        self.page = text.replace("{{table}}", json.dumps(table).replace("<", "\\u003c")).encode()
+        super().__init__((HOST, port or 0), _Handler)
+        self.names = {f"{HOST}:{self.server_port}", f"localhost:{self.server_port}"}
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.server_port}"
+
+    def server_bind(self) -> None:
+        # HTTPServer's own looks up the host's name, which may ask a name server.
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = HOST, self.server_address[1]
+
+
+@contextlib.contextmanager
+def serving(client: LockClient, table: str, *, port: int | None, interval: float, prefix: str = "") -> Iterator[Server]:
+    """Serve the page while the block runs. Raises Failure if the port is taken."""
+    with Watcher(client, interval, prefix) as watcher, Server(watcher, table, port) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,229 @@
+"""What happened to the locks of a table, as far as reading it again and again tells.
+
+Every look at a row is compared with the one before. A hold is one grant: an owner and a fencing token. What begins and
+ends between two looks is not seen. Times are those of DynamoDB's Date, in epoch seconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..client.record import LockRecord
+from ..core.row import Holder
+from . import show
+from .listing import Filter
+
+Ended = Literal["released", "taken over", "expired"]
+
+_HOLDS = 200  # kept for each lock
+_RENEWALS = 500  # kept for each hold
+_WAITS = 500  # changes of the number of waiters, kept for each lock
+_EVENTS = 1000  # kept for all locks
+
+
+@dataclass(slots=True)
+class Hold:
+    """One grant of a lock or a permit.
+
+    since: when it began; where that was not seen, when its lease began for the last time.
+    is_seen_whole: whether it began after we first looked.
+    expires_at: the stored expiry; None if another client library wrote the row.
+    until: when it ended; None while it lasts. A lock whose lease has expired is held until another takes it over.
+    ended: how it ended.
+    """
+
+    owner: str
+    token: int | None
+    since: float
+    is_seen_whole: bool
+    expires_at: float | None
+    version: str | None
+    renewals: deque[float] = field(default_factory=lambda: deque(maxlen=_RENEWALS))
+    until: float | None = None
+    ended: Ended | None = None
+
+
+@dataclass(slots=True)
+class Track:
+    """A lock and its past. Most locks of a large table have none, and an empty list is smaller than a deque."""
+
+    record: LockRecord
+    state: str
+    scan: int
+    holds: list[Hold] = field(default_factory=list)
+    waits: list[tuple[float, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a lock."""
+
+    at: float
+    key: str
+    sort_key: str | None
+    kind: str
+    owner: str
+
+
+class History:
+    """The locks of a table and their recent past.
+
+    keep: how long the past is kept, in seconds.
+    most: how many locks are kept. Those beyond are counted only.
+
+    Call `begin`, `look` for each page, and `end` when all pages were read. It is not thread-safe.
+    """
+
+    def __init__(self, keep: float = 900.0, most: int = 250_000) -> None:
+        self.keep = keep
+        self.most = most
+        self.now: float | None = None
+        self.left_out = 0
+        self.scans = 0
+        self.events: deque[Event] = deque(maxlen=_EVENTS)
+        self._tracks: dict[tuple[str, str | None], Track] = {}
+        self._scan = 0
+
+    def begin(self) -> None:
+        """A new reading of the table begins."""
+        self._scan += 1
+        self.left_out = 0
+
+    def look(self, records: Iterable[LockRecord]) -> None:
+        """Take in a page of the table."""
+        for record in records:
+            if record.read_at is not None:
+                self.now = max(self.now or 0.0, float(record.read_at))
+            name = (record.key, record.sort_key)
+            track = self._tracks.get(name)
+            if track is None and len(self._tracks) >= self.most:
+                self.left_out += 1
+                continue
+            if track is None:
+                track = self._tracks[name] = Track(record, "", self._scan)
+            self._compare(track, record)
+
+    def end(self) -> None:
+        """The whole table was read: rows that were not seen are gone."""
+        gone = [name for name, track in self._tracks.items() if track.scan != self._scan]
+        for name in gone:
+            track = self._tracks.pop(name)
+            for hold in _open(track):
+                self._tell("deleted", track.record, hold.owner, self.now or 0.0)
+        self.scans += 1
+
+    def counts(self, prefix: str = "") -> Counter[str]:
+        """How many locks are in which state, and how many of them are waited for."""
+        found: Counter[str] = Counter()
+        for track in self._tracks.values():
+            if track.record.key.startswith(prefix):
+                found[track.state] += 1
+                found["waiting"] += bool(track.record.waiters)
+        return found
+
+    def tracks(self, wanted: Filter) -> list[Track]:
+        """The locks that are asked for: first those with a past or a present, then the rest."""
+        return sorted((track for track in self._tracks.values() if wanted.admits(track.record)), key=_by_interest)
+
+    def _compare(self, track: Track, record: LockRecord) -> None:
+        now = self.now or 0.0
+        new = {(holder.owner or "", holder.fencing_token): holder for holder in _holders(record)}
+        lasting = [(hold, new.pop((hold.owner, hold.token), None)) for hold in _open(track)]
+        begun = [self._hold(holder, record, now) for holder in new.values()]
+        ended = set()
+        for hold, holder in lasting:
+            if holder is None:
+                hold.until, hold.ended = _end_of(hold, record, begun, now)
+                ended.add(hold.ended)
+                self._tell(hold.ended, record, hold.owner, hold.until)
+            elif (holder.expires_at, record.version) != (hold.expires_at, hold.version):
+                hold.renewals.append(min(_began(holder, record) or now, now))
+                hold.expires_at, hold.version = holder.expires_at, record.version
+        for hold in begun:
+            track.holds.append(hold)
+            self._tell("took over" if "taken over" in ended else "granted", record, hold.owner, hold.since)
+        state = show.state(record)
+        if state == "expired" != track.state:
+            self._tell("expired", record, record.owner or "", record.expires_at or now)
+        if record.waiters != (track.waits[-1][1] if track.waits else 0):
+            track.waits.append((now, record.waiters))
+        track.record, track.state, track.scan = record, state, self._scan
+        if track.holds:
+            track.holds = [hold for hold in track.holds[-_HOLDS:] if (hold.until or now) >= now - self.keep]
+        del track.waits[:-_WAITS]
+
+    def _hold(self, holder: Holder, record: LockRecord, now: float) -> Hold:
+        since = min(_began(holder, record) or now, now)
+        return Hold(holder.owner or "", holder.fencing_token, since, self.scans > 0, holder.expires_at, record.version)
+
+    def _tell(self, kind: str, record: LockRecord, owner: str, at: float) -> None:
+        if self.scans:  # what the first reading finds happened before
+            self.events.append(Event(at, record.key, record.sort_key, kind, owner))
+
+
+def as_dict(track: Track, since: float) -> dict[str, Any]:
+    """A lock and what happened to it after ``since``, for JSON."""
+    record = track.record
+    return {
+        "key": record.key,
+        "sort_key": record.sort_key,
+        "state": track.state,
+        "owner": record.owner,
+        "holders": [holder.owner for holder in record.holders],
+        "is_semaphore": show.is_semaphore(record),
+        "seconds_left": show.seconds_left(record),
+        "token": record.fencing_token,
+        "waiters": record.waiters,
+        "unreadable": list(record.unreadable),
+        "holds": [_hold_as_dict(hold, since) for hold in track.holds if (hold.until or since) >= since],
+        "waits": track.waits,
+    }
+
+
+def _hold_as_dict(hold: Hold, since: float) -> dict[str, Any]:
+    return {
+        "owner": hold.owner,
+        "token": hold.token,
+        "since": hold.since,
+        "is_seen_whole": hold.is_seen_whole,
+        "expires_at": hold.expires_at,
+        "until": hold.until,
+        "ended": hold.ended,
+        "renewals": [at for at in hold.renewals if at >= since],
+    }
+
+
+def _holders(record: LockRecord) -> Iterable[Holder]:
+    """Who has the lock, also with a lease that has expired."""
+    if record.is_expired:
+        return (Holder(record.owner, record.expires_at, record.fencing_token),)
+    return record.holders
+
+
+def _open(track: Track) -> list[Hold]:
+    return [hold for hold in track.holds if hold.until is None]
+
+
+def _began(holder: Holder, record: LockRecord) -> float | None:
+    """When the present lease began. A semaphore's row does not tell."""
+    if holder.expires_at is None or record.lease_duration is None:
+        return None
+    return holder.expires_at - record.lease_duration
+
+
+def _end_of(hold: Hold, record: LockRecord, begun: list[Hold], now: float) -> tuple[float, Ended]:
+    """When and how a hold ended that is not in the row any more."""
+    next_began = min((other.since for other in begun), default=now)
+    if hold.expires_at is None or hold.expires_at > next_began:
+        return next_began if begun else now, "released"
+    if show.is_semaphore(record) or not begun:
+        return hold.expires_at, "expired"
+    return next_began, "taken over"
+
+
+def _by_interest(track: Track) -> tuple[bool, str, str]:
+    is_quiet = not track.holds and not track.record.waiters and track.state in ("free", "completed")
+    return is_quiet, track.record.key, track.record.sort_key or ""

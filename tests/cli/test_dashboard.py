@@ -1,0 +1,236 @@
+"""`lambda-lock dashboard`: the server by itself, and its page in a real browser."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import shutil
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from lambda_lock import LockClient
+from lambda_lock.cli.dashboard import Server, serving
+from tests.support.waiting import DEADLINE
+
+from .conftest import Rows, Start
+from .test_history import ManyRows
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
+FLAGS = (
+    "--no-sandbox",  # for root
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture
+def server(table: str) -> Iterator[Server]:
+    with LockClient() as client, serving(client, table, port=None, interval=0.1) as running:
+        yield running
+
+
+def ask(
+    server: Server, path: str = "/", method: str = "GET", host: str | None = None
+) -> tuple[http.client.HTTPResponse, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=DEADLINE)
+    try:
+        connection.request(method, path, headers={} if host is None else {"Host": host})
+        answer = connection.getresponse()
+        return answer, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_it_listens_on_loopback_only(server: Server) -> None:
+    assert server.socket.getsockname()[0] == "127.0.0.1"
+
+
+def test_the_page_is_one_file_that_may_load_nothing_from_elsewhere(server: Server) -> None:
+    answer, page = ask(server)
+    assert answer.status == 200
+    assert "default-src 'none'" in (answer.headers["Content-Security-Policy"] or "")
+    assert not re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?(?!data:|#|url)[^"'\s]*//""", page)
+
+
+def test_a_page_from_elsewhere_with_a_name_for_127_0_0_1_reads_nothing(server: Server) -> None:
+    for path in ("/", "/locks"):
+        answer, text = ask(server, path, host="attacker.example")
+        assert answer.status == 403
+        assert "locks-" not in text
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_nothing_but_get_is_answered(server: Server, method: str) -> None:
+    assert ask(server, "/locks", method)[0].status == 501
+
+
+@pytest.mark.parametrize("query", ["page=x", "seconds=x", "seconds=nan", "seconds=1e9", "seconds=-1"])
+def test_a_question_that_makes_no_sense_is_refused(server: Server, query: str) -> None:
+    assert ask(server, f"/locks?{query}")[0].status == 400
+
+
+def test_the_name_of_a_table_cannot_end_the_script(rows: Rows) -> None:
+    with LockClient() as client, serving(client, "</script><b>", port=None, interval=10) as running:
+        assert "</script><b>" not in ask(running)[1]
+
+
+def test_the_command_prints_the_address_and_ends_quietly(start: Start) -> None:
+    process = start("dashboard")
+    assert process.stdout is not None
+    url = process.stdout.readline().strip()
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+", url)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0
+    assert "Traceback" not in said
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", urlsplit(url).port or 0)) != 0
+
+
+def test_a_port_that_is_taken_and_a_table_that_is_not_there_are_errors_that_say_so(start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        process = start("dashboard", "--port", str(taken.getsockname()[1]))
+        assert "is taken" in process.communicate(timeout=DEADLINE)[1]
+    assert process.returncode == 69
+    process = start("dashboard", "--table", "no-such-table")
+    assert "no-such-table" in process.communicate(timeout=DEADLINE)[1]
+    assert process.returncode == 78
+
+
+# In a browser
+
+
+def shows(page: Page, selector: str, texts: list[str]) -> None:
+    """Wait until these texts are shown."""
+    from playwright.sync_api import expect
+
+    expect(page.locator(selector)).to_have_text(texts, timeout=DEADLINE * 1000)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if BROWSER is None:
+        if os.environ.get("CI"):
+            pytest.fail("no browser is installed: on Debian and Ubuntu, apt install chromium")
+        pytest.skip("no browser is installed: on Debian and Ubuntu, apt install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=BROWSER, args=list(FLAGS))
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Opens a page. At the end of the test it must have had no error, and asked nobody but its server."""
+    opened: list[tuple[Page, str, list[str], list[str]]] = []
+
+    def open_it(server: Server, width: int = 1280, dark: bool = False) -> Page:
+        page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme="dark" if dark else "light")
+        page.set_default_timeout(DEADLINE * 1000)
+        errors: list[str] = []
+        asked: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("request", lambda request: asked.append(request.url))
+        opened.append((page, server.url, errors, asked))
+        page.goto(server.url)
+        page.wait_for_selector("#where:not(:empty)", state="attached")
+        return page
+
+    yield open_it
+    for page, url, errors, asked in opened:
+        page.close()
+        assert errors == []
+        assert [one for one in asked if not one.startswith((url, "data:"))] == []
+
+
+Open = Callable[..., "Page"]
+
+
+def test_a_browser_shows_who_holds_and_filters_by_prefix_and_state(server: Server, rows: Rows, open_page: Open) -> None:
+    rows.put_held("order#1", owner="worker-7", waiters={"L": [{"S": "place-1"}]})
+    rows.put_held("order#2", expires_in=-30)
+    rows.put("<b>import</b>", recordVersionNumber={"S": "v"}, isReleased={"S": "1"})
+    page = open_page(server)
+    page.wait_for_selector("text=order#2")
+    page.wait_for_selector("text='<b>import</b>'")
+    assert page.locator("#locks tr", has_text="order#1").locator(".waits").inner_text() == "1"
+    assert "worker-7#cccccc" in page.locator("#locks tr", has_text="order#1").inner_text()
+    page.fill("#prefix", "order#")
+    shows(page, "#locks .name", ["order#1", "order#2"])
+    page.click("button[data-state=expired]")
+    shows(page, "#locks .name", ["order#2"])
+    assert page.locator("#locks .late").count() == 1
+
+
+def test_a_browser_draws_a_take_over_and_a_permit_beside_another(server: Server, rows: Rows, open_page: Open) -> None:
+    rows.put_held("a", owner="dead", expires_in=-5)
+    page = open_page(server)
+    page.wait_for_selector("#locks .late")
+    with LockClient(owner_prefix="next") as client:
+        taken = client.acquire("a", wait=10)
+        page.wait_for_selector("#locks .took", state="attached")
+        page.wait_for_selector("#events >> text=taken over by next#")
+        first, second = (client.acquire("api", permits=2) for _ in range(2))
+        drawn = page.locator("#locks tr", has_text="api").locator(".hold")
+        drawn.nth(1).wait_for(state="attached")
+        assert len({one.get_attribute("y") for one in drawn.all()}) == 2
+        for lock in (taken, first, second):
+            lock.release()
+
+
+def test_a_browser_pages_through_100_000_locks(open_page: Open) -> None:
+    client = LockClient("locks", transport=ManyRows(100_000))
+    with serving(client, "locks", port=None, interval=3600) as running:
+        page = open_page(running)
+        shows(page, "#where", ["1 to 50 of 100,000"])
+        assert page.locator("#locks .name").count() == 50
+        page.click("#next")
+        shows(page, "#where", ["51 to 100 of 100,000"])
+        page.click("button[data-state=held]")
+        shows(page, "#where", ["1 to 50 of 100"])
+        page.fill("#prefix", "lock-0990")
+        shows(page, "#locks .name", ["lock-099007"])
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_narrow_browser_needs_no_scrolling_sideways_and_follows_the_colour_scheme(
+    server: Server, rows: Rows, open_page: Open, dark: bool
+) -> None:
+    for number in range(5):
+        rows.put_held(
+            f"a-rather-long-key-{'x' * 40}-{number}", owner="some-function/c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
+        )
+    page = open_page(server, width=360, dark=dark)
+    page.wait_for_selector("#locks .hold")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    (red, *_) = map(int, re.findall(r"\d+", colour))
+    assert (red < 128) is dark
+
+
+def test_a_browser_is_told_when_the_command_has_ended(start: Start, rows: Rows, browser: Browser) -> None:
+    rows.put_held("a")
+    process = start("dashboard")
+    assert process.stdout is not None
+    page = browser.new_page()
+    page.goto(process.stdout.readline().strip())
+    shows(page, "#locks .name", ["a"])
+    process.terminate()
+    page.wait_for_selector("#error:has-text('does not answer')", timeout=DEADLINE * 1000)
+    page.close()

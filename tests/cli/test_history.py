@@ -1,0 +1,185 @@
+"""What `lambda-lock dashboard` says about the past: each reading of the table compared with the one before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from lambda_lock import LockClient
+from lambda_lock.cli.dashboard import Watcher
+from lambda_lock.core.outcome import Reply
+from lambda_lock.testing import ManualClock, in_memory
+
+from .conftest import Rows
+
+
+class Readings:
+    """A table that is read when the test says so."""
+
+    def __init__(self, table: str) -> None:
+        self._watcher = Watcher(LockClient(table), interval=1.0)
+
+    def read(self, **question: str) -> dict[str, Any]:
+        self._watcher.read()
+        return self._watcher.answer(question)
+
+
+def kinds(answer: dict[str, Any]) -> list[str]:
+    """What happened, the oldest first."""
+    return [event["kind"] for event in reversed(answer["events"])]
+
+
+def test_a_grant_a_renewal_and_a_release_are_told_apart(table: str) -> None:
+    readings = Readings(table)
+    readings.read()
+    with LockClient(owner_prefix="worker") as client:
+        lock = client.acquire("a", lease_duration=30)
+        (seen,) = readings.read()["locks"]
+        (hold,) = seen["holds"]
+        assert (hold["owner"], hold["token"], hold["until"]) == (lock.owner, lock.fencing_token, None)
+        assert hold["renewals"] == []
+        lock.heartbeat(lease_duration=60)
+        (hold,) = readings.read()["locks"][0]["holds"]
+        assert len(hold["renewals"]) == 1
+        lock.release()
+    answer = readings.read()
+    (hold,) = answer["locks"][0]["holds"]
+    assert hold["ended"] == "released"
+    assert hold["since"] <= hold["until"] <= answer["now"]
+    assert kinds(answer) == ["granted", "released"]
+    assert answer["counts"] == {"free": 1, "waiting": 0}
+
+
+def test_an_expired_lease_and_its_take_over_are_told_apart(table: str, rows: Rows) -> None:
+    readings = Readings(table)
+    readings.read()
+    rows.put_held("a", owner="dead", expires_in=-5, nonce="a" * 32)
+    answer = readings.read()
+    assert answer["locks"][0]["state"] == "expired"
+    assert kinds(answer)[-1] == "expired"
+    with LockClient(owner_prefix="next") as client, client.acquire("a", wait=10):
+        answer = readings.read()
+        first, second = answer["locks"][0]["holds"]
+        assert (first["owner"], first["ended"]) == ("dead#" + "a" * 32, "taken over")
+        assert second["owner"].startswith("next#")
+        assert kinds(answer)[-2:] == ["taken over", "took over"]
+
+
+def test_what_the_first_reading_finds_has_not_just_happened(table: str, rows: Rows) -> None:
+    rows.put_held("a")
+    answer = Readings(table).read()
+    assert answer["events"] == []
+    assert answer["locks"][0]["holds"][0]["is_seen_whole"] is False
+
+
+def test_the_permits_of_a_semaphore_are_holds_of_their_own(table: str) -> None:
+    readings = Readings(table)
+    with LockClient() as client:
+        first, second = (client.acquire("api", permits=3) for _ in range(2))
+        (seen,) = readings.read()["locks"]
+        assert seen["is_semaphore"]
+        assert [hold["owner"] for hold in seen["holds"]] == [first.owner, second.owner]
+        first.release()
+        answer = readings.read()
+    assert [hold["ended"] for hold in answer["locks"][0]["holds"]] == ["released", None]
+
+
+def test_a_permit_that_nobody_released_has_expired() -> None:
+    clock = ManualClock()
+    with in_memory(clock=clock), LockClient("locks", lease_duration=5, heartbeat_period=0) as client:
+        readings = Readings("locks")
+        lock = client.acquire("api", permits=2)
+        readings.read()
+        clock.advance(60)
+        (hold,) = readings.read()["locks"][0]["holds"]
+        assert hold["ended"] == "expired"
+        assert hold["until"] == hold["expires_at"]
+        lock.release(best_effort=True)
+
+
+def test_a_row_that_is_gone_is_no_lock_any_more(table: str, rows: Rows) -> None:
+    readings = Readings(table)
+    with LockClient() as client:
+        lock = client.acquire("a", delete_on_release=True)
+        assert readings.read()["found"] == 1
+        lock.release()
+    answer = readings.read()
+    assert (answer["found"], kinds(answer)) == (0, ["deleted"])
+
+
+def test_the_number_of_waiters_has_a_past(table: str, rows: Rows) -> None:
+    readings = Readings(table)
+    rows.put_held("a", waiters={"L": [{"S": "place-1"}, {"S": "place-2"}]})
+    readings.read()
+    rows.put_held("a", waiters={"L": []})
+    (seen,) = readings.read()["locks"]
+    assert [count for _, count in seen["waits"]] == [2, 0]
+    assert readings.read(states="waiting")["found"] == 0
+
+
+def test_filters_count_what_they_leave(table: str, rows: Rows) -> None:
+    readings = Readings(table)
+    rows.put_held("order#1")
+    rows.put_held("order#2", expires_in=-30)
+    rows.put("import", recordVersionNumber={"S": "v"}, isReleased={"S": "1"})
+    assert readings.read()["found"] == 3
+    assert [lock["key"] for lock in readings.read(prefix="order#")["locks"]] == ["order#1", "order#2"]
+    assert [lock["key"] for lock in readings.read(prefix="order#", states="expired")["locks"]] == ["order#2"]
+    assert [lock["key"] for lock in readings.read(states="expired,free")["locks"]] == ["order#2", "import"]
+    assert readings.read(prefix="order#")["counts"] == {"held": 1, "expired": 1, "waiting": 0}
+
+
+class ManyRows:
+    """A transport whose table has many rows, in pages of 4,000. It answers Scans only."""
+
+    PAGE = 4000
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._pages = 0
+        self.before_page: dict[int, Callable[[], object]] = {}
+
+    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
+        assert operation == "Scan"
+        self._pages += 1
+        self.before_page.get(self._pages, lambda: None)()
+        start = int(request["ExclusiveStartKey"]["key"]["S"][5:]) + 1 if "ExclusiveStartKey" in request else 0
+        end = min(start + self.PAGE, self._count)
+        page: dict[str, Any] = {"Items": [self._row(number) for number in range(start, end)]}
+        if end < self._count:
+            page["LastEvaluatedKey"] = {"key": {"S": self._key(end - 1)}}
+        return Reply(page, int(time.time()))
+
+    @staticmethod
+    def _key(number: int) -> str:
+        return f"lock-{number:06d}"
+
+    def _row(self, number: int) -> dict[str, Any]:
+        row = {"key": {"S": self._key(number)}, "recordVersionNumber": {"S": "v"}, "ownerName": {"S": "java"}}
+        return row | ({"leaseDuration": {"S": "20000"}} if number % 1000 == 7 else {"isReleased": {"S": "1"}})
+
+
+def test_of_100_000_locks_a_page_is_answered_and_it_is_answered_while_they_are_read() -> None:
+    transport = ManyRows(100_000)
+    watcher = Watcher(LockClient("locks", transport=transport), interval=1.0)
+    transport.before_page[20] = lambda: during.append(watcher.answer({}))
+    during: list[dict[str, Any]] = []
+    watcher.read()
+    (answer,) = during
+    assert (answer["found"], len(answer["locks"]), answer["readings"]) == (19 * 4000, 50, 0)
+    answer = watcher.answer({})
+    assert (answer["found"], len(answer["locks"])) == (100_000, 50)
+    assert answer["counts"]["held"] == 100
+    last = watcher.answer({"page": "1999"})
+    assert [lock["key"] for lock in last["locks"]][-1] == "lock-099999"
+    assert watcher.answer({"page": "999999"})["page"] == 1999  # beyond the last: the last
+    assert watcher.answer({"prefix": "lock-00000", "states": "held"})["found"] == 1
+
+
+def test_locks_beyond_the_limit_are_counted_and_not_kept() -> None:
+    watcher = Watcher(LockClient("locks", transport=ManyRows(10_000)), interval=1.0)
+    watcher._history.most = 3000
+    watcher.read()
+    answer = watcher.answer({})
+    assert (answer["found"], answer["left_out"]) == (3000, 7000)
