@@ -5,6 +5,7 @@
 #   .venv-interop     the older Python client
 #   .venv-cdk-oldest  the oldest CDK that is supported
 #   .venv-durable     the SDK of durable functions, with its testing package
+#   .venv-docs        what builds the documentation site
 #   node_modules      the CDK's command line
 # Build results go into build/.
 
@@ -32,6 +33,7 @@ BENCH := .venv-bench/.installed
 INTEROP := .venv-interop/.installed
 CDK_OLDEST := .venv-cdk-oldest/.installed
 DURABLE := .venv-durable/.installed
+DOCS := .venv-docs/.installed
 CDK := node_modules/.package-lock.json
 JAVA_PEER := build/interop/java/.built
 DYNAMODB_LOCAL := build/dynamodb-local/.built
@@ -137,6 +139,12 @@ bench: $(DEV) $(ENGINE) $(BENCH) ## Run all benchmarks and write docs/performanc
 bench-short: $(DEV) $(ENGINE) ## Check requests, modules and instructions against benchmarks/limits.toml
 	@$(BIN)/python -m benchmarks.limits $(ARGS)
 
+.PHONY: docs
+docs: $(DOCS) ## Build the documentation site into build/site; a broken link or reference is an error
+	@rm -rf build/site
+	@.venv-docs/bin/python -m sphinx --quiet --fail-on-warning --keep-going -d build/site-cache docs build/site
+	@echo "build/site/index.html"
+
 .PHONY: build
 build: $(DEV) ## Build the wheel and the sdist into dist/
 	@rm -rf dist
@@ -149,13 +157,13 @@ layer: $(DEV) ## Build a Lambda layer, build/lambda-lock-layer.zip, for each Pyt
 
 .PHONY: clean
 clean: ## Remove everything that make has created
-	@rm -rf .venv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest .venv-durable node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest .venv-durable .venv-docs node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: requirements
 requirements: $(DEV) ## Pin requirements/*.in again, with hashes (needs uv)
 	@command -v uv >/dev/null || { echo "uv is not installed: $(PYTHON) -m pip install uv"; exit 1; }
-	@cd requirements && for name in dev engine bench interop cdk-oldest durable; do \
+	@cd requirements && for name in dev engine bench interop cdk-oldest durable docs; do \
 	  uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --python-version 3.11 "$$name.in" --output-file "$$name.txt" >/dev/null; done
 
@@ -188,6 +196,10 @@ $(BENCH): requirements/bench.txt
 
 $(INTEROP): requirements/interop.txt
 	$(call install,.venv-interop,requirements/interop.txt)
+	@touch $@
+
+$(DOCS): requirements/docs.txt
+	$(call install,.venv-docs,requirements/docs.txt)
 	@touch $@
 
 $(CDK_OLDEST): requirements/cdk-oldest.txt

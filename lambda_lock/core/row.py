@@ -211,7 +211,10 @@ class Schema:
         return {"N": str(lease_ms // 1000)}
 
     def read_lease(self, value: dict[str, Any] | None) -> int | None:
-        """Return the lease in ms, or None if this schema cannot read it. Zero or less counts as unreadable."""
+        """Return the lease in ms, or None if this schema cannot read it. Zero or less counts as unreadable.
+
+        value: the attribute as DynamoDB's JSON has it.
+        """
         lease_ms = None if value is None else _LEASE_FORMATS[self.lease_format](value)
         return lease_ms if lease_ms is not None and 0 < lease_ms <= _LONGEST_MS else None
 

@@ -63,7 +63,7 @@ class Credentials:
         return f"Credentials({self.access_key!r}, …)"
 
     def get(self, now: float, deadline: float) -> Credentials:
-        """Return the credentials to sign with. The arguments, the time and a deadline, are for other sources."""
+        """Return the credentials to sign with. The arguments ``now`` and ``deadline`` are for other sources."""
         return self
 
     def expire(self) -> bool:

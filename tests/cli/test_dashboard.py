@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import http.client
-import os
 import re
-import shutil
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -16,6 +14,7 @@ import pytest
 
 from lambda_lock import LockClient
 from lambda_lock.cli.dashboard import Server, serving
+from tests.support.browser import launched
 from tests.support.waiting import DEADLINE
 
 from .conftest import Rows, Start
@@ -23,17 +22,6 @@ from .test_history import ManyRows
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
-FLAGS = (
-    "--no-sandbox",  # for root
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 @pytest.fixture
@@ -122,16 +110,8 @@ def shows(page: Page, selector: str, texts: list[str]) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    if BROWSER is None:
-        if os.environ.get("CI"):
-            pytest.fail("no browser is installed: on Debian and Ubuntu, apt install chromium")
-        pytest.skip("no browser is installed: on Debian and Ubuntu, apt install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=BROWSER, args=list(FLAGS))
-        yield launched
-        launched.close()
+    with launched() as one:
+        yield one
 
 
 @pytest.fixture

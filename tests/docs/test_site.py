@@ -1,0 +1,172 @@
+"""The documentation site: what its pages must have, and its calculators in a browser. `make docs` checks the links."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lambda_lock
+from lambda_lock.observe.log import LEVELS
+from rig.engine import ROOT
+from tests.support.browser import launched
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+DOCS = ROOT / "docs"
+TROUBLESHOOTING = (DOCS / "troubleshooting.md").read_text()
+REFERENCE = "".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
+MODULES = ["lambda_lock", "lambda_lock.batch", "lambda_lock.testing", "lambda_lock.transport", "lambda_lock.table"]
+ERRORS = [name for name in lambda_lock.__all__ if name.endswith("Error")]
+
+
+def _public(module: str) -> list[str]:
+    loaded = importlib.import_module(module)
+    listed = getattr(loaded, "__all__", None)
+    if listed is None:
+        listed = [name for name, one in vars(loaded).items() if inspect.isfunction(one) and one.__module__ == module]
+    return [name for name in listed if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_public_name_is_in_the_reference(module: str) -> None:
+    missing = [
+        name
+        for name in _public(module)
+        if not re.search(rf"^\.\. auto\w+:: (?:\w+\.)*{name}$", REFERENCE, re.MULTILINE)
+    ]
+    assert missing == []
+
+
+def test_the_constructs_are_in_the_reference() -> None:
+    names = re.search(r"__all__ = (\[.*?\])", (ROOT / "lambda_lock/cdk/__init__.py").read_text())
+    assert names
+    for name in ast.literal_eval(names[1]):
+        assert f":: {name}\n" in REFERENCE
+
+
+def _callables() -> Iterator[tuple[str, Any]]:
+    for module in MODULES:
+        for name in _public(module):
+            found = getattr(importlib.import_module(module), name)
+            if inspect.isfunction(found):
+                yield f"{module}.{name}", found
+            if inspect.isclass(found) and not issubclass(found, BaseException):
+                for method, function in vars(found).items():
+                    if inspect.isfunction(function) and not method.startswith("_"):
+                        yield f"{module}.{name}.{method}", function
+
+
+@pytest.mark.parametrize(("name", "function"), list(_callables()), ids=lambda one: one if isinstance(one, str) else "")
+def test_each_option_of_a_public_function_is_described(name: str, function: Any) -> None:
+    said = inspect.getdoc(function) or ""
+    options = [
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.name not in ("self", "unknown", "kind", "error", "trace") and not parameter.name.startswith("_")
+    ]
+    referred = re.search(r"`(?:Lock|LockClient|MultiLock|process_sqs|Transport|HttpsTransport)\b|\bas for\b", said)
+    missing = [option for option in options if not re.search(rf"\b{option}\b", said)]
+    assert not missing or referred, f"{name} does not describe {missing}"
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_each_error_has_its_place_in_troubleshooting_with_what_to_do(name: str) -> None:
+    if name == "LockError":
+        assert "Every error is a `LockError`" in TROUBLESHOOTING
+        return
+    section = TROUBLESHOOTING.partition(f"\n### {name}\n")[2].partition("\n#")[0]
+    assert "**What happened.**" in section
+    assert "hat to do" in section
+
+
+def test_each_log_event_is_in_troubleshooting() -> None:
+    table = TROUBLESHOOTING.partition("\n## Log events\n")[2].partition("\n## ")[0]
+    rows = dict(re.findall(r"^\| `(\w+)` \| .+ \| (.+) \|$", table.partition("|---|")[2], re.MULTILINE))
+    assert rows.keys() == LEVELS.keys()
+    assert all(rows.values())
+
+
+def _texts() -> str:
+    """All text in the library's code, with a mark where a value is put in."""
+    found = []
+    for path in (ROOT / "lambda_lock").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                found.append(
+                    "".join(str(part.value) if isinstance(part, ast.Constant) else "\0" for part in node.values)
+                )
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return "\n".join(found)
+
+
+def test_each_text_in_troubleshooting_is_one_that_the_library_says() -> None:
+    said = _texts()
+    quoted = re.findall(r"^\| \*(.+?)\* \|", TROUBLESHOOTING, re.MULTILINE) + re.findall(
+        r'\*"(.+?)"\*', TROUBLESHOOTING
+    )
+    assert len(quoted) >= 15
+    for text in quoted:
+        for part in re.split(r"…|'…'|'a'|worker#|5\.0 s|dynamodb:\w+|kms:\w+", text):
+            fragment = part.strip(" '")
+            assert fragment in said, f"nothing says {fragment!r}"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched() as one:
+        yield one
+
+
+@pytest.fixture
+def calculator(browser: Browser) -> Iterator[Any]:
+    pages: list[Page] = []
+
+    def show(name: str) -> Page:
+        page = browser.new_page()
+        pages.append(page)
+        page.set_content(f'<div class="calculator" data-calculator="{name}"></div>')
+        page.add_script_tag(path=DOCS / "_static" / "calculators.js")
+        return page
+
+    yield show
+    for page in pages:
+        page.close()
+
+
+def test_the_calculator_of_costs_agrees_with_the_table_of_costs(calculator: Any) -> None:
+    page = calculator("costs")
+    page.fill("[name=waiting]", "0")
+    assert "$1.25 a month" in page.inner_text("output")
+    assert "500 times a second" in page.inner_text("output")
+    page.fill("[name=waiting]", "100")
+    page.fill("[name=looks]", "1")
+    assert "$2.63 a month" in page.inner_text("output")  # 2.625
+    page.fill("[name=waiting]", "0")
+    for permits, price in (("5", "$2.50"), ("20", "$5.00"), ("100", "$22.50")):
+        page.fill("[name=permits]", permits)
+        assert price in page.inner_text("output")
+
+
+def test_the_calculator_of_settings_warns_of_work_that_does_not_fit(calculator: Any) -> None:
+    page = calculator("settings")
+    assert page.locator(".warn").count() == 0
+    assert "at least 180 s" in page.inner_text("output")
+    page.fill("[name=work]", "40")
+    assert "does not fit" in page.inner_text(".warn >> nth=0")
+    page.fill("[name=work]", "-1")
+    assert "0 or more" in page.inner_text("output")
+
+
+def test_each_page_is_in_the_table_of_contents() -> None:
+    index = (DOCS / "index.md").read_text()
+    named = set(re.findall(r"^([a-z/-]+\*?)$", index, re.MULTILINE))
+    pages = {page.stem for page in DOCS.glob("*.md")} - {"index"}
+    assert [page for page in pages if not {page, f"{page}*"} & named] == []
