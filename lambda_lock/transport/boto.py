@@ -90,7 +90,7 @@ class BotoTransport:
         self._pid = os.getpid()
 
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
-        """Send one request. As `Transport.send`, but ``timeout`` is ignored: the client's own timeouts apply (see above).
+        """Send one request. As `Transport.send`, but ``timeout`` is ignored: the client's own apply (see above).
 
         Also raises LockConfigurationError if boto3 does not accept the request or cannot send it because of
         credentials, profile or settings, and if the endpoint's certificate is not trusted.
