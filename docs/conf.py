@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 STOOD_IN = (
     "aws_cdk",
+    "aws_durable_execution_sdk_python",
     "boto3",
     "botocore",
     "constructs",
@@ -29,7 +30,7 @@ STOOD_IN = (
 
 
 class _StandIn(type):
-    """A class for any name of the CDK: it can be subclassed, called, and joined with others by ``|``."""
+    """A class for any name of theirs: it can be subclassed, called, and joined with others by ``|``."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -49,7 +50,7 @@ def _stand_in(name: str) -> _StandIn:
 
 
 class _Finder(MetaPathFinder, Loader):
-    """Finds modules of the CDK, all of whose names stand in."""
+    """Finds their modules, all of whose names stand in."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         return ModuleSpec(name, self, is_package=True) if name.partition(".")[0] in STOOD_IN else None

@@ -44,8 +44,9 @@ def test_each_public_name_is_in_the_reference(module: str) -> None:
     assert missing == []
 
 
-def test_the_constructs_are_in_the_reference() -> None:
-    names = re.search(r"__all__ = (\[.*?\])", (ROOT / "lambda_lock/cdk/__init__.py").read_text())
+@pytest.mark.parametrize("package", ["cdk", "durable"])
+def test_the_names_of_a_package_with_an_extra_are_in_the_reference(package: str) -> None:
+    names = re.search(r"__all__ = (\[.*?\])", (ROOT / "lambda_lock" / package / "__init__.py").read_text())
     assert names
     for name in ast.literal_eval(names[1]):
         assert f":: {name}\n" in REFERENCE
