@@ -116,7 +116,7 @@ def test_the_wheel_is_for_every_architecture(wheel: Path) -> None:
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as opened:
         names = [name for name in opened.namelist() if ".dist-info/" not in name]
-    assert {Path(name).suffix for name in names} == {".py", ".typed"}
+    assert {Path(name).suffix for name in names} == {".py", ".typed", ".html"}
 
 
 def test_the_package_is_as_small_as_the_page_says(shell: dict[str, str], tmp_path: Path) -> None:
