@@ -109,7 +109,7 @@ class Watch:
         usual: MetricOptions = {"statistic": cloudwatch.Stats.SUM, "period": Duration.minutes(5), "label": name}
         usual.update(options)
         metric = cloudwatch.Metric(namespace=self.namespace, metric_name=name, dimensions_map=dimensions, **usual)
-        return metric.attach_to(source)
+        return metric.attach_to(source).with_(**options)  # attaching writes over account and region in an older CDK
 
     def make_alarms(self, alarm_actions: AlarmActions) -> tuple[cloudwatch.Alarm, ...]:
         """Create alarms for lost locks, throttled requests and DynamoDB's own errors.

@@ -249,7 +249,8 @@ class HolderAcquisition(Acquisition):
                     yield from resume(attempt, row.token, self.memory, self.chance, self.look, row=row, keep=self.keep)
                 )
             except LockLostError:
-                self.sent.clear()  # given up
+                yield from self.abandon()  # a copy of a claim that was given up may have landed since
+                self.sent.clear()
                 self.look = (yield Wait(lease.FIRST_BACKOFF)).look
         raise self.contradicted()
 
