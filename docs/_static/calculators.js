@@ -5,7 +5,7 @@
     costs: {
       fields: [
         ["locks", "Locks taken in a month, in millions", 1], ["keys", "Keys of each lock", 1], ["permits", "Permits of a semaphore (0: a lock)", 0],
-        ["waiting", "Of them have to wait, in percent", 5], ["looks", "Looks of a waiter at the row", 3],
+        ["waiting", "Share that has to wait, in percent", 5], ["looks", "Looks of a waiter at the row", 3],
         ["renewals", "Renewals of each lock (0 for most functions)", 0],
         ["events", "Events deduplicated in a month, in millions", 0], ["duplicates", "Duplicates among the deliveries, in percent", 1],
         ["write", "Price of a million write units, in dollars", 0.625], ["read", "Price of a million read units, in dollars", 0.125],
@@ -32,7 +32,7 @@
     const second = Math.floor(1000 / (unit * 2));
     return {lines: [
       `${dollars(total)} a month: ${number(writes + events)} million write units and ${number(reads)} million read units.`,
-      `One key can be taken and given back at most ${second} times a second: a row bears 1,000 write units a second.`,
+      `One key can be taken and given back at most ${second} times a second: DynamoDB gives one row 1,000 write units a second.`,
     ]};
   }
   function settings(given) {
