@@ -73,8 +73,10 @@ def _owners(record: LockRecord) -> list[str]:
     return [record.owner or ""]
 
 
-def _holding(holders: Sequence[Holder]) -> str:
-    """Who holds a semaphore, one on each line."""
+def _holding(holders: Sequence[Holder]) -> str | None:
+    """Who holds a semaphore, one on each line. None if that cannot be read at all."""
+    if not holders:
+        return None
     owners = [printable(holder.owner or "unreadable") for holder in holders]
     width = max(map(len, owners))
     return "\n".join(

@@ -84,6 +84,7 @@ def test_get_and_ls_show_the_holders_of_a_semaphore_and_release_leaves_them_alon
 def test_a_semaphore_whose_holders_cannot_be_read_is_not_free_and_not_released(run: Run, rows: Rows) -> None:
     rows.put("api", **{name: {"S": "semaphore"} for name in ("ownerName", "leaseDuration", "recordVersionNumber")})
     assert parsed(run("get", "api", "--json"))["state"] == "unreadable"
+    assert re.search(r"^unreadable +permits", run("get", "api").stdout, re.MULTILINE)
     before = rows.get("api")
     refused = run("release", "api", "--force", "--yes")
     assert refused.returncode == 1
