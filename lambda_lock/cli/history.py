@@ -208,10 +208,11 @@ def _open(track: Track) -> list[Hold]:
 
 
 def _began(holder: Holder, record: LockRecord) -> float | None:
-    """When the present lease began. A semaphore's row does not tell."""
+    """When the present lease began. A semaphore's row does not tell, and neither does a lease of thousands of years."""
     if holder.expires_at is None or record.lease_duration is None:
         return None
-    return holder.expires_at - record.lease_duration
+    began = holder.expires_at - record.lease_duration
+    return began if began > 0 else None
 
 
 def _end_of(hold: Hold, record: LockRecord, begun: list[Hold], now: float) -> tuple[float, Ended]:

@@ -170,14 +170,21 @@ class Rows:
         self._engine.dynamodb("PutItem", {"TableName": self._table, "Item": {"key": {"S": key}, **attributes}})
 
     def put_held(
-        self, key: str, *, expires_in: float = 60.0, owner: str = "somebody", nonce: str = "c" * 32, **more: Any
+        self,
+        key: str,
+        *,
+        expires_in: float = 60.0,
+        lease: int = 60_000,
+        owner: str = "somebody",
+        nonce: str = "c" * 32,
+        **more: Any,
     ) -> None:
         """Store a lock of ours that is not renewed, as a dead holder leaves it."""
         expiry = int((time.time() + expires_in) * 1000)
         self.put(
             key,
             ownerName={"S": f"{owner}#{nonce}"},
-            leaseDuration={"S": "60000"},
+            leaseDuration={"S": str(lease)},
             recordVersionNumber={"S": f"L1:{expiry:013d}:{nonce}"},
             fencingToken={"N": "7"},
             ttl={"N": "4102444800"},

@@ -174,6 +174,18 @@ def test_a_browser_draws_a_take_over_and_a_permit_beside_another(server: Server,
             lock.release()
 
 
+def test_a_browser_draws_a_lease_of_any_length_and_damaged_rows_beside_it(
+    server: Server, rows: Rows, open_page: Open
+) -> None:
+    rows.put_held("longest", lease=2**63 - 1)
+    rows.put("api", **{name: {"S": "semaphore"} for name in ("ownerName", "leaseDuration", "recordVersionNumber")})
+    rows.put("java", ownerName={"S": "java"}, leaseDuration={"S": str(2**63 - 1)}, recordVersionNumber={"S": "a-b-c"})
+    page = open_page(server)
+    shows(page, "#locks .name", ["api", "java", "longest"])
+    page.locator("#locks tr", has_text="longest").locator(".hold").wait_for(state="attached")
+    shows(page, "#error", [""])
+
+
 def test_a_browser_pages_through_100_000_locks(open_page: Open) -> None:
     client = LockClient("locks", transport=ManyRows(100_000))
     with serving(client, "locks", port=None, interval=3600) as running:
