@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socketserver
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
@@ -183,6 +184,11 @@ class Server(ThreadingHTTPServer):
         # HTTPServer's own looks up the host's name, which may ask a name server.
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = HOST, self.server_address[1]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a connection that a browser broke off. Other errors are printed."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 @contextlib.contextmanager

@@ -6,6 +6,8 @@ import http.client
 import re
 import signal
 import socket
+import struct
+import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -15,7 +17,7 @@ import pytest
 from lambda_lock import LockClient
 from lambda_lock.cli.dashboard import Server, serving
 from tests.support.browser import launched
-from tests.support.waiting import DEADLINE
+from tests.support.waiting import DEADLINE, wait_until
 
 from .conftest import Rows, Start
 from .test_history import ManyRows
@@ -96,6 +98,19 @@ def test_a_port_that_is_taken_and_a_table_that_is_not_there_are_errors_that_say_
     process = start("dashboard", "--table", "no-such-table")
     assert "no-such-table" in process.communicate(timeout=DEADLINE)[1]
     assert process.returncode == 78
+
+
+def test_a_connection_that_a_browser_breaks_off_leaves_no_trace(
+    server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=DEADLINE)
+    connection.request("GET", "/")
+    connection.getresponse().read()
+    assert connection.sock is not None  # the server waits for the next request on it
+    connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()  # with a reset
+    wait_until(lambda: not any("process_request_thread" in thread.name for thread in threading.enumerate()))
+    assert capfd.readouterr().err == ""
 
 
 # In a browser
