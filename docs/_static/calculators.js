@@ -36,7 +36,7 @@
     ]};
   }
   function settings(given) {
-    const lines = [], reserve = Math.max(1, given.work * 1.25), left = given.timeout - given.before;
+    const lines = [], reserve = Math.max(1, given.work * 1.25), left = Math.max(0, given.timeout - given.before);
     const wait = left - reserve, chosen = left / 4;
     if (given.work > left) lines.push(["The work does not fit into the function timeout. Raise the timeout, or divide the work.", true]);
     else if (wait <= 0) lines.push(["There is no time to wait: use wait=0, or raise the function timeout.", true]);
