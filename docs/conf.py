@@ -128,9 +128,15 @@ def _page_if_any(match: re.Match[str]) -> str:
     return match[0] if list(DOCS.glob(f"{match[1]}.md")) else ""
 
 
+_ELSEWHERE = "(On the site there is a calculator here.)\n"
+
+
 def read_page(app: Any, name: str, source: list[str]) -> None:
-    """Leave out comments, which are for the tests, and lead links out of this folder to the repository."""
-    text = re.sub(r"<!--.*?-->\n?", "", source[0], flags=re.DOTALL)
+    """Leave out what is not for the site, and lead links out of this folder to the repository.
+
+    Comments are for the tests, and a note that only the site has a calculator for those who read the file.
+    """
+    text = re.sub(r"<!--.*?-->\n?", "", source[0], flags=re.DOTALL).replace(_ELSEWHERE, "")
     text = _LINK.sub(partial(_link, Path(app.env.doc2path(name))), text)
     source[0] = re.sub(r"^([a-z-]+\*)\n", _page_if_any, text, flags=re.MULTILINE)
 

@@ -171,7 +171,7 @@ def test_ls_reads_all_pages(run: Run, wire: Wire, rows: Rows) -> None:
         del row["key"]
         rows.put(f"lock-{number:02d}", **row, padding={"S": "x" * 30_000})
     keys = [line.partition("\t")[0] for line in run("ls").stdout.splitlines()]
-    assert keys == [f"lock-{number:02d}" for number in range(50)]
+    assert sorted(keys) == [f"lock-{number:02d}" for number in range(50)]  # as the table has them
     assert wire.count("Scan") >= 2
 
 
