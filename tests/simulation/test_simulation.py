@@ -50,7 +50,7 @@ def test_every_bias_is_drawn_at_least_now_and_then() -> None:
 
 
 NEEDED = [name for name, mutation in MUTATIONS.items() if not mutation.redundant]
-QUICK = [name for name in NEEDED if MUTATIONS[name].runs <= 400]
+QUICK = [name for name in NEEDED if MUTATIONS[name].runs <= 200]
 RARE = [name for name in NEEDED if name not in QUICK]
 
 
