@@ -9,18 +9,19 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from .mutations import MUTATIONS, broken
-from .runs import MORE, Totals, run_chunks, simulate, try_mutations
+from .runs import MORE, Totals, run_chunks, run_slices, simulate, try_mutations
 from .schedule import BIASES
-
-_MOST_A_MINUTE = 1_000_000  # runs: more than any machine does
 
 
 def main() -> int:
     options = _options()
+    if options.minutes and options.broken:
+        sys.exit("--minutes breaks no rule: use --runs with --broken")
     if options.mutations is not None:
         return _mutations(options)
     if options.mutants:
@@ -34,7 +35,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--runs", type=int, default=2000, help="how many seeds, from the first one on")
-    parser.add_argument("--minutes", type=float, help="how long to run seeds, instead of --runs")
+    parser.add_argument("--minutes", type=float, help="how long to run seeds of all biases, instead of --runs")
     parser.add_argument("--bias", choices=sorted(BIASES), help="one bias for all runs; without it each seed draws one")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--trace", action="store_true", help="run one seed and print everything that happens")
@@ -60,13 +61,10 @@ def _one(options: argparse.Namespace) -> int:
 
 def _many(options: argparse.Namespace) -> int:
     total, started, seconds = Totals(), time.monotonic(), 0.0
-    runs = int(options.minutes * _MOST_A_MINUTE) if options.minutes else options.runs
-    for part in run_chunks(options.seed, runs, options.bias, options.processes, options.broken):
+    for part in _parts(options):
         total.add(part)
         seconds = time.monotonic() - started
         print(f"\r{total}, {total.counts['runs'] / seconds:.0f} runs/s", end="", file=sys.stderr, flush=True)
-        if options.minutes and seconds >= options.minutes * 60:
-            break
     print(file=sys.stderr)
     for result in total.failed[:MORE]:
         print(result)
@@ -82,6 +80,13 @@ def _many(options: argparse.Namespace) -> int:
     }
     _write(options.json, figures)
     return bool(total.failed)
+
+
+def _parts(options: argparse.Namespace) -> Iterator[Totals]:
+    if options.minutes:
+        biases = [options.bias] if options.bias else BIASES
+        return run_slices(options.seed, options.minutes * 60, biases, options.processes)
+    return run_chunks(options.seed, options.runs, options.bias, options.processes, options.broken)
 
 
 def _mutants(options: argparse.Namespace) -> int:

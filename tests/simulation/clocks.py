@@ -46,7 +46,8 @@ class Clocks:
         return monotonic + passed * r0, boottime + passed * r1, wall + passed * r2
 
     def looked(self) -> None:
-        self._spoiled = set(self._stopped)
+        if self._spoiled:
+            self._spoiled = set(self._stopped)
 
     def stop(self, now: float, which: set[int]) -> set[int]:
         """Freeze: ``which`` clocks stop, except one if the assumption requires it. Return those that stopped."""

@@ -17,6 +17,7 @@ from lambda_lock.core.row import JAVA, Row, base_of, expiry_of, read_row
 from lambda_lock.errors import DuplicateEventError
 
 from .clocks import EPOCH
+from .items import remembered
 from .line import Line, leaves_place
 
 if TYPE_CHECKING:
@@ -461,9 +462,10 @@ class Waiter(Errand):
 
     def _note(self, outcome: Any) -> None:
         if isinstance(outcome, (Reply, ConditionFailed)):
-            if outcome.item is not None and Row(outcome.item, JAVA).waiters is None:
-                self.strayed = True
-            if outcome.item is not None and JAVA.version in outcome.item:
+            if outcome.item is None:
+                return
+            self.strayed = self.strayed or waits_cannot_be_read(outcome.item)
+            if JAVA.version in outcome.item:
                 self._may_be_there.add(outcome.item[JAVA.version]["S"])
         elif self.action is not None and not _refused_for_now(outcome):
             self._may_be_there |= versions_in(self.action)
@@ -532,7 +534,7 @@ class Waiter(Errand):
         return since is not None and self.process.peek() - since > DECISION - 1.5
 
     def _row(self) -> Row | None:
-        return read_row(self.world.table.get(self.key), JAVA, self.key)
+        return _row_of(self.world.table.get(self.key))
 
 
 class Adopter(Waiter):
@@ -560,6 +562,17 @@ class Adopter(Waiter):
     def _is_there(self) -> bool:
         row, base = self._row(), base_of(self.wish.owner)
         return row is not None and not row.is_free and row.owner in (base, f"{base}/") and row.token == self._token
+
+
+@remembered
+def waits_cannot_be_read(item: Any) -> bool:
+    """Whether an item's list of waiters cannot be read."""
+    return JAVA.waiters in item and Row(item, JAVA).waiters is None
+
+
+@remembered
+def _row_of(item: Any) -> Row | None:
+    return read_row(item, JAVA, "")
 
 
 def versions_in(action: Send) -> set[str]:

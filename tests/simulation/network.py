@@ -151,6 +151,8 @@ class Network:
 
     def _execute(self, task: Task, action: Send) -> Reply | ConditionFailed | TransactionCanceled | ServiceError:
         world = self.world
+        if action.operation == "GetItem" and not world.traced:
+            return Reply(world.table.apply("GetItem", action.request), self._date())
         outcome: Reply | ConditionFailed | TransactionCanceled | ServiceError
         before = {key: world.table.get(key) for key in locks_of(action)}
         again = action.request.get("ClientRequestToken") in world.table.done

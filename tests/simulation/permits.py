@@ -8,10 +8,11 @@ from lambda_lock.core import lease
 from lambda_lock.core.outcome import ConditionFailed, Reply
 from lambda_lock.core.permits import Entry, PermitPlace, entries_of, write_entry
 from lambda_lock.core.queue import LONGEST_NAP
-from lambda_lock.core.row import JAVA, MOST_PERMITS, SEAL, Row, make_version
+from lambda_lock.core.row import JAVA, MOST_PERMITS, SEAL, make_version
 
 from .clocks import EPOCH
-from .judge import DATES, SLACK, Holding, Judge, OurHolding, Waiter
+from .items import remembered
+from .judge import DATES, SLACK, Holding, Judge, OurHolding, Waiter, waits_cannot_be_read
 from .line import Line
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def permits_of(wish: Wish) -> int:
     return wish.place.permits
 
 
+@remembered
 def by_nonce(item: Any) -> dict[str, Entry]:
     return {nonce: entry for nonce, entry in entries_of(item or {}, JAVA).items() if entry is not None}
 
@@ -169,8 +171,7 @@ class PermitWaiter(Waiter):
     def _note(self, outcome: Any) -> None:
         if isinstance(outcome, (Reply, ConditionFailed)):
             item = outcome.item or {}
-            if Row(item, JAVA).waiters is None:
-                self.strayed = True
+            self.strayed = self.strayed or waits_cannot_be_read(item)
             mine = by_nonce(item).get(nonce_of(self.wish))
             if mine is not None:
                 self._may_be_there.add(mine.version)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import random
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext
 
 from lambda_lock.core import acquire, protocol
@@ -27,10 +28,12 @@ from .holds import Execution
 from .judge import DATES
 from .mutations import MUTATIONS, broken
 from .permits import entries
-from .schedule import Settings, draw_bias, draw_lease, settings_for
+from .schedule import BIASES, WEIGHTS, Settings, draw_bias, draw_lease, settings_for
 from .world import EndlessError, Life, Process, World
 
 MORE = 10  # failed runs that are printed
+_SLICE = 2.0  # seconds of a round for a bias of weight 1
+_MOST_IN_A_SLICE = 10_000  # runs
 _FAULTS = (
     "lost", "reply_lost", "double", "late", "failed_after", "failed_before", "throttled", "unsent", "slow", "step",
     "freeze",
@@ -198,6 +201,34 @@ def run_chunks(
     # Spawned, not forked, because a test's process has threads.
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         yield from pool.imap_unordered(_run_chunk, chunks)
+
+
+def run_slices(first: int, seconds: float, biases: Collection[str] = BIASES, processes: int = 2) -> Iterator[Totals]:
+    """Run for so long: one bias after the other, round by round. Each gets a part of the time by its weight.
+
+    Equal numbers of runs would spend most of the time on the few biases whose runs are the longest.
+    """
+    weight = sum(WEIGHTS.get(bias, 1) for bias in biases)
+    each = min(_SLICE, seconds * processes / weight)
+    until = time.monotonic() + seconds
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        for start in itertools.count(first, _MOST_IN_A_SLICE):
+            round_ = [(start, bias, each * WEIGHTS.get(bias, 1), until) for bias in biases]
+            yield from pool.imap_unordered(_run_slice, round_)
+            if time.monotonic() >= until:
+                return
+
+
+def _run_slice(order: tuple[int, str, float, float]) -> Totals:
+    """Run seeds of a bias until its slice, or all of the time, is over."""
+    first, bias, seconds, until = order
+    until = min(until, time.monotonic() + seconds)
+    total = Totals()
+    for seed in range(first, first + _MOST_IN_A_SLICE):
+        if time.monotonic() >= until:
+            break
+        total.add(run_many(seed, 1, bias))
+    return total
 
 
 def _run_chunk(chunk: tuple[int, int, str | None, str | None]) -> Totals:

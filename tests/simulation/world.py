@@ -125,10 +125,10 @@ class Process:
     # -- clocks
 
     def look(self) -> lease.Look:
-        clocks = self.clocks.read(self.world.now)
+        monotonic, boottime, wall = self.clocks.read(self.world.now)
         self.clocks.looked()
-        self._elapsed = self._elapsed.after(*clocks)
-        look = lease.Look(self._elapsed.total, clocks[0], clocks[2])
+        self._elapsed = self._elapsed.after(monotonic, boottime, wall)
+        look = lease.Look(self._elapsed.total, monotonic, wall)
         if self.holdings:
             self.world.judge.looked(self, look.elapsed)
         return look
