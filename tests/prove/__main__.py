@@ -1,4 +1,4 @@
-"""Runs all proofs of exclusion one after the other, and reports their figures: ``python -m tests.prove``.
+"""Runs all proofs of exclusion, and reports their figures: ``python -m tests.prove``.
 
     python -m tests.prove                        # `make prove`: half an hour on two cores
     python -m tests.prove --long                 # `make prove-long`: hours
@@ -15,7 +15,8 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rig.engine import ROOT
@@ -28,19 +29,19 @@ PAGE = ROOT / "docs" / "safety-figures.md"
 
 
 def run(part: Part, long: bool, folder: Path) -> Result:
-    """Run a part, which shows its own progress. Its figures are left in the folder."""
+    """Run a part. Its figures are left in the folder. It shows its own progress, or leaves it there too."""
     if part.is_missing:
         print(f"==> {part.name}: missing, there is no {part.module}", flush=True)
         return Result(part, "missing")
-    print(f"==> {part.name}: python {' '.join(part.arguments(long))}", flush=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{part.name}.json"
+    beside = ", beside the others" if part.aside else ""
+    print(f"==> {part.name}{beside}: python {' '.join(part.arguments(long))}", flush=True)
+    file, log = folder / f"{part.name}.json", folder / f"{part.name}.log"
     file.unlink(missing_ok=True)  # of a run before
     started = time.monotonic()
     command = part.command(long, file)
-    if part.prints:
-        with file.open("wb") as output:
-            status = subprocess.run(command, cwd=ROOT, stdout=output).returncode
+    if part.aside:
+        with log.open("wb") as output:
+            status = subprocess.run(command, cwd=ROOT, stdout=output, stderr=output).returncode
     else:
         status = subprocess.run(command, cwd=ROOT).returncode
     seconds = time.monotonic() - started
@@ -49,8 +50,22 @@ def run(part: Part, long: bool, folder: Path) -> Result:
     except (OSError, ValueError):
         figures = {}
     outcome = "failed" if status or not figures else "passed"
-    print(f"    {part.name}: {outcome} in {seconds / 60:.1f} min", flush=True)
+    where = f", see {log}" if part.aside and outcome == "failed" else ""
+    print(f"    {part.name}: {outcome} in {seconds / 60:.1f} min{where}", flush=True)
     return Result(part, outcome, seconds, figures)
+
+
+def run_all(parts: Sequence[Part], long: bool, folder: Path) -> Iterator[Result]:
+    """Run the parts one after the other, beside those that give way to them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    aside = [part for part in parts if part.aside]
+    with ThreadPoolExecutor(max(len(aside), 1)) as beside:
+        running = [beside.submit(run, part, long, folder) for part in aside]
+        for part in parts:
+            if not part.aside:
+                yield run(part, long, folder)
+        for future in running:
+            yield future.result()
 
 
 def write(results: list[Result], long: bool, file: Path) -> None:
@@ -78,8 +93,8 @@ def main(arguments: list[str], parts: Sequence[Part] = PARTS, build: Path = BUIL
     if not chosen:
         parser.error(f"no part's name contains {options.only!r}; there are {', '.join(part.name for part in parts)}")
     results: list[Result] = []
-    for part in chosen:
-        results.append(run(part, options.long, build / "prove"))
+    for result in run_all(chosen, options.long, build / "prove"):
+        results.append(result)
         write(results, options.long, build / "prove.json")
     if options.only is None:
         report.write_text(page(results, options.long))

@@ -20,6 +20,7 @@ COUNTED = (
     "inputs fuzzed",
     "double holders",
 )
+_GIVING_WAY = ("nice", "-n", "10")
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Part:
 
     short, long: its arguments in `make prove` and in `make prove-long`.
     counts: for each line at the end (`COUNTED`, or "mutants"), the figures that are added to it; "a.b" is b within a.
-    prints: whether it prints its figures instead of writing them to the file after ``--json``.
+    aside: whether it runs beside all others, and takes only the time of the processors that they leave.
     """
 
     name: str
@@ -36,7 +37,7 @@ class Part:
     short: tuple[str, ...] = ()
     long: tuple[str, ...] = ()
     counts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    prints: bool = False
+    aside: bool = False
 
     @property
     def is_missing(self) -> bool:
@@ -44,11 +45,11 @@ class Part:
 
     def arguments(self, long: bool) -> list[str]:
         """Its command line, as a reader would type it after ``python``."""
-        return ["-m", self.module, *(self.long if long else self.short), *(["--json"] if self.prints else [])]
+        return ["-m", self.module, *(self.long if long else self.short)]
 
     def command(self, long: bool, file: Path) -> list[str]:
-        """The command that leaves the figures in the file, with its standard output if the part prints them."""
-        return [sys.executable, *self.arguments(long), *([] if self.prints else ["--json", str(file)])]
+        """The command that leaves the figures in the file."""
+        return [*(_GIVING_WAY if self.aside else []), sys.executable, *self.arguments(long), "--json", str(file)]
 
     def count(self, figures: dict[str, Any]) -> dict[str, int]:
         """What the figures add to the lines at the end."""
@@ -69,17 +70,17 @@ PARTS = (
     Part(
         "exploration",
         "tests.exploration",
-        long=("--long",),
-        counts={"states explored": ("states",), "mutants killed": ("killed",), "mutants": ("mutants_needed",)}
-        | _NOBODY,
-        prints=True,
+        ("--minutes", "6", "--processes", "2"),
+        ("--minutes", "120", "--processes", "2"),
+        {"states explored": ("states",)} | _MUTANTS | _NOBODY,
     ),
     Part(
         "simulation",
         "tests.simulation",
-        ("--minutes", "8"),
-        ("--minutes", "90"),
+        ("--minutes", "27"),
+        ("--minutes", "180"),
         {"simulated grants": ("grants",)} | _NOBODY,
+        aside=True,
     ),
     Part("simulation-mutants", "tests.simulation", ("--mutants", "--most-runs", "400"), ("--mutants",), _MUTANTS),
     Part(

@@ -58,6 +58,19 @@ def test_the_figures_of_all_parts_are_added_up(tmp_path: Path, capsys: pytest.Ca
     assert "- happened: forked 9, killed 3" in page
 
 
+def test_a_part_that_gives_way_runs_beside_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Waiting(Program):
+        def command(self, long: bool, file: Path) -> list[str]:
+            other = str(file.parent / "other.json")
+            wait = f"import os, time\nwhile not os.path.exists({other!r}): time.sleep(0.01)"
+            return [sys.executable, "-c", f"print('one'); {wait}\nopen({str(file)!r}, 'w').write('{{\"grants\": 1}}')"]
+
+    aside = Waiting("aside", "tests.prove", counts=COUNTS, aside=True)
+    assert prove(tmp_path, aside, program("other", '{"grants": 2}')) == 0
+    assert "simulated grants: 3" in last_lines(capsys)
+    assert (tmp_path / "prove" / "aside.log").read_text() == "one\n"
+
+
 @pytest.mark.parametrize(
     "part",
     [
