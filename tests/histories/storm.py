@@ -120,7 +120,7 @@ class Storm(Wire):
             if name:
                 self._acts[name](client, request, upstream)
             else:
-                self._pass_on(client, upstream.send(request))
+                self._pass_on(client, _ask(upstream, request))
         except (OSError, http.client.HTTPException):
             client.cut()  # the engine is gone
             self._count("cut by the engine")
@@ -144,39 +144,39 @@ class Storm(Wire):
     # What can happen to a request
 
     def _cut_after(self, client: Handler, request: Request, upstream: Upstream) -> None:
-        upstream.send(request)
+        _ask(upstream, request)
         client.cut()
 
     def _reply_late(self, client: Handler, request: Request, upstream: Upstream) -> None:
-        answer = upstream.send(request)
+        answer = _ask(upstream, request)
         self._pause(*self._slow)
         self._pass_on(client, answer)
 
     def _deliver_slowly(self, client: Handler, request: Request, upstream: Upstream) -> None:
         self._pause(*self._slow)
-        self._pass_on(client, upstream.send(request))
+        self._pass_on(client, _ask(upstream, request))
 
     def _cut_and_deliver_late(self, client: Handler, request: Request, upstream: Upstream) -> None:
         client.cut()
         self._deliver_copy(request, self._between(*self._late))
 
     def _double_at_once(self, client: Handler, request: Request, upstream: Upstream) -> None:
-        answer = upstream.send(request)
-        upstream.send(request)
+        answer = _ask(upstream, request)
+        _ask(upstream, request)
         self._pass_on(client, answer)
 
     def _double_late(self, client: Handler, request: Request, upstream: Upstream) -> None:
         self._deliver_copy(request, self._between(*self._late))
-        self._pass_on(client, upstream.send(request))
+        self._pass_on(client, _ask(upstream, request))
 
     def _delay(self, client: Handler, request: Request, upstream: Upstream) -> None:
         self._pause(0.0, 0.05)
-        answer = upstream.send(request)
+        answer = _ask(upstream, request)
         self._pause(0.0, 0.05)
         self._pass_on(client, answer)
 
     def _hide_success(self, client: Handler, request: Request, upstream: Upstream) -> None:
-        upstream.send(request)
+        _ask(upstream, request)
         self._refuse(client, 500, "InternalServerError")
 
     def _refuse(self, client: Handler, status: int, code: str) -> None:
@@ -185,24 +185,24 @@ class Storm(Wire):
         client.reply(status, body.encode(), headers)
 
     def _wrong_checksum(self, client: Handler, request: Request, upstream: Upstream) -> None:
-        answer = upstream.send(request)
+        answer = _ask(upstream, request)
         self._pass_on(client, _with_checksum(answer, zlib.crc32(answer.body) ^ 1))
 
     def _damage(self, client: Handler, request: Request, upstream: Upstream) -> None:
-        answer = _with_checksum(upstream.send(request))
+        answer = _with_checksum(_ask(upstream, request))
         place = int(self._between(0, max(len(answer.body) - 1, 0)))
         damaged = bytes(byte ^ (16 if index == place else 0) for index, byte in enumerate(answer.body))
         answer.body = damaged or b"?"
         self._pass_on(client, answer)
 
     def _half(self, client: Handler, request: Request, upstream: Upstream) -> None:
-        text = _text(upstream.send(request))
+        text = _text(_ask(upstream, request))
         with client.unless_gone():
             client.connection.sendall(text[: int(self._between(1, len(text) - 1))])
         client.cut()
 
     def _drip(self, client: Handler, request: Request, upstream: Upstream) -> None:
-        text = _text(upstream.send(request))
+        text = _text(_ask(upstream, request))
         size = max(1, len(text) // 12)
         pause = self._between(0.01, 0.3)
         with client.unless_gone():
@@ -219,7 +219,7 @@ class Storm(Wire):
             upstream = Upstream(self._address)
             try:
                 if not self._over.wait(seconds):
-                    upstream.send(request)
+                    _ask(upstream, request)
             except (OSError, http.client.HTTPException):
                 pass  # the engine is gone
             finally:
@@ -227,6 +227,17 @@ class Storm(Wire):
                 self._copies.release()
 
         self._server.spawn(deliver)
+
+
+def _ask(upstream: Upstream, request: Request) -> Answer:
+    """Send a request to the engine. An engine that does not know its tables yet counts as gone.
+
+    DynamoDB Local answers for a moment before it has read its file again.
+    """
+    answer = upstream.send(request)
+    if b"#ResourceNotFoundException" in answer.body:
+        raise ConnectionError("the engine does not know its tables yet")
+    return answer
 
 
 def _with_checksum(answer: Answer, checksum: int | None = None) -> Answer:
