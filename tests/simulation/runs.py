@@ -32,7 +32,7 @@ from .schedule import BIASES, WEIGHTS, Settings, draw_bias, draw_lease, settings
 from .world import EndlessError, Life, Process, World
 
 MORE = 10  # failed runs that are printed
-_SLICE = 2.0  # seconds of a round for a bias of weight 1
+_SLICE = 1.0  # seconds of a round for a bias, in the mean
 _MOST_IN_A_SLICE = 10_000  # runs
 _FAULTS = (
     "lost", "reply_lost", "double", "late", "failed_after", "failed_before", "throttled", "unsent", "slow", "step",
@@ -204,31 +204,38 @@ def run_chunks(
 
 
 def run_slices(first: int, seconds: float, biases: Collection[str] = BIASES, processes: int = 2) -> Iterator[Totals]:
-    """Run for so long: one bias after the other, round by round. Each gets a part of the time by its weight.
+    """Run for so long: one bias after the other, round by round.
 
-    Equal numbers of runs would spend most of the time on the few biases whose runs are the longest.
+    Each gets a part of the time, by its weight and by how many grants it had in a second of the last round. Equal
+    numbers of runs would spend most of the time on the few biases with the longest runs.
     """
-    weight = sum(WEIGHTS.get(bias, 1) for bias in biases)
-    each = min(_SLICE, seconds * processes / weight)
+    shares = {bias: WEIGHTS.get(bias, 1.0) for bias in biases}
     until = time.monotonic() + seconds
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         for start in itertools.count(first, _MOST_IN_A_SLICE):
-            round_ = [(start, bias, each * WEIGHTS.get(bias, 1), until) for bias in biases]
-            yield from pool.imap_unordered(_run_slice, round_)
+            each = min(_SLICE, seconds * processes / len(biases)) * len(biases) / sum(shares.values())
+            parts = [(start, bias, share * each, until) for bias, share in shares.items()]
+            rates = {}
+            for bias, rate, total in pool.imap_unordered(_run_slice, parts):
+                rates[bias] = rate
+                yield total
             if time.monotonic() >= until:
                 return
+            mean = sum(rates.values()) / len(rates)
+            shares = {bias: WEIGHTS.get(bias, 1.0) * max(0.25, (rates[bias] / mean) ** 2) for bias in biases}
 
 
-def _run_slice(order: tuple[int, str, float, float]) -> Totals:
-    """Run seeds of a bias until its slice, or all of the time, is over."""
+def _run_slice(order: tuple[int, str, float, float]) -> tuple[str, float, Totals]:
+    """Run seeds of a bias until its slice, or all of the time, is over. Returns its grants in a second, too."""
     first, bias, seconds, until = order
-    until = min(until, time.monotonic() + seconds)
+    started = time.monotonic()
+    until = min(until, started + seconds)
     total = Totals()
     for seed in range(first, first + _MOST_IN_A_SLICE):
         if time.monotonic() >= until:
             break
         total.add(run_many(seed, 1, bias))
-    return total
+    return bias, total.counts["grants"] / max(time.monotonic() - started, 0.001), total
 
 
 def _run_chunk(chunk: tuple[int, int, str | None, str | None]) -> Totals:
