@@ -16,7 +16,8 @@ import lambda_lock
 from rig.engine import ROOT
 
 _MAKEFILE = (ROOT / "Makefile").read_text()
-_WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+_WORKFLOWS = {path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / ".github" / "workflows").iterdir()}
+_WORKFLOW = _WORKFLOWS["ci"]
 _HOOKS = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
 _PINNED = dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "requirements" / "dev.txt").read_text(), re.MULTILINE))
 _FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
@@ -47,8 +48,21 @@ def test_the_workflow_runs_make_with_the_settings_of_ci_run() -> None:
     assert _WORKFLOW["env"] == exported
 
 
-def test_the_workflow_may_only_read() -> None:
-    assert _WORKFLOW["permissions"] == {"contents": "read"}
+def test_the_weekly_proof_is_made_by_the_target_that_users_call() -> None:
+    (job,) = _WORKFLOWS["prove"]["jobs"].values()
+    assert [step["run"] for step in job["steps"] if "run" in step] == ["make prove"]
+
+
+@pytest.mark.parametrize("name", sorted(_WORKFLOWS))
+def test_a_workflow_may_only_read(name: str) -> None:
+    assert _WORKFLOWS[name]["permissions"] == {"contents": "read"}
+
+
+def test_the_workflows_go_is_the_one_that_the_checker_of_histories_asks_for() -> None:
+    (go,) = re.findall(r"^go (\S+)$", (ROOT / "tests" / "histories" / "checker" / "go.mod").read_text(), re.MULTILINE)
+    jobs = [job for workflow in _WORKFLOWS.values() for job in workflow["jobs"].values()]
+    used = [step["with"]["go-version"] for job in jobs for step in job["steps"] if "setup-go@" in step.get("uses", "")]
+    assert used == [".".join(go.split(".")[:2])] * 2
 
 
 def test_each_target_that_tests_other_clients_has_them_installed_first() -> None:
