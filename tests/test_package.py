@@ -45,6 +45,13 @@ def test_importing_the_package_loads_none_of_its_parts() -> None:
     assert loaded.strip() == "['lambda_lock._version', 'lambda_lock']"
 
 
+def test_all_of_a_module_can_be_imported_where_nothing_else_is_installed() -> None:
+    code = "import sys; sys.modules['boto3'] = sys.modules['botocore'] = None; from lambda_lock.transport import *; "
+    code += "from lambda_lock import *; print(HttpsTransport.__name__, LockClient.__name__)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert said.stdout.strip() == "HttpsTransport LockClient", said.stderr
+
+
 def test_the_names_for_checkers_are_those_at_run_time() -> None:
     assert set(lambda_lock._WHERE) | {"__version__"} == set(lambda_lock.__all__)
 

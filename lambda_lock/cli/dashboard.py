@@ -123,6 +123,7 @@ class Watcher:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    timeout = 30.0  # seconds that a connection may be idle, and a read or write may take
     server: Server
 
     def do_GET(self) -> None:

@@ -22,6 +22,8 @@ _HOLDS = 200  # kept for each lock
 _RENEWALS = 500  # kept for each hold
 _WAITS = 500  # changes of the number of waiters, kept for each lock
 _EVENTS = 1000  # kept for all locks
+_OWNER = 600  # characters kept of an owner; ours have at most 545 bytes
+_NAMES = 100  # holders, and names of attributes, shown for each lock: a foreign row has up to 400 KB of them
 
 
 @dataclass(slots=True)
@@ -130,7 +132,7 @@ class History:
 
     def _compare(self, track: Track, record: LockRecord) -> None:
         now = self.now or 0.0
-        new = {(holder.owner or "", holder.fencing_token): holder for holder in _holders(record)}
+        new = {(_short(holder.owner), holder.fencing_token): holder for holder in _holders(record)}
         lasting = [(hold, new.pop((hold.owner, hold.token), None)) for hold in _open(track)]
         begun = [self._hold(holder, record, now) for holder in new.values()]
         ended = set()
@@ -147,7 +149,7 @@ class History:
             self._tell("took over" if "taken over" in ended else "granted", record, hold.owner, hold.since)
         state = show.state(record)
         if state == "expired" != track.state:
-            self._tell("expired", record, record.owner or "", record.expires_at or now)
+            self._tell("expired", record, _short(record.owner), record.expires_at or now)
         if record.waiters != (track.waits[-1][1] if track.waits else 0):
             track.waits.append((now, record.waiters))
         track.record, track.state, track.scan = record, state, self._scan
@@ -157,7 +159,8 @@ class History:
 
     def _hold(self, holder: Holder, record: LockRecord, now: float) -> Hold:
         since = min(_began(holder, record) or now, now)
-        return Hold(holder.owner or "", holder.fencing_token, since, self.scans > 0, holder.expires_at, record.version)
+        owner = _short(holder.owner)
+        return Hold(owner, holder.fencing_token, since, self.scans > 0, holder.expires_at, record.version)
 
     def _tell(self, kind: str, record: LockRecord, owner: str, at: float) -> None:
         if self.scans:  # what the first reading finds happened before
@@ -171,13 +174,13 @@ def as_dict(track: Track, since: float) -> dict[str, Any]:
         "key": record.key,
         "sort_key": record.sort_key,
         "state": track.state,
-        "owner": record.owner,
-        "holders": [holder.owner for holder in record.holders],
+        "owner": record.owner and _short(record.owner),
+        "holders": [_short(holder.owner) for holder in record.holders[:_NAMES]],
         "is_semaphore": show.is_semaphore(record),
         "seconds_left": show.seconds_left(record),
         "token": record.fencing_token,
         "waiters": record.waiters,
-        "unreadable": list(record.unreadable),
+        "unreadable": [_short(name) for name in record.unreadable[:_NAMES]],
         "holds": [_hold_as_dict(hold, since) for hold in track.holds if (hold.until or since) >= since],
         "waits": track.waits,
     }
@@ -194,6 +197,12 @@ def _hold_as_dict(hold: Hold, since: float) -> dict[str, Any]:
         "ended": hold.ended,
         "renewals": [at for at in hold.renewals if at >= since],
     }
+
+
+def _short(owner: str | None) -> str:
+    """An owner as it is kept and shown. That of a foreign row may have 400 KB."""
+    owner = owner or ""
+    return owner if len(owner) <= _OWNER else f"{owner[:_OWNER]}… ({len(owner)} characters)"
 
 
 def _holders(record: LockRecord) -> Iterable[Holder]:

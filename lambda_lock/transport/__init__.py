@@ -13,15 +13,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
-    from .boto import BotoTransport
+    from .boto import BotoTransport as BotoTransport
     from .choice import choose
     from .credentials import Credentials
     from .https import HttpsTransport
 else:
     Protocol = object  # importing typing adds about 5 ms to a cold start; nothing checks for a Transport at run time
 
-__all__ = [
-    "BotoTransport",
+__all__ = [  # without BotoTransport, which needs boto3: `import *` must not
     "ConditionFailed",
     "Credentials",
     "HttpsTransport",

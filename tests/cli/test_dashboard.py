@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -111,6 +111,16 @@ def test_a_connection_that_a_browser_breaks_off_leaves_no_trace(
     connection.close()  # with a reset
     wait_until(lambda: not any("process_request_thread" in thread.name for thread in threading.enumerate()))
     assert capfd.readouterr().err == ""
+
+
+def test_a_connection_that_is_idle_is_closed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    handler: Any = server.RequestHandlerClass
+    assert 0 < handler.timeout <= 60
+    monkeypatch.setattr(handler, "timeout", 0.2)
+    for said in (b"", b"GET / HT", b"GET /locks HTTP/1.1\r\nHost: "):
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=DEADLINE) as connection:
+            connection.sendall(said)
+            assert connection.recv(1) == b""
 
 
 # In a browser

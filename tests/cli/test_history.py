@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -71,6 +72,21 @@ def test_what_the_first_reading_finds_has_not_just_happened(table: str, rows: Ro
     answer = Readings(table).read()
     assert answer["events"] == []
     assert answer["locks"][0]["holds"][0]["is_seen_whole"] is False
+
+
+def test_what_a_foreign_row_holds_is_shown_in_part(table: str, rows: Rows) -> None:
+    readings = Readings(table)
+    readings.read()
+    names: dict[str, Any] = {str(number) + "n" * 1_000: {"N": "9e125"} for number in range(150)}
+    rows.put_held("a", owner="foreign" + "x" * 100_000, expires_in=-5, **names)
+    answer = readings.read()
+    (seen,) = answer["locks"]
+    assert len(json.dumps(answer)) < 80_000
+    assert seen["owner"].startswith("foreignxxx")
+    assert seen["holds"][0]["owner"].endswith("… (100040 characters)")
+    assert answer["events"][0]["owner"] == seen["owner"]
+    (hold,) = readings.read()["locks"][0]["holds"]
+    assert hold["ended"] is None  # it is recognised at the next reading
 
 
 def test_the_permits_of_a_semaphore_are_holds_of_their_own(table: str) -> None:
