@@ -98,7 +98,7 @@ class Terminal:
         self._code: int | None = None
         self.pid, self._file = pty.fork()
         if self.pid == 0:
-            os.execve(sys.executable, arguments, environment | {"COLUMNS": str(columns)})
+            os.execve(sys.executable, arguments, environment | {"COLUMNS": str(columns)})  # noqa: S606
         fcntl.ioctl(self._file, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
 
     @property

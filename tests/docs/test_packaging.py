@@ -147,7 +147,7 @@ _Loader.add_multi_constructor("!", _function)
 
 
 def _read(path: Path) -> dict[str, Any]:
-    read: dict[str, Any] = yaml.load(path.read_text(), _Loader)
+    read: dict[str, Any] = yaml.load(path.read_text(), _Loader)  # noqa: S506 - it is safe, see there
     return read
 
 
