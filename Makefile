@@ -23,7 +23,7 @@ BIN := .venv/bin
 # More tests than cores run at once, because most of them wait for leases and processes.
 JOBS ?= 6
 PARALLEL = --numprocesses $(JOBS) --dist loadscope
-SOURCES := $(wildcard lambda_lock rig demo benchmarks examples infra tests)
+SOURCES := $(wildcard lambda_lock rig demo benchmarks examples infra tests hatch_build.py)
 
 # Installing a virtual environment ends with a stamp file. So an installation that failed is repeated, and a complete one
 # costs nothing.
@@ -46,10 +46,15 @@ help: ## Print the targets
 setup: $(DEV) $(ENGINE) ## Install what the checks, tests and demo need (their targets do this too)
 
 .PHONY: check
-check: $(DEV) ## Check lint, format and types
+check: $(DEV) ## Check lint, security, format, types, and the pins for known vulnerabilities
 	@$(BIN)/ruff check --quiet $(SOURCES)
 	@$(BIN)/ruff format --quiet --check $(SOURCES) || { echo "The files above are not formatted: run 'make format'."; exit 1; }
 	@$(BIN)/mypy $(SOURCES)
+	@$(BIN)/python -m rig.audit
+
+.PHONY: audit
+audit: $(DEV) ## Ask the registries for known vulnerabilities of all pins (ARGS=--required: an error if they do not tell)
+	@$(BIN)/python -m rig.audit $(ARGS)
 
 .PHONY: format
 format: $(DEV) ## Format the sources, and fix what the linter can fix

@@ -87,9 +87,9 @@ def test_the_hooks_have_the_tools_in_the_versions_of_the_checks() -> None:
         assert _PINNED[name] == version, f"run 'make requirements', then set {name} in .pre-commit-config.yaml"
 
 
-def test_the_hooks_look_at_the_folders_that_make_check_looks_at() -> None:
+def test_the_hooks_look_at_the_files_that_make_check_looks_at() -> None:
     (sources,) = re.findall(r"^SOURCES := \$\(wildcard (.*)\)$", _MAKEFILE, re.MULTILINE)
-    pattern = f"^({'|'.join(sources.split())})/"
+    pattern = f"^({'|'.join(map(re.escape, sources.split()))})(/|$)"
     assert {hook["files"] for repo in _HOOKS for hook in repo["hooks"] if "files" in hook} == {pattern}
 
 
@@ -169,7 +169,9 @@ def test_the_code_of_conduct_names_its_source_and_whom_to_ask() -> None:
     assert "https://github.com/lambda-lock/lambda-lock/security/advisories/new" in text
 
 
-@pytest.mark.parametrize("name", ["CODE_OF_CONDUCT.md", "RELEASING.md", ".github", ".ci", ".pre-commit-config.yaml"])
+@pytest.mark.parametrize(
+    "name", ["CODE_OF_CONDUCT.md", "RELEASING.md", ".github", ".ci", ".pre-commit-config.yaml", "hatch_build.py"]
+)
 def test_the_sdist_has_what_these_tests_read(name: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert name in project["tool"]["hatch"]["build"]["targets"]["sdist"]["only-include"]

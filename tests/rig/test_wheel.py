@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import subprocess
 import sys
+import tempfile
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from email import message_from_bytes
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from packaging.requirements import Requirement
 
+import lambda_lock
 from rig.engine import ROOT
 
 
@@ -42,3 +51,38 @@ def test_the_wheel_depends_on_nothing_but_by_extras(wheel: zipfile.ZipFile) -> N
     required = message_from_bytes(wheel.read(name)).get_all("Requires-Dist", [])
     assert required
     assert all("extra ==" in requirement for requirement in required)
+
+
+@pytest.fixture(scope="module")
+def bill(wheel: zipfile.ZipFile) -> str:
+    (name,) = (name for name in wheel.namelist() if "/sboms/" in name)
+    assert name.endswith(".dist-info/sboms/lambda-lock.cdx.json")
+    return wheel.read(name).decode()
+
+
+def test_the_wheels_bill_of_materials_is_valid(bill: str) -> None:
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill) is None
+    spoilt = bill.replace('"type": "library"', '"type": "book"')
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(spoilt) is not None
+
+
+def test_the_bill_of_materials_lists_no_hard_dependency_and_all_extras(bill: str) -> None:
+    read: dict[str, Any] = json.loads(bill)
+    package = read["metadata"]["component"]
+    assert package["purl"] == f"pkg:pypi/lambda-lock@{lambda_lock.__version__}"
+    (needs,) = (found for found in read["dependencies"] if found["ref"] == package["bom-ref"])
+    assert needs["dependsOn"] == []
+    assert {component["scope"] for component in read["components"]} == {"optional"}
+    listed = set()
+    for component in read["components"]:
+        about = {one["name"]: one["value"] for one in component["properties"]}
+        listed.add((about["python:extra"], about["python:requirement"], component["purl"]))
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    wanted = [(extra, Requirement(text)) for extra, texts in extras.items() for text in texts]
+    assert listed == {(extra, str(one), f"pkg:pypi/{one.name}") for extra, one in wanted}
+
+
+def test_the_bill_of_materials_names_nothing_of_the_machine(bill: str) -> None:
+    for text in (ROOT, Path.home(), tempfile.gettempdir(), sys.prefix, socket.gethostname()):
+        assert str(text) not in bill
+    assert "timestamp" not in bill  # so that equal sources give an equal wheel

@@ -1,0 +1,177 @@
+"""`make audit` against advisory services on this machine: ones that know, that know nothing, and that are not there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rig import audit
+from rig.audit import Audit, NotAudited
+
+ADVISORY = {"id": "PYSEC-0-1", "affected": [], "summary": "a hole", "aliases": []}
+
+
+class Service:
+    """Answers POST requests. ``know`` gets a request's JSON, and returns the answer's JSON or a status."""
+
+    def __init__(self) -> None:
+        self.know: Callable[[Any], Any] = lambda asked: {}
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers.get("Content-Encoding") == "gzip":
+                    import gzip
+
+                    body = gzip.decompress(body)
+                said = service.know(json.loads(body))
+                text = b"" if isinstance(said, int) else json.dumps(said).encode()
+                self.send_response(said if isinstance(said, int) else 200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    one = Service()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def pins(tmp_path: Path) -> Path:
+    path = tmp_path / "some.txt"
+    path.write_text("click==8.1.0 \\\n    --hash=sha256:" + "0" * 64 + "\nrich==13.0 --hash=sha256:" + "1" * 64 + "\n")
+    return path
+
+
+def of_python(service: Service, pins: Path) -> Audit:
+    return audit.python([pins], "--vulnerability-service", "osv", "--osv-url", f"{service.url}/v1/query")
+
+
+def knowing(*names: str) -> Callable[[Any], Any]:
+    def know(asked: Any) -> Any:
+        about = {"package": asked["package"], "versions": [asked["version"]], "ranges": []}
+        return {"vulns": [ADVISORY | {"affected": [about]}]} if asked["package"]["name"] in names else {}
+
+    return know
+
+
+def test_a_pin_with_a_known_vulnerability_is_found(service: Service, pins: Path) -> None:
+    service.know = knowing("urllib3", "rich")
+    found = of_python(service, pins)
+    assert found.asked == 2
+    (line,) = found.found
+    assert line.startswith("some.txt: rich 13.0 has PYSEC-0-1")
+
+
+def test_pins_without_one_pass(service: Service, pins: Path) -> None:
+    service.know = knowing("urllib3")
+    assert of_python(service, pins) == Audit(asked=2)
+
+
+def test_a_service_that_knows_nothing_at_all_is_not_believed(service: Service, pins: Path) -> None:
+    with pytest.raises(NotAudited, match=r"no vulnerability of urllib3 1\.24"):
+        of_python(service, pins)
+
+
+def test_a_service_that_fails_or_is_not_there_is_told(service: Service, pins: Path) -> None:
+    service.know = lambda asked: 405
+    with pytest.raises(NotAudited):
+        of_python(service, pins)
+    service.url = "http://127.0.0.1:1"
+    with pytest.raises(NotAudited):
+        of_python(service, pins)
+
+
+def of_npm(service: Service, folder: Path) -> Audit:
+    return audit.npm(folder, "--registry", service.url, "--fetch-retries", "0")
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    package = {"name": "mine", "version": "1.0.0", "dependencies": {"left-pad": "1.0.0"}}
+    packages = {"": package, "node_modules/left-pad": {"version": "1.0.0"}}
+    whole = {"name": "mine", "version": "1.0.0", "lockfileVersion": 3, "requires": True, "packages": packages}
+    (tmp_path / "package.json").write_text(json.dumps(package))
+    (tmp_path / "package-lock.json").write_text(json.dumps(whole))
+    return tmp_path
+
+
+def bulk(*names: str) -> Callable[[Any], Any]:
+    hole = {
+        "id": 1,
+        "url": "https://example.com/GHSA-1",
+        "title": "a hole",
+        "severity": "high",
+        "vulnerable_versions": "*",
+    }
+    return lambda asked: {name: [hole] for name in asked if name in names}
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+def test_npms_pins_are_asked_about_in_the_same_way(service: Service, lock: Path) -> None:
+    service.know = bulk("lodash", "left-pad")
+    found = of_npm(service, lock)
+    assert found.asked == 1
+    assert found.found == ["package-lock.json: left-pad has https://example.com/GHSA-1 (a hole)"]
+    service.know = bulk()
+    with pytest.raises(NotAudited, match="lodash"):
+        of_npm(service, lock)
+    service.know = lambda asked: 405
+    with pytest.raises(NotAudited):
+        of_npm(service, lock)
+
+
+def fails(*_: object) -> Audit:
+    raise NotAudited("HTTP 405")
+
+
+@pytest.mark.parametrize(
+    ("found", "arguments", "code"),
+    [
+        (Audit(3), [], 0),
+        (Audit(3), ["--required"], 0),
+        (Audit(3, ["some.txt: a 1 has X"]), [], 1),
+        (Audit(3, [], ["some.txt: b"]), [], 0),
+        (Audit(3, [], ["some.txt: b"]), ["--required"], 1),
+        (None, [], 0),
+        (None, ["--required"], 1),
+    ],
+)
+def test_what_was_found_and_what_was_not_asked_is_said(
+    found: Audit | None,
+    arguments: list[str],
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("python", "npm"):
+        monkeypatch.setattr(audit, name, fails if found is None else lambda *_: found)
+    assert audit.main(arguments) == code
+    said = capsys.readouterr().out
+    assert ("NOT AUDITED" in said) is (found is None)
+    assert all(line in said for line in ((*found.found, *found.left_out) if found else ("HTTP 405",)))
