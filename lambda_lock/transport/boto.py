@@ -219,8 +219,13 @@ def _text(error: Exception) -> str:
 
 
 def _cause(error: Exception) -> Exception | None:
-    """Return the error, or None if a traceback with its text would show a password or values of an item."""
+    """Return the error, or None if it shows or carries more than a log may have.
+
+    That is a password, values of an item, a request with its headers, or the lines of a credentials file.
+    """
     text = str(error)
+    if getattr(error, "request", None) is not None or isinstance(error, failures.ConfigParseError):
+        return None
     return error if without_values(without_password(text)) == text else None
 
 

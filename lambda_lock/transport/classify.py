@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re  # the Lambda runtime has it loaded
+
 from ..core.outcome import FOR_NOW, ConditionFailed, ServiceError, TransactionCanceled, TransportError, unusable
 
 TYPE_CHECKING = False
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
 
 #: How an InvalidSignatureException says that only the time was wrong.
 _SKEW = ("signature expired", "signature not yet current")
+#: Where a message begins to quote the headers of a request. Compiled at its first use.
+_HEADERS = r"(?i)(?:authorization|x-amz-[a-z-]{1,40})[\"']?\s?[:=]|aws4-hmac-sha256|the canonical string"
 
 
 def refusal(
@@ -31,9 +35,16 @@ def refusal(
 
 
 def without_values(message: str) -> str:
-    """Return an error's message without the quoted part of the request, as in "Value '[…]' at 'item' failed"."""
+    """Return an error's message without what it quotes of the request.
+
+    That is the values in "Value '[…]' at 'item' failed", and everything from the first header on. InvalidSignature and
+    IncompleteSignature quote the headers, of which one is the session token.
+    """
     start, end = message.find("Value '"), message.rfind("' at '")
-    return f"{message[:start]}Value '…{message[end:]}" if 0 <= start < end else message
+    if 0 <= start < end:
+        message = f"{message[:start]}Value '…{message[end:]}"
+    headers = re.search(_HEADERS, message)
+    return f"{message[: headers.start()]}…" if headers else message
 
 
 def short(code: str) -> str:

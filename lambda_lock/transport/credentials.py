@@ -203,8 +203,10 @@ def _authorization(environ: Mapping[str, str]) -> str | None:
         try:
             with open(path, encoding="utf-8") as file:
                 token = file.read()
-        except (OSError, UnicodeError) as error:
+        except OSError as error:
             raise LockConfigurationError(f"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE cannot be read: {error}") from error
+        except UnicodeError:  # it is not passed on: it contains the token
+            raise LockConfigurationError("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE is not UTF-8: correct it") from None
     else:
         token = environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN", "")
     if token and not (token.isascii() and token.isprintable()):

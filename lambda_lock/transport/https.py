@@ -142,8 +142,8 @@ def _read(operation: str, answer: Answer) -> Reply:
         raise unusable(f"HTTP {status} with an x-amz-crc32 that does not match its body")
     try:
         body = json.loads(answer.body.decode())
-    except (ValueError, RecursionError) as error:  # RecursionError: nested too deep
-        raise unusable(f"HTTP {status} without readable JSON") from error
+    except (ValueError, RecursionError):  # RecursionError: nested too deep
+        raise unusable(f"HTTP {status} without readable JSON") from None  # the error contains the answer
     if not isinstance(body, dict):
         raise unusable(f"HTTP {status} with JSON that is not an object")
     code = short(str(body.get("__type") or answer.headers.get("x-amzn-errortype") or ""))

@@ -7,6 +7,7 @@ import pickle
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -23,7 +24,7 @@ from lambda_lock.transport.credentials import ContainerCredentials
 from lambda_lock.transport.endpoint import Endpoint
 from tests.support.clocks import LeapingClock
 
-from .conftest import Stub, answer, error, say
+from .conftest import Stub, answer, cut, error, say
 from .test_answers import now, row
 
 SECRET = "hunter2"
@@ -139,6 +140,86 @@ def test_no_error_shows_the_items_of_a_commit(stub: Stub, https: HttpsTransport,
             assert SECRET not in shows(raised(lambda: unguarded(client, [wrong])))  # noqa: B023
         assert SECRET not in shows(raised(lambda: client.acquire("a", attributes=[SECRET]), TypeError))  # type: ignore[arg-type]
     transport.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "quoted", "left"),
+    [
+        (
+            "InvalidSignatureException",
+            "It does not match.\n\nThe Canonical String is\n'x-amz-security-token:{}'",
+            "match.",
+        ),
+        ("IncompleteSignatureException", "Authorization header requires 'Date'. Authorization={}", "requires 'Date'."),
+        ("ValidationException", 'Bad: {{"X-Amz-Security-Token": "{}"}}', "Bad:"),
+        ("ThrottlingException", "Too much of AWS4-HMAC-SHA256 Credential={}", "Too much of"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["https", "boto3"])
+def test_no_error_shows_the_headers_that_dynamodb_quotes(
+    stub: Stub, https: HttpsTransport, keys: Any, kind: str, code: str, quoted: str, left: str
+) -> None:
+    transport = https if kind == "https" else own_transport(boto3.Session(), "eu-west-1", stub.url, reason="a test")
+    stub.otherwise = say(error(code, quoted.format(SECRET)))
+    with LockClient("locks", transport=transport, clock=LeapingClock(), heartbeat_period=0) as client:
+        caught = raised(lambda: client.get("a"))
+    assert SECRET not in shows(caught)
+    assert left in str(caught)
+    transport.close()
+
+
+def test_what_dynamodb_says_about_a_role_for_authorization_is_shown(stub: Stub, https: HttpsTransport) -> None:
+    said = "User: arn:aws:sts::1:assumed-role/authorization-x-amz-api/f is not authorized to perform: dynamodb:GetItem"
+    stub.otherwise = say(error("AccessDeniedException", said))
+    with LockClient("locks", transport=https) as client:
+        assert said in str(raised(lambda: client.get("a")))
+
+
+def carried(error: BaseException | None) -> str:
+    """What an error and its causes have in their attributes."""
+    found = ""
+    while error is not None:
+        found += repr(vars(error)) + repr(error)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return found
+
+
+def test_no_error_of_boto3_carries_the_request(stub: Stub, keys: pytest.MonkeyPatch) -> None:
+    keys.setenv("AWS_SESSION_TOKEN", SECRET)
+    stub.otherwise = cut
+    transport = own_transport(None, "eu-west-1", stub.url, reason="a test")
+    caught = raised(lambda: transport.send("GetItem", {"TableName": "t", "Key": {"key": {"S": "a"}}}, timeout=3))
+    assert SECRET not in carried(caught)
+    transport.close()
+
+
+def test_no_error_carries_the_lines_of_a_credentials_file(keys: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        keys.delenv(name)
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_text(f"[default]\naws_secret_access_key {SECRET}\n")
+    caught = raised(lambda: choose(now=time.time))
+    assert "Unable to parse" in str(caught)
+    assert SECRET not in shows(caught) + carried(caught)
+
+
+def test_no_error_carries_a_token_that_is_not_text(tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes(SECRET.encode() + b"\xff")
+    source = ContainerCredentials(
+        {
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:1",
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(tmp_path / "token"),
+        }
+    )
+    caught = raised(lambda: source.get(1, time.monotonic() + 20))
+    assert "is not UTF-8" in str(caught)
+    assert SECRET not in shows(caught) + carried(caught)
+
+
+def test_no_error_carries_an_answer_that_is_not_json(stub: Stub, https: HttpsTransport) -> None:
+    for said in (SECRET.encode(), SECRET.encode() + b"\xff"):
+        stub.otherwise = say(answer(said))
+        assert SECRET not in carried(raised(lambda: https.send("GetItem", {}, timeout=20)))
 
 
 def test_a_repr_shows_names_and_no_values() -> None:
