@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..core.arn import bare_name
 from ..errors import LockArgumentError
 from .table import Table, transact
+from .values import normalized
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +42,7 @@ class Database:
 
         Raises LockArgumentError for a table that has to be declared and is not, and what `Table.apply` raises.
         """
+        request = normalized(request)
         if operation == "TransactWriteItems":
             self._transact(request, now)
             return None

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     #: Where in an item: an attribute's placeholder or name, and on to a part of its map (a placeholder or name) or of
     #: its list (an index).
     Path: TypeAlias = tuple[str | int, ...]
+    #: What must hold of a request's names and values, whatever the item is. It raises ServiceError.
+    Check: TypeAlias = Callable[[Names, Item], None]
     #: One change in an update: where, and the new value. None, or a value that is GONE, removes what is there.
     Change: TypeAlias = tuple[Path, Operand | None]
 
@@ -46,14 +48,15 @@ GONE: Value = {}  # what DELETE leaves of a set of which it takes every element,
 
 
 class Expression:
-    """A parsed expression: its closures and the placeholders that it uses."""
+    """A parsed expression: its closures, the placeholders that it uses, and what is checked before it is evaluated."""
 
-    __slots__ = ("evaluate", "names", "values")
+    __slots__ = ("checks", "evaluate", "names", "values")
 
-    def __init__(self, evaluate: Any, names: set[str], values: set[str]) -> None:
+    def __init__(self, evaluate: Any, names: set[str], values: set[str], checks: list[Check]) -> None:
         self.evaluate = evaluate
         self.names = names
         self.values = values
+        self.checks = checks
 
 
 class Cache:
@@ -70,12 +73,13 @@ def parsed(cache: Cache, text: str | None) -> Expression | None:
     known = cache.expressions.get(text)
     if known is None:
         parser = _Parser(text)
-        known = Expression(cache.parse(parser), parser.names, parser.values)
+        known = Expression(cache.parse(parser), parser.names, parser.values, parser.checks)
         cache.expressions[text] = known
     return known
 
 
-def check_placeholders(condition: Expression | None, update: Expression | None, names: Names, values: Item) -> None:
+def check(condition: Expression | None, update: Expression | None, names: Names, values: Item) -> None:
+    """Check what does not depend on the item: DynamoDB refuses the request before it looks at the condition."""
     if condition is not None and update is not None:
         used_names, used_values = condition.names | update.names, condition.values | update.values
     else:
@@ -85,6 +89,10 @@ def check_placeholders(condition: Expression | None, update: Expression | None, 
         raise invalid(f"the names defined and the names used differ: {sorted(names.keys() ^ used_names)}")
     if values.keys() != used_values:
         raise invalid(f"the values defined and the values used differ: {sorted(values.keys() ^ used_values)}")
+    for expression in (condition, update):
+        if expression is not None:
+            for each in expression.checks:
+                each(names, values)
 
 
 _TOKEN = re.compile(r"\s*(?:([#:]?[A-Za-z_0-9]+)|(<>|<=|>=|[=<>(),+\-\[\].]))")
@@ -93,7 +101,12 @@ _FUNCTIONS = ("attribute_exists", "attribute_not_exists", *_WITH_OPERAND)
 _KINDS = ("S", "SS", "N", "NS", "B", "BS", "BOOL", "NULL", "L", "M")
 _SETS = ("SS", "NS", "BS")
 _CLAUSES = ("SET", "REMOVE", "ADD", "DELETE")
-_EXACT = Context(prec=38)  # the digits of a number in DynamoDB
+_ORDERED = ("S", "N", "B")
+_DIGITS = 38  # of a number in DynamoDB; its magnitude is from 1E-130 to less than 1E+126
+_LARGEST = 125
+_SMALLEST = -130
+_INEXACT = 10**_DIGITS
+_WIDE = Context(prec=600)  # for sums, which are exact or refused
 _ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
@@ -106,6 +119,9 @@ class _Parser:
         self.at = 0
         self.names: set[str] = set()
         self.values: set[str] = set()
+        self.checks: list[Check] = []
+        self.what: dict[Operand, str | Path] = {}  # of operands that are a value's placeholder, or a path
+        self.whole = False  # whether the condition read last was in parentheses
 
     @staticmethod
     def _tokens(text: str) -> list[str]:
@@ -175,10 +191,39 @@ class _Parser:
             self.expect(")")
             return size
         if not self.peek().startswith(":"):
-            return _at(self.path())
+            return self.attribute()
         value = self.take()
         self.values.add(value)
-        return lambda item, names, values: values.get(value)
+
+        def evaluate(item: Item, names: Names, values: Item) -> Value | None:
+            return values.get(value)
+
+        self.what[evaluate] = value
+        return evaluate
+
+    def attribute(self) -> Operand:
+        path = self.path()
+        attribute = _at(path)
+        self.what[attribute] = path
+        return attribute
+
+    # -- checks of operands
+
+    def require(self, kinds: tuple[str, ...], *operands: Operand) -> None:
+        """Require these types of the operands that are values."""
+        for operand in operands:
+            value = self.what.get(operand)
+            if isinstance(value, str):
+                self.checks.append(_requirement(value, kinds, self.text))
+
+    def require_distinct(self, first: Operand, *others: Operand) -> None:
+        """Require that an operand is not compared with itself."""
+        one = self.what.get(first)
+        for other in map(self.what.get, others):
+            if isinstance(one, str) and one == other:
+                raise invalid(f"{one} is compared with itself in {self.text!r}")
+            if isinstance(one, tuple) and isinstance(other, tuple):
+                self.checks.append(_distinction(one, other, self.text))
 
     # -- conditions
 
@@ -191,54 +236,79 @@ class _Parser:
         parts = [self.every()]
         while self.accept("OR"):
             parts.append(self.every())
+            self.whole = False
         return parts[0] if len(parts) == 1 else _any_of(parts)
 
     def every(self) -> Condition:
         parts = [self.negated()]
         while self.accept("AND"):
             parts.append(self.negated())
+            self.whole = False
         return parts[0] if len(parts) == 1 else _all_of(parts)
 
     def negated(self) -> Condition:
         if not self.accept("NOT"):
             return self.single()
         inner = self.negated()
+        self.whole = False
         return lambda item, names, values: not inner(item, names, values)
 
     def single(self) -> Condition:
         if self.accept("("):
             inner = self.either()
             self.expect(")")
+            if self.whole:
+                raise invalid(f"the expression has redundant parentheses: {self.text!r}")
+            self.whole = True
             return inner
+        condition = self.simple()
+        self.whole = False
+        return condition
+
+    def simple(self) -> Condition:
         if self.tokens[self.at + 1 : self.at + 2] == ["("] and self.peek() != "size":
             return self.function(self.take())
         left = self.operand()
         if self.accept("IN"):
             return self.among(left)
         if self.accept("BETWEEN"):
-            least = self.operand()
-            if not self.accept("AND"):
-                raise invalid(f"BETWEEN without AND in {self.text!r}")
-            return _all_of([_ordered(left, least, operator.ge), _ordered(left, self.operand(), operator.le)])
+            return self.between(left)
         comparator = self.take()
-        if comparator == "=":
-            return _equals(left, self.operand())
-        if comparator == "<>":
-            equal = _equals(left, self.operand())
-            return lambda item, names, values: not equal(item, names, values)
-        if comparator not in _ORDER:
+        if comparator not in ("=", "<>", *_ORDER):
             raise invalid(f"unexpected {comparator!r} in the condition {self.text!r}")
-        return _ordered(left, self.operand(), _ORDER[comparator])
+        right = self.operand()
+        self.require_distinct(left, right)
+        if comparator in _ORDER:
+            self.require(_ORDERED, left, right)
+            return _ordered(left, right, _ORDER[comparator])
+        equal = _equals(left, right)
+        return equal if comparator == "=" else lambda item, names, values: not equal(item, names, values)
+
+    def between(self, left: Operand) -> Condition:
+        least = self.operand()
+        if not self.accept("AND"):
+            raise invalid(f"BETWEEN without AND in {self.text!r}")
+        most = self.operand()
+        self.require_distinct(left, least, most)
+        self.require(_ORDERED, left, least, most)
+        low, high = self.what.get(least), self.what.get(most)
+        if isinstance(low, str) and isinstance(high, str):
+            self.checks.append(_bounds(least, most, self.text))
+        return _all_of([_ordered(left, least, operator.ge), _ordered(left, most, operator.le)])
 
     def function(self, name: str) -> Condition:
         if name not in _FUNCTIONS:
             raise invalid(f"there is no function {name}() in the condition {self.text!r}")
         self.expect("(")
-        attribute = _at(self.path())
+        attribute = self.attribute()
         if name in _WITH_OPERAND:
             self.expect(",")
+            other = self.operand()
+            self.require_distinct(attribute, other)
+            if name == "begins_with":
+                self.require(("S", "B"), other)
             condition = {"attribute_type": _is_of_type, "begins_with": _begins_with, "contains": _contains}[name](
-                attribute, self.operand()
+                attribute, other
             )
         elif name == "attribute_exists":
             condition = _exists(attribute)
@@ -249,11 +319,12 @@ class _Parser:
 
     def among(self, left: Operand) -> Condition:
         self.expect("(")
-        parts = [_equals(left, self.operand())]
+        others = [self.operand()]
         while self.accept(","):
-            parts.append(_equals(left, self.operand()))
+            others.append(self.operand())
         self.expect(")")
-        return _any_of(parts)
+        self.require_distinct(left, *others)
+        return _any_of([_equals(left, other) for other in others])
 
     # -- updates
 
@@ -270,6 +341,8 @@ class _Parser:
             changes.append(self.change(clause))
             while self.accept(","):
                 changes.append(self.change(clause))
+        if len(changes) > 1:
+            self.checks.append(_separation([path for path, _ in changes], self.text))
         return changes
 
     def change(self, clause: str) -> Change:
@@ -279,11 +352,17 @@ class _Parser:
         if clause != "SET":
             if not self.peek().startswith(":"):
                 raise invalid(f"{clause} takes a value such as :v, not {self.peek()!r}, in {self.text!r}")
-            return path, (_added if clause == "ADD" else _without)(_at(path), self.operand())
+            operand = self.operand()
+            self.require(_SETS if clause == "DELETE" else ("N", *_SETS), operand)
+            return path, (_added if clause == "ADD" else _without)(_at(path), operand)
         self.expect("=")
         left = self.term()
         sign = self.accept("+", "-")
-        return path, _sum(left, self.term(), -1 if sign == "-" else 1) if sign else left
+        if not sign:
+            return path, left
+        right = self.term()
+        self.require(("N",), left, right)
+        return path, _sum(left, right, -1 if sign == "-" else 1)
 
     def term(self) -> Operand:
         if self.tokens[self.at + 1 : self.at + 2] != ["("]:
@@ -297,6 +376,7 @@ class _Parser:
             self.expect(",")
             second = self.term()
             self.expect(")")
+            self.require(("L",), first, second)
             return _appended(first, second)
         attribute = _at(self.path())
         self.expect(",")
@@ -307,6 +387,51 @@ class _Parser:
 
 CONDITIONS = Cache(_Parser.condition)
 UPDATES = Cache(_Parser.update)
+
+
+# -- checks -----------------------------------------------------------------------------------------------------------
+
+
+def _requirement(value: str, kinds: tuple[str, ...], text: str) -> Check:
+    def check(names: Names, values: Item) -> None:
+        if not values[value].keys() <= set(kinds):
+            raise invalid(f"{value} is none of {', '.join(kinds)}, which its place in {text!r} takes")
+
+    return check
+
+
+def _distinction(one: Path, other: Path, text: str) -> Check:
+    def check(names: Names, values: Item) -> None:
+        if resolved(one, names) == resolved(other, names):
+            raise invalid(f"an attribute is compared with itself in {text!r}")
+
+    return check
+
+
+def _separation(paths: list[Path], text: str) -> Check:
+    """No path may lead to another or into it, or take a list for a map."""
+
+    def check(names: Names, values: Item) -> None:
+        seen: dict[str | int, list[Path]] = {}
+        for path in [resolved(path, names) for path in paths]:
+            others = seen.setdefault(path[0], [])
+            for other in others:
+                pair = next(((one, two) for one, two in zip(path, other, strict=False) if one != two), None)
+                if pair is None or type(pair[0]) is not type(pair[1]):
+                    raise invalid(f"two document paths overlap or conflict: {path[0]} is changed twice in {text!r}")
+            others.append(path)
+
+    return check
+
+
+def _bounds(least: Operand, most: Operand, text: str) -> Check:
+    in_order = _ordered(least, most, operator.le)
+
+    def check(names: Names, values: Item) -> None:
+        if not in_order({}, names, values):
+            raise invalid(f"the bounds of BETWEEN are of two types, or in the wrong order, in {text!r}")
+
+    return check
 
 
 # -- closures ---------------------------------------------------------------------------------------------------------
@@ -349,6 +474,11 @@ def _part(value: Value, step: str | int, names: Names) -> Value | None:
 def named(step: str, names: Names) -> str:
     """The name that a placeholder stands for, or the name itself."""
     return names[step] if step[0] == "#" else step
+
+
+def resolved(path: Path, names: Names) -> Path:
+    """A path with names instead of placeholders."""
+    return tuple([named(step, names) if isinstance(step, str) else step for step in path])
 
 
 def _size(attribute: Operand) -> Operand:
@@ -514,10 +644,9 @@ def _sum(left: Operand, right: Operand, sign: int) -> Operand:
 
 def _total(one: Value, other: Value, sign: int) -> Value:
     left, right = number(one), sign * number(other)
-    if isinstance(left, int) and isinstance(right, int):
+    if isinstance(left, int) and isinstance(right, int) and abs(left + right) < _INEXACT:
         return {"N": str(left + right)}
-    total = _EXACT.add(Decimal(left), Decimal(right))
-    return {"N": format(total.normalize(_EXACT), "f") if total else "0"}
+    return {"N": written(_WIDE.add(Decimal(left), Decimal(right)))}
 
 
 def _added(attribute: Operand, operand: Operand) -> Operand:
@@ -558,6 +687,19 @@ def _without(attribute: Operand, operand: Operand) -> Operand:
         return {kind: left} if left else GONE
 
     return evaluate
+
+
+def written(number: Decimal) -> str:
+    """A number as DynamoDB writes it: without an exponent, or zeros that say nothing. Raises ServiceError for what it
+    cannot store."""
+    if not number:
+        return "0"
+    if not number.is_finite():
+        raise invalid(f"{number} is not a number")
+    number = number.normalize(_WIDE)
+    if len(number.as_tuple().digits) > _DIGITS or not _SMALLEST <= number.adjusted() <= _LARGEST:
+        raise invalid("a number has more than 38 digits, or its magnitude is not from 1E-130 to 9.9…E+125")
+    return format(number, "f")
 
 
 def number(value: Value) -> int | Decimal:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled
 from ..core.requests import decode_data
-from .expressions import CONDITIONS, GONE, UPDATES, check_placeholders, invalid, named, number, parsed
+from .expressions import CONDITIONS, GONE, UPDATES, check, invalid, named, number, parsed, resolved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from ..core.outcome import Item
-    from .expressions import Change, Names, Path, Value
+    from .expressions import Change, Expression, Names, Value
 
     #: The changes within attributes, by the steps to them: names and indexes.
     _Parts: TypeAlias = dict[str | int, "_New | _Parts"]
@@ -102,12 +102,13 @@ class Table:
         old = self._items.get(key)
         if operation == "GetItem":
             return old
+        condition, update = self._checked(request)
         returned = request.get("ReturnValues", "NONE")
         if returned not in _RETURNS[operation]:
             raise NotImplementedError(f"{operation} with ReturnValues={returned}")
         if key in self.busy:
             raise ServiceError("TransactionConflictException", "a transaction is under way on the item", retryable=True)
-        new = self._changed(operation, request, old)
+        new = self._changed(operation, request, old, condition, update)
         self.store(key, new)
         return {"ALL_NEW": new, "ALL_OLD": old}.get(returned)
 
@@ -124,21 +125,41 @@ class Table:
         Returns the item that it would leave under ``key``, its cancellation code, and the row shown with that.
         """
         old = self._items.get(key)
+        condition, update = self._checked(request)
         if key in self.busy:
             return old, "TransactionConflict", None
         try:
-            new = self._changed(operation, request, old)
+            new = self._changed(operation, request, old, condition, update)
         except ConditionFailed as refused:
             return old, "ConditionalCheckFailed", refused.item
+        except ServiceError:  # the expression does not fit the item
+            return old, "ValidationError", None
         return (old if operation == "ConditionCheck" else new), "None", None
 
-    def _changed(self, operation: str, request: dict[str, Any], old: Item | None) -> Item | None:
+    def _checked(self, request: dict[str, Any]) -> tuple[Expression | None, Expression | None]:
+        """The condition and the update of a write. Raises ServiceError for what is wrong whatever the item is."""
+        names = request.get("ExpressionAttributeNames", _NOTHING)
+        condition = parsed(CONDITIONS, request.get("ConditionExpression"))
+        update = parsed(UPDATES, request.get("UpdateExpression"))
+        check(condition, update, names, request.get("ExpressionAttributeValues", _NOTHING))
+        if update is not None:
+            for steps, _ in update.evaluate:
+                attribute = named(steps[0], names)
+                if attribute in self.key_names:
+                    raise invalid(f"the update changes {attribute}, which is part of the key")
+        return condition, update
+
+    def _changed(
+        self,
+        operation: str,
+        request: dict[str, Any],
+        old: Item | None,
+        condition: Expression | None,
+        update: Expression | None,
+    ) -> Item | None:
         """The item as the write leaves it. None if it leaves none. Raises ConditionFailed."""
         names = request.get("ExpressionAttributeNames", _NOTHING)
         values = request.get("ExpressionAttributeValues", _NOTHING)
-        condition = parsed(CONDITIONS, request.get("ConditionExpression"))
-        update = parsed(UPDATES, request.get("UpdateExpression"))
-        check_placeholders(condition, update, names, values)
         before = old or {}
         if condition is not None and not condition.evaluate(before, names, values):
             shown = old if request.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" else None
@@ -153,18 +174,11 @@ class Table:
         return new
 
     def _update(self, new: Item, before: Item, changes: list[Change], names: Names, values: Item) -> None:
-        changed: dict[str, list[Path]] = {}
         parts: _Parts = {}
         for steps, operand in changes:
-            path = tuple([named(step, names) if isinstance(step, str) else step for step in steps])
+            path = resolved(steps, names)
             attribute = path[0]
             assert isinstance(attribute, str)
-            if attribute in self.key_names:
-                raise invalid(f"the update changes {attribute}, which is part of the key")
-            others = changed.setdefault(attribute, [])
-            if others and any(path[: len(other)] == other[: len(path)] for other in others):
-                raise invalid(f"two document paths overlap: {attribute} is changed twice")
-            others.append(path)
             value = None
             if operand is not None:
                 value = operand(before, names, values)
@@ -259,10 +273,6 @@ def transact(
         raise invalid(f"a transaction has 1 to {_MOST_TRANSACTED} items, not {len(TransactItems)}")
     if ClientRequestToken is not None and not 1 <= len(ClientRequestToken) <= 36:
         raise invalid("a client token has 1 to 36 characters")
-    if ClientRequestToken in done:
-        if done[ClientRequestToken] != TransactItems:
-            raise ServiceError("IdempotentParameterMismatchException", "the token was used for another transaction")
-        return
     changes: dict[tuple[Table, tuple[Any, ...]], Item | None] = {}
     reasons: list[str] = []
     shown: list[Item | None] = []
@@ -275,6 +285,10 @@ def transact(
         changes[table, key], reason, row = table.attempt(operation, key, request)
         reasons.append(reason)
         shown.append(row)
+    if ClientRequestToken in done:
+        if done[ClientRequestToken] != TransactItems:
+            raise ServiceError("IdempotentParameterMismatchException", "the token was used for another transaction")
+        return
     if any(reason != "None" for reason in reasons):
         raise TransactionCanceled(reasons, shown, None)
     for (table, key), new in changes.items():

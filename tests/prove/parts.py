@@ -112,4 +112,11 @@ PARTS = (
         ("--minutes", "60"),
         {"inputs fuzzed": ("inputs",)} | _NOBODY,
     ),
+    Part(
+        "expressions",
+        "tests.expressions",
+        ("--minutes", "2"),
+        ("--minutes", "30"),
+        {"inputs fuzzed": ("inputs",)},
+    ),
 )

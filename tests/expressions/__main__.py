@@ -1,0 +1,103 @@
+"""Compares lambda_lock.testing's tables with ministack and DynamoDB Local: ``python -m tests.expressions``.
+
+    python -m tests.expressions --minutes 2                       # both engines; DynamoDB Local needs Java
+    python -m tests.expressions --engine ministack --cases 500
+    python -m tests.expressions --mistakes                        # the comparison finds mistakes in the evaluator
+
+The exit status is 0 if nothing differs but what known.py lists. With --mistakes: if each mistake is found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from rig.engine import DynamoDBLocal, Engine, Ministack
+
+from .compare import Comparison
+from .databases import Real
+from .known import KNOWN, LOCAL, MINISTACK
+from .mistakes import MISTAKES, planted
+from .search import SOURCES, search
+
+ENGINES: dict[str, type[Engine]] = {MINISTACK: Ministack, LOCAL: DynamoDBLocal}
+_CHUNK = 100  # cases between two looks at the clock
+_CASES = 1500  # in which a mistake must be found
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.expressions", description=__doc__)
+    parser.add_argument("--minutes", type=float, help="how long to compare, instead of --cases")
+    parser.add_argument("--cases", type=int, default=1000, help="how many cases to compare")
+    parser.add_argument("--seed", type=int, default=0, help="another seed draws other cases")
+    parser.add_argument("--engine", choices=ENGINES, help="compare with this engine alone")
+    parser.add_argument("--mistakes", action="store_true", help="plant mistakes in the evaluator: each must be found")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
+    options = parser.parse_args(arguments)
+    names = [options.engine] if options.engine else list(ENGINES)
+    with ExitStack() as stack:
+        engines = [Real(name, stack.enter_context(ENGINES[name]())) for name in names]
+        figures = _mistakes(engines, options) if options.mistakes else _compare(engines, options)
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    return 0 if figures["good"] else 1
+
+
+def _compare(engines: list[Real], options: argparse.Namespace) -> dict[str, Any]:
+    comparison = Comparison(engines)
+    differences: list[str] = []
+    started = time.monotonic()
+    part = 0
+    while _goes_on(part, started, options):
+        for source in SOURCES:
+            difference = search(comparison, source, options.seed + part, _CHUNK // len(SOURCES))
+            if difference is not None and str(difference) not in differences:
+                differences.append(str(difference))
+                print(f"\r{difference}\n", file=sys.stderr)
+        part += 1
+        print(f"\r{comparison.inputs} inputs, {len(differences)} differences", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    print(f"{comparison.inputs} inputs compared with {' and '.join(e.name for e in engines)}")
+    for name, count in sorted(comparison.counts.items()):
+        print(f"  {name}: {count}")
+    print(f"differences: {len(differences)}")
+    return {
+        "seconds": round(time.monotonic() - started, 1),
+        "inputs": comparison.inputs,
+        "differences": len(differences),
+        "found": differences[:10],
+        "outcomes": dict(sorted(comparison.counts.items())),
+        "known": {each.name: f"{each.engine}: {each.reason}" for each in KNOWN},
+        "good": not differences,
+    }
+
+
+def _goes_on(part: int, started: float, options: argparse.Namespace) -> bool:
+    if options.minutes is None:
+        return part * _CHUNK < options.cases
+    return part == 0 or time.monotonic() - started < float(options.minutes) * 60
+
+
+def _mistakes(engines: list[Real], options: argparse.Namespace) -> dict[str, Any]:
+    missed = []
+    for name in MISTAKES:
+        comparison = Comparison(engines)
+        with planted(name):
+            difference = search(comparison, "grammar", options.seed, _CASES)
+        missed += [name] if difference is None else []
+        print(f"{name}: {'NOT FOUND' if difference is None else 'found'}", flush=True)
+        if difference is not None:
+            print(difference, flush=True)
+    killed = len(MISTAKES) - len(missed)
+    print(f"mistakes found: {killed} of {len(MISTAKES)}")
+    return {"killed": killed, "mutants": len(MISTAKES), "survivors": missed, "good": not missed}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,87 @@
+"""Carries out cases on the library's tables and on engines, and says where they differ."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .databases import UNSUPPORTED, Case, Compared, InMemory, Outcome, Request
+from .known import Known, known
+
+
+@dataclass
+class Difference(AssertionError):
+    """An engine and the library's table do not agree about a request."""
+
+    engine: str
+    case: Case
+    at: int
+    expected: Outcome
+    found: Outcome
+
+    def __str__(self) -> str:
+        operation, request = self.case.requests[self.at]
+        before = [f"  after {name} {json.dumps(each)}" for name, each in self.case.requests[: self.at]]
+        return "\n".join(
+            [
+                f"{self.engine} and lambda_lock.testing differ",
+                *before,
+                f"  {operation} {json.dumps(request)}",
+                f"  {self.engine}: {self.expected}",
+                f"  lambda_lock.testing: {self.found}",
+            ]
+        )
+
+
+class Comparison:
+    """Compares the tables in memory with engines, and counts.
+
+    inputs: requests that were compared with every engine. unsupported: those that the tables refuse as such.
+    """
+
+    def __init__(self, engines: Sequence[Compared]) -> None:
+        self.engines = engines
+        self.memory = InMemory()
+        self.inputs = 0
+        self.counts: Counter[str] = Counter()
+
+    def run(self, case: Case, supported: bool = False) -> None:
+        """Carry out a case everywhere. Raises Difference for the first request whose outcomes differ.
+
+        supported: the tables must support each of its requests.
+        """
+        tables = case.tables
+        for database in (self.memory, *self.engines):
+            database.clear(tables)
+        for at, request in enumerate(case.requests):
+            found = _outcome(self.memory, request, tables)
+            if found.error == UNSUPPORTED and not supported:
+                self.counts["unsupported"] += 1
+                return
+            self.inputs += 1
+            self.counts[found.error or "done"] += 1
+            agreed = True
+            for engine in self.engines:
+                agreed = self._agrees(engine, case, at, found) and agreed
+            if not agreed:  # the rows differ from here on
+                return
+
+    def _agrees(self, engine: Compared, case: Case, at: int, found: Outcome) -> bool:
+        expected = _outcome(engine, case.requests[at], case.tables)
+        if expected == found:
+            return True
+        why = self._known(engine, case.requests[at], expected, found)
+        if why is None:
+            raise Difference(engine.name, case, at, expected, found)
+        self.counts[f"known: {why.name}"] += 1
+        return False
+
+    def _known(self, engine: Compared, request: Request, expected: Outcome, found: Outcome) -> Known | None:
+        return known(engine.name, request, expected, found)
+
+
+def _outcome(database: Compared, request: Request, tables: list[str]) -> Outcome:
+    outcome = database.apply(request)
+    return Outcome(outcome.error, outcome.shown, {table: database.rows(table) for table in tables})
