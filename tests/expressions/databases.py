@@ -141,6 +141,8 @@ class Real:
                 self._send("DeleteItem", {"TableName": table, "Key": {key: item[key] for key in TABLES[table]}})
 
     def close(self) -> None:
+        for table in TABLES:
+            self._send("DeleteTable", {"TableName": table})
         self._connection.close()
 
     def _create(self, table: str) -> None:

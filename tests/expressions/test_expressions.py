@@ -27,7 +27,7 @@ def test_random_requests_have_the_same_outcome_in_memory_and_on_an_engine(real: 
     difference = search(comparison, source, 1, cases)
     assert difference is None, str(difference)
     assert comparison.inputs > cases
-    assert {"done", "ConditionalCheckFailedException", "TransactionCanceledException"} <= comparison.counts.keys()
+    assert {"done", "ConditionalCheckFailedException"} <= comparison.counts.keys()
 
 
 def test_a_mistake_in_the_evaluator_is_found_and_the_request_is_named(real: Real) -> None:
