@@ -21,7 +21,9 @@ _WORKFLOW = _WORKFLOWS["ci"]
 _HOOKS = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
 _PINNED = dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "requirements" / "dev.txt").read_text(), re.MULTILINE))
 _FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
-_PAGES = [ROOT / name for name in ("CODE_OF_CONDUCT.md", "RELEASING.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+_PAGES = [
+    ROOT / name for name in ("CODE_OF_CONDUCT.md", "SECURITY.md", "RELEASING.md", "CONTRIBUTING.md", "CHANGELOG.md")
+]
 
 
 def _of_ci_run() -> set[str]:

@@ -89,7 +89,7 @@ def test_the_readme_has_snippets_to_run() -> None:
     assert len(_SNIPPETS) >= 5
 
 
-@pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*_PAGES, ROOT / "SECURITY.md"], ids=lambda page: page.name)
 def test_each_test_that_a_page_names_exists(page: Path) -> None:
     for path, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)", page.read_text()):
         assert f"def {name}(" in (ROOT / path).read_text(), f"{page.name} names {path}::{name}"
