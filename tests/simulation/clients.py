@@ -25,14 +25,16 @@ from lambda_lock.errors import (
 
 from . import application, several
 from .forger import forge
+from .interrupts import THROWN, Cancelled, driven
 from .judge import Adopter, Commit, Errand, OurHolding, Release, Waiter
 from .schedule import draw_lease
-from .world import GivenUp, Life, Process, World
+from .world import Life, Process, World
 
 T = TypeVar("T")
 Part = Generator[Send | Wait, Event, T]
 
 _DOCUMENTED = (LockNotGrantedError, LockLostError, TransportError, ServiceError)
+_LAST_ACTS = 3  # how often the end of a hold is tried again after an interrupt
 _PATIENCE = 40.0  # seconds of elapsed time that an acquire may take beyond its wait, for its sends and for giving up
 
 
@@ -140,8 +142,8 @@ class Client:
         look = process.look()
         task.watcher = waiter
         try:
-            hold = yield from steps(look)
-        except (*_DOCUMENTED, LockFormatError, LockConfigurationError, GivenUp) as error:
+            hold = yield from driven(process, task, steps(look), waiter.what)
+        except (*_DOCUMENTED, LockFormatError, LockConfigurationError, *THROWN) as error:
             world.trace(process.name, f"not granted: {error!r}")
             waiter.failed(error, process.peek())
             self.judge_error(error)
@@ -227,7 +229,11 @@ class Client:
             part += 1
             yield Wait(max(0.001, min(end - elapsed, work / 3 * rng.uniform(0.5, 1.5))))
             if explicit and part == 1 + (rng.random() < 0.5):
-                yield from self.heartbeats(holding, planned)
+                try:
+                    yield from self.heartbeats(holding, planned)
+                except THROWN:  # the application may go on, or leave its block
+                    if rng.random() < 0.5:
+                        break
         self.judge_end(holding, planned, end)
         yield from self.finish(holding)
 
@@ -241,18 +247,31 @@ class Client:
             if rng.random() < settings.other_lease:
                 lease_ms = max(1000, int(holding.hold.lease_ms * rng.choice((0.1, 0.3, 0.5, 2, 4))))
                 lease_ms = min(lease_ms, 3_600_000)
-            yield from self.renew(holding, lease_ms)
-        if planned:
-            self.plan(holding)
+            try:
+                yield from self.renew(holding, lease_ms)
+            finally:  # also after an error, as Upkeep.now does
+                if planned:
+                    self.plan(holding)
 
-    def renew(self, holding: OurHolding, lease_ms: int | None = None) -> Part[bool]:
-        """Renew once. This makes sure that the renewals of one handle are sent one after the other."""
+    def renew(self, holding: OurHolding, lease_ms: int | None = None, by: str = "application") -> Part[bool]:
+        """Renew once. This makes sure that the renewals of one handle are sent one after the other.
+
+        by: who renews: the application, the heartbeat, or an acquisition of several locks.
+        """
         hold, process, world = holding.hold, self.process, self.world
         holding.renewing = True
-        before_ms, was_lost = hold.expiry_ms, hold.lost
+        before_ms, was_lost, valid_until = hold.expiry_ms, hold.lost, hold.valid_until
         world.trace(process.name, f"renews {holding}" + (f" for {lease_ms} ms" if lease_ms else ""))
         try:
-            renewal = yield from keep.renew(hold, self.memory, world.chance, process.look(), lease_ms=lease_ms)
+            steps = keep.renew(hold, self.memory, world.chance, process.look(), lease_ms=lease_ms)
+            if by != "several":  # whose own steps these are
+                steps = driven(process, self.task if by == "application" else None, steps, f"renew by {by}")
+            renewal = yield from steps
+        except THROWN as error:
+            world.trace(process.name, f"renewal of {holding}: {error!r}")
+            if hold.valid_until > valid_until:
+                world.judge.fail("false renewal", f"{holding} is held for longer by a renewal without an answer")
+            raise
         finally:
             holding.renewing = False
         elapsed = process.peek()
@@ -290,7 +309,11 @@ class Client:
             if holding.renewing:
                 yield Wait(0.05)
                 continue
-            renewed = yield from self.renew(holding)
+            try:
+                renewed = yield from self.renew(holding, by="heartbeat")
+            except THROWN:  # as Upkeep._send: tried again after _AFTER_FAULT
+                when = self.process.look().elapsed + 1.0
+                continue
             if holding.over:
                 return
             elapsed = self.process.look().elapsed
@@ -365,10 +388,12 @@ class Client:
         before_ms, had_it = hold.expiry_ms, holding.owns(world.table.get(holding.key))
         errand = task.watcher = Errand(world, process, holding.key)
         world.trace(process.name, f"hands over {holding} for {lease_ms} ms")
+        steps = handover.hand_over(hold, self.memory, world.chance, process.look(), lease_ms=min(lease_ms, 3_600_000))
         try:
-            string = yield from handover.hand_over(
-                hold, self.memory, world.chance, process.look(), lease_ms=min(lease_ms, 3_600_000)
-            )
+            string = yield from driven(process, task, steps, "hand-over")
+        except THROWN as error:
+            yield from self.end_again(holding, error)
+            return
         except (LockLostError, TransportError, ServiceError) as error:
             world.trace(process.name, f"hand_over of {holding}: {error!r}")
             lost = isinstance(error, LockLostError)
@@ -401,10 +426,11 @@ class Client:
         application.change(world, holding.key)
         errand = task.watcher = Commit(world, holding)
         world.trace(process.name, f"commits under {holding}")
+        steps = transaction.commit(
+            holding.hold, application.items(holding.key), self.memory, world.chance, process.look()
+        )
         try:
-            yield from transaction.commit(
-                holding.hold, application.items(holding.key), self.memory, world.chance, process.look()
-            )
+            yield from driven(process, task, steps, "commit")
             errand.told_done()
             if holding.hold.window is not None:
                 world.events.told_done(holding.key)
@@ -420,6 +446,8 @@ class Client:
                 world.judge.fail("escaped", f"commit under {holding}, without a fault: {error!r}")
             if self.rng.random() < 0.5:
                 yield from self.release(holding)
+        except THROWN as error:
+            yield from self.end_again(holding, error)
         finally:
             task.watcher = None
             errand.close()
@@ -438,15 +466,44 @@ class Client:
     def succeed(self, name: str) -> None:
         Client(self.world, name, self.keys, self.kind)
 
-    def release(self, holding: OurHolding, complete: bool = False) -> Part[None]:
+    def end_again(self, holding: OurHolding, error: BaseException, complete: bool = False) -> Part[None]:
+        """After something was thrown into a last act: go on as the drivers do.
+
+        If the task was cancelled, AsyncRunner.run_last ends the lock at once, and nothing is thrown into that.
+        Otherwise the error leaves the block, close() or the application calls release, or the process ends, and nobody
+        does. A resumed lock that was being handed over is left to the next attempt.
+        """
+        process, world, rng, hold = self.process, self.world, self.rng, holding.hold
+        holding.interrupted += 1
+        self.task.watcher = None
+        if hold.is_held(process.peek()):
+            world.judge.fail("says held", f"{holding} counts as held after its last act was interrupted")
+        if hold.resumed and hold.handed_over and not hold.unclear:
+            holding.dropped = True
+            world.trace(process.name, f"leaves {holding} to the next attempt")
+            return
+        if isinstance(error, Cancelled):
+            yield from self.release(holding, complete, settled=True)
+            return
+        if holding.interrupted > _LAST_ACTS or rng.random() < 0.2:
+            holding.plan += 1
+            world.trace(process.name, f"leaves {holding} to its lease")
+            return
+        yield Wait(10 ** rng.uniform(-3, 1))
+        yield from self.release(holding)
+
+    def release(self, holding: OurHolding, complete: bool = False, settled: bool = False) -> Part[None]:
+        """settled: nothing is thrown into this one."""
         process, world, task = self.process, self.world, self.task
         errand = task.watcher = Release(world, holding)
         was_unclear = holding.hold.unclear
         delete = None if self.rng.random() < 0.9 or world.deletes else False
+        steps = keep.release(holding.hold, self.memory, world.chance, process.look(), delete=delete, complete=complete)
         try:
-            done = yield from keep.release(
-                holding.hold, self.memory, world.chance, process.look(), delete=delete, complete=complete
-            )
+            done = yield from (steps if settled else driven(process, task, steps, "release"))
+        except THROWN as error:
+            yield from self.end_again(holding, error, complete)
+            return
         except (TransportError, ServiceError) as error:
             world.trace(process.name, f"release of {holding}: {error!r}")
             if errand.unharmed and not was_unclear:

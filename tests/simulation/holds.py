@@ -18,6 +18,7 @@ from lambda_lock.errors import LockLostError, TransportError
 
 from . import clients
 from .clocks import EPOCH
+from .interrupts import THROWN, driven
 from .judge import Adopter, Errand, Holding, Judge, OurHolding, Waiter, gives_back
 from .world import Process
 
@@ -167,6 +168,7 @@ class Resumer(Waiter):
 
     def __init__(self, world: World, process: Process, wish: Wish, token: int) -> None:
         super().__init__(world, process, wish)
+        self.what = "resume"
         assert isinstance(world.judge, HoldJudge)
         self._was_there = world.judge.has(self.key, wish.owner, token)
         world.judge.resumes(wish, token)
@@ -452,7 +454,7 @@ class Attempt(clients.Client):
                 if self.string:
                     execution.reported(self, name, parked=True)
                 else:
-                    execution.failed(self, lost=True)
+                    execution.failed(self, lost=not holding.dropped)
             else:  # the handle is dropped, and the hold left to its lease or the next state
                 holding.plan += 1
                 holding.dropped = True
@@ -477,10 +479,12 @@ class Attempt(clients.Client):
         world, process, execution = self.world, self.process, self.execution
         watcher = self.task.watcher = ByString(world, process, execution.key)
         world.trace(process.name, f"releases {owner} (token {token}) by string")
+        steps = resume.release(clients.place_of(execution.key), owner, token, self.memory, world.chance, process.look())
         try:
-            done = yield from resume.release(
-                clients.place_of(execution.key), owner, token, self.memory, world.chance, process.look()
-            )
+            done = yield from driven(process, self.task, steps, "release by string")
+        except THROWN:
+            execution.failed(self)  # which tries again
+            return
         except (TransportError, ServiceError) as error:
             world.trace(process.name, f"release of {owner} by string: {error!r}")
             if watcher.unharmed and not world.settings.zombies:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lambda_lock.core import lease
 from lambda_lock.core.outcome import NOT_DONE, ConditionFailed, Reply, ServiceError
-from lambda_lock.core.protocol import DECISION
+from lambda_lock.core.protocol import DECISION, Send, Wait
 from lambda_lock.core.queue import LONGEST_NAP, LONGEST_OUTSIDE, LONGEST_PATIENCE
 from lambda_lock.core.row import JAVA, Row, base_of, expiry_of, read_row
 from lambda_lock.errors import DuplicateEventError
@@ -21,12 +21,13 @@ from .items import remembered
 from .line import Line, leaves_place
 
 if TYPE_CHECKING:
-    from lambda_lock.core.protocol import Hold, Send, Wish
+    from lambda_lock.core.protocol import Hold, Wish
 
     from .world import Process, World
 
 SLACK = 1.6  # seconds: a back-off within an exchange, some hops, and a moment in the client
 VERSION_LENGTH = 49
+_MOST_THROWN = 3  # into an acquisition, which then ends at once: what landed is left to its lease
 DATES = 1.25  # seconds after an expiry until every front end's Date, truncated to whole seconds, has reached it
 
 
@@ -60,6 +61,9 @@ class OurHolding:
         self.failed = False  # the event's handler failed
         self.committing = False  # its last act is a commit
         self.dropped = False  # nobody has the handle any more
+        self.interrupted = 0  # how often something was thrown into its last act
+        self.freed = False  # a release or commit of this handle was carried out
+        self.completed = False  # ... and it completed the event
 
     @property
     def over(self) -> bool:
@@ -128,6 +132,9 @@ class Judge:
             self.line.wrote(process, key, action, before, after)
         if self.world.settings.event:
             self._completion(action, key, before or {}, after or {})
+        release = self._release(action)
+        if release is not None:
+            release.landed(key, before, after)
         errand = self.errands.get(id(action.request))
         if errand is not None:
             errand.carried_out = True
@@ -178,7 +185,7 @@ class Judge:
 
     def _completed(self, release: Release, key: str, until: int, by_commit: bool) -> None:
         holding = release.holding
-        release.completed = True
+        release.completed = holding.completed = True
         self.world.counts["completions"] += 1
         assert holding.hold.window is not None, "only events are completed"
         # A Date is truncated to seconds, and front ends differ.
@@ -297,12 +304,23 @@ class Judge:
         row = self.world.table.get(holding.key)
         if not done and errand.carried_out and not self.world.settings.answered_twice:
             self.fail("release", f"release of {holding} was False, but it was carried out")
+        if not done and holding.freed and not self.world.settings.answered_twice:
+            self.fail("false loss", f"release of {holding} was False, though it was released by its own last act")
         if self.changed.get(holding.key, 0.0) >= errand.sent:
             return
         if done and holding.owns(row):
             self.fail("release", f"release of {holding} was True, and it is still held")
+        if holding.interrupted and self._is_parked(holding, row):
+            self.fail("held for nobody", f"release of {holding} left {holding.key} to a string that nobody has")
         if holding.has_an_entry(row) and isinstance(errand.outcome, (Reply, ConditionFailed)):
             self.fail("copy left", f"release of {holding} left a late copy of its claim behind")
+
+    def _is_parked(self, holding: OurHolding, row: Any) -> bool:
+        """Whether the hold is parked, by a handover that was interrupted."""
+        hold, shown = holding.hold, Row(row or {}, JAVA)
+        if hold.resumed or not hold.handed_over or shown.is_free or self.is_fenced(holding):
+            return False
+        return shown.token == hold.token and shown.owner == f"{base_of(hold.owner)}/"
 
 
 class Errand:
@@ -336,6 +354,15 @@ class Errand:
         if outcome is not None:  # None: a wait is over
             self.outcome = outcome
 
+    def unsent(self, action: Send | Wait) -> None:
+        """Something is thrown into the generator instead of this."""
+
+    def interrupted(self) -> None:
+        """Something is thrown into the generator."""
+
+    def closed(self) -> None:
+        """The generator was closed."""
+
     def close(self) -> None:
         self.world.judge.errands.pop(id(self._first), None)
 
@@ -354,8 +381,17 @@ class Release(Errand):
         self._requests.append(action.request)
         self.world.judge.releases[id(action.request)] = self
 
+    def landed(self, key: str, before: Any, after: Any) -> None:
+        """One of its requests was carried out."""
+        for holding in self.ends():
+            if holding.key == key and holding.owns(before) and not holding.owns(after):
+                holding.freed = True
+
+    def ends(self) -> list[OurHolding]:
+        return [self.holding]
+
     def told_completed(self) -> None:
-        if not self.completed:
+        if not (self.completed or self.holding.completed):  # the latter by an act that was interrupted
             self.world.judge.fail("false success", f"{self.holding} was told that {self.key} is done, and it is not")
 
 
@@ -418,6 +454,12 @@ class Waiter(Errand):
         self._throttled = False  # ever: outside a full queue, it then naps for longer
         self.strayed = False  # it has seen waiters that cannot be read, and goes on without the queue
         self.versions: set[str] = set()  # all that it sent
+        self.thrown = 0  # how often something was thrown in
+        self.what = "adopt" if isinstance(self, Adopter) else "acquire"  # for the counts
+        if wish.queue is not None:
+            self.what = "queue"
+        if wish.place.permits is not None:
+            self.what += " of a permit"
 
     def sends(self, action: Send) -> None:
         super().sends(action)
@@ -449,7 +491,16 @@ class Waiter(Errand):
         if now > self._latest:
             self.world.judge.fail("starved", f"{self.wish.owner} still waits, though {self.key} has long been free")
 
+    def closed(self) -> None:
+        self.thrown = _MOST_THROWN
+
+    def unsent(self, action: Send | Wait) -> None:
+        """It is interrupted before it sends this."""
+        if isinstance(action, Send) and (leaves_place(action) or gives_back(action)):
+            self.waits = False
+
     def interrupted(self) -> None:
+        self.thrown += 1 if self.waits or self.thrown else 2  # it may have been ending already, by an error of its own
         self.waits = False
         if self.outcome is None:
             self._note(None)
@@ -517,6 +568,8 @@ class Waiter(Errand):
     def _abandoned(self) -> None:
         """If the acquisition could know that a claim landed before its last request, that claim is not left behind."""
         version, judge = self._landed(), self.world.judge
+        if self.thrown >= _MOST_THROWN:
+            return
         if version is None or judge.changed[self.key] >= self.sent or version not in self._may_be_there:
             return
         if self._tried_to_give_back() and not isinstance(self.outcome, (Reply, ConditionFailed)):

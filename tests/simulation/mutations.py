@@ -30,6 +30,7 @@ from lambda_lock.core import (
 from lambda_lock.core.outcome import Reply, ServiceError, TransactionCanceled, TransportError
 
 from . import clients, clocks
+from .interrupts import THROWN
 from .schedule import Settings
 
 _Patch = Callable[[Any, str, Any], None]
@@ -391,6 +392,63 @@ def _(patch: _Patch) -> None:
     patch(keep, "release", release)
 
 
+@mutation(
+    "a handle that counts as held after its last act is interrupted", "interrupted", "interrupted-calm", runs=60,
+    shows=("says held",),
+)  # fmt: skip
+def _(patch: _Patch) -> None:
+    def undone(original: Any) -> Any:
+        def act(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
+            try:
+                return (yield from original(hold, *arguments, **more))
+            except THROWN:
+                hold.ended = False
+                raise
+
+        return act
+
+    patch(keep, "release", undone(keep.release))
+    patch(handover, "hand_over", undone(handover.hand_over))
+    patch(transaction, "commit", undone(transaction.commit))
+
+
+@mutation(
+    "a last act that is interrupted counted as not sent", "interrupted", "interrupted-calm", runs=100,
+    shows=("false loss",),
+)  # fmt: skip
+def _(patch: _Patch) -> None:
+    patch(protocol.Hold, "doubt", lambda self: None)
+
+
+@mutation("what an interrupted handover parked left there", "interrupted-adopted", runs=600, shows=("held for nobody",))
+def _(patch: _Patch) -> None:
+    original = protocol.row_of
+
+    def row_of(outcome: Any, place: Any) -> Any:
+        shown = original(outcome, place)
+        return None if shown is not None and (shown.owner or "").endswith("/") else shown
+
+    patch(keep, "row_of", row_of)
+
+
+@mutation("a renewal that counts before its answer", "interrupted", "interrupted-calm", runs=20,
+          shows=("false renewal",))  # fmt: skip
+def _(patch: _Patch) -> None:
+    original = keep.renew
+
+    def renew(hold: Any, memory: Any, chance: Any, look: Any, **more: Any) -> Generator[Any, Any, Any]:
+        steps = original(hold, memory, chance, look, **more)
+        try:
+            action = next(steps)
+            hold.extend(look.elapsed, int(memory.server.now(look)))
+            while True:
+                action = steps.send((yield action))
+        except StopIteration as end:
+            return end.value
+
+    patch(keep, "renew", renew)
+
+
 # -- claims, corrections, giving up -----------------------------------------------------------------------------------
 
 
@@ -451,6 +509,20 @@ def _(patch: _Patch) -> None:
         action = next(steps, None)
         if action is not None:
             yield action
+
+    patch(acquire.Acquisition, "abandon", abandon)
+
+
+@mutation(
+    "a claim given up at the second interrupt", "interrupted-late", "interrupted", runs=400, shows=("left behind",)
+)  # fmt: skip
+def _(patch: _Patch) -> None:
+    original = acquire.Acquisition.abandon
+
+    def abandon(self: Any, **more: Any) -> Generator[Any, Any, None]:
+        if not getattr(self, "was_given_up", False):
+            self.was_given_up = True
+            yield from original(self, **more)
 
     patch(acquire.Acquisition, "abandon", abandon)
 

@@ -40,6 +40,7 @@ class Settings:
     fail_fast = 0.3
     deadline = 0.3
     give_up = 0.08  # an exception is thrown into an acquire
+    interrupt = 0.0  # of the operations of all kinds have something thrown into them, at one or more of their yields
     no_heartbeat = 0.2
     reheartbeat = 0.3  # an explicit heartbeat during a hold
     other_lease = 0.5  # ... with a shorter or longer lease
@@ -362,6 +363,31 @@ BIASES: dict[str, dict[str, Any]] = {
         "leases": ("second", "short"),
     },
     "holds-twice": {**_HOLDS, **_LATE, **_ZOMBIES, "twice": 0.8, "acquire_again": 0.4, "by_holder": 0.95},
+    "interrupted": {"interrupt": 0.6, "give_up": 0.0, "hand_over": 0.25, "commit": 0.25, "reheartbeat": 0.7},
+    # Nothing but what is thrown in, and late copies.
+    "interrupted-late": {
+        **_LATE, "interrupt": 0.7, "give_up": 0.0, "hand_over": 0.3, "commit": 0.3, "reheartbeat": 0.7,
+        "other_lease": 0.7, "leases": ("short", "second"), "freeze": 0.0, "step": 0.0,
+    },
+    "interrupted-calm": {**_CLEAN, "interrupt": 0.6, "hand_over": 0.2, "commit": 0.3, "reheartbeat": 0.5, "die": 0.02},
+    "interrupted-events": {**_LATE, **_EVENTS, "interrupt": 0.5, "give_up": 0.0, "commit": 0.5, "die": 0.02},
+    "interrupted-queue": {
+        **_QUEUE, "interrupt": 0.6, "give_up": 0.0, "fail_fast": 0.1, "clients": (4, 6), "grants": 12, "die": 0.02,
+    },
+    "interrupted-several": {**_SEVERAL, **_LATE, "interrupt": 0.6, "give_up": 0.0, "commit": 0.5, "die": 0.02},
+    "interrupted-permits": {
+        **_PERMITS, **_LATE, "interrupt": 0.6, "give_up": 0.0, "commit": 0.3, "reheartbeat": 0.7, "die": 0.02,
+        "leases": ("short", "second"),
+    },
+    "interrupted-holds": {
+        **_HOLDS, **_LATE, "interrupt": 0.4, "give_up": 0.0, "adopt": 0.4, "park": 0.8, "reheartbeat": 0.5,
+        "die": 0.02,
+    },
+    # What was adopted is handed over again, and that is interrupted.
+    "interrupted-adopted": {
+        **_HOLDS, "interrupt": 0.7, "give_up": 0.0, "adopt": 0.95, "park": 1.0, "by_string": 0.9, "die": 0.0,
+        "executions": (2, 3), "release_again": 0.6,
+    },
     "odd": {"dateless": 0.02, "answered_twice": 0.05},
     "events": _EVENTS,
     "events-calm": {**_CLEAN, **_EVENTS, "deadline": 0.5},

@@ -18,9 +18,10 @@ from lambda_lock.errors import (
 )
 
 from . import application
+from .interrupts import THROWN, driven
 from .judge import Commit, Errand, OurHolding, Release, Waiter
 from .network import keys_of
-from .world import GivenUp, Process, World
+from .world import Process, World
 
 if TYPE_CHECKING:
     from .clients import Client, Part
@@ -64,6 +65,14 @@ class Watch:
         if self.active and self.waiter is not None:
             self.waiter.interrupted()
 
+    def unsent(self, action: Send | Wait) -> None:
+        if self.active and self.waiter is not None:
+            self.waiter.unsent(action)
+
+    def closed(self) -> None:
+        if self.waiter is not None:
+            self.waiter.closed()
+
 
 class Group:
     """Several locks that one client takes together, and their keeper: what client/several.py is to the core."""
@@ -79,6 +88,7 @@ class Group:
         self.owners: list[str] = []  # one for each round
         self.kept: list[Hold] = []
         self.left: list[Hold] = []  # to their leases
+        self.ended: list[Hold] = []
         self.holdings: dict[Hold, OurHolding] = {}
         self.started = self.world.now
 
@@ -120,7 +130,7 @@ class Group:
         holding = self.holdings[hold]
         while holding.renewing:
             yield Wait(0.05)
-        yield from self.client.renew(holding)
+        yield from self.client.renew(holding, by="several")
         if self.planned:
             self.client.plan(holding)
 
@@ -134,16 +144,24 @@ class Group:
             done = yield from keep.release(hold, self.client.memory, self.world.chance, self.process.look())
         except (TransportError, ServiceError) as error:
             self.world.trace(self.process.name, f"release of {holding}: {error!r}")
+            self.ended.append(hold)
             return not isinstance(error, TransportError)
         finally:
             task.watcher = before
             errand.close()
         self.world.judge.released(holding, done, errand)
+        self.ended.append(hold)
         return True
 
     def leave(self, hold: Hold) -> None:
         hold.end()
         self.left.append(hold)
+
+    def give_back(self) -> Part[None]:
+        """Release what is still kept: an interrupt came before the handle was returned."""
+        for hold in reversed(self.kept):
+            if hold not in self.left and hold not in self.ended:
+                yield from self.client.release(self.holdings[hold], settled=True)
 
     # -- the judgement
 
@@ -229,6 +247,9 @@ class CommitAll(Commit):
             if holding.owns(self.world.table.get(holding.key)):
                 self.world.judge.fail("left behind", f"{holding} was refused its commit, and has {holding.key} still")
 
+    def ends(self) -> list[OurHolding]:
+        return self.holdings
+
     def not_owned(self, befores: dict[str, Any]) -> list[OurHolding]:
         return [holding for holding in self.holdings if not holding.owns(befores[holding.key])]
 
@@ -249,9 +270,11 @@ def turn(client: Client) -> Part[None]:
     task.watcher = watch
     world.trace(process.name, f"wants {keys}")
     try:
-        holds = yield from several.acquire_all(group, client.memory, world.chance, look)
-    except (*_ERRORS, GivenUp) as error:
+        steps = several.acquire_all(group, client.memory, world.chance, look)
+        holds = yield from driven(process, task, steps, "acquire of several")
+    except (*_ERRORS, *THROWN) as error:
         world.trace(process.name, f"not granted: {error!r}")
+        yield from group.give_back()
         group.failed(error)
         client.judge_error(error)
         return
@@ -307,10 +330,11 @@ def _commit(client: Client, holdings: list[OurHolding]) -> Part[None]:
     task.watcher = errand
     released: list[Hold] = []
     world.trace(process.name, f"commits under {holdings}")
+    steps = transaction.commit_all(
+        [holding.hold for holding in holdings], items, client.memory, world.chance, process.look(), released.append
+    )
     try:
-        yield from transaction.commit_all(
-            [holding.hold for holding in holdings], items, client.memory, world.chance, process.look(), released.append
-        )
+        yield from driven(process, task, steps, "commit under several")
         errand.told_done()
         return
     except (CommitRefusedError, LockLostError) as error:
@@ -322,6 +346,10 @@ def _commit(client: Client, holdings: list[OurHolding]) -> Part[None]:
         world.trace(process.name, f"commit under {holdings}: {error!r}")
         if errand.unharmed:
             world.judge.fail("escaped", f"commit under {holdings}, without a fault: {error!r}")
+    except THROWN as error:
+        world.trace(process.name, f"commit under {holdings}: {error!r}")
+        if not isinstance(error, Exception):  # then Group.commit does not look at what was released
+            released.clear()
     finally:
         task.watcher = None
         errand.close()
