@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from lambda_lock.core import acquire, handover, keep, lease, protocol, transaction
@@ -89,7 +90,9 @@ class Client:
             holding = yield from self.acquire()
             if holding is not None:
                 yield from self.hold(holding)
-            if self.rng.random() < 0.5:
+            if settings.idle and self.rng.random() < settings.idle:
+                yield Wait(self.rng.uniform(0.5, 3) * 86_400)
+            elif self.rng.random() < 0.5:
                 yield Wait(self.rng.uniform(0, 0.5) * self.rng.choice((0.1, self.world.scale)))
 
     def successor(self, string: str) -> Life:
@@ -198,8 +201,10 @@ class Client:
         ttl, window = 86_400, None
         if settings.event:
             ttl = rng.choice((0, 60, 86_400))
-            if rng.random() < settings.event:
-                window = self.world.events.window(place.key)
+        if settings.reap:
+            ttl = rng.choice(settings.ttls)
+        if settings.event and rng.random() < settings.event:
+            window = self.world.events.window(place.key)
         kind = PermitQueue if settings.permits else Queue
         queue = kind if queues and window is None and options["wait_until"] - now >= 0.25 else None
         if settings.permits:
@@ -241,8 +246,9 @@ class Client:
         """One or two heartbeats that the application asks for."""
         rng, settings = self.rng, self.world.settings
         for _ in range(1 + (rng.random() < settings.pair)):
-            while holding.renewing:
-                yield Wait(0.05)
+            if settings.at_once and rng.random() < settings.at_once:
+                self.process.start(self.renew_beside(holding))
+            yield from self.turn(holding)
             lease_ms = None
             if rng.random() < settings.other_lease:
                 lease_ms = max(1000, int(holding.hold.lease_ms * rng.choice((0.1, 0.3, 0.5, 2, 4))))
@@ -252,6 +258,19 @@ class Client:
             finally:  # also after an error, as Upkeep.now does
                 if planned:
                     self.plan(holding)
+
+    def turn(self, holding: OurHolding) -> Part[None]:
+        """Wait until no other renewal of this handle is under way, as Upkeep does."""
+        while holding.renewing:
+            yield Wait(0.05)
+
+    def renew_beside(self, holding: OurHolding) -> Life:
+        """A renewal by another thread."""
+        yield Wait(10 ** self.rng.uniform(-3, 0))
+        yield from self.turn(holding)
+        if not holding.over:
+            with suppress(*THROWN):
+                yield from self.renew(holding, by="heartbeat")
 
     def renew(self, holding: OurHolding, lease_ms: int | None = None, by: str = "application") -> Part[bool]:
         """Renew once. This makes sure that the renewals of one handle are sent one after the other.
@@ -307,8 +326,9 @@ class Client:
                 yield Wait(max(0.001, min(when - elapsed, 1.0 + hold.lease_ms / 5000)))
                 continue
             if holding.renewing:
-                yield Wait(0.05)
-                continue
+                yield from self.turn(holding)
+                if holding.plan != plan or holding.over:
+                    return
             try:
                 renewed = yield from self.renew(holding, by="heartbeat")
             except THROWN:  # as Upkeep._send: tried again after _AFTER_FAULT

@@ -1,27 +1,39 @@
 """The clocks of one process, as functions of true time. Each has its own rate and may stop in a freeze. The wall clock
 may be stepped.
 
-The assumptions of DESIGN section 4 are kept here: all rates are within DRIFT of each other, and between two looks at
-least one clock neither stopped nor was stepped back.
+The assumption of DESIGN section 4 about looks is kept here: between two looks at least one clock neither stopped nor
+was stepped back.
+
+How fast clocks may run: both sides allow for DRIFT (core/lease.py), each against true time. A holder on a clock that is
+slow by d trusts a lease L for ``L * (1 - DRIFT) / (1 - d)``, and a waiter on one that is fast by d waits for
+``L * (1 + DRIFT) / (1 + d)``. The first is below L and the second above it for each d below DRIFT. So two clients of
+ours may differ by up to 2 * DRIFT: clocks are off by up to 900 ppm here, either way. Dates are true time.
+
+Another library allows for nothing: it trusts and waits for ``L / (1 ± d)``. Beside one of them, only our own allowance
+is left for both clocks, so all rates must be within DRIFT of each other: off by up to 499 ppm.
+
+If clocks drift further than that, by d, two holders may overlap for ``2 * (d - DRIFT) * L``. Everything that DynamoDB
+decides must hold all the same: tokens rise, a commit writes only while the row is its holder's, an adoption is granted
+once, a release says the truth, and nobody waits for ever.
 """
 
 from __future__ import annotations
 
 import random
 
-from lambda_lock.core.lease import DRIFT
-
 EPOCH = 1_800_000_000.0  # true time 0 as epoch seconds
 MONOTONIC, BOOTTIME, WALL = ALL = (0, 1, 2)
 NAMES = ("monotonic", "boottime", "wall")
-_SPREAD = 0.499 * DRIFT  # how far a rate may be from 1, so that two rates differ by less than DRIFT
 
 
 class Clocks:
-    """``unwatched``: whether the assumption about looks is broken too, to show why it is needed."""
+    """``drift``: how far each rate may be from 1, in ppm.
+    ``unwatched``: whether the assumption about looks is broken too, to show why it is needed."""
 
-    def __init__(self, rng: random.Random, now: float, offset: float, extreme: bool, unwatched: bool) -> None:
-        sides = (-_SPREAD, _SPREAD)
+    def __init__(
+        self, rng: random.Random, now: float, offset: float, extreme: bool, unwatched: bool, drift: float
+    ) -> None:
+        sides = (-drift / 1e6, drift / 1e6)
         self._rates = [1 + (rng.choice(sides) if extreme else rng.uniform(*sides)) for _ in ALL]
         if extreme and rng.random() < 0.7:
             self._rates = [self._rates[0]] * 3  # one oscillator for all of them

@@ -25,7 +25,7 @@ class Events:
         """Return what turns the wish for the lock of that key into one for its event."""
         if key not in self._windows:
             rng, scale = self.world.rng, self.world.scale
-            windows = {"short": (1, 2, 1 + int(scale * rng.uniform(0, 1.5))), "hour": (3600,)}
+            windows = {"short": (1, 2, 1 + int(scale * rng.uniform(0, 1.5))), "hour": (3600,), "day": (86_400,)}
             self._windows[key] = rng.choice(windows[rng.choice(self.world.settings.windows)])
         return self._windows[key]
 

@@ -1,4 +1,8 @@
-"""A foreign client on the same rows that works like the Java one: Get and Put, opaque versions, patience.
+"""A foreign client on the same rows that works like an older library's: Get and Put, opaque versions, patience.
+
+All of them wait and hold by the same rules. They differ in what becomes of attributes that they do not know, and in
+what a release leaves: Java's drops the attributes, or carries along those that it just read; Go's writes back those
+that its first look showed; Python's drops them, and deletes the row whoever else keeps it.
 
 It waits a whole lease from when it first saw a version, by its own monotonic clock. It counts its own lease from before
 its send. It trusts the monotonic clock alone, so its clocks neither stop nor step. All foreign clients of a run share
@@ -57,6 +61,9 @@ class ForeignClient:
         self.carries = (
             world.rng.random() < 0.5
         )  # columns that it does not know are written back (updateExistingLockRecord)
+        rules = world.settings.foreign_rules
+        self.rules = rules[0] if len(rules) == 1 else world.rng.choice(rules)
+        self.first: Any = None  # what the first look of an acquire showed
         self.process.start(self.life())
 
     def life(self) -> Life:
@@ -73,7 +80,7 @@ class ForeignClient:
 
     def acquire(self, key: str) -> Part:
         give_up = self.process.monotonic() + self.world.scale * 3
-        seen, since = None, 0.0
+        seen, since, self.first = None, 0.0, None
         while self.process.monotonic() < give_up:
             event = yield Send(
                 "GetItem", {"TableName": "locks", "Key": {"key": {"S": key}}, "ConsistentRead": True}, _TIMEOUT
@@ -81,6 +88,7 @@ class ForeignClient:
             if isinstance(event.outcome, Reply):
                 row, now = event.outcome.item, self.process.monotonic()
                 version = row[JAVA.version]["S"] if row else None
+                self.first = self.first or row
                 if row and version != seen:
                     seen, since = version, now
                 if row is None or "isReleased" in row or now - since >= self.lease_in(row):
@@ -111,8 +119,9 @@ class ForeignClient:
             JAVA.lease: {"S": self.written(lease_ms)},
             JAVA.version: {"S": self.world.chance.nonce()},
         }
-        if row is not None and self.carries:
-            item = {**{name: value for name, value in row.items() if name != "isReleased"}, **item}
+        kept = {"java": row if self.carries else None, "go": self.first, "python": None}[self.rules]
+        if row is not None and kept is not None:
+            item = {**{name: value for name, value in kept.items() if name != "isReleased"}, **item}
         request: dict[str, Any] = {"TableName": "locks", "Item": item}
         names = {"#k": "key"}
         if observed is None:
@@ -168,7 +177,7 @@ class ForeignClient:
 
     def release(self, holding: ForeignHolding) -> Part:
         values = {":v": {"S": holding.version}, ":o": {"S": self.process.name}}
-        if self.world.deletes:
+        if self.world.deletes or self.rules == "python":
             yield Send("DeleteItem", {**self.mine(holding), "ExpressionAttributeValues": values}, _TIMEOUT)
             return
         mine = self.mine(holding)

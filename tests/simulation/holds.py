@@ -78,6 +78,11 @@ class HoldJudge(Judge):
             self._gone.add((key, base_of(old.owner), old.token))
         super().wrote(process, action, before, key)
 
+    def reaped(self, key: str, before: Any) -> None:
+        row = Row(before, JAVA)
+        self._gone.add((key, base_of(row.owner), row.token))
+        super().reaped(key, before)
+
     def _is_late_claim(self, row: Row, holding: OurHolding) -> bool:
         """Whether the row is a copy of the handle's own claim that landed after its hold was over: nobody has it."""
         return row.token != holding.hold.token and self._writers.get(row.version) is holding.wish

@@ -19,6 +19,7 @@ from lambda_lock.errors import DuplicateEventError
 from .clocks import EPOCH
 from .items import remembered
 from .line import Line, leaves_place
+from .reaper import Reaper
 
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import Hold, Wish
@@ -99,6 +100,7 @@ class Judge:
         self.releases: dict[int, Release] = {}  # of our holdings, by any of their requests, including late copies
         self.completed: dict[str, list[int]] = {}  # until when events are done, in order of completion, by key
         self.line = self.new_line()
+        self.reaper = Reaper(world) if world.settings.reap else None
         self.groups: dict[str, Any] = {}  # the acquisitions of several locks that are under way, by owner
         self.adopted: dict[str, set[str]] = {}  # the strings that were adopted in the row's life, by key
         self._holdings: dict[str, list[Holding]] = {}
@@ -117,6 +119,8 @@ class Judge:
         return Line(self.world)
 
     def fail(self, kind: str, message: str) -> None:
+        if kind in self.world.settings.forgiven:
+            return
         self.world.trace("JUDGE", f"{kind}: {message}")
         self.failures.setdefault(kind, f"at {self.world.now:.3f} s: {message}")
 
@@ -141,6 +145,24 @@ class Judge:
         for holding in self._holdings.get(key, ()):
             if not holding.over and not holding.owns(after):
                 self._suspect(holding, "robbed", f"{holding} lost its row to a request of {process.name}")
+        if self.reaper is not None:
+            self.reaper.wrote(key)
+
+    def reaped(self, key: str, before: Any) -> None:
+        """Time to live deleted the row of ``key``. No lock is lost by that, and no completion that still counts."""
+        self.changed[key] = self.world.now
+        self.writes[key] += 1
+        for holding in self._holdings.get(key, ()):
+            if not holding.over and holding.owns(before):
+                self._suspect(holding, "robbed", f"{holding} lost its row to time to live")
+        if key in self._plain:  # whose ttl counts for it alone (docs/how-it-works.md)
+            self.completed.pop(key, None)
+        if self.is_done(key):
+            self.fail("erased", f"time to live deleted the completion of {key} until {self.completed[key][-1]}")
+        self._tokens.pop(key, None)
+        self._granted.pop(key, None)
+        self.adopted.pop(key, None)
+        self.line.forged(key, before, None)
 
     def _token(self, key: str, before: Any, after: Any) -> None:
         # Deleted, or held by a foreign client, which drops our token or sets it back (DESIGN section 2): a new life.
@@ -244,6 +266,10 @@ class Judge:
         """``holding`` is valid, and so may the others be."""
         for other in others:
             self._suspect(other, "overlap", f"{holding} and {other} hold {holding.key}")
+            if self.world.settings.forgiven:
+                left = min(one.hold.valid_until - one.process.peek() for one in (holding, other))  # type: ignore[attr-defined]
+                if left > 2 * (self.world.settings.drift / 1e6 - lease.DRIFT) * 3600 + SLACK:
+                    self.fail("long overlap", f"{holding} and {other} hold {holding.key} for another {left:.1f} s")
 
     def thawed(self, process: Process) -> None:
         for holding in process.holdings:

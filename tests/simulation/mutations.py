@@ -29,7 +29,7 @@ from lambda_lock.core import (
 )
 from lambda_lock.core.outcome import Reply, ServiceError, TransactionCanceled, TransportError
 
-from . import clients, clocks
+from . import clients
 from .interrupts import THROWN
 from .schedule import Settings
 
@@ -220,6 +220,16 @@ def _(patch: _Patch) -> None:
 @mutation("no allowance for drift", "long", runs=400)
 def _(patch: _Patch) -> None:
     patch(lease, "DRIFT", 0.0)
+
+
+@mutation("half the allowance for drift", "drift", runs=100)
+def _(patch: _Patch) -> None:
+    patch(lease, "DRIFT", lease.DRIFT / 2)
+
+
+@mutation("commits without the lock's condition, beyond all drift", "beyond-drift", runs=100, shows=("late write",))
+def _(patch: _Patch) -> None:
+    MUTATIONS["a commit without the lock's condition"].patch(patch)
 
 
 @mutation("elapsed time anchored once", "freezes", "no-heartbeat", runs=1500)
@@ -431,6 +441,16 @@ def _(patch: _Patch) -> None:
     patch(keep, "row_of", row_of)
 
 
+@mutation(
+    "two renewals of one handle under way at once", "at-once", runs=100, shows=("expiry", "false renewal", *_UNSAFE)
+)
+def _(patch: _Patch) -> None:
+    def turn(self: Any, holding: Any) -> Generator[Any, Any, None]:
+        yield from ()
+
+    patch(clients.Client, "turn", turn)
+
+
 @mutation("a renewal that counts before its answer", "interrupted", "interrupted-calm", runs=20,
           shows=("false renewal",))  # fmt: skip
 def _(patch: _Patch) -> None:
@@ -457,7 +477,7 @@ def _(patch: _Patch) -> None:
     patch(lease, "clock_was_fast", lambda lease_ms, expiry_ms, date: False)
 
 
-@mutation("released and claimed again instead of corrected", "corrections", runs=20_000)
+@mutation("released and claimed again instead of corrected", "given-back-late", "corrections", runs=20_000)
 def _(patch: _Patch) -> None:
     original = acquire.Acquisition.write
 
@@ -481,7 +501,7 @@ def _(patch: _Patch) -> None:
     patch(acquire.Acquisition, "write", write)
 
 
-@mutation("a corrected version counted when it is seen again", "corrections", runs=20_000)
+@mutation("a corrected version counted when it is seen again", "given-back-late", "corrections", runs=20_000)
 def _(patch: _Patch) -> None:
     original = acquire.Acquisition.own
 
@@ -970,6 +990,24 @@ def _(patch: _Patch) -> None:
 @mutation("a window reckoned by the monotonic clock", *_EVENTS, runs=60, shows=("window",))
 def _(patch: _Patch) -> None:
     patch(lease.ServerTime, "after_freezes", lease.ServerTime.now)
+
+
+@mutation("a time to live that is over before the lease", "reaped-at-once", runs=60)
+def _(patch: _Patch) -> None:
+    def ttl(self: Any, expiry_ms: int, completed_until: int | None, ttl: int | None) -> Any:
+        return None if ttl is None else {"N": str(max(expiry_ms // 1000 - 5, completed_until or 0) + ttl)}
+
+    patch(requests.Update, "ttl", ttl)
+
+
+@mutation("an event kept no longer than its lock", "reaped-events", runs=60, shows=("erased", "done again"))
+def _(patch: _Patch) -> None:
+    original = requests.Update.ttl
+
+    def ttl(self: Any, expiry_ms: int, completed_until: int | None, ttl: int | None) -> Any:
+        return original(self, expiry_ms, None, ttl)
+
+    patch(requests.Update, "ttl", ttl)
 
 
 @mutation("a time to live that does not count the completion", *_EVENTS, runs=20, shows=("ttl",))
@@ -1463,7 +1501,7 @@ def _(patch: _Patch) -> None:
 
 @mutation("clocks that drift more than DRIFT", "long", runs=100)
 def _(patch: _Patch) -> None:
-    patch(clocks, "_SPREAD", 3 * lease.DRIFT)
+    patch(Settings, "drift", 3e6 * lease.DRIFT)
 
 
 @mutation("a step back and a freeze of the other clocks between two looks", "freezes", "no-heartbeat", runs=1500)

@@ -45,6 +45,12 @@ class Network:
         self._trace(task, action, "sends")
         if task.watcher is not None:
             task.watcher.sends(action)
+        share = world.settings.late_give_backs
+        if share and is_release(action) and not task.process.spared and rng.random() < share:
+            world.counts["faults"] += 1
+            task.process.faulted = max(task.process.faulted, world.now + timeout)
+            self._minutes_late(task, serial, action, timeout)
+            return
         draw = rng.random()
         if draw < self._trouble and not task.process.spared:
             for fate, share in self._fates:
@@ -81,6 +87,11 @@ class Network:
     def _late(self, task: Task, serial: int, action: Send, timeout: float) -> None:
         self._trace(task, action, "  (late)")
         self._fly(self._long(), task, action)
+        self._time_out(task, serial, timeout)
+
+    def _minutes_late(self, task: Task, serial: int, action: Send, timeout: float) -> None:
+        self._trace(task, action, "  (minutes late)")
+        self._fly(self.world.rng.uniform(60, 600), task, action)
         self._time_out(task, serial, timeout)
 
     def _failed_after(self, task: Task, serial: int, action: Send, timeout: float) -> None:
@@ -221,6 +232,15 @@ def locks_of(action: Send) -> list[str]:
         updates = [item["Update"] for item in request["TransactItems"]]
         return [update["Key"]["key"]["S"] for update in updates if update["TableName"] == "locks"]
     return keys_of(action)
+
+
+def is_release(action: Send) -> bool:
+    """Whether a request gives back a lock, a claim or a place. No other update leaves out the row in its answer and
+    goes above no version."""
+    request = action.request
+    if action.operation == "UpdateItem":
+        return "ReturnValues" not in request and " < " not in request.get("ConditionExpression", "")
+    return action.operation == "DeleteItem"
 
 
 def describe(action: Send) -> str:

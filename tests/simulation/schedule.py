@@ -18,6 +18,7 @@ class Settings:
     failed_before = 0.01  # 5xx, not carried out
     throttled = 0.01
     unsent = 0.005
+    late_give_backs = 0.0  # of the releases, and of what gives up a claim or a place: delivered minutes late
     slow = 0.05  # replies that take up to 3 s
     dateless = 0.0
     answered_twice = 0.0  # the sender sees the answer to a second copy (a proxy sends again by itself)
@@ -26,12 +27,15 @@ class Settings:
     clients = (3, 3, 4)
     keys = (1, 1, 1, 2)
     skews = ("right", "right", "near", "minutes", "fast", "slow")
-    extreme_rates = 0.3
+    extreme_rates = 0.3  # of the processes have clocks that drift as far as they may
+    drift = 900.0  # ppm, each clock against true time (clocks.py)
+    forgiven: tuple[str, ...] = ()  # failures that are no failures, because what is assumed about drift is broken
     step = 0.05  # the wall clock is stepped, for each wait of a process
     freeze = 0.03  # for each send or wait
     unwatched = False
     die = 0.08
     foreign = 0  # how many processes are foreign clients
+    foreign_rules: tuple[str, ...] = ("java",)
     foreign_heartbeats = (0, 0, 2, 4)
     foreign_work = (0.1, 0.5, 0.99, 0.9999, 1.0)  # as fractions of a lease
     unreadable = 0.0  # of the foreign processes' rows have a lease that our clients cannot read
@@ -44,12 +48,16 @@ class Settings:
     no_heartbeat = 0.2
     reheartbeat = 0.3  # an explicit heartbeat during a hold
     other_lease = 0.5  # ... with a shorter or longer lease
+    at_once = 0.0  # ... while another thread of the process wants to renew, too
     pair = 0.3  # ... and another at once
     delete = 0.1  # of the holds, in runs where some do
     delete_some = 0.3  # of the runs
     delete_all = 0.15  # of the runs: every release deletes
     forget = 0.05
     late_release = 0.3  # a lost handle is released only after the next acquisition
+    reap = False  # whether DynamoDB deletes rows whose time to live is over
+    ttls = (0, 60, 86_400, 86_400)  # seconds that clients keep rows for, then
+    idle = 0.0  # of the turns of a client are followed by a day or more without any
     replace = 0.1  # of the acquires: the row is replaced whole
     queue = 0.0  # of the acquires that wait do so in order
     ghosts = (0,)  # how many places of nobody a row has at the start
@@ -88,6 +96,12 @@ _CLEAN = {
     "lost": 0.0, "reply_lost": 0.0, "double": 0.0, "late": 0.0, "failed_after": 0.0, "failed_before": 0.0,
     "throttled": 0.0, "unsent": 0.0, "slow": 0.0, "step": 0.0, "freeze": 0.0, "give_up": 0.0,
 }  # fmt: skip
+_REAPED = {"reap": True, "idle": 0.25}
+_GIVEN_BACK_LATE: dict[str, Any] = {
+    "late_give_backs": 0.3, "skews": ("seconds",), "interrupt": 0.3, "give_up": 0.2, "die": 0.4, "no_heartbeat": 0.6,
+    "lost": 0.05, "reply_lost": 0.12, "late": 0.1, "double": 0.05, "freeze": 0.01, "step": 0.0,
+}  # fmt: skip
+_BESIDE: dict[str, Any] = {"drift": 499.0}  # other libraries, which allow for none
 _KEPT = {"delete_all": 0.0, "delete_some": 0.0}
 _EVENTS = {**_KEPT, "event": 0.85, "keys": (1, 1, 2), "forget": 0.1, "grants": 8}
 _QUEUE = {**_KEPT, "queue": 0.9, "keys": (1,), "leases": ("short", "second", "medium")}
@@ -112,7 +126,7 @@ _CORRECTIONS: dict[str, Any] = {
 }  # fmt: skip
 
 BIASES: dict[str, dict[str, Any]] = {
-    "mixed": {},
+    "mixed": {"interrupt": 0.04},
     # Nothing goes wrong except deaths and clocks: what must be granted is granted, and what is held stays held.
     "calm": {**_CLEAN, "deadline": 0.5},
     "stormy": {**_LATE, "freeze": 0.06, "step": 0.1, "die": 0.12},
@@ -142,29 +156,54 @@ BIASES: dict[str, dict[str, Any]] = {
         **_CLEAN, "late": 0.02, "reply_lost": 0.02, "leases": ("hours",), "extreme_rates": 1.0, "no_heartbeat": 0.95,
         "deadline": 0.05, "die": 0.0, "fail_fast": 0.1, "reheartbeat": 0.0,
     },
+    # Leases of 900 s at 900 ppm.
+    "drift": {
+        **_CLEAN, "late": 0.02, "reply_lost": 0.02, "leases": ("quarter",), "extreme_rates": 1.0, "no_heartbeat": 0.7,
+        "deadline": 0.05, "die": 0.05, "fail_fast": 0.1, "reheartbeat": 0.2, "hand_over": 0.1, "drift": 900.0,
+    },
+    "beyond-drift": {
+        **_LATE, "leases": ("quarter", "hours"), "extreme_rates": 1.0, "no_heartbeat": 0.7, "late_release": 0.6,
+        "commit": 0.5, "hand_over": 0.2, "drift": 5000.0, "freeze": 0.0, "step": 0.0, **_KEPT,
+        "forgiven": ("overlap", "robbed", "expiry", "lost for nothing", "starved", "refused"),
+    },
     "freezes": {"freeze": 0.2, "step": 0.2, "no_heartbeat": 0.4, "lost": 0.01, "late": 0.01, "slow": 0.02},
-    "foreign": {"foreign": 2, "clients": (2, 2, 3)},
+    "foreign": {**_BESIDE, "foreign": 2, "clients": (2, 2, 3)},
     "foreign-late": {
-        **_LATE, "foreign": 2, "clients": (2,), "leases": ("short", "second"), "no_heartbeat": 0.1,
+        **_LATE, **_BESIDE, "foreign": 2, "clients": (2,), "leases": ("short", "second"), "no_heartbeat": 0.1,
         "reheartbeat": 1.0, "pair": 0.8, "freeze": 0.08, "die": 0.0, "deadline": 0.0,
     },
     "foreign-long": {
-        **_CLEAN, "foreign": 1, "clients": (2,), "leases": ("hours",), "extreme_rates": 1.0, "no_heartbeat": 0.9,
-        "die": 0.0, "reheartbeat": 0.0,
+        **_CLEAN, **_BESIDE, "foreign": 1, "clients": (2,), "leases": ("hours",), "extreme_rates": 1.0,
+        "no_heartbeat": 0.9, "die": 0.0, "reheartbeat": 0.0,
     },
     # One of our clients polls often, behind a foreign holder whose clock is slow.
     "foreign-drift": {
-        **_CLEAN, "foreign": 1, "clients": (1,), "keys": (1,), "leases": ("hours",), "extreme_rates": 1.0,
+        **_CLEAN, **_BESIDE, "foreign": 1, "clients": (1,), "keys": (1,), "leases": ("hours",), "extreme_rates": 1.0,
         "no_heartbeat": 1.0, "die": 0.0, "skews": ("right",), "fail_fast": 0.0, "deadline": 0.0,
         "polls": 3000.0, "grants": 2,
         "foreign_heartbeats": (0,), "foreign_work": (1.0,),
     },
     # Waiters whose monotonic clock stops, behind foreign holders that use up their lease.
     "foreign-dates": {
-        **_CLEAN, "freeze": 0.06, "foreign": 1, "clients": (2, 3), "leases": ("short", "second"), "die": 0.0,
+        **_CLEAN, "freeze": 0.06, **_BESIDE, "foreign": 1, "clients": (2, 3), "leases": ("short", "second"), "die": 0.0,
         "skews": ("right",), "foreign_heartbeats": (0,), "foreign_work": (1.0,), "no_heartbeat": 1.0, "deadline": 0.0,
     },
-    "unreadable": {"foreign": 2, "clients": (2,), "unreadable": 0.7},
+    # As dynamolock: it writes back what its first look showed, and keeps the row.
+    "foreign-go": {
+        **_LATE, **_BESIDE, "foreign": 2, "clients": (2, 3), "foreign_rules": ("go",), "leases": ("short", "second"),
+        "delete_all": 0.0,
+    },
+    # As python-dynamodb-lock: every release deletes the row, and nothing that it does not know survives.
+    "foreign-python": {
+        **_LATE, **_BESIDE, "foreign": 2, "clients": (2, 3), "foreign_rules": ("python",), "delete_all": 1.0,
+        "leases": ("short", "second"),
+    },
+    # All of them at once, which no table should see.
+    "foreign-mixed": {
+        **_BESIDE, "foreign": 3, "clients": (2, 3), "foreign_rules": ("java", "go", "python"), "freeze": 0.05,
+        "step": 0.05, "interrupt": 0.2, "leases": ("short", "second", "medium"),
+    },
+    "unreadable": {**_BESIDE, "foreign": 2, "clients": (2,), "unreadable": 0.7},
     "handing-over": {"hand_over": 0.8, "commit": 0.0, "give_up": 0.02},
     "handing-over-late": {
         **_LATE, "hand_over": 0.8, "commit": 0.0, "reheartbeat": 0.8, "pair": 0.8, "copies": (2, 3), "die": 0.02,
@@ -202,7 +241,7 @@ BIASES: dict[str, dict[str, Any]] = {
     },
     "replacing": {**_LATE, "replace": 0.8, "delete": 0.2},
     "replacing-foreign": {
-        **_LATE, "replace": 0.9, "foreign": 2, "clients": (2,), "leases": ("short", "second"), "die": 0.0,
+        **_LATE, "replace": 0.9, **_BESIDE, "foreign": 2, "clients": (2,), "leases": ("short", "second"), "die": 0.0,
         "commit": 0.0, "hand_over": 0.0, "foreign_heartbeats": (2, 4),
     },
     "deadlines": {"deadline": 1.0, "no_heartbeat": 0.0, "give_up": 0.02},
@@ -219,7 +258,9 @@ BIASES: dict[str, dict[str, Any]] = {
         **_QUEUE, "die": 0.4, "give_up": 0.3, "clients": (4, 6), "grants": 14, "freeze": 0.06,
         "leases": ("short", "second"),
     },
-    "queue-foreign": {**_QUEUE, "foreign": 2, "clients": (3, 4), "grants": 10, "leases": ("short", "second")},
+    "queue-foreign": {
+        **_QUEUE, **_BESIDE, "foreign": 2, "clients": (3, 4), "grants": 10, "leases": ("short", "second"),
+    },
     # An idle or a dead holder's row whose places are all ghosts, or nearly all.
     "queue-idle": {
         **_CLEAN, **_QUEUE, "ghosts": (1, 5, 62, 63, 64, 64), "clients": (1, 3, 5), "queue": 1.0, "fail_fast": 0.0,
@@ -353,7 +394,7 @@ BIASES: dict[str, dict[str, Any]] = {
         **_HOLDS, "slow": 0.5, "no_heartbeat": 0.9, "die": 0.2, "skews": ("right", "slow", "near"), "freeze": 0.01,
         "leases": ("second", "short"), "executions": (3,),
     },
-    "holds-foreign": {**_HOLDS, "foreign": 1, "leases": ("second", "short"), "release_again": 0.9},
+    "holds-foreign": {**_HOLDS, **_BESIDE, "foreign": 1, "leases": ("second", "short"), "release_again": 0.9},
     "holds-adopted": {
         **_HOLDS, "adopt": 0.6, "park": 0.95, "release_again": 0.8, "die": 0.05, "executions": (2, 3),
         "leases": ("second", "short"),
@@ -364,6 +405,24 @@ BIASES: dict[str, dict[str, Any]] = {
     },
     "holds-twice": {**_HOLDS, **_LATE, **_ZOMBIES, "twice": 0.8, "acquire_again": 0.4, "by_holder": 0.95},
     "interrupted": {"interrupt": 0.6, "give_up": 0.0, "hand_over": 0.25, "commit": 0.25, "reheartbeat": 0.7},
+    # A clock 2.5 to 6 s fast in each new process, and give-backs that come when others have the lock.
+    "given-back-late": {
+        **_GIVEN_BACK_LATE, "leases": ("short", "second", "medium"), "grants": 10, "clients": (3, 4), "keys": (1,),
+    },
+    "given-back-late-queue": {**_QUEUE, **_GIVEN_BACK_LATE, "clients": (4, 6), "grants": 14, "fail_fast": 0.1},
+    "given-back-late-permits": {**_PERMITS, **_GIVEN_BACK_LATE, "reheartbeat": 0.5},
+    "given-back-late-holds": {**_HOLDS, **_GIVEN_BACK_LATE, "die": 0.3, "by_string": 0.7, "park": 0.8},
+    "seconds-fast": {**_LATE, "skews": ("seconds",), "die": 0.5, "no_heartbeat": 0.6, "freeze": 0.01, "step": 0.0},
+    # Two threads that renew one handle at once.
+    "at-once": {
+        **_LATE, "reheartbeat": 1.0, "at_once": 1.0, "pair": 0.5, "other_lease": 0.5, "no_heartbeat": 0.3, "die": 0.1,
+        "freeze": 0.01, "step": 0.01, "leases": ("short", "second", "medium"), "interrupt": 0.05,
+    },
+    # Freezes of any clocks and steps of the wall clock, in everything that renews, hands over and commits.
+    "freezes-stepped": {
+        "freeze": 0.15, "step": 0.4, "no_heartbeat": 0.3, "hand_over": 0.25, "commit": 0.25, "reheartbeat": 0.6,
+        "interrupt": 0.1, "lost": 0.01, "late": 0.01, "slow": 0.02,
+    },
     # Nothing but what is thrown in, and late copies.
     "interrupted-late": {
         **_LATE, "interrupt": 0.7, "give_up": 0.0, "hand_over": 0.3, "commit": 0.3, "reheartbeat": 0.7,
@@ -383,6 +442,16 @@ BIASES: dict[str, dict[str, Any]] = {
         **_HOLDS, **_LATE, "interrupt": 0.4, "give_up": 0.0, "adopt": 0.4, "park": 0.8, "reheartbeat": 0.5,
         "die": 0.02,
     },
+    # Rows that go while nobody uses them, and just when somebody does.
+    "reaped": {**_REAPED, "hand_over": 0.25, "keys": (1,)},
+    "reaped-at-once": {
+        **_LATE, **_REAPED, "ttls": (0,), "idle": 0.05, "keys": (1,), "leases": ("second", "short"),
+        "no_heartbeat": 0.6, "freeze": 0.05, "hand_over": 0.3, "die": 0.15,
+    },
+    "reaped-events": {**_EVENTS, **_REAPED, "keys": (1,), "next_event": 0.1, "windows": ("short", "hour", "day")},
+    "reaped-queue": {**_QUEUE, **_REAPED, "ttls": (0, 60), "clients": (3, 5), "grants": 12},
+    "reaped-permits": {**_PERMITS, **_REAPED, "leases": ("second", "short", "hours")},
+    "reaped-holds": {**_HOLDS, **_REAPED, "ttls": (0, 60), "park": 0.8, "leases": ("second", "short")},
     # What was adopted is handed over again, and that is interrupted.
     "interrupted-adopted": {
         **_HOLDS, "interrupt": 0.7, "give_up": 0.0, "adopt": 0.95, "park": 1.0, "by_string": 0.9, "die": 0.0,
@@ -439,6 +508,8 @@ def draw_lease(rng: random.Random, kind: str) -> float:
         return rng.choice((1.0, 1.0, rng.uniform(1, 2)))
     if kind == "short":
         return rng.uniform(2, 12)
+    if kind == "quarter":
+        return 900.0
     if kind == "medium":
         return rng.choice((20.0, rng.uniform(10, 120)))
     if kind == "long":
@@ -456,6 +527,8 @@ def draw_skew(rng: random.Random, kind: str) -> float:
         return rng.choice((-1, 1)) * rng.uniform(30, 900)
     if kind == "fast":
         return rng.choice((rng.uniform(2, 9), rng.uniform(2, 9), rng.uniform(5, 120)))
+    if kind == "seconds":
+        return rng.uniform(2.5, 6)
     if kind == "edge":
         return rng.uniform(2.5, 8)  # around the limit for corrections
     return -rng.uniform(0.5, 15)

@@ -106,7 +106,12 @@ class Process:
         self.name = name
         self.steady = steady  # its clocks neither stop nor step: a foreign client goes by its monotonic clock alone
         self.clocks = clocks or Clocks(
-            rng, world.now, draw_skew(rng, skew), rng.random() < settings.extreme_rates, settings.unwatched
+            rng,
+            world.now,
+            draw_skew(rng, skew),
+            rng.random() < settings.extreme_rates,
+            settings.unwatched,
+            settings.drift,
         )
         self._elapsed = lease.Elapsed(*self.clocks.read(world.now))
         self.spared = False  # by the network
