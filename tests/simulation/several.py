@@ -274,7 +274,8 @@ def turn(client: Client) -> Part[None]:
         holds = yield from driven(process, task, steps, "acquire of several")
     except (*_ERRORS, *THROWN) as error:
         world.trace(process.name, f"not granted: {error!r}")
-        yield from group.give_back()
+        if isinstance(error, THROWN):  # the client does so after every error; the core must not need it after others
+            yield from group.give_back()
         group.failed(error)
         client.judge_error(error)
         return
