@@ -49,10 +49,10 @@ KNOWN: tuple[Known, ...] = (
         ),
     ),
     Known(
-        "numbers within maps and lists",
+        "numbers within maps and lists, and -0",
         LOCAL,
-        "7.0 is stored as 7 (Developer Guide, Number). DynamoDB Local leaves the text of a number within a map or list "
-        "as it was.",
+        "7.0 is stored as 7, and there is no negative zero (Developer Guide, Number). DynamoDB Local leaves the text "
+        "of a number within a map or list as it was, and that of -0.",
         lambda request, expected, found: _with_digits(38, expected) == _with_digits(38, found),
     ),
     Known(
@@ -128,5 +128,5 @@ def _written(value: Any, context: Context) -> Any:
     if not isinstance(value, dict):
         return value
     if value.keys() == {"N"} and isinstance(value["N"], str):
-        return {"N": str(Decimal(value["N"]).normalize(context))}
+        return {"N": str(context.plus(Decimal(value["N"])).normalize(context))}
     return {name: _written(each, context) for name, each in value.items()}

@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from . import lanes
 from .mutations import MUTATIONS, broken
 from .runs import MORE, Totals, run_chunks, run_slices, simulate, try_mutations
 from .schedule import BIASES
+from .shrink import shrink
 
 
 def main() -> int:
@@ -26,6 +28,8 @@ def main() -> int:
         return _mutations(options)
     if options.mutants:
         return _mutants(options)
+    if options.shrink:
+        return _shrink(options)
     if options.trace:
         return _one(options)
     return _many(options)
@@ -39,6 +43,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--bias", choices=sorted(BIASES), help="one bias for all runs; without it each seed draws one")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--trace", action="store_true", help="run one seed and print everything that happens")
+    parser.add_argument("--shrink", action="store_true", help="shrink a failing seed, and draw what is left as lanes")
     parser.add_argument("--broken", choices=sorted(MUTATIONS), help="break this rule of the protocol")
     parser.add_argument(
         "--mutations", metavar="PART", nargs="?", const="", help="run every mutation (with PART in its name or a bias)"
@@ -57,6 +62,22 @@ def _one(options: argparse.Namespace) -> int:
         result = simulate(options.seed, options.bias, print)
     print(result if result.failures else f"seed {options.seed} ({result.bias}): no failures")
     return bool(result.failures)
+
+
+def _shrink(options: argparse.Namespace) -> int:
+    def tell(progress: str) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{progress} ", end="", file=sys.stderr, flush=True)
+
+    shrunk = shrink(options.seed, options.bias, options.broken, tell=tell)
+    print(file=sys.stderr)
+    if shrunk is None:
+        print(f"seed {options.seed}: no failures")
+        return 0
+    for line in lanes.draw(shrunk.steps):
+        print(line)
+    print(f"seed {options.seed}: {shrunk.kind}, in {len(shrunk.steps)} steps after {shrunk.runs} runs")
+    return 1
 
 
 def _many(options: argparse.Namespace) -> int:

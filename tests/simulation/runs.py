@@ -7,8 +7,9 @@ import multiprocessing
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import nullcontext
+from typing import Any
 
 from lambda_lock.core import acquire, protocol
 from lambda_lock.core.permit_queue import PermitQueue
@@ -48,20 +49,39 @@ class Result:
         self.bias = bias
         self.failures = failures
         self.counts = counts
+        self.rule: str | None = None  # that was broken
 
     def __str__(self) -> str:
         lines = [f"  {kind}: {message}" for kind, message in self.failures.items()]
-        replay = f"python -m tests.simulation --seed {self.seed} --bias {self.bias} --trace"
-        return "\n".join([f"seed {self.seed} ({self.bias}):", *lines, f"  replay: {replay}"])
+        run = f"python -m tests.simulation --seed {self.seed} --bias {self.bias}"
+        if self.rule:
+            run += f" --broken {self.rule!r}"
+        return "\n".join(
+            [f"seed {self.seed} ({self.bias}):", *lines, f"  replay: {run} --trace", f"  the least: {run} --shrink"]
+        )
 
 
-def simulate(seed: int, bias: str | None = None, trace: Callable[[str], None] | None = None) -> Result:
-    """Run once. The same seed and bias give the same run."""
-    rng = random.Random(seed)
+def simulate(
+    seed: int,
+    bias: str | None = None,
+    trace: Callable[[str], None] | None = None,
+    draws: Callable[[int], random.Random] = random.Random,
+    changes: Mapping[str, Any] | None = None,
+    observe: Callable[[World], None] | None = None,
+) -> Result:
+    """Run once. The same seed and bias give the same run.
+
+    draws, changes, observe: for shrink.py: what draws from a seed, settings to change, and who is given the world.
+    """
+    rng = draws(seed)
     drawn = draw_bias(rng)
     settings = settings_for(bias or drawn)
     _vary(rng, settings)
-    world = World(seed, settings, trace)
+    for name, value in (changes or {}).items():
+        setattr(settings, name, value)
+    world = World(draws(seed), settings, trace)
+    if observe:
+        observe(world)
     kind = rng.choice(settings.leases)
     world.scale = draw_lease(rng, kind)
     if settings.permits:
@@ -186,6 +206,7 @@ def run_many(first: int, runs: int, bias: str | None = None, rule: str | None = 
             result = simulate(seed, bias)
             total.counts.update(result.counts)
             if result.failures:
+                result.rule = rule
                 total.failed.append(result)
     return total
 

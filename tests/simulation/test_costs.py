@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 
 import pytest
@@ -25,7 +26,7 @@ class Counted:
     """Runs one client's life in a quiet world and counts its requests."""
 
     def __init__(self, offset: float = 0.0) -> None:
-        self.world = World(1, Settings(**QUIET))
+        self.world = World(random.Random(1), Settings(**QUIET))
         self.process = Process(self.world, "p1")
         assert self.process.clocks.step(0.0, offset)
         self.requests: Counter[str] = Counter()

@@ -18,7 +18,7 @@ from lambda_lock.core import lease
 from lambda_lock.core.protocol import Chance, Event, Send, Wait
 from lambda_lock.testing.table import Table
 
-from .clocks import ALL, NAMES, Clocks
+from .clocks import ALL, EPOCH, NAMES, Clocks
 from .events import Events
 from .judge import Judge
 from .network import Network
@@ -52,8 +52,8 @@ def judge_of(world: World) -> Judge:
 class World:
     """One run."""
 
-    def __init__(self, seed: int, settings: Settings, trace: Callable[[str], None] | None = None) -> None:
-        self.rng = random.Random(seed)
+    def __init__(self, rng: random.Random, settings: Settings, trace: Callable[[str], None] | None = None) -> None:
+        self.rng = rng
         self.settings = settings
         self.now = 0.0
         self.table = Table()
@@ -121,6 +121,9 @@ class Process:
         self.holdings: list[Any] = []  # the current Holdings (see judge.py)
         self._pending: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
         world.processes.append(self)
+        if world.traced:
+            off = self.clocks.read(world.now)[2] - EPOCH - world.now
+            world.trace(name, f"begins, its clock is {off:+.3f} s off")
 
     def start(self, life: Life) -> Task:
         task = Task(self, life)
