@@ -1,7 +1,7 @@
 """Shrinks a failing run to the least that still fails in the same way.
 
 Every random draw is recorded under the place in the code that made it, the process that it was for, and how often that
-had happened before. A replay gives the recorded draws again, but one that was dropped, or that is new, gets a value with
+had happened before. A replay gives the recorded draws again. One that was dropped, or that is new, gets a value with
 which nothing happens: no fault, the first choice. First the settings are reduced (fewer clients and grants, one fault
 after the other switched off), then draws are dropped: all of one place, all of one process there, and then ever smaller
 parts of what is left. A reduction is kept if the run still fails in the same way, in no more steps.
