@@ -29,7 +29,7 @@ from lambda_lock.core import (
 )
 from lambda_lock.core.outcome import Reply, ServiceError, TransactionCanceled, TransportError
 
-from . import clients
+from . import clients, clocks, network
 from .interrupts import THROWN
 from .schedule import Settings
 
@@ -1507,6 +1507,66 @@ def _(patch: _Patch) -> None:
 @mutation("a step back and a freeze of the other clocks between two looks", "freezes", "no-heartbeat", runs=1500)
 def _(patch: _Patch) -> None:
     patch(Settings, "unwatched", True)
+
+
+@mutation("a freeze that stops every clock", "freezes", "no-heartbeat", runs=100)
+def _(patch: _Patch) -> None:
+    def stop(self: Any, now: float, which: set[int]) -> set[int]:
+        self._advance(now)
+        self._stopped = set(clocks.ALL)
+        return self._stopped
+
+    patch(clocks.Clocks, "stop", stop)
+
+
+def _before_each_request(patch: _Patch, change: Callable[[Any, Any], None]) -> None:
+    """Let something happen to the table before each request. ``change`` is given the world and the task."""
+    original = network.Network._execute
+
+    def execute(self: Any, task: Any, action: Any) -> Any:
+        change(self.world, task)
+        return original(self, task, action)
+
+    patch(network.Network, "_execute", execute)
+
+
+def _now_and_then(world: Any) -> bool:
+    return bool(world.rng.random() < 0.02)
+
+
+def _rows(table: Any) -> dict[tuple[str], Any]:
+    return {(item["key"]["S"],): item for item in table.items()}
+
+
+@mutation("rows deleted while they are held", "mixed", "calm", runs=40)
+def _(patch: _Patch) -> None:
+    def change(world: Any, task: Any) -> None:
+        if _now_and_then(world):
+            for key in _rows(world.table):
+                world.table.store(key, None)
+
+    _before_each_request(patch, change)
+
+
+@mutation("a table set back to an earlier state", "mixed", "calm", runs=40)
+def _(patch: _Patch) -> None:
+    def change(world: Any, task: Any) -> None:
+        if _now_and_then(world):
+            now, before = _rows(world.table), vars(world).get("backup", {})
+            world.backup = now
+            for key in now | before:
+                world.table.store(key, before.get(key))
+
+    _before_each_request(patch, change)
+
+
+@mutation("a table with a copy in another Region", "mixed", "calm", runs=20)
+def _(patch: _Patch) -> None:
+    def change(world: Any, task: Any) -> None:
+        copies = vars(world).setdefault("copies", (world.table, type(world.table)()))
+        world.table = copies[sum(map(ord, task.process.name)) % 2]
+
+    _before_each_request(patch, change)
 
 
 # -- holds that outlive an invocation ---------------------------------------------------------------------------------
