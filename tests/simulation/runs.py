@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import random
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -44,6 +45,7 @@ _FAULTS = (
 class Result:
     """The result of one run. failures: the first message of each kind."""
 
+
     def __init__(self, seed: int, bias: str, failures: dict[str, str], counts: Counter[str]) -> None:
         self.seed = seed
         self.bias = bias
@@ -55,7 +57,7 @@ class Result:
         lines = [f"  {kind}: {message}" for kind, message in self.failures.items()]
         run = f"python -m tests.simulation --seed {self.seed} --bias {self.bias}"
         if self.rule:
-            run += f" --broken {self.rule!r}"
+            run += f" --broken {shlex.quote(self.rule)}"
         return "\n".join(
             [f"seed {self.seed} ({self.bias}):", *lines, f"  replay: {run} --trace", f"  the least: {run} --shrink"]
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 import pytest
 
-from tests.simulation.mutations import MUTATIONS
+from tests.simulation.mutations import MUTATIONS, broken
 from tests.simulation.runs import MORE, Totals, is_shown, run_many, simulate
 from tests.simulation.schedule import BIASES, WEIGHTS
 
@@ -43,6 +44,17 @@ def test_a_run_can_be_repeated_event_for_event() -> None:
     simulate(7, "stormy", second.append)
     assert first == second
     assert len(first) > 100
+
+
+def test_the_command_that_replays_a_failure_breaks_the_same_rule() -> None:
+    rule = "expiry judged by the waiter's clock"
+    first = run_many(0, 20, "mixed", rule).failed[0]
+    (command,) = (line for line in str(first).splitlines() if "replay: " in line)
+    words = shlex.split(command.partition("replay: ")[2])
+    with broken(words[words.index("--broken") + 1]):
+        again = simulate(int(words[words.index("--seed") + 1]), words[words.index("--bias") + 1])
+    assert words[:3] == ["python", "-m", "tests.simulation"]
+    assert again.failures == first.failures
 
 
 def test_every_bias_is_drawn_at_least_now_and_then() -> None:
