@@ -4,8 +4,8 @@
     python -m tests.prove --long                 # `make prove-long`: hours
     python -m tests.prove --only histories       # the parts whose names contain this; docs/ stays as it is
 
-The figures are left in build/prove.json, and those of each part in build/prove/. docs/safety-figures.md shows them. The
-exit status is 0 if each part is there and passed.
+The figures are left in build/prove.json, and those of each part in build/prove/. docs/safety-figures.md shows them, and
+docs/safety.md their end. The exit status is 0 if each part is there and passed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from rig.engine import ROOT
 
 from .parts import PARTS, Part
-from .report import Result, lines, page, passed, totals
+from .report import Result, lines, page, passed, quoted, totals
 
 BUILD = ROOT / "build"
 PAGE = ROOT / "docs" / "safety-figures.md"
@@ -98,6 +98,8 @@ def main(arguments: list[str], parts: Sequence[Part] = PARTS, build: Path = BUIL
         write(results, options.long, build / "prove.json")
     if options.only is None:
         report.write_text(page(results, options.long))
+        quoting = report.with_name("safety.md")
+        quoting.write_text(quoted(quoting.read_text(), results))
     print("\n".join(lines(results)))
     return int(not passed(results))
 

@@ -1,4 +1,4 @@
-"""What the parts of the proof said: as lines, and as the page docs/safety-figures.md."""
+"""What the parts of the proof said: as lines, as the page docs/safety-figures.md, and quoted in docs/safety.md."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .parts import COUNTED, Part
+
+BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,15 @@ def page(results: list[Result], long: bool) -> str:
         if result.figures:
             text += ["", f"## {result.part.name}", "", *_figures(result.figures)]
     return "\n".join(text) + "\n"
+
+
+def quoted(text: str, results: list[Result]) -> str:
+    """docs/safety.md, with the end of the report between its pair of comments."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"there is no {BEGIN} and {END}")
+    return "".join([before, begin, "\n\n```\n", "\n".join(lines(results)), "\n```\n\n", end, after])
 
 
 def _figures(figures: dict[str, Any]) -> list[str]:

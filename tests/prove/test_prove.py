@@ -10,6 +10,7 @@ import pytest
 
 from tests.prove.__main__ import main
 from tests.prove.parts import COUNTED, PARTS, Part
+from tests.prove.report import BEGIN, END
 
 COUNTS = {"simulated grants": ("grants",), "real kills and freezes": ("happened.killed", "happened.frozen")}
 
@@ -30,6 +31,7 @@ def program(name: str, figures: str, status: int = 0) -> Part:
 
 
 def prove(folder: Path, *parts: Part, arguments: list[str] | None = None) -> int:
+    (folder / "safety.md").write_text(f"Before.\n\n{BEGIN}\n\nof before\n\n{END}\n\nAfter.\n")
     return main(arguments or [], parts, folder, folder / "figures.md")
 
 
@@ -56,6 +58,11 @@ def test_the_figures_of_all_parts_are_added_up(tmp_path: Path, capsys: pytest.Ca
     page = (tmp_path / "figures.md").read_text()
     assert "simulated grants: 2001" in page
     assert "- happened: forked 9, killed 3" in page
+    quoting = (tmp_path / "safety.md").read_text()
+    assert "simulated grants: 2001\n" in quoting
+    assert quoting.startswith(f"Before.\n\n{BEGIN}\n")
+    assert quoting.endswith(f"{END}\n\nAfter.\n")
+    assert "of before" not in quoting
 
 
 def test_a_part_that_gives_way_runs_beside_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,6 +99,7 @@ def test_one_part_that_did_not_pass_fails_the_proof(
 def test_a_run_of_some_parts_leaves_the_page_alone(tmp_path: Path) -> None:
     assert prove(tmp_path, program("one", '{"grants": 1}'), program("two", "", 1), arguments=["--only", "one"]) == 0
     assert not (tmp_path / "figures.md").exists()
+    assert "of before" in (tmp_path / "safety.md").read_text()
 
 
 def test_figures_of_a_run_before_are_not_counted_again(tmp_path: Path) -> None:
