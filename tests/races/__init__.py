@@ -1,0 +1,1 @@
+"""Forces thread switches inside the code that drives the protocol, sweeps them, and judges what callers are told."""

@@ -1,0 +1,210 @@
+"""Sweeps forced thread switches over pairs of acts: ``python -m tests.races``.
+
+    python -m tests.races                                   # each single switch at each line, some at each access
+    python -m tests.races --minutes 2 --json FILE           # as much as fits, with the figures in a file
+    python -m tests.races --every access                    # each single switch at each shared access: takes long
+    python -m tests.races --only "release / commit" --twice 2000
+    python -m tests.races --engine ministack --stride 10    # over HTTP, one schedule in ten
+    python -m tests.races --mutants                         # checks of the driver code taken out: each must be noticed
+
+A *schedule* is one run of a pair of acts under one plan of switches. Most run on the tables in memory of
+lambda_lock.testing, whose requests are this project's own; a share runs on a real engine, over HTTP. What is proven
+here is what threads of one process do to each other. Which client DynamoDB grants a lock is proven elsewhere.
+
+The exit status is 0 if nothing hung, at most one last act took effect, each caller was told the truth, and no thread
+ended with an exception.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from rig.engine import DynamoDBLocal, Engine, EngineError, Ministack
+
+from .mutants import MUTANTS, broken
+from .scenarios import SCENARIOS, Scenario
+from .scheduler import POLICIES
+from .sweep import Plan, Played, Totals, again, once, play, twice
+from .world import LOCKS, ORDERS
+
+_ENGINES: dict[str, type[Engine]] = {"ministack": Ministack, "dynamodb-local": DynamoDBLocal}
+_HTTP_SHARE = 0.15  # of the time, if an engine is named
+_MOST_TOLD = 300  # characters
+_AT_ONCE = 25  # schedules of one variant before the next has its turn
+
+
+class Sweep:
+    """All variants of all scenarios, in turns, so that a run that ends early has tried some of each."""
+
+    def __init__(self, options: argparse.Namespace, engine: Engine | None) -> None:
+        self.options = options
+        self.engine = engine
+        self.totals = {name: Totals() for name in options.only or SCENARIOS}
+        self.complete = True  # whether each single switch was tried
+        self._started = time.monotonic()
+
+    def run(self) -> bool:
+        minutes = self.options.minutes
+        if self.engine is not None:
+            self._in_turns(self._http(), until=minutes and minutes * _HTTP_SHARE)
+        self.complete = self._in_turns(self._single(), until=minutes)
+        if minutes or self.options.twice:
+            self._in_turns(self._double(), until=minutes)
+        return not any(totals.failed for totals in self.totals.values())
+
+    def figures(self) -> dict[str, Any]:
+        all_of = self.totals.values()
+        return {
+            "schedules": sum(totals.schedules + totals.twice for totals in all_of),
+            "with_two_switches": sum(totals.twice for totals in all_of),
+            "over_http": sum(totals.http for totals in all_of),
+            "every": self.options.every,
+            "complete": self.complete,
+            "requests": sum(totals.requests for totals in all_of),
+            "failed": sum(totals.failed for totals in all_of),
+            "double_holders": sum(totals.double_holders for totals in all_of),
+            "pairs": {name: totals.schedules + totals.twice for name, totals in self.totals.items()},
+            "wrong": [story for totals in all_of for story in totals.wrong],
+        }
+
+    def _variants(self) -> Iterator[tuple[Scenario, str]]:
+        for name, policy in itertools.product(self.totals, POLICIES):
+            yield SCENARIOS[name], policy
+
+    def _single(self) -> list[Iterator[Played]]:
+        every, stride = self.options.every, self.options.stride
+        return [self._planned(scenario, policy, every, stride, None) for scenario, policy in self._variants()]
+
+    def _http(self) -> list[Iterator[Played]]:
+        return [
+            self._planned(scenario, policy, "line", self.options.http_stride, self.engine)
+            for scenario, policy in self._variants()
+            if not scenario.in_memory
+        ]
+
+    def _double(self) -> list[Iterator[Played]]:
+        def drawn(scenario: Scenario, policy: str) -> Iterator[Played]:
+            source = random.Random(f"{scenario.name} {policy} {self.options.seed}")
+            return itertools.islice(twice(scenario, policy, self.options.every, source), self.options.twice or None)
+
+        return [drawn(scenario, policy) for scenario, policy in self._variants()]
+
+    def _planned(
+        self, scenario: Scenario, policy: str, every: str, stride: int, engine: Engine | None
+    ) -> Iterator[Played]:
+        plans: list[Plan] = list(once(scenario, policy, every, engine))
+        first = random.Random(f"{scenario.name} {policy} {self.options.seed}").randrange(stride) if stride > 1 else 0
+        for plan in [{}, *plans[1 + first :: stride]]:
+            yield play(scenario, plan, policy, every, engine)
+
+    def _in_turns(self, variants: list[Iterator[Played]], until: float | None) -> bool:
+        """Play the variants in turns. Returns whether they were played to their end."""
+        http = self.engine is not None and until is not None and until != self.options.minutes
+        while variants:
+            for variant in list(variants):
+                if until and time.monotonic() - self._started > until * 60:
+                    return False
+                some = list(itertools.islice(variant, _AT_ONCE))
+                for played in some:
+                    self._add(played, http)
+                if len(some) < _AT_ONCE:
+                    variants.remove(variant)
+            if sys.stderr.isatty():
+                print(f"\r{self.figures()['schedules']:,} schedules ", end="", file=sys.stderr)
+        return True
+
+    def _add(self, played: Played, http: bool) -> None:
+        totals = self.totals[played.scenario]
+        totals.add(played, http=http)
+        if played.wrong and totals.failed <= 1:
+            print("WRONG", played.story(), flush=True)
+
+
+def try_mutants(options: argparse.Namespace) -> int:
+    """Break each check until a schedule shows it. Returns how many were noticed."""
+    noticed = 0
+    for name in MUTANTS:
+        with broken(name):
+            shown = next((played for played in _against(name, options.every) if played.wrong), None)
+        noticed += shown is not None
+        print(f"  {name}: {shown.story()[:_MOST_TOLD] if shown else 'NOT NOTICED'}", flush=True)
+    return noticed
+
+
+def _against(name: str, every: str) -> Iterator[Played]:
+    mutant = MUTANTS[name]
+    for pair, policy in itertools.product(mutant.scenarios, POLICIES):
+        scenario = SCENARIOS[pair]
+        for plan in again(scenario, policy, every, mutant.within) if mutant.within else once(scenario, policy, every):
+            yield play(scenario, plan, policy, every)
+
+
+def on_one_processor() -> None:
+    """One thread runs at a time: on one processor they follow each other faster."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {random.choice(sorted(os.sched_getaffinity(0)))})
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.races", description="Force thread switches.")
+    parser.add_argument("--minutes", type=float, help="how long to begin schedules (default: all single switches)")
+    parser.add_argument("--every", choices=["line", "access"], default="line", help="where threads are switched")
+    parser.add_argument("--stride", type=int, default=1, help="play one single switch in so many (default 1)")
+    parser.add_argument("--twice", type=int, default=0, help="schedules with two switches for each variant")
+    parser.add_argument("--seed", type=int, default=1, help="of the schedules that are drawn (default 1)")
+    parser.add_argument("--only", action="append", choices=[*SCENARIOS], metavar="PAIR", help="default: all pairs")
+    parser.add_argument("--engine", choices=[*_ENGINES], help="play some over HTTP too, on this engine")
+    parser.add_argument("--http-stride", type=int, default=40, help="one in so many over HTTP (default 40)")
+    parser.add_argument("--mutants", action="store_true", help="take out checks of the code; each must be noticed")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str]) -> int:
+    options = _options(arguments)
+    on_one_processor()
+    if options.mutants:
+        noticed = try_mutants(options)
+        print(f"mutants noticed: {noticed} of {len(MUTANTS)}")
+        good = noticed == len(MUTANTS)
+        _write(options.json, {"killed": noticed, "mutants": len(MUTANTS), "good": good})
+        return int(not good)
+    try:
+        with ExitStack() as stack:
+            engine = stack.enter_context(_ENGINES[options.engine]()) if options.engine else None
+            if engine is not None:
+                engine.create_table(LOCKS)
+                engine.create_table(ORDERS, "id")
+                os.environ.update(engine.environment())
+            sweep = Sweep(options, engine)
+            good = sweep.run()
+    except EngineError as error:
+        print(error, file=sys.stderr)
+        return 2
+    figures = sweep.figures()
+    for name, totals in sweep.totals.items():
+        print(f"{name:50} {totals.schedules + totals.twice:7,} schedules, {totals.failed} wrong")
+    print(f"schedules: {figures['schedules']:,} ({figures['with_two_switches']:,} with two switches, ", end="")
+    print(f"{figures['over_http']:,} over HTTP)\ndouble holders: {figures['double_holders']}")
+    _write(options.json, {**figures, "good": good})
+    return int(not good)
+
+
+def _write(path: Path | None, figures: dict[str, Any]) -> None:
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,136 @@
+"""Checks and turns of the shipped code that keep threads apart, each taken out on its own. A sweep must notice each."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from lambda_lock.client import held, open_locks, signals, standing, taking, upkeep
+from lambda_lock.core import keep, protocol
+from lambda_lock.runtime import heartbeat, signalsafe
+
+from .scheduler import Patches
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """home: what has the function. old, new: a part of its source, and what takes its place.
+
+    scenarios: in which of them it shows.
+    within: it takes two switches to show it. The first is in this file.
+    """
+
+    home: Any
+    function: str
+    old: str
+    new: str
+    scenarios: tuple[str, ...]
+    within: str = ""
+
+
+_WATCH = """\
+    self._live[identity] = number
+    reference = weakref.ref(lock, lambda _: self._gone(identity, number))
+    self._commands.put((elapsed() + seconds, number, reference))
+"""
+
+MUTANTS: dict[str, Mutant] = {
+    "two last acts have the turn at once": Mutant(
+        signalsafe.Turn,
+        "take",
+        "return self._taken.setdefault(None, weakref.ref(ticket, self._end))() is ticket",
+        "return True",
+        ("release / release", "release / commit"),
+    ),
+    "a turn is taken in two steps": Mutant(
+        signalsafe.Turn,
+        "take",
+        "return self._taken.setdefault(None, weakref.ref(ticket, self._end))() is ticket",
+        "if self._taken.get(None) is None:\n"
+        "        self._taken[None] = weakref.ref(ticket, self._end)\n"
+        "        return True\n"
+        "    return self._taken[None]() is ticket",
+        ("release / release",),
+        within="signalsafe.py",
+    ),
+    "a last act does not look again once it has the turn": Mutant(
+        held.HeldLock, "_last", "check()\n", "pass\n", ("release / release", "release / commit")
+    ),
+    "a last act does not end the lock": Mutant(
+        protocol.Hold, "end", "self.ended = True", "pass", ("renewal / release", "heartbeat() / hand_over")
+    ),
+    "a renewal that was refused after the release counts": Mutant(
+        keep, "renew", "if hold.ended:", "if False:", ("renewal / release", "heartbeat() / release")
+    ),
+    "an acquire does not look whether its client was closed": Mutant(
+        taking.Fresh, "_register", "self._session.check_open()", "pass", ("close / acquire",)
+    ),
+    "close does not know a lock before its handle is made": Mutant(
+        taking.Fresh, "_keep", "self._session.open_locks.add(hold)", "pass", ("close / acquire",)
+    ),
+    "a loss is told in two steps": Mutant(
+        signals.Signals,
+        "_is_first",
+        "return self._untold.pop(signal, False)",
+        "first = self._untold.get(signal, False)\n    self._untold[signal] = False\n    return first",
+        ("refused renewal / release", "refused renewal / heartbeat()"),
+    ),
+    "a lost lock is not final": Mutant(
+        protocol.Hold, "is_held", "not (self.lost or self.ended)", "not self.ended", ("refused renewal / reads",)
+    ),
+    "wait_lost does not look again once it can be woken": Mutant(
+        signalsafe.Flag, "wait", "if not self.is_set:", "if True:", ("release / wait_lost",)
+    ),
+    "the end of a lock wakes nobody": Mutant(
+        signalsafe.Flag, "set", "self._gates.pop().release()", "self._gates.pop()", ("release / wait_lost",)
+    ),
+    "two renewals of a lock are sent at once": Mutant(
+        upkeep.Upkeep,
+        "_await_turn",
+        "if self._turn.take(turn):",
+        "if True:",
+        ("heartbeat() / heartbeat()", "renewal / heartbeat() with a shorter lease"),
+    ),
+    "the heartbeat is told of a lock before it counts as watched": Mutant(
+        heartbeat.Heartbeat,
+        "watch",
+        _WATCH,
+        "".join(_WATCH.splitlines(keepends=True)[line] for line in (1, 2, 0)),
+        ("release / acquire of another lock",),
+    ),
+    "a forked child keeps its parent's heartbeat": Mutant(
+        heartbeat, "_in_child", "HEARTBEAT.__init__()  # type: ignore[misc]", "pass", ("fork / renewal",)
+    ),
+    "a forked child may release its parent's lock": Mutant(
+        standing.Standing, "is_in_this_process", "self.pid == os.getpid()", "True", ("fork / renewal",)
+    ),
+    "closing looks at its locks once for all": Mutant(
+        open_locks.OpenLocks, "attach", "entry.handle = weakref.ref(handle)", "pass", ("close / acquire",)
+    ),
+}
+
+
+@contextmanager
+def broken(name: str) -> Iterator[None]:
+    """The shipped code with one of them taken out."""
+    mutant = MUTANTS[name]
+    with Patches() as patches:
+        patches.put(mutant.home, mutant.function, _rewritten(mutant))
+        yield
+
+
+def _rewritten(mutant: Mutant) -> Callable[..., Any]:
+    original = getattr(mutant.home, mutant.function)
+    source = textwrap.dedent(inspect.getsource(original))
+    if mutant.old not in source:
+        raise ValueError(f"{mutant.function} has changed: {mutant.old!r} is not in it")
+    changed = "from __future__ import annotations\n" + source.replace(mutant.old, mutant.new)
+    code = compile(changed, inspect.getfile(original), "exec")
+    made: dict[str, Any] = {}
+    exec(code, original.__globals__, made)
+    rewritten: Callable[..., Any] = made[mutant.function]
+    return rewritten

@@ -1,0 +1,566 @@
+"""The pairs of acts whose threads are switched, and what must hold after each schedule.
+
+A scenario prepares a world, names the acts, and judges their results. It never says which act comes first: every order
+is right in which each caller was told the truth.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lambda_lock import (
+    ClientClosedError,
+    Lock,
+    LockAlreadyReleasedError,
+    LockLostError,
+    OwnerMismatchError,
+)
+
+from .world import LEASE, ORDERS, THIEF, World
+
+Act = Callable[[World], Any]
+Verdict = Iterator[str]
+
+_DUE = 12.0  # seconds after the grant: a renewal is due, and validity lasts
+_OVER = 30.0  # validity is over
+_PUT = {"Put": {"TableName": ORDERS, "Item": {"id": {"S": "1"}}}}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """prepare: runs before, without switches. acts: each on a thread of its own. judge: yields what is wrong.
+
+    may_lose: whether the application may be told of a loss.
+    settle: seconds that pass between the acts and the judge, with all that is due in them.
+    in_memory: whether it runs on the tables in memory alone.
+    """
+
+    name: str
+    acts: tuple[Act, ...]
+    judge: Callable[[World, list[Any]], Verdict]
+    prepare: Act
+    may_lose: bool = False
+    settle: float = 3.0
+    in_memory: bool = False
+
+
+SCENARIOS: dict[str, Scenario] = {}
+
+
+def _add(
+    name: str, *acts: Act, judge: Callable[[World, list[Any]], Verdict], prepare: Act | None = None, **more: Any
+) -> None:
+    SCENARIOS[name] = Scenario(name, acts, judge, prepare or _held, **more)
+
+
+# -- before ------------------------------------------------------------------------------------------------------------
+
+
+def _held(world: World) -> None:
+    world.lock = world.acquire()
+
+
+def _due(world: World) -> None:
+    """A renewal is due at once."""
+    _held(world)
+    world.clock.advance(_DUE)
+
+
+def _noted(world: World) -> None:
+    _held(world)
+    world.notes["begun"] = world.clock.monotonic()
+
+
+def _refused(world: World) -> None:
+    """A renewal is due, which will be refused."""
+    _due(world)
+    world.steal()
+
+
+def _over(world: World) -> None:
+    """Validity is over, and nobody has noticed."""
+    _held(world)
+    world.clock.advance(_OVER)
+
+
+def _two(world: World) -> None:
+    world.lock = world.acquire_all("k", "l")
+
+
+def _two_due(world: World) -> None:
+    _two(world)
+    world.clock.advance(_DUE)
+
+
+def _two_refused(world: World) -> None:
+    _two_due(world)
+    world.steal()
+
+
+def _handed_over(world: World) -> None:
+    world.notes["string"] = world.acquire().hand_over(lease_duration=60)
+    world.notes["other"] = world.new_client()
+
+
+def _contended(world: World) -> None:
+    world.notes["other"] = world.new_client()
+    world.lock = world.acquire()
+    world.clock.advance(_DUE)
+
+
+def _nothing(world: World) -> None:
+    """No lock is held, and the heartbeat's thread was never started."""
+
+
+# -- acts --------------------------------------------------------------------------------------------------------------
+
+
+def _release(world: World) -> Any:
+    return world.lock.release()
+
+
+def _commit(world: World) -> Any:
+    return world.lock.commit([_PUT])
+
+
+def _hand_over(world: World) -> Any:
+    return world.lock.hand_over()
+
+
+def _exit(world: World) -> Any:
+    return world.lock.__exit__(None, None, None)
+
+
+def _heartbeat(world: World) -> Any:
+    return world.lock.heartbeat()
+
+
+def _shorter(world: World) -> Any:
+    return world.lock.heartbeat(lease_duration=6)
+
+
+def _close(world: World) -> Any:
+    return world.client.close()
+
+
+def _leave(world: World) -> Any:
+    return world.client.close(release=False)
+
+
+def _acquire(world: World) -> Any:
+    return world.acquire("other")
+
+
+def _acquire_waiting(world: World) -> Any:
+    return world.acquire("k", world.notes["other"], wait=60)
+
+
+def _acquire_here(world: World) -> Any:
+    return world.acquire("k", wait=60)
+
+
+def _acquire_all(world: World) -> Any:
+    return world.acquire_all("other", "others")
+
+
+def _close_other(world: World) -> Any:
+    return world.notes["other"].close()
+
+
+def _adopt(world: World) -> Any:
+    return world.client.adopt(world.notes["string"])
+
+
+def _adopt_elsewhere(world: World) -> Any:
+    return world.notes["other"].adopt(world.notes["string"])
+
+
+def _get(world: World) -> Any:
+    return world.client.get("k")
+
+
+def _read(world: World) -> Any:
+    """What the handle says, again and again."""
+    lock, said = world.lock, []
+    for _ in range(4):
+        said.append((lock.is_held, lock.lost, lock.remaining > 0))
+        world.clock.sleep(0.5)
+    return said
+
+
+def _raise_if_lost(world: World) -> Any:
+    before = world.lock.lost
+    try:
+        world.lock.raise_if_lost()
+    except LockLostError:
+        return before, True, world.lock.is_held
+    return before, False, None
+
+
+def _wait_lost(world: World) -> Any:
+    lost = world.lock.wait_lost(50)
+    world.notes["woken"] = world.clock.monotonic()
+    return lost
+
+
+def _fork(world: World) -> Any:
+    """A child in which the lock is not held, and in which another one is taken and released. Its exit status."""
+    child = os.fork()
+    if child:
+        _, status = os.waitpid(child, 0)
+        return status
+    code = 3
+    try:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(20)  # a child that hangs is killed
+        world.scheduler.forked()
+        world.watched.clear()
+        code = _in_child(world)
+    finally:
+        os._exit(code)
+
+
+def _in_child(world: World) -> int:
+    lock = world.lock
+    if lock is not None:
+        try:
+            lock.release()
+            return 4
+        except OwnerMismatchError:
+            if lock.is_held:
+                return 5
+    mine = world.client.acquire("child", wait=0)
+    world.clock.sleep(2 * LEASE)
+    if not mine.is_held:
+        return 6  # the child's own heartbeat did not renew it
+    return 0 if mine.release() else 7
+
+
+# -- judgements --------------------------------------------------------------------------------------------------------
+
+
+def _errors(results: Sequence[Any], *allowed: type[BaseException]) -> Verdict:
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, allowed):
+            yield f"an act raised {result!r}"
+
+
+def _ended_by(world: World, how: str, result: Any, key: str = "k") -> Verdict:
+    """The row after a last act that was said to have succeeded."""
+    row = world.row(key)
+    if world.lock.is_held:
+        yield f"the handle says it is held after its {how}"
+    if how == "hand_over":
+        if row.is_free or row.owner != world.lock.owner:
+            yield f"handed over, but the row names {row.owner} and is_free={row.is_free}"
+            return
+        adopted = world.do(lambda: world.new_client().adopt(result))
+        if not adopted.is_held or not world.do(adopted.release):
+            yield "what was handed over could not be adopted and released"
+    elif not row.is_free:
+        yield f"the row names {row.owner} after a {how}"
+    if world.is_written() is not (how == "commit"):
+        yield f"after a {how}, the item of the commit is there: {world.is_written()}"
+
+
+def _one_last_act(first: str, second: str) -> Callable[[World, list[Any]], Verdict]:
+    """Exactly one took effect. The other one was told so."""
+    names = (first, second)
+
+    def judge(world: World, results: list[Any]) -> Verdict:
+        yield from _errors(results, LockAlreadyReleasedError)
+        wins = [n for n in (0, 1) if not isinstance(results[n], BaseException)]
+        if len(wins) != 1:
+            yield f"{len(wins)} last acts succeeded: {results}"
+            return
+        result = results[wins[0]]
+        if names[wins[0]] == "release" and result is not True:
+            yield f"the release said {result!r}"
+        yield from _ended_by(world, names[wins[0]], result)
+
+    return judge
+
+
+def _beside_end(how: str, *allowed: type[BaseException]) -> Callable[[World, list[Any]], Verdict]:
+    """An end of a block or of the client beside a last act, which may come first or second."""
+
+    def judge(world: World, results: list[Any]) -> Verdict:
+        yield from _errors(results[:1])  # the end itself raises nothing
+        yield from _errors(results[1:], LockAlreadyReleasedError, *allowed)
+        act = results[1]
+        if isinstance(act, BaseException):
+            yield from _ended_by(world, "exit", None)
+        else:
+            yield from _ended_by(world, how, act)
+
+    return judge
+
+
+def _alone(how: str) -> Callable[[World, list[Any]], Verdict]:
+    """A last act, beside renewals that must not disturb it. One of the application may be told that it is over."""
+
+    def judge(world: World, results: list[Any]) -> Verdict:
+        yield from _errors(results[:1])
+        yield from _errors(results[1:], LockAlreadyReleasedError)
+        if how == "release" and results[0] is not True:
+            yield f"the release said {results[0]!r}"
+        if not isinstance(results[0], BaseException):
+            yield from _ended_by(world, how, results[0])
+
+    return judge
+
+
+def _is_kept(world: World, results: list[Any]) -> Verdict:
+    """The lock is held and renewed for long."""
+    yield from _errors(results)
+    for _ in range(2):
+        row = world.row()
+        if not world.lock.is_held or row.is_free or row.owner != world.lock.owner:
+            yield f"the lock was lost: the row names {row.owner}, is_free={row.is_free}, {world.lock!r}"
+        if row.version != world.lock.version:
+            yield "the row does not have the newest version that was sent"
+        world.pass_time(3 * LEASE)
+    if not world.do(world.lock.release):
+        yield "the release of a lock that was kept said that it was lost"
+
+
+def _lost_once(world: World, results: list[Any]) -> Verdict:
+    """The row was stolen. The loss is told once by each way, nothing else is said to have succeeded."""
+    yield from _errors(results, LockLostError, LockAlreadyReleasedError)
+    row = world.row()
+    if row.owner != THIEF or row.is_free:
+        yield f"the thief's row was changed: {row.owner}, is_free={row.is_free}"
+    if world.lock.is_held:
+        yield "the handle says it is held"
+    if any(result is True or isinstance(result, str) for result in results):
+        yield f"a last act said that it succeeded: {results}"
+    for name, told in (("log", world.told.log), ("hooks", world.told.hooks), ("callbacks", world.told.callbacks)):
+        if told.count("lost") != 1:
+            yield f"the loss was told {told.count('lost')} times by the {name}"
+
+
+def _several_lost(world: World, results: list[Any]) -> Verdict:
+    yield from _errors(results, LockLostError, LockAlreadyReleasedError)
+    if world.row("k").owner != THIEF:
+        yield "the thief's row was changed"
+    if world.told.callbacks.count("lost") != 1:
+        yield f"the loss of one was told {world.told.callbacks.count('lost')} times"
+    if any(result is True for result in results):
+        yield f"the release said that all were released: {results}"
+    if not world.is_free("l"):
+        yield "the other lock is not free"
+
+
+def _over_once(world: World, results: list[Any]) -> Verdict:
+    """Validity had ended before. Nobody else took it, so a last act may still succeed. Then it has."""
+    yield from _errors(results, LockLostError, LockAlreadyReleasedError)
+    if world.lock.is_held:
+        yield "the handle says it is held"
+    if not isinstance(results[0], BaseException):
+        how = "hand_over" if isinstance(results[0], str) else "commit" if world.is_written() else "release"
+        yield from _ended_by(world, how, results[0])
+    for name, told in (("log", world.told.log), ("hooks", world.told.hooks), ("callbacks", world.told.callbacks)):
+        if told.count("lost") > 1:
+            yield f"the loss was told {told.count('lost')} times by the {name}"
+
+
+def _reads(world: World, results: list[Any]) -> Verdict:
+    """What was lost stays lost, and nothing is said to be held that is lost."""
+    (said,) = results
+    yield from _lost_once(world, [])
+    if isinstance(said, BaseException):
+        yield f"a read raised {said!r}"
+        return
+    held = [entry[0] for entry in said]
+    lost = [entry[1] for entry in said]
+    if held != sorted(held, reverse=True) or lost != sorted(lost):
+        yield f"the handle went back: {said}"
+    if any(was_lost and later for (_, was_lost, _), (later, _, _) in itertools.pairwise(said)):
+        yield f"held after it was lost: {said}"
+
+
+def _raised(world: World, results: list[Any]) -> Verdict:
+    yield from _lost_once(world, [])
+    (said,) = results
+    if isinstance(said, BaseException):
+        yield f"an act raised {said!r}"
+        return
+    before, raised, held = said
+    if before and not raised:
+        yield "raise_if_lost did not raise after is_lost() was True"
+    if raised and held:
+        yield "it is held after raise_if_lost has raised"
+
+
+def _woken(lost: bool) -> Callable[[World, list[Any]], Verdict]:
+    def judge(world: World, results: list[Any]) -> Verdict:
+        if results[0] is not lost:
+            yield f"wait_lost said {results[0]!r}"
+        if not lost and world.notes["woken"] > world.notes["begun"] + 0.1:  # no thread had to wait for time
+            yield "the release did not wake wait_lost"
+        yield from _lost_once(world, []) if lost else _alone("release")(world, results[1:])
+
+    return judge
+
+
+def _all_free(*keys: str, allowed: tuple[type[BaseException], ...] = (ClientClosedError,)) -> Any:
+    """The client was closed: no row is held, and no handle says so."""
+
+    def judge(world: World, results: list[Any]) -> Verdict:
+        yield from _errors(results, *allowed)
+        for key in keys:
+            if not world.is_free(key):
+                yield f"the row {key!r} is held for nobody, by {world.row(key).owner}"
+        for result in (*results, world.lock):
+            if result is not None and hasattr(result, "is_held") and result.is_held:
+                yield f"{result!r} is held after its client was closed"
+
+    return judge
+
+
+def _gave_up(world: World, results: list[Any]) -> Verdict:
+    """The acquire that waited found its client closed. The holder, which has another client, keeps the lock."""
+    if results[0] is not None or not isinstance(results[1], ClientClosedError):
+        yield f"close said {results[0]!r}, the acquire {results[1]!r}"
+    yield from _is_kept(world, [])
+
+
+def _left(world: World, results: list[Any]) -> Verdict:
+    yield from _errors(results, ClientClosedError)
+    for result in (*results, world.lock):
+        if isinstance(result, Lock) and result.is_held:
+            yield f"{result!r} is held after its client was closed"
+
+
+def _taken_over(world: World, results: list[Any]) -> Verdict:
+    """The first holder gave it up, and the one that waited has it, and keeps it."""
+    yield from _errors(results)
+    if isinstance(results[1], BaseException):
+        return
+    world.lock, first = results[1], world.lock
+    if first.is_held:
+        yield "both say that they hold it"
+    yield from _is_kept(world, [])
+
+
+def _one_adopted(world: World, results: list[Any]) -> Verdict:
+    yield from _errors(results, LockLostError)
+    adopted = [result for result in results if isinstance(result, Lock)]
+    if len(adopted) != 1:
+        yield f"{len(adopted)} adopted it"
+        return
+    world.lock = adopted[0]
+    yield from _is_kept(world, [])
+
+
+def _both_kept(world: World, results: list[Any]) -> Verdict:
+    """Two locks that were acquired at once are renewed by one thread of the heartbeat."""
+    yield from _errors(results)
+    if not all(isinstance(result, Lock) for result in results):
+        return
+    world.pass_time(3 * LEASE)
+    for lock in results:
+        if not lock.is_held:
+            yield f"{lock!r} was not renewed"
+    threads = world.scheduler.running.count("lambda_lock-heartbeat")
+    if threads != 1:
+        yield f"{threads} threads of the heartbeat"
+
+
+def _next_kept(world: World, results: list[Any]) -> Verdict:
+    yield from _both_kept(world, results[1:])
+    yield from _alone("release")(world, results[:1])
+
+
+def _group_ended(how: str) -> Callable[[World, list[Any]], Verdict]:
+    def judge(world: World, results: list[Any]) -> Verdict:
+        yield from _errors(results, LockAlreadyReleasedError)
+        if not (world.is_free("k") and world.is_free("l")):
+            yield "a row is not free"
+        if world.lock.is_held:
+            yield "the handle says that they are held"
+        if how == "either" and sum(not isinstance(result, BaseException) for result in results) != 1:
+            yield f"not exactly one last act succeeded: {results}"
+        if how == "release" and results[0] is not True:
+            yield f"the release said {results[0]!r}"
+        if how == "either" and world.is_written() is not (results[1] is None):
+            yield "the item does not fit to what the commit said"
+
+    return judge
+
+
+def _forked(then: Callable[[World, list[Any]], Verdict]) -> Callable[[World, list[Any]], Verdict]:
+    def judge(world: World, results: list[Any]) -> Verdict:
+        if results[0] != 0:
+            yield f"the child ended with {results[0]!r} (14: it hung)"
+        yield from then(world, results[1:])
+
+    return judge
+
+
+def _seen(world: World, results: list[Any]) -> Verdict:
+    if isinstance(results[0], BaseException):
+        yield f"get raised {results[0]!r}"
+    yield from _alone("release")(world, results[1:])
+
+
+# -- the pairs ---------------------------------------------------------------------------------------------------------
+
+_LAST: dict[str, Act] = {"release": _release, "commit": _commit, "hand_over": _hand_over}
+
+for _number, _first in enumerate(_LAST):
+    for _second in list(_LAST)[_number:]:
+        _add(f"{_first} / {_second}", _LAST[_first], _LAST[_second], judge=_one_last_act(_first, _second))
+for _how, _act in _LAST.items():
+    _add(f"end of block / {_how}", _exit, _act, judge=_beside_end(_how))
+    _add(f"close / {_how}", _close, _act, judge=_beside_end(_how))
+    _add(f"renewal / {_how}", _act, judge=_alone(_how), prepare=_due)
+    _add(f"heartbeat() / {_how}", _act, _heartbeat, judge=_alone(_how))
+    _add(f"refused renewal / {_how}", _act, judge=_lost_once, prepare=_refused, may_lose=True)
+    _add(f"end of validity / {_how}", _act, judge=_over_once, prepare=_over, may_lose=True)
+_add("renewal / end of block", _exit, judge=_alone("exit"), prepare=_due)
+_add("refused renewal / end of block", _exit, judge=_lost_once, prepare=_refused, may_lose=True)
+_add("end of validity / end of block", _exit, judge=_over_once, prepare=_over, may_lose=True)
+_add("renewal / heartbeat()", _heartbeat, judge=_is_kept, prepare=_due)
+_add("heartbeat() / heartbeat()", _heartbeat, _heartbeat, judge=_is_kept)
+_add("renewal / heartbeat() with a shorter lease", _shorter, judge=_is_kept, prepare=_due)
+_add("refused renewal / heartbeat()", _heartbeat, judge=_lost_once, prepare=_refused, may_lose=True)
+_add("refused renewal / reads", _read, judge=_reads, prepare=_refused, may_lose=True)
+_add("refused renewal / raise_if_lost", _raise_if_lost, judge=_raised, prepare=_refused, may_lose=True)
+_add("refused renewal / wait_lost", _wait_lost, judge=_woken(True), prepare=_refused, may_lose=True)
+_add("release / wait_lost", _wait_lost, _release, judge=_woken(False), prepare=_noted)
+_add("release / get", _get, _release, judge=_seen)
+_add("close / acquire", _close, _acquire, judge=_all_free("other"), prepare=_nothing)
+_add("close / acquire that waits", _close_other, _acquire_waiting, judge=_gave_up, prepare=_contended)
+_add("close / acquire_all", _close, _acquire_all, judge=_all_free("other", "others"), prepare=_nothing)
+_add("close / close", _close, _close, judge=_all_free("k"))
+_add("close / renewal", _close, judge=_all_free("k"), prepare=_due)
+_add("close / refused renewal", _close, judge=_lost_once, prepare=_refused, may_lose=True)
+_add(
+    "close / heartbeat()",
+    _close,
+    _heartbeat,
+    judge=_all_free("k", allowed=(ClientClosedError, LockAlreadyReleasedError)),
+)
+_add("close without releases / acquire", _leave, _acquire, judge=_left, prepare=_nothing)
+_add("close without releases / renewal", _leave, judge=_left, prepare=_due)
+_add("renewal / release / acquire of another client", _release, _acquire_waiting, judge=_taken_over, prepare=_contended)
+_add("renewal / commit / acquire of another client", _commit, _acquire_waiting, judge=_taken_over, prepare=_contended)
+_add("release / acquire of the same client", _release, _acquire_here, judge=_taken_over)
+_add("adopt / adopt", _adopt, _adopt_elsewhere, judge=_one_adopted, prepare=_handed_over)
+_add("acquire / acquire", _acquire, _acquire_here, judge=_both_kept, prepare=_nothing)
+_add("release / acquire of another lock", _release, _acquire, judge=_next_kept)
+_add("several: release / commit", _release, _commit, judge=_group_ended("either"), prepare=_two)
+_add("several: release / release", _release, _release, judge=_group_ended("either"), prepare=_two)
+_add("several: renewals / release", _release, judge=_group_ended("release"), prepare=_two_due)
+_add("several: close / release", _close, _release, judge=_group_ended("close"), prepare=_two)
+_add("several: refused renewal / release", _release, judge=_several_lost, prepare=_two_refused, may_lose=True)
+_add("several: refused renewal / end of block", _exit, judge=_several_lost, prepare=_two_refused, may_lose=True)
+_add("fork / renewal", _fork, judge=_forked(_is_kept), prepare=_due, in_memory=True)
+_add("fork / release", _fork, _release, judge=_forked(_alone("release")), in_memory=True)
+_add("fork / heartbeat()", _fork, _heartbeat, judge=_forked(_is_kept), in_memory=True)

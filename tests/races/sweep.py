@@ -1,0 +1,128 @@
+"""Plays schedules of a scenario, and judges each."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rig.engine import Engine
+
+from .scenarios import Scenario
+from .scheduler import Choice
+from .world import World, world
+
+Plan = dict[int, int]
+_TOLD = 5  # schedules that went wrong are told of one scenario
+
+
+@dataclass
+class Played:
+    """One schedule. wrong: what it has shown. places: where threads were switched."""
+
+    scenario: str
+    policy: str
+    plan: Plan
+    choices: list[Choice]
+    wrong: list[str]
+    double_holders: int
+    requests: int
+    places: list[str]
+
+    def story(self) -> str:
+        switches = ", then ".join(self.places) or "nowhere"
+        return f"{self.scenario} (policy {self.policy}, plan {self.plan}, switched at {switches}): " + "; ".join(
+            self.wrong
+        )
+
+
+@dataclass
+class Totals:
+    """The figures of one scenario, or of all.
+
+    schedules: with at most one switch; twice: with two.
+    """
+
+    schedules: int = 0
+    twice: int = 0
+    http: int = 0
+    requests: int = 0
+    failed: int = 0
+    double_holders: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    def add(self, played: Played, *, http: bool = False) -> None:
+        self.schedules += len(played.plan) < 2
+        self.twice += len(played.plan) == 2
+        self.http += http
+        self.requests += played.requests
+        self.double_holders += played.double_holders
+        self.failed += bool(played.wrong)
+        if played.wrong and len(self.wrong) < _TOLD:
+            self.wrong.append(played.story())
+
+
+def play(scenario: Scenario, plan: Plan, policy: str, every: str, engine: Engine | None = None) -> Played:
+    """One schedule, from its preparation to its judgement."""
+    with world(policy, every, engine) as made:
+        made.do(functools.partial(scenario.prepare, made))
+        run = made.scheduler.run([functools.partial(act, made) for act in scenario.acts], plan)
+        wrong = list(run.troubles)
+        if not wrong:  # else threads of this world may be stuck
+            wrong += _judge(scenario, made, run.results)
+            wrong += made.false_holders
+        places = [choice.where for choice in run.choices if choice.point in plan]
+        false = len(made.false_holders)
+        return Played(scenario.name, policy, plan, run.choices, wrong, false, made.requests, places)
+
+
+def _judge(scenario: Scenario, made: World, results: list[object]) -> Iterator[str]:
+    made.pass_time(scenario.settle)
+    try:
+        yield from scenario.judge(made, results)
+    except Exception as error:  # noqa: BLE001 - nothing that the judge asks for may raise
+        yield f"the judge was stopped by {error!r}"
+    told = made.told
+    if not scenario.may_lose and "lost" in (*told.log, *told.hooks, *told.callbacks):
+        yield f"a loss was told: log {told.log}, hooks {told.hooks}, callbacks {told.callbacks}"
+    if not scenario.may_lose and made.lock is not None and made.lock.lost:
+        yield "the handle says that it was lost"
+    made.do(made.client.close)
+    made.pass_time(3.0)
+    yield from told.faults
+    if left := [name for name in made.scheduler.running if name in ("lambda_lock-callback", "lambda_lock-hooks")]:
+        yield f"threads did not end: {left}"
+
+
+def once(scenario: Scenario, policy: str, every: str, engine: Engine | None = None) -> Iterator[Plan]:
+    """The plans with at most one switch: each point of the run without any, and each thread that could go on there."""
+    play(scenario, {}, policy, every, engine)  # imports what is imported late
+    yield {}
+    for choice in play(scenario, {}, policy, every, engine).choices:
+        for other in choice.others:
+            yield {choice.point: other}
+
+
+def again(scenario: Scenario, policy: str, every: str, within: str) -> Iterator[Plan]:
+    """The plans with two switches, of which the first is in the function of this name."""
+    for plan in once(scenario, policy, every):
+        first = play(scenario, plan, policy, every)
+        if any(within in place for place in first.places):
+            later = [choice for choice in first.choices if choice.point > max(plan)]
+            yield from (plan | {choice.point: other} for choice in later for other in choice.others)
+
+
+def twice(scenario: Scenario, policy: str, every: str, source: random.Random) -> Iterator[Played]:
+    """Schedules with two switches, drawn at random, without an end. Some have one: that one comes first."""
+    plans = [plan for plan in once(scenario, policy, every) if plan]
+    while plans:
+        plan = source.choice(plans)
+        played = play(scenario, plan, policy, every)
+        yield played
+        later = [choice for choice in played.choices if choice.point > max(plan)]
+        for choice in source.sample(later, min(_SECONDS, len(later))):
+            yield play(scenario, plan | {choice.point: source.choice(choice.others)}, policy, every)
+
+
+_SECONDS = 8  # second switches that are drawn for one first

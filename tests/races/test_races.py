@@ -1,0 +1,76 @@
+"""Some forced switches of each pair. ``python -m tests.races`` plays them all."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from rig.engine import Engine
+
+from .__main__ import main, on_one_processor
+from .mutants import broken
+from .scenarios import SCENARIOS
+from .scheduler import POLICIES
+from .sweep import once, play
+from .world import LOCKS, ORDERS
+
+#: One in so many single switches, at each line: a prime, so that repeated code is not met at the same place each time.
+_STRIDE = 211
+
+
+@pytest.fixture(autouse=True)
+def one_processor() -> Iterator[None]:
+    """One thread runs at a time: on one processor they follow each other faster."""
+    before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    on_one_processor()
+    yield
+    if before is not None:
+        os.sched_setaffinity(0, before)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_thread_switch_harms_nobody(name: str) -> None:
+    scenario = SCENARIOS[name]
+    for policy in POLICIES:
+        for plan in itertools.islice(once(scenario, policy, "line"), 0, None, _STRIDE):
+            assert play(scenario, plan, policy, "line").wrong == []
+
+
+def test_an_engine_over_http_says_the_same(engine: Engine, table: str) -> None:
+    for name, key in ((LOCKS, "key"), (ORDERS, "id")):
+        engine.create_table(name, key)
+    try:
+        for name in ("release / commit", "renewal / hand_over", "close / acquire", "renewal / heartbeat()"):
+            for plan in itertools.islice(once(SCENARIOS[name], "helpers", "line", engine), 0, None, _STRIDE):
+                assert play(SCENARIOS[name], plan, "helpers", "line", engine).wrong == []
+    finally:
+        for name in (LOCKS, ORDERS):
+            engine.delete_table(name)
+
+
+def test_two_last_acts_at_once_are_noticed() -> None:
+    scenario = SCENARIOS["release / release"]
+    with broken("two last acts have the turn at once"):
+        plans = once(scenario, "oldest", "line")
+        wrong = next(played.wrong for plan in plans if (played := play(scenario, plan, "oldest", "line")).wrong)
+    assert wrong == ["2 last acts succeeded: [True, True]"]
+
+
+def test_the_same_plan_gives_the_same_run() -> None:
+    scenario = SCENARIOS["renewal / release"]
+    first, second = (play(scenario, {40: 2}, "oldest", "access").choices for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.prove
+def test_each_check_that_is_taken_out_is_noticed() -> None:
+    assert main(["--mutants"]) == 0
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_no_single_switch_at_any_line_harms(name: str) -> None:
+    assert main(["--only", name]) == 0
