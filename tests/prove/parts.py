@@ -105,7 +105,13 @@ PARTS = (
         _NOBODY | {"real kills and freezes": ("happened.killed", "happened.frozen")},
     ),
     Part("runtime-faults-mutants", "tests.runtime_faults", ("--mutants",), ("--mutants",), _MUTANTS),
-    Part("races", "tests.races", ("--minutes", "2", "--engine", "ministack"), ("--every", "access"), _NOBODY),
+    Part(
+        "races",
+        "tests.races",
+        ("--minutes", "2", "--engine", "ministack"),
+        ("--every", "access", "--engine", "ministack"),
+        _NOBODY,
+    ),
     Part("races-mutants", "tests.races", ("--mutants",), ("--mutants",), _MUTANTS),
     Part(
         "fuzzing",

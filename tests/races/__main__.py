@@ -40,7 +40,7 @@ from .world import LOCKS, ORDERS
 _ENGINES: dict[str, type[Engine]] = {"ministack": Ministack, "dynamodb-local": DynamoDBLocal}
 _HTTP_SHARE = 0.15  # of the time, if an engine is named
 _MOST_TOLD = 300  # characters
-_AT_ONCE = 25  # schedules of one variant before the next has its turn
+_AT_ONCE = 5  # schedules of one variant before the next has its turn
 
 
 class Sweep:
@@ -60,7 +60,7 @@ class Sweep:
         self.complete = self._in_turns(self._single(), until=minutes)
         if minutes or self.options.twice:
             self._in_turns(self._double(), until=minutes)
-        return not any(totals.failed for totals in self.totals.values())
+        return all(totals.schedules and not totals.failed for totals in self.totals.values())
 
     def figures(self) -> dict[str, Any]:
         all_of = self.totals.values()
@@ -103,8 +103,9 @@ class Sweep:
         self, scenario: Scenario, policy: str, every: str, stride: int, engine: Engine | None
     ) -> Iterator[Played]:
         plans: list[Plan] = list(once(scenario, policy, every, engine))
-        first = random.Random(f"{scenario.name} {policy} {self.options.seed}").randrange(stride) if stride > 1 else 0
-        for plan in [{}, *plans[1 + first :: stride]]:
+        # In any order, so that what is played in a given time is spread over the whole.
+        random.Random(f"{scenario.name} {policy} {self.options.seed}").shuffle(plans)
+        for plan in plans[: -(-len(plans) // stride)]:
             yield play(scenario, plan, policy, every, engine)
 
     def _in_turns(self, variants: list[Iterator[Played]], until: float | None) -> bool:

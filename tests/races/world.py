@@ -265,7 +265,8 @@ def world(policy: str, every: str, engine: Engine | None = None) -> Iterator[Wor
         patches.put(heartbeat, "time", clock)
         patches.put(drive, "time", clock)
         patches.put(late, "_lock", threads.RLock())
-        patches.put(os, "urandom", random.Random(1).randbytes)  # the same run for the same plan
+        if engine is None:  # an engine remembers the names of transactions
+            patches.put(os, "urandom", random.Random(1).randbytes)  # the same run for the same plan
         _restart(clock)
         collects = gc.isenabled()
         gc.disable()  # finalizers come where a plan puts them, not where the collector happens to run
