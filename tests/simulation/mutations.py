@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from lambda_lock.core import (
@@ -82,9 +82,14 @@ def _homes(target: Any, attribute: str) -> list[Any]:
     return [target, place] if is_method else [target]
 
 
-@contextmanager
-def broken(name: str) -> Iterator[None]:
+def broken(name: str) -> AbstractContextManager[None]:
     """The core with one rule broken."""
+    return patched(MUTATIONS[name].patch)
+
+
+@contextmanager
+def patched(change: Callable[[_Patch], None]) -> Iterator[None]:
+    """The core with what ``change`` patches."""
     undo: list[tuple[Any, str, Any]] = []
 
     def patch(target: Any, attribute: str, value: Any) -> None:
@@ -92,7 +97,7 @@ def broken(name: str) -> Iterator[None]:
             undo.append((one, attribute, getattr(one, attribute)))
             setattr(one, attribute, value)
 
-    MUTATIONS[name].patch(patch)
+    change(patch)
     try:
         yield
     finally:

@@ -45,7 +45,6 @@ _FAULTS = (
 class Result:
     """The result of one run. failures: the first message of each kind."""
 
-
     def __init__(self, seed: int, bias: str, failures: dict[str, str], counts: Counter[str]) -> None:
         self.seed = seed
         self.bias = bias

@@ -1,0 +1,143 @@
+"""Explore the cases and try the mutants. Results go to the standard output, progress to the standard error.
+
+The mutants come first, then the cases, within narrow and then wider and wider bounds until the time is over. The
+results say which bounds were reached.
+
+Examples:
+
+    python -m tests.exploration                        # all cases and all mutants, in about 6 minutes
+    python -m tests.exploration --long                 # until the widest bounds are reached, for hours
+    python -m tests.exploration --cases "by the Date"  # the cases whose names contain this
+    python -m tests.exploration --mutants drift        # the mutants whose names contain this
+    python -m tests.exploration --json figures.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from .cases import CASES
+from .mutants import MUTANTS
+from .page import README, text, write_tables
+from .trials import MOST, Job, run_jobs
+
+
+def main() -> int:
+    options = _options()
+    names = [name for name in CASES if _is_chosen(options.cases, options.mutants, name)]
+    mutants = [mutant.name for mutant in MUTANTS if _is_chosen(options.mutants, options.cases, mutant.name)]
+    if not names and not mutants:
+        print("no case and no mutant has such a name", file=sys.stderr)
+        return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the workers end, too
+    started = time.monotonic()
+    deadline = float("inf") if options.long else started + 60 * options.minutes
+    results = run_jobs([Job("mutant", name) for name in mutants], options.processes, deadline, sys.stderr)
+    while (jobs := _cases(names, results)) and (time.monotonic() < deadline or len(results) == len(mutants)):
+        results += run_jobs(jobs, options.processes, deadline, sys.stderr)
+    summary = summarize(results, mutants, time.monotonic() - started)
+    print(text(summary))
+    if options.json is not None:
+        options.json.write_text(json.dumps(summary, indent=2) + "\n")
+    if options.write:
+        write_tables(README, summary)
+    return bool(summary["failures"] or summary["survivors"])
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.exploration", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cases", metavar="PART", nargs="?", const="", help="only cases (whose name contains PART)")
+    parser.add_argument(
+        "--mutants", metavar="PART", nargs="?", const="", help="only mutants (whose name contains PART)"
+    )
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--minutes", type=float, default=6.0, help="how long it may take in all (default: 6)")
+    length.add_argument("--long", action="store_true", help="until the widest bounds are reached, for hours")
+    parser.add_argument("--processes", type=int, default=2, help="how many processes work at once (default: 2)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there, too")
+    parser.add_argument("--write", action="store_true", help=f"write the tables into {README.name}")
+    return parser.parse_args()
+
+
+def _is_chosen(part: str | None, other: str | None, name: str) -> bool:
+    """``part`` chooses among these names. If only the ``other`` kind is asked for, none of these is."""
+    return part in name if part is not None else other is None
+
+
+def _cases(names: list[str], results: list[dict[str, Any]]) -> list[Job]:
+    """The next round: each case within the narrowest bounds that are not complete yet. Those that seem to be small come
+    first, so that the others know how much time is left."""
+    jobs, sizes = [], {}
+    for name in names:
+        done = [result for result in results if result["name"] == name]
+        width = sum(result["complete"] for result in done)
+        over = any(result["failure"] or result["states"] >= MOST for result in done if not result["complete"])
+        if width < len(CASES[name]) and not over:
+            jobs.append(Job("case", name, width))
+            sizes[name] = max((result["states"] for result in done), default=0), len(CASES[name][0].processes)
+    return sorted(jobs, key=lambda job: sizes[job.name])
+
+
+def summarize(results: list[dict[str, Any]], mutants: list[str], seconds: float) -> dict[str, Any]:
+    """The figures of all results. States of a case within narrower bounds are not counted twice."""
+    cases = [_merged(list(of)) for _, of in itertools.groupby(_by_case(results), key=lambda one: one["name"])]
+    tried = [result for result in results if result["kind"] == "mutant"]
+    needed = [mutant for mutant in MUTANTS if mutant.name in mutants and not mutant.redundant]
+    killed = {mutant["name"] for mutant in tried if mutant["killed_by"]}
+    explored = {mutant.name for mutant in needed if mutant.case}
+    simulated = {mutant.name for mutant in needed if not mutant.case}
+    return {
+        "states": sum(case["states"] for case in cases),
+        "transitions": sum(case["transitions"] for case in cases),
+        "killed": len(killed & explored),
+        "mutants": len(explored),
+        "simulated": {"killed": len(killed & simulated), "mutants": len(simulated)},
+        "double_holders": sum((case["failure"] or [""])[0] in ("overlap", "robbed") for case in cases),
+        "survivors": [mutant.name for mutant in needed if mutant.name not in killed],
+        "failures": [case["name"] for case in cases if case["failure"]],
+        "seconds": round(seconds, 1),
+        "cases": cases,
+        "trials": tried,
+    }
+
+
+def _by_case(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    order = list(CASES)
+    cases = [result for result in results if result["kind"] == "case"]
+    return sorted(cases, key=lambda one: (order.index(one["name"]), one["width"]))
+
+
+def _merged(widths: list[dict[str, Any]]) -> dict[str, Any]:
+    """One case: what was reached within the widest bounds that are complete, and what the widest exploration saw."""
+    name = widths[0]["name"]
+    complete = [one for one in widths if one["complete"]]
+    failed = next((one for one in widths if one["failure"]), None)
+    most = max(widths, key=lambda one: one["states"])
+    return {
+        "name": name,
+        "says": CASES[name][0].says,
+        "clients": len(CASES[name][0].processes),
+        "complete": complete[-1]["bounds"] if complete else "",
+        "complete_states": complete[-1]["states"] if complete else 0,
+        "begun": "" if widths[-1]["complete"] else widths[-1]["bounds"],
+        "all": len(complete) == len(CASES[name]),
+        "states": most["states"],
+        "transitions": most["transitions"],
+        "newcomers": most["newcomers"],
+        "failure": failed and failed["failure"],
+        "steps": failed["steps"] if failed else [],
+        "widths": widths,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

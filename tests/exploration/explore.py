@@ -1,0 +1,685 @@
+"""Explores all orders of events of a case: its processes, their requests in flight, and time.
+
+A state is: true time, the table, each process (see canonical.py) with the answer that waits for it, the requests whose
+senders gave up on them, and how many faults may still happen. From each state, every one of these is tried:
+
+- a request that was sent is carried out, with each Date that a front end may show at that time. Its answer waits;
+- a process takes the answer that waits for it;
+- its sender dies before an answer comes (a death);
+- its sender gives a request up (a fault): the request stays in flight, or was carried out and the answer is lost;
+- a request in flight is carried out: late, or a second time (a fault);
+- a process wakes from a pause, begins what its application may do next, or is interrupted in a wait (a fault);
+- time passes until the next moment that matters (below), for everybody.
+
+Nobody has to do anything. So a process may be slow at each step, for as long as the case lasts, and one that never goes
+on is dead or frozen. A frozen process whose clocks stop, except the wall clock, is a fault. One that is slow in the
+middle of a request or a pause is bounded ("slow"), and so is one that dies there, which is much cheaper to explore.
+
+Time stops only at these moments, at which a comparison of the core with a clock or a Date changes: the last moment at
+which a hold is valid; the first moment at which a front end shows the next second, and the last one at which another
+does not; the moment at which a version seen has not changed for its lease. Where none of them is left before the case's
+horizon, time passes until the next pause is over. A pause may end early, which does no harm by protocol.py, and one of
+up to 60 ms may take no time.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from lambda_lock.core import lease
+from lambda_lock.core.protocol import Hold, Send
+from lambda_lock.core.row import JAVA
+
+from .case import Case
+from .process import BEAT, BY_STRING, INSTANT, KEY, MAIN, SECOND, Process
+from .table import NO_ANSWER, Tables
+from .verdict import Judge
+
+SPREAD = SECOND // 4  # how far a front end's clock may be off: two differ by half a second at most
+EPSILON = 8  # units of time, some 8 millionths of a second: how close to the end of a validity "just before" is
+# The digits of what is left of the faults
+FAULT, DOUBLE, INTERRUPT, FREEZE, FLIP, DEATH, SLOW = 1, 10, 100, 1000, 10_000, 100_000, 1_000_000
+# Of a line of execution: it may go on; it may only after time has passed; it already was slow
+READY, HANGS, LATE = 0, 1, 2
+MOST_INSTANT = 3  # pauses of one process that may take no time at one moment
+_EPOCH = 1_800_000_000
+
+State = tuple[int, ...]  # time, table, requests in flight, faults left, and a number for each process
+
+
+class Node:
+    """A process as it is: what it waits for, and what it may do. All of this follows from its form."""
+
+    __slots__ = (
+        "acquires", "actions", "answered", "asked", "by_string", "clean", "ended", "failure", "gave_up", "held",
+        "index", "inputs", "moves", "number", "observed", "process", "robbed", "string", "told", "tries", "wakes",
+        "wanted",
+    )  # fmt: skip
+
+    def __init__(self, explorer: Explorer, process: Process, inputs: Any, number: int) -> None:
+        self.number = number
+        self.index = process.index
+        self.inputs = inputs  # the last input, and the inputs before it
+        self.process: Process | None = process  # until it goes on
+        self.actions = [explorer.action(process, action) for action in process.actions]
+        moves = process.moves()
+        self.moves = [move for move in moves if move[0] not in BY_STRING]
+        self.by_string = [move[0] for move in moves if move[0] in BY_STRING]
+        self.acquires = process.kinds[MAIN] in ("acquire", "adopt", "resume")
+        self.failure, self.told, self.string, self.robbed = (
+            process.failure,
+            process.told,
+            process.string,
+            process.robbed,
+        )
+        self.clean, self.asked, self.gave_up, self.wakes = process.clean, process.asked, process.gave_up, process.wakes
+        self.tries, self.wanted = process.tries, process.wanted
+        self.ended, self.answered = process.ended, process.answered
+        self.held = self._held(process, process.hold)
+        self.observed = _observed(process)
+
+    def _held(self, process: Process, hold: Hold | None) -> Any:
+        if hold is None or hold.is_over():
+            return None
+        nonce = getattr(hold.place, "nonce", None)
+        return hold.valid_until, process.elapsed.total, process.elapsed.clocks, hold.owner, hold.token, nonce
+
+    @property
+    def may_act(self) -> bool:
+        return bool(self.moves or self.by_string or any(self.actions))
+
+    def all_inputs(self) -> list[Any]:
+        found, rest = [], self.inputs
+        while rest is not None:
+            one, rest = rest
+            found.append(one)
+        return found[::-1]
+
+
+def _observed(process: Process) -> list[float]:
+    """The monotonic times at which what this process has observed will not have changed for its lease."""
+    found, rest = [], list(process.memory.observations._seen.values())
+    while rest:
+        seen = rest.pop()
+        if isinstance(seen, lease.Observations):
+            rest += seen._seen.values()
+        else:
+            found.append(seen.monotonic + seen.lease_ms / 1000 * (1 + lease.DRIFT))
+    return found
+
+
+class Explorer:
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.setups = case.processes
+        self.tables = Tables(case.ignored)
+        self._twins = [
+            next((other for other in reversed(range(index)) if self.setups[other] is setup), None)
+            for index, setup in enumerate(self.setups)
+        ]  # the one before that may do the same: it begins first, for otherwise the two change their names
+        self.start = case.start
+        self.nodes: list[Node] = []
+        self._node_numbers: dict[Any, int] = {}
+        self._edges: dict[Any, int] = {}
+        self._processes: dict[Any, int] = {}
+        self.processes: list[tuple[Any, ...]] = []  # see `process`
+        self._flights: dict[tuple[Any, ...], int] = {(): 0}
+        self.flights: list[tuple[tuple[int, int], ...]] = [()]
+        self._laters: dict[tuple[int, int], tuple[int, int]] = {}
+        self._at_rest: set[int] = set()
+        self._options: dict[tuple[int, int], Any] = {}
+        self._moments: dict[tuple[int, int], Any] = {}
+        self.judge = Judge(self)
+        self.states = self.transitions = 0
+        self.executed = 0  # steps of generators
+
+    # -- numbers for what occurs
+
+    def action(self, process: Process, action: Any) -> Any:
+        if action is None:
+            return None
+        if isinstance(action, Send):
+            return "send", self.tables.request(action.operation, action.request), action.operation == "GetItem"
+        due = process.elapsed.clocks[0] + action.seconds
+        return "wait", due, action.seconds <= INSTANT
+
+    def node(self, parent: int, one: Any) -> int:
+        """The process after one more input."""
+        number = self._edges.get((parent, one))
+        if number is not None:
+            return number
+        before = self.nodes[parent]
+        process, before.process = before.process, None
+        if process is None:
+            process = Process(before.index, self.setups[before.index], self.start)
+            for earlier in before.all_inputs():
+                self.take(process, earlier)
+        self.take(process, one)
+        number = self._number(process, (one, before.inputs))
+        self._edges[parent, one] = number
+        return number
+
+    def take(self, process: Process, one: Any) -> None:
+        self.executed += 1
+        how, clocks, *what = one
+        if how == "resume":
+            task, outcome, early, lost = what
+            process.resume(task, None if outcome is None else self.tables.make(outcome), clocks, early, lost)
+        elif how == "start":
+            process.start(what[0], clocks)
+        elif how == "die":
+            process.die(clocks)
+        else:
+            process.interrupt(what[0])
+
+    def _number(self, process: Process, inputs: Any) -> int:
+        from .canonical import form_of
+
+        form = (process.index, form_of(process.left(), self.tables.known))
+        number = self._node_numbers.get(form)
+        if number is None:
+            number = self._node_numbers[form] = len(self.nodes)
+            node = Node(self, process, inputs, number)
+            self.nodes.append(node)
+            if node.held is None and not node.may_act:
+                self._at_rest.add(number)
+        return number
+
+    def process(self, *what: Any) -> int:
+        """A number for: a node, the answer that hangs and the state of each of its two lines of execution, how many
+        pauses took no time at this moment, for how long its clocks were stopped, and whether they just were."""
+        number = self._processes.setdefault(what, len(self.processes))
+        if number == len(self.processes):
+            self.processes.append(what)
+        return number
+
+    def flight(self, requests: tuple[tuple[int, int], ...]) -> int:
+        number = self._flights.setdefault(requests, len(self.flights))
+        if number == len(self.flights):
+            self.flights.append(requests)
+        return number
+
+    def clocks(self, index: int, now: int, stopped: int) -> tuple[float, float, float]:
+        return self.setups[index].read(now, stopped)
+
+    def dates(self, now: int) -> tuple[int, ...]:
+        slow, fast = _EPOCH + (now - SPREAD) // SECOND, _EPOCH + (now + SPREAD) // SECOND
+        return (slow,) if slow == fast else (slow, fast)
+
+    # -- what may happen next
+
+    def first(self) -> State:
+        case = self.case
+        numbers = []
+        for index, setup in enumerate(self.setups):
+            process = Process(index, setup, self.start)
+            numbers.append(self.process(self._number(process, None), None, None, READY, READY, 0, 0, False))
+        table = self.tables.content(case.row, case.application)
+        left = case.faults * FAULT + case.doubles * DOUBLE + case.interrupts * INTERRUPT + case.freezes * FREEZE
+        left += case.flips * FLIP + case.deaths * DEATH + case.slow * SLOW
+        return (self.start, table, 0, left, *numbers)
+
+    def successors(self, state: State) -> list[tuple[State, Any]]:
+        """All that may happen next, as states, each with what happens."""
+        now, table, flight, left = state[:4]
+        found: list[Any] = []
+        live = pending = False
+        for at in range(4, len(state)):
+            number = state[at]
+            twin = self._twins[at - 4]
+            if twin is not None and self.is_new(number) and self.is_new(state[4 + twin]):
+                continue
+            options = self._options.get((number, now))
+            if options is None:
+                options = self._options[number, now] = self._options_of(number, now)
+            ready, local, faulty, interrupted, acts = options
+            live = live or acts
+            for task, request in ready:
+                pending = True
+                self._resolve(found, state, at, number, task, request, None)
+            for after, sends, label in local:
+                self._go_on(found, state, at, after, sends, label)
+            if left % DOUBLE:
+                for after, sends, label in faulty:
+                    self._go_on(found, (*state[:3], left - FAULT, *state[4:]), at, after, sends, label)
+            if left // INTERRUPT % 10:
+                for after, sends, late, label in interrupted:
+                    flying = flight if late is None else self._add(flight, (at - 4, late))
+                    self._go_on(found, (now, table, flying, left - INTERRUPT, *state[4:]), at, after, sends, label)
+            for act in self.nodes[self.processes[number][0]].by_string:
+                self._take_string(found, state, at, act)
+        for one in self.flights[flight]:
+            changed = self.tables.apply(table, one[1])[0]
+            if changed != table:  # otherwise it is as if it never arrived
+                rest = list(self.flights[flight])
+                rest.remove(one)
+                found.append(((now, changed, self.flight(tuple(rest)), *state[3:]), (None, ("late", *one))))
+        if left // FLIP % 10:
+            lock, application, done, fenced = self.tables.contents[table]
+            flipped = self.case.flipped(self.tables.item(application))
+            content = self.tables.content(self.tables.item(lock), flipped, done, fenced)
+            found.append(((now, content, flight, left - FLIP, *state[4:]), (("flip",), None)))
+        if not pending and (live or any(self.judge.is_held(number, now) for number in state[4:])):
+            self._let_pass(found, state)
+        return found
+
+    def is_new(self, number: int) -> bool:
+        return self.nodes[self.processes[number][0]].inputs is None
+
+    def _add(self, flight: int, request: tuple[int, int]) -> int:
+        return self.flight(tuple(sorted((*self.flights[flight], request))))
+
+    def _without_futile(self, state: State) -> State:
+        """The state without the requests in flight that can never be carried out any more."""
+        flight = self.flights[state[2]]
+        rest = tuple(one for one in flight if not self.tables.is_futile(one[1], state[1]))
+        return state if len(rest) == len(flight) else (*state[:2], self.flight(rest), *state[3:])
+
+    def _go_on(self, found: list[Any], state: State, at: int, number: int, sends: Any, label: Any) -> None:
+        """One step of a process that does not look at the table. If it ends with a send, that is resolved at once: had
+        others come in between, the step might as well have come after them."""
+        if sends is None:
+            found.append(((*state[:at], number, *state[at + 1 :]), (label, None)))
+        else:
+            task, request = sends
+            self._resolve(found, state, at, number, task, request, label)
+
+    def _resolve(
+        self, found: list[Any], state: State, at: int, number: int, task: int, request: int, label: Any
+    ) -> None:
+        """All that may become of a request that is sent now, or hangs since earlier."""
+        now, table, flight, left = state[:4]
+        before, behind = state[4:at], state[at + 1 :]
+        index = at - 4
+        hangs = self.processes[number][3 + task] == LATE  # it is paid for
+        content, (kind, *what) = self.tables.apply(table, request)
+        read_only = self.tables.requests[request][0] == "GetItem"
+        cost = 0 if hangs else SLOW
+        flights = [(flight, left, "")]
+        if left // DOUBLE % 10 and not read_only:
+            flights.append((self._add(flight, (index, request)), left - DOUBLE, "twice"))
+        for date in self.dates(now):
+            outcome = self.tables.outcome((kind, *what, date))
+            for flying, budget, twice in flights:
+                sent: tuple[Any, ...] = ("sends", index, request, kind, date, twice)
+                answered = self._told(number, now, task, outcome)
+                found.append(((now, content, flying, budget, *before, answered, *behind), (label, sent)))
+                if budget >= cost:
+                    waits = self._hanging(number, task, outcome)
+                    slowly = (label, (*sent, "the answer hangs"))
+                    found.append(((now, content, flying, budget - cost, *before, waits, *behind), slowly))
+        if left >= cost:
+            waits = self._hanging(number, task, None)
+            slowly = (label, ("hangs", index, request))
+            found.append(((now, table, flight, left - cost, *before, waits, *behind), slowly))
+        if left // DEATH % 10:
+            self._die(found, state, at, number, task, request, label)
+        if left % DOUBLE and self.case.conflicts and self.tables.requests[request][0] == "TransactWriteItems":
+            for date in self.dates(now):
+                refused = self._told(number, now, task, self.tables.outcome((*self.tables.conflict(request), date)))
+                fate = (label, ("conflicts", index, request))
+                found.append(((now, table, flight, left - FAULT, *before, refused, *behind), fate))
+        if left % DOUBLE:
+            left -= FAULT
+            lost = self._told(number, now, task, NO_ANSWER, lost="lost")
+            if content != table or read_only:
+                fate = (label, ("carried out, no answer", index, request))
+                found.append(((now, content, flight, left, *before, lost, *behind), fate))
+            if not read_only:
+                late = self._told(number, now, task, NO_ANSWER, lost="late")
+                flying = self._add(flight, (index, request))
+                fate = (label, ("in flight, no answer", index, request))
+                found.append(((now, table, flying, left, *before, late, *behind), fate))
+                if self.case.losses:
+                    fate = (label, ("lost", index, request))
+                    found.append(((now, table, flight, left, *before, lost, *behind), fate))
+
+    def _die(self, found: list[Any], state: State, at: int, number: int, task: int, request: int, label: Any) -> None:
+        """The sender dies before an answer comes. Its request was carried out, or it stays in flight, for ever or not.
+        (To die after an answer is to die before the next request, which is not sent then.)"""
+        now, table, flight, left = state[:4]
+        index, node = at - 4, self.processes[number][0]
+        other = self.nodes[node].actions[1 - task]
+        if other is not None and other[0] == "send" and self.processes[number][2 - task] is None and not other[2]:
+            flight = self._add(flight, (index, other[1]))
+        after = self.node(node, ("die", self.clocks(index, now, self.processes[number][6])))
+        dead = self.process(after, None, None, READY, READY, 0, self.processes[number][6], False)
+        rest = left - DEATH, *state[4:at], dead, *state[at + 1 :]
+        content = self.tables.apply(table, request)[0]
+        found.append(((now, content, flight, *rest), (label, ("carried out, its sender dies", index, request))))
+        if content != table:
+            flying = self._add(flight, (index, request))
+            found.append(((now, table, flying, *rest), (label, ("in flight, its sender dies", index, request))))
+
+    def _take_string(self, found: list[Any], state: State, at: int, act: str) -> None:
+        """Each string that a process gave may be adopted or resumed, or its hold released."""
+        for number in state[4:]:
+            string = self.nodes[self.processes[number][0]].string
+            if string:
+                after, sends = self._started(state[at], state[0], (act, string))
+                self._go_on(found, state, at, after, sends, ("begins", at - 4, act))
+
+    def _options_of(self, number: int, now: int) -> Any:
+        """What a process may do next: the sends to resolve, its steps, its steps if a fault or an interrupt comes, and
+        whether it is doing or may do anything at all."""
+        node_number, *answers_and_states, instants, stopped, _ = self.processes[number]
+        answers, states = answers_and_states[:2], answers_and_states[2:]
+        node = self.nodes[node_number]
+        index = node.index
+        ready: list[Any] = []
+        local: list[Any] = []
+        faulty: list[Any] = []
+        interrupted: list[Any] = []
+        for task, action in enumerate(node.actions):
+            if action is None:
+                continue
+            if action[0] == "send":
+                if states[task] == HANGS:
+                    continue
+                if answers[task] is None:
+                    ready.append((task, action[1]))
+                else:
+                    local.append((*self._after(number, now, task, answers[task]), ("takes", index, answers[task])))
+                    lost = self._after(number, now, task, NO_ANSWER, lost="lost")
+                    faulty.append((*lost, ("loses the answer", index)))
+                continue
+            early = self._monotonic(index, now, stopped) < action[1]
+            if not early:
+                local.append((*self._after(number, now, task, None), ("wakes", index)))
+            elif action[2] and instants < MOST_INSTANT:
+                local.append((*self._after(number, now, task, None, instants=instants + 1), ("wakes", index)))
+            elif states[task] != HANGS and (task == BEAT or node.wakes < self.setups[index].wakes):
+                local.append((*self._after(number, now, task, None, early=True), ("wakes early", index)))
+        local += [(*self._started(number, now, move), ("begins", index, *move)) for move in node.moves]
+        if self.case.interrupts and node.acquires and node.actions[MAIN] is not None:
+            action = node.actions[MAIN]
+            hangs = action[0] == "send" and states[MAIN] != READY and answers[MAIN] is None
+            late = action[1] if hangs and not action[2] else None
+            interrupted.append((*self._thrown(number, now, late is not None), late, ("interrupted", index)))
+        return ready, local, faulty, interrupted, node.may_act
+
+    def _thrown(self, number: int, now: int, late: bool) -> tuple[int, Any]:
+        """An exception arrives in an acquire. A request that hangs is ``late``; one to be sent now is not sent."""
+        node, _, second, _, state, instants, stopped, _ = self.processes[number]
+        clocks = self.clocks(self.nodes[node].index, now, stopped)
+        after = self.node(node, ("interrupt", clocks, late))
+        return self._process_with(after, MAIN, (None, second), (READY, state), instants, stopped)
+
+    def _monotonic(self, index: int, now: int, stopped: int) -> float:
+        return (self.setups[index].ticks(now) - stopped) / SECOND
+
+    def _after(
+        self, number: int, now: int, task: int, outcome: Any, *, early: bool = False, lost: str = "", instants: int = -1
+    ) -> tuple[int, Any]:
+        """A process after it was told an outcome, or woke. And what it sends then."""
+        node, first, second, one, two, count, stopped, _ = self.processes[number]
+        clocks = self.clocks(self.nodes[node].index, now, stopped)
+        after = self.node(node, ("resume", clocks, task, outcome, early, lost))
+        return self._process_with(after, task, (first, second), (one, two), max(count, instants), stopped)
+
+    def _told(self, number: int, now: int, task: int, outcome: int, lost: str = "") -> int:
+        return self._after(number, now, task, outcome, lost=lost)[0]
+
+    def _process_with(
+        self, node: int, task: int, answers: tuple[Any, Any], states: tuple[int, int], instants: int, stopped: int
+    ) -> tuple[int, Any]:
+        action = self.nodes[node].actions[task]
+        state = HANGS if action is not None and action[0] == "wait" else READY  # a pause that began at this moment
+        if task == MAIN:
+            number = self.process(node, None, answers[1], state, states[1], instants, stopped, False)
+        else:
+            number = self.process(node, answers[0], None, states[0], state, instants, stopped, False)
+        return number, (task, action[1]) if action is not None and action[0] == "send" else None
+
+    def _started(self, number: int, now: int, move: tuple[str, ...]) -> tuple[int, Any]:
+        node, first, second, one, two, count, stopped, _ = self.processes[number]
+        clocks = self.clocks(self.nodes[node].index, now, stopped)
+        after = self.node(node, ("start", clocks, move))
+        task = BEAT if move[0] == "renew" else MAIN
+        return self._process_with(after, task, (first, second), (one, two), count, stopped)
+
+    def _hanging(self, number: int, task: int, answer: int | None) -> int:
+        node, first, second, one, two, *rest = self.processes[number]
+        if task == MAIN:
+            return self.process(node, answer, second, HANGS, two, *rest)
+        return self.process(node, first, answer, one, HANGS, *rest)
+
+    # -- time
+
+    def _let_pass(self, found: list[Any], state: State) -> None:
+        moment = self._next(state)
+        if moment is None:
+            self._wait(found, state)
+        else:
+            self._advance(found, state, moment)
+
+    def _wait(self, found: list[Any], state: State) -> None:
+        """Nothing else matters any more: the first pause ends, or what hangs goes on."""
+        now, dues = state[0], []
+        for number in state[4:]:
+            node, _, _, one, two, _, stopped, _ = self.processes[number]
+            node = self.nodes[node]
+            setup = self.setups[node.index]
+            for action, state_of in zip(node.actions, (one, two), strict=True):
+                if action is not None and action[0] == "wait":
+                    dues.append(setup.when(_up(action[1]) + stopped))
+                elif action is not None and state_of == HANGS:
+                    dues.append(now + SECOND)
+        later = [due for due in dues if due > now]
+        if later:
+            self._advance(found, state, min(later))
+
+    def _advance(self, found: list[Any], state: State, moment: int) -> None:
+        now, table, flight, left = state[:4]
+        slow, numbers = 0, []
+        for number in state[4:]:
+            later = self._laters.get((number, now))
+            if later is None:
+                later = self._laters[number, now] = self._later(number, now)
+            numbers.append(later[0])
+            slow += later[1]
+        if left // SLOW >= slow:
+            left -= slow * SLOW
+            found.append(((moment, table, flight, left, *numbers), (("time", moment), None)))
+            if self.case.freezes:
+                for at in range(len(numbers)):
+                    self._freeze(found, state, moment, at, numbers, left)
+
+    def _freeze(self, found: list[Any], state: State, moment: int, at: int, numbers: list[int], left: int) -> None:
+        """Let time pass with the clocks of one process stopped, except for its wall clock."""
+        node, first, second, one, two, _, stopped, _ = self.processes[numbers[at]]
+        cost = 0 if self.processes[state[4 + at]][-1] else FREEZE
+        if left // FREEZE % 10 < cost // FREEZE or node in self._at_rest:
+            return
+        setup = self.setups[self.nodes[node].index]
+        passed = setup.ticks(moment) - setup.ticks(state[0])
+        frozen = self.process(node, first, second, one, two, 0, stopped + passed, True)
+        rest = (*numbers[:at], frozen, *numbers[at + 1 :])
+        found.append(((moment, *state[1:3], left - cost, *rest), (("time, frozen", moment, at), None)))
+
+    def _later(self, number: int, now: int) -> tuple[int, int]:
+        """A process after time has passed, and how many of its pauses are slow to end only now."""
+        node_number, first, second, *states, _, stopped, _ = self.processes[number]
+        node, slow = self.nodes[node_number], 0
+        for task, action in enumerate(node.actions):
+            if action is None:
+                continue
+            if action[0] == "send":
+                states[task] = LATE  # it hangs: no time passes while a send is to be resolved
+            elif states[task] == HANGS:
+                states[task] = READY
+            elif states[task] == READY and self._monotonic(node.index, now, stopped) >= action[1]:
+                states[task] = LATE
+                slow += 1
+        return self.process(node_number, first, second, *states, 0, stopped, False), slow
+
+    def _next(self, state: State) -> int | None:
+        now, table = state[:2]
+        horizon = self.case.horizon
+        foreign = self.case.foreign_until - EPSILON
+        best = foreign if now < foreign else horizon + 1
+        for number in state[4:]:
+            moment = self._moments.get((number, now))
+            if moment is None:
+                moment = self._moments[number, now] = self._moment_of(number, now)
+            best = min(best, moment)
+        turn = self._moments.get((-2 - self.tables.contents[table][0], now))
+        if turn is None:
+            turn = self._moments[-2 - self.tables.contents[table][0], now] = self._turn(table, now)
+        best = min(best, turn)
+        return best if best <= horizon else None
+
+    def _moment_of(self, number: int, now: int) -> int:
+        """The next moment that matters to one process."""
+        node_number, *_, stopped, _ = self.processes[number]
+        node = self.nodes[node_number]
+        setup = self.setups[node.index]
+        found = []
+        if node.held is not None:
+            found.append(self.end_of(node, stopped) - EPSILON)
+        found += [setup.when(_up(monotonic) + 2 + stopped) for monotonic in node.observed]
+        return min((moment for moment in found if moment > now), default=1 << 60)
+
+    def end_of(self, node: Node, stopped: int) -> int:
+        """The true time from which on the hold is not valid, if no more clocks stop."""
+        valid_until, total, clocks, *_ = node.held
+        setup = self.setups[node.index]
+        readings = setup.read(0, stopped)
+        ahead = max(reading - clock for reading, clock in zip(readings, clocks, strict=True))
+        return setup.when(_up(valid_until - total - ahead))
+
+    def is_held(self, number: int, now: int) -> bool:
+        """Whether a look at the clocks now would show that the process holds its lock."""
+        node_number, *_, stopped, _ = self.processes[number]
+        node = self.nodes[node_number]
+        if node.held is None:
+            return False
+        valid_until, total, clocks, *_ = node.held
+        elapsed = type(self)._elapsed(total, clocks, self.clocks(node.index, now, stopped))
+        return bool(elapsed < valid_until)
+
+    @staticmethod
+    def _elapsed(total: float, before: Any, clocks: tuple[float, float, float]) -> float:
+        monotonic, boottime, wall = before
+        return lease.Elapsed(monotonic, boottime, wall, total).after(*clocks).total
+
+    def _turn(self, table: int, now: int) -> int:
+        """The next moment at which a front end shows another second, as far as the case asks for it."""
+        row = self.tables.lock(table) or {}
+        version = row.get(JAVA.version, {}).get("S", "")
+        texts = [version, *[entry["S"] for entry in row.get("permits", {}).get("M", {}).values()]]
+        found = []
+        for text in texts:
+            if text.startswith("L1:"):
+                second = -(-int(text[3:16]) // 1000) - _EPOCH
+                found.append(second * SECOND - SPREAD)
+        if self.case.turns:
+            following = (now + SPREAD) // SECOND + 1
+            found.append(following * SECOND - SPREAD)
+            if self.case.turns > 1:
+                following = (now + EPSILON - SPREAD) // SECOND + 1
+                found.append(following * SECOND + SPREAD - EPSILON)
+        return min((moment for moment in found if moment > now), default=1 << 60)
+
+    # -- the exploration
+
+    def run(
+        self,
+        *,
+        most: int = 1 << 60,
+        until: float = float("inf"),
+        order: str = "depth",
+        told: bool = False,
+        progress: Callable[[Explorer, int], None] | None = None,
+    ) -> Result:
+        """Explore until all is explored, a failure is found, ``most`` states are seen, or ``until`` (time.monotonic).
+
+        order: "depth" needs the least memory. "breadth" goes by the number of steps, so it finds the shortest way to a
+            failure. "both", in turns, finds most failures soon.
+        told: tell the steps that lead to a failure.
+        """
+        first = self.first()
+        parents: dict[State, Any] = {first: None}
+        seen: set[State] = {first}
+        rest = deque([first])
+        taking = {"depth": (rest.pop,) * 2, "breadth": (rest.popleft,) * 2, "both": (rest.pop, rest.popleft)}[order]
+        started = time.monotonic()
+        was_enabled = gc.isenabled()
+        gc.disable()
+        failure, ended = self.judge.first(first), True
+        try:
+            while rest and failure is None:
+                state = taking[self.states & 1]()
+                self.states += 1
+                found = self.successors(state)
+                self.transitions += len(found)
+                if not found:
+                    failure = self.judge.end(state)
+                for after, label in found:
+                    if after[2] and after[1] != state[1]:
+                        after = self._without_futile(after)
+                    if after in seen:
+                        continue
+                    seen.add(after)
+                    if told:
+                        parents[after] = state, label
+                    failure = failure or self.judge.state(state, after, label)
+                    if failure:
+                        state = after
+                        break
+                    rest.append(after)
+                if self.states >= most or (not self.states & 255 and time.monotonic() >= until):
+                    ended = not rest
+                    break
+                if not self.states & 4095:
+                    gc.collect()  # errors and their frames, of what was executed again
+                    gc.freeze()  # what is left stays: the next collection need not look at it
+                    if progress is not None:
+                        progress(self, len(rest))
+        finally:
+            gc.unfreeze()
+            if was_enabled:
+                gc.enable()
+        seconds = time.monotonic() - started
+        steps = self._steps_to(parents, state) if failure and told else []
+        return Result(self, failure, steps, ended, len(seen), seconds)
+
+    def _steps_to(self, parents: dict[State, Any], state: State) -> list[str]:
+        steps = []
+        while parents[state] is not None:
+            state, label = parents[state]
+            steps.append(f"{state[0] / SECOND - self.start / SECOND:9.6f}  {self.describe(label)}")
+        return steps[::-1]
+
+    def describe(self, label: Any) -> str:
+        return self.judge.describe(label)
+
+
+class Result:
+    """What an exploration found. ``complete``: everything within the bounds was explored."""
+
+    def __init__(
+        self, explorer: Explorer, failure: Any, steps: list[str], complete: bool, states: int, seconds: float
+    ) -> None:
+        self.failure = failure  # its kind and a sentence
+        self.steps = steps
+        self.complete = complete and failure is None
+        self.states = states
+        self.transitions = explorer.transitions
+        self.processes = len(explorer.nodes)
+        self.executed = explorer.executed
+        self.endings = explorer.judge.endings
+        self.grants = len(explorer.judge.granted)
+        self.closings = explorer.judge.closings
+        self.seconds = seconds
+
+
+def _up(seconds: float) -> int:
+    return -int(-seconds * SECOND // 1)
+
+
+__all__ = ["KEY", "Explorer", "Result"]

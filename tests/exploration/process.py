@@ -1,0 +1,328 @@
+"""One process under exploration: the shipped generators, its clocks, and what its application may still do.
+
+A process is a function of what it was told: the moves of its application, the answers to its requests, and the readings
+of its clocks. A generator cannot be copied, so a process is made again from that list (`Explorer.node`) wherever the
+exploration branches. canonical.py says when two processes are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from types import SimpleNamespace
+from typing import Any
+
+from lambda_lock.core import acquire, handover, keep, lease, resume, transaction
+from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
+from lambda_lock.core.permit_queue import PermitQueue
+from lambda_lock.core.permits import PermitPlace
+from lambda_lock.core.protocol import Chance, Event, Hold, Memory, Send, Wait, Wish
+from lambda_lock.core.queue import Queue
+from lambda_lock.core.requests import Content, Place
+from lambda_lock.core.row import JAVA
+from lambda_lock.errors import LockError, TransportError
+from tests.simulation import application, clients
+from tests.simulation.clocks import EPOCH
+from tests.simulation.world import GivenUp
+
+SECOND = 1 << 20  # units of time: all clocks are exact in floats, so no reading depends on how it was computed
+KEY = "k"
+MAIN, BEAT = 0, 1  # the lines of execution: the application's, and the heartbeat's
+INSTANT = 0.06  # seconds: a pause up to this long may take no time
+BY_STRING = frozenset({"adopt", "resume", "end"})  # the moves that take the string of another process
+_TAKING = frozenset({"acquire", "adopt", "resume"})  # the moves that may end with a hold
+_EPOCH = int(EPOCH)
+
+
+class Setup:
+    """What a process may do, and its clocks.
+
+    acquires, renewals, ends: how many acquires, renewals of each hold, and last acts of each hold.
+    lease: in ms. shorter: of the renewals that ask for another lease; None if there are none.
+    wait: seconds, as ``wait=``; 0 for one decision.
+    acts: the last acts among "release", "commit", "hand over", "complete" (the release of a handler that succeeded).
+    adopts, resumes, ends_strings: how many strings it may adopt, resume and release.
+    reports: whether its string is known from the grant on, and not only once it hands over.
+    holder: acquires as this holder; "" for an owner of its own.
+    ppm: the rate of its clocks, in millionths away from true time. skew: how many seconds its wall clock is ahead.
+    wakes: how often an acquire may wake before its pause is over.
+    """
+
+    def __init__(
+        self,
+        *,
+        acquires: int = 1,
+        renewals: int = 0,
+        ends: int = 1,
+        lease: int = 2000,
+        shorter: int | None = None,
+        wait: float = 0.0,
+        acts: tuple[str, ...] = ("release",),
+        adopts: int = 0,
+        queue: bool = False,
+        permits: int = 0,
+        window: int | None = None,
+        ppm: int = 0,
+        skew: float = 0.0,
+        wakes: int = 2,
+        outages: bool = False,
+        resumes: int = 0,
+        ends_strings: int = 0,
+        reports: bool = False,
+        holder: str = "",
+    ) -> None:
+        self.acquires = acquires
+        self.renewals = renewals
+        self.ends = ends
+        self.lease = lease
+        self.shorter = shorter
+        self.wait = wait
+        self.acts = acts
+        self.queue = queue
+        self.permits = permits
+        self.window = window
+        self.ppm = ppm
+        self.skew = int(skew * SECOND)
+        self.wakes = wakes
+        self.outages = outages
+        self.by_string = {"adopt": adopts, "resume": resumes, "end": ends_strings}
+        self.reports = reports
+        self.holder = holder
+
+    def ticks(self, now: int) -> int:
+        """How far its clocks have come since the start, if none was stopped."""
+        return now + now * self.ppm // 1_000_000
+
+    def when(self, ticks: int) -> int:
+        """The first true time at which its clocks have come so far."""
+        now = ticks * 1_000_000 // (1_000_000 + self.ppm)
+        while self.ticks(now) < ticks:
+            now += 1
+        while now > 0 and self.ticks(now - 1) >= ticks:
+            now -= 1
+        return now
+
+    def read(self, now: int, stopped: int) -> tuple[float, float, float]:
+        """Monotonic, boot and wall clock. ``stopped``: for how long the first two have been stopped."""
+        ticks = self.ticks(now)
+        running = (ticks - stopped) / SECOND
+        return running, running, _EPOCH + (ticks + self.skew) / SECOND
+
+
+class Process:
+    """``left`` returns what the form of the process is made of. ``setup`` never changes."""
+
+    def __init__(self, index: int, setup: Setup, start: int) -> None:
+        self.index = index
+        self.setup = setup
+        self.name = setup.holder or f"p{index}"
+        self.world = SimpleNamespace(chance=Chance(self._nonce, lambda: 0.999))
+        self.chance = self.world.chance
+        self.memory = Memory(4)
+        self.elapsed = lease.Elapsed(*setup.read(start, 0))
+        self.drawn = 0
+        self.tasks: list[Any] = [None, None]
+        self.kinds = ["", ""]
+        self.actions: list[Any] = [None, None]
+        self.hold: Hold | None = None
+        self.acquires = setup.acquires
+        self.by_string = dict(setup.by_string)
+        self.renewals = self.ends = self.wakes = 0
+        self.string = ""  # names its hold to others
+        self.wanted: tuple[str | None, int] | None = None  # the base owner and token of the string that it took
+        self.told = ""  # of the newest last act
+        self.failure = ""
+        self.clean = True  # no request of the newest acquire may still land
+        self.robbed = False  # it has just been told that it lost a lock that was valid
+        self.asked = ""  # the owner of the newest acquire
+        self.ended = False  # it has just ended without the lock
+        self.gave_up = False  # the same, and its last request was answered
+        self.answered = False  # the request was that its newest last act sent last
+
+    def changed(self) -> Any:
+        return [
+            self.memory, self.elapsed, self.drawn, self.tasks, self.kinds, self.actions, self.hold, self.acquires,
+            self.by_string, self.wanted, self.renewals, self.ends, self.wakes, self.string, self.told, self.failure,
+            self.clean,
+            self.asked, self.ended, self.gave_up, self.answered, self.robbed,
+        ]  # fmt: skip
+
+    def left(self) -> Any:
+        """What decides the future. Once there is nothing more to do, only the hold, and what is judged (see `Node`)."""
+        if any(self.tasks) or self.moves() or self.string:
+            return self.changed()
+        hold = self.hold
+        held = None if hold is None or hold.is_over() else (hold.valid_until, hold.owner, hold.token, self.elapsed)
+        return ["at rest", held, self.told, self.failure, self.clean, self.asked, self.ended, self.gave_up,
+                self.answered, self.robbed, self.acquires, self.wanted]  # fmt: skip
+
+    def _nonce(self) -> str:
+        self.drawn += 1
+        return f"{self.index:02x}{self.drawn:06x}{'0' * 24}"  # the first eight make an owner or a place unique
+
+    @property
+    def place(self) -> Place:
+        return Place("locks", JAVA, "key", KEY, None, None)
+
+    @property
+    def tries(self) -> int:
+        """How many acquires it has begun."""
+        return self.setup.acquires - self.acquires
+
+    def look(self, clocks: tuple[float, float, float]) -> lease.Look:
+        self.elapsed = self.elapsed.after(*clocks)
+        return lease.Look(self.elapsed.total, clocks[0], clocks[2])
+
+    # -- what the application may do
+
+    def moves(self) -> list[tuple[str, ...]]:
+        if self.failure:
+            return []
+        hold = self.hold
+        found: list[tuple[str, ...]] = []
+        if self.tasks[MAIN] is None:
+            if self.acquires and (hold is None or hold.is_over() or self.ends < self.setup.ends):
+                found.append(("acquire",))
+            found += [(act,) for act, left in self.by_string.items() if left and (hold is None or act == "end")]
+            failed = self.told.startswith("hand over: ") and not self.string
+            if hold is not None and self.ends and (not hold.ended or hold.unclear or failed):
+                found += [(act,) for act in (("release",) if hold.ended else self.setup.acts)]
+        if hold is not None and self.tasks[BEAT] is None and self.renewals and not hold.is_over():
+            found.append(("renew",))
+            if self.setup.shorter is not None:
+                found.append(("renew", "shorter"))
+        return found
+
+    def start(self, move: tuple[str, ...], clocks: tuple[float, float, float]) -> None:
+        look = self.look(clocks)
+        self.ended = self.gave_up = self.answered = False
+        task = BEAT if move[0] == "renew" else MAIN
+        self.kinds[task] = move[0]
+        self.tasks[task] = self._steps(move, look)
+        self._go(task, None)
+
+    def _steps(self, move: tuple[str, ...], look: lease.Look) -> Any:
+        act, setup, memory, chance = move[0], self.setup, self.memory, self.chance
+        if act == "acquire":
+            self.acquires -= 1
+            self._begin(clients.owner_name(self))  # type: ignore[arg-type]  # it needs a name and a chance
+            how = resume.acquire if setup.holder else acquire.acquire
+            return how(self._wish(self.asked, look), memory, chance, look)
+        if act in BY_STRING:
+            return self._take_string(act, handover.read_handover(move[1], "locks"), look)
+        hold = self.hold
+        assert hold is not None
+        if act == "renew":
+            self.renewals -= 1
+            return keep.renew(hold, memory, chance, look, lease_ms=setup.shorter if len(move) > 1 else None)
+        self.ends -= 1
+        self.told = ""
+        if act == "commit":
+            return transaction.commit(hold, application.items(KEY), memory, chance, look)
+        if act == "hand over":
+            return handover.hand_over(hold, memory, chance, look, lease_ms=setup.lease)
+        return keep.release(hold, memory, chance, look, complete=act == "complete")
+
+    def _take_string(self, act: str, given: handover.Handover, look: lease.Look) -> Any:
+        self.by_string[act] -= 1
+        memory, chance = self.memory, self.chance
+        if act == "end":
+            self.told = ""
+            self.wanted = given.owner, given.token
+            return resume.release(self.place, given.owner, given.token, memory, chance, look)
+        owner = given.owner if act == "adopt" else f"{given.owner}/{chance.nonce()}"
+        self._begin(owner)
+        self.wanted = given.owner, given.token
+        take = handover.adopt if act == "adopt" else resume.resume
+        return take(self._wish(owner, look, by_string=True), given.token, memory, chance, look)
+
+    def _begin(self, owner: str) -> None:
+        self.hold, self.wakes, self.clean, self.asked, self.wanted = None, 0, True, owner, None
+        self.string = self.told = ""
+
+    def _wish(self, owner: str, look: lease.Look, by_string: bool = False) -> Wish:
+        setup, place = self.setup, self.place
+        if setup.permits:
+            place = PermitPlace(place, setup.permits, owner)
+        queue: Any = (PermitQueue if setup.permits else Queue) if setup.queue and not by_string else None
+        return Wish(
+            place,
+            owner,
+            setup.lease,
+            Content(ttl=86_400 if setup.window is not None else None),
+            wait_until=look.elapsed + setup.wait,
+            patient=setup.wait > 0 and not by_string,
+            refresh_period=60.0,
+            window=setup.window,
+            hold_on_unavailable=setup.outages,
+            queue=queue,
+        )
+
+    # -- what it is told
+
+    def resume(self, task: int, outcome: Any, clocks: tuple[float, float, float], early: bool, lost: str = "") -> None:
+        """``lost``: "late" if the request may still land, though its sender is told that there was no answer."""
+        look = self.look(clocks)
+        self.wakes += early and task == MAIN
+        self.clean = self.clean and lost != "late"
+        self._go(task, Event(look, outcome))
+
+    def die(self, clocks: tuple[float, float, float]) -> None:
+        """Nothing of it goes on. Its hold lasts as long as its clocks would have let it."""
+        self.look(clocks)
+        self.tasks, self.kinds, self.actions = [None, None], ["", ""], [None, None]
+        self.acquires = self.renewals = self.ends = 0
+        self.by_string = dict.fromkeys(self.by_string, 0)
+        self.told = ""
+        self.wanted = None
+        self.ended = self.gave_up = self.answered = self.robbed = False
+
+    def interrupt(self, late: bool) -> None:
+        self.clean = self.clean and not late
+        self._go(MAIN, GivenUp())
+
+    def _go(self, task: int, told: Any) -> None:
+        steps: Generator[Any, Any, Any] = self.tasks[task]
+        answered = isinstance(told, Event) and isinstance(told.outcome, (Reply, ConditionFailed))
+        self.ended = self.gave_up = self.answered = self.robbed = False
+        hold = self.hold
+        was_lost = hold is not None and hold.lost
+        try:
+            action = steps.throw(told) if isinstance(told, BaseException) else steps.send(told)
+        except StopIteration as end:
+            self._over(task, end.value, None, answered)
+        except (LockError, ServiceError, TransactionCanceled, GivenUp) as error:
+            if self.kinds[task] in ("acquire", "adopt"):  # a resume gives nothing back
+                self.ended, self.gave_up = True, answered or isinstance(told, BaseException)
+            self._over(task, None, type(error).__name__, answered)
+        except Exception as error:  # noqa: BLE001 - what nobody expects is a failure of the code under proof
+            self.failure = f"{self.kinds[task]} raised {error!r}"
+            self._over(task, None, "escaped", answered)
+        else:
+            self.actions[task] = action
+        if hold is not None and hold.lost and not was_lost and not hold.ended:
+            self.robbed = self.elapsed.total < hold.valid_until
+
+    def _over(self, task: int, value: Any, error: str | None, answered: bool) -> None:
+        kind = self.kinds[task]
+        self.tasks[task] = self.actions[task] = None
+        self.kinds[task] = ""
+        if kind in _TAKING:
+            self.told = "" if error is None else f"{kind}: {error}"
+            if isinstance(value, Hold):
+                self.hold = value
+                self.renewals, self.ends = self.setup.renewals, self.setup.ends
+                self.string = handover.write_handover(value) if self.setup.reports else ""
+            return
+        if kind == "renew":
+            return
+        self.answered = answered
+        self.told = f"{kind}: {error or (value if isinstance(value, bool) else 'done')}"
+        if kind == "hand over" and error is None:
+            self.string = value
+
+
+def no_answer() -> TransportError:
+    return TransportError(True)
+
+
+__all__ = ["BEAT", "INSTANT", "KEY", "MAIN", "SECOND", "Process", "Send", "Setup", "Wait", "no_answer"]

@@ -1,0 +1,180 @@
+"""The table as it was at some point: each content gets a number, and each request on it is carried out once."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
+from lambda_lock.core.row import JAVA, base_of
+from lambda_lock.testing.table import Table
+from tests.simulation.network import REMEMBERED
+
+from .canonical import form_of
+from .process import KEY, no_answer
+
+APPLICATION = f"application-{KEY}"
+NO_ANSWER = 0  # the number of the outcome "no answer"
+
+_Done = frozenset[tuple[str, int]]
+_Fenced = frozenset[tuple[str, int]]
+
+assert REMEMBERED > 60, "explored lives are shorter, so a client token is never forgotten"
+
+
+class Tables:
+    """Numbers for rows, contents, requests and outcomes. Equal ones have equal numbers.
+
+    ignored: attributes that no process of the case reads. They are not kept.
+    """
+
+    def __init__(self, ignored: frozenset[str]) -> None:
+        self._ignored = ignored
+        self.known: dict[int, Any] = {}  # for canonical.py: the rows, by identity
+        self._rows: dict[Any, int] = {}
+        self.items: list[Any] = []
+        self._contents: dict[Any, int] = {}
+        # The lock's row, the application's, the commits that were carried out (their client tokens and requests), and
+        # the attempts that a later one of the same hold has gone over (their owners and tokens).
+        self.contents: list[tuple[int, int, _Done, _Fenced]] = []
+        self._requests: dict[Any, int] = {}
+        self.requests: list[tuple[str, dict[str, Any]]] = []
+        self._outcomes: dict[Any, int] = {}
+        self.outcomes: list[tuple[Any, ...]] = []
+        self._limits: dict[int, float] = {}
+        self._effects: dict[tuple[int, int], tuple[int, tuple[Any, ...]]] = {}
+        self.outcome(("no answer",))
+
+    def row(self, item: Any) -> int:
+        if item is None:
+            return -1
+        form = form_of({name: item[name] for name in sorted(item)}, {})
+        number = self._rows.get(form)
+        if number is None:
+            number = self._rows[form] = len(self.items)
+            self.items.append(item)
+            self.known[id(item)] = ("row", number)
+        return number
+
+    def item(self, row: int) -> Any:
+        return None if row < 0 else self.items[row]
+
+    def content(self, lock: Any, application: Any, done: _Done = frozenset(), fenced: _Fenced = frozenset()) -> int:
+        content = (self.row(lock), self.row(application), done, fenced)
+        number = self._contents.setdefault(content, len(self.contents))
+        if number == len(self.contents):
+            self.contents.append(content)
+        return number
+
+    def lock(self, content: int) -> Any:
+        return self.item(self.contents[content][0])
+
+    def request(self, operation: str, request: dict[str, Any]) -> int:
+        form = (operation, form_of(request, self.known))
+        number = self._requests.setdefault(form, len(self.requests))
+        if number == len(self.requests):
+            self.requests.append((operation, request))
+        return number
+
+    def is_futile(self, request: int, content: int) -> bool:
+        """Whether the request can never be carried out any more: it requires a token below the row's. Tokens rise."""
+        limit = self._limits.get(request)
+        if limit is None:
+            limit = self._limits[request] = _required_token(*self.requests[request])
+        token = (self.lock(content) or {}).get(JAVA.token)
+        return token is not None and int(token["N"]) > limit
+
+    def outcome(self, outcome: tuple[Any, ...]) -> int:
+        number = self._outcomes.setdefault(outcome, len(self.outcomes))
+        if number == len(self.outcomes):
+            self.outcomes.append(outcome)
+        return number
+
+    def make(self, outcome: int) -> Any:
+        """What the process is told."""
+        kind, *what = self.outcomes[outcome]
+        if kind == "no answer":
+            return no_answer()
+        if kind == "reply":
+            return Reply(self.item(what[0]), what[1])
+        if kind == "refused":
+            return ConditionFailed(self.item(what[0]), what[1])
+        if kind == "cancelled":
+            return TransactionCanceled(list(what[0]), [self.item(row) for row in what[1]], what[2])
+        return ServiceError(what[0], "", retryable=what[1], date=what[2])
+
+    def conflict(self, request: int) -> tuple[Any, ...]:
+        """The outcome, without its Date, of a transaction that another one prevents."""
+        count = len(self.requests[request][1]["TransactItems"])
+        return "cancelled", ("None",) * (count - 1) + ("TransactionConflict",), (-1,) * count
+
+    def apply(self, content: int, request: int) -> tuple[int, tuple[Any, ...]]:
+        """Carry the request out. Return the content after it, and the outcome without its Date."""
+        effect = self._effects.get((content, request))
+        if effect is None:
+            effect = self._effects[content, request] = self._apply(content, request)
+        return effect
+
+    def _apply(self, content: int, number: int) -> tuple[int, tuple[Any, ...]]:
+        operation, request = self.requests[number]
+        lock, application, done, fenced = self.contents[content]
+        table = Table()
+        for name, row in ((KEY, lock), (APPLICATION, application)):
+            table.store((name,), self.item(row))
+        table.done = {token: self.requests[one][1]["TransactItems"] for token, one in done}
+        try:
+            shown = table.apply(operation, request)
+        except ConditionFailed as refused:
+            return content, ("refused", self.row(refused.item))
+        except TransactionCanceled as refused:
+            return content, ("cancelled", tuple(refused.reasons), tuple(self.row(item) for item in refused.items))
+        except ServiceError as error:
+            return content, ("error", error.code, error.retryable)
+        if operation == "TransactWriteItems" and request["ClientRequestToken"] not in dict(done):
+            done |= {(request["ClientRequestToken"], number)}
+        for item in table.items():
+            for name in self._ignored & item.keys():
+                del item[name]
+        fenced |= _fenced(self.item(lock), table.get(KEY), request)
+        after = self.content(table.get(KEY), table.get(APPLICATION), done, fenced)
+        return after, ("reply", self.row(shown))
+
+
+def _fenced(old: Any, new: Any, request: dict[str, Any]) -> _Fenced:
+    """The attempt that this write goes over, if any: another one of its hold resumes, or its string is released."""
+    if not old or not new or JAVA.released in old or JAVA.token not in old:
+        return frozenset()
+    before, after = old[JAVA.owner]["S"], new[JAVA.owner]["S"]
+    passed_on = before != after and base_of(before) == base_of(after) and old[JAVA.token] == new.get(JAVA.token)
+    return frozenset({(before, int(old[JAVA.token]["N"]))} if passed_on or is_by_string(request) else ())
+
+
+def is_by_string(update: dict[str, Any]) -> bool:
+    """Whether this releases a hold by its string: no other update asks whether it is released, and no more."""
+    names = set(update.get("ExpressionAttributeNames", {}).values())
+    return JAVA.released in names and not {JAVA.ttl, JAVA.version} & names
+
+
+def _conjuncts(condition: str) -> list[str]:
+    """The parts of a condition that must all hold. None of them if one of several is enough."""
+    depth, parts = 0, [""]
+    for word in re.split(r"( AND | OR |[()])", condition):
+        depth += (word == "(") - (word == ")")
+        if word == " OR " and not depth:
+            return []
+        if word == " AND " and not depth:
+            parts.append("")
+        else:
+            parts[-1] += word
+    return parts
+
+
+def _required_token(operation: str, request: dict[str, Any]) -> float:
+    """The row's token that a request requires, as one of the conditions that must all hold. Infinity: none."""
+    if operation == "TransactWriteItems":
+        return min(_required_token("UpdateItem", item["Update"]) for item in request["TransactItems"])
+    for part in _conjuncts(request.get("ConditionExpression", "")):
+        name, _, value = part.partition(" = ")
+        if request.get("ExpressionAttributeNames", {}).get(name) == JAVA.token and " " not in value:
+            return int(request["ExpressionAttributeValues"][value]["N"])
+    return float("inf")

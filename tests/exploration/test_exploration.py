@@ -1,0 +1,297 @@
+"""The explorer itself, and small explorations. `python -m tests.exploration` runs the large ones."""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from lambda_lock.core import handover, lease, permit_queue, permits, protocol, queue, resume, transaction
+from lambda_lock.core.lease import Elapsed
+from lambda_lock.testing.table import Table
+from tests.exploration.canonical import form_of
+from tests.exploration.case import Case
+from tests.exploration.cases import CASES
+from tests.exploration.explore import Explorer, Node
+from tests.exploration.mutants import MUTANTS, OWN, SPARED
+from tests.exploration.page import README, write_tables
+from tests.exploration.process import SECOND, Process, Setup
+from tests.exploration.table import Tables
+from tests.exploration.trials import try_mutant
+from tests.simulation.mutations import MUTATIONS
+
+STATES = 150  # of each case, the ones that the fewest steps lead to
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Generator[None]:
+    yield
+    gc.collect()
+
+
+def small(*processes: Setup, **bounds: Any) -> Case:
+    return Case("small", "", *processes, **bounds)
+
+
+# What the figures count on
+
+
+def counting(times: int) -> Generator[int, None, None]:
+    for number in range(times):
+        copy = number
+        del number
+        yield copy - copy
+
+
+def test_a_generator_further_in_its_loop_is_another_one_though_its_variables_are_the_same() -> None:
+    one, other = counting(3), counting(3)
+    next(one)
+    next(other)
+    first = form_of([one], {})
+    assert first == form_of([other], {})
+    next(other)
+    assert first != form_of([other], {})
+
+
+def test_two_references_to_one_object_are_told_from_references_to_two_equal_ones() -> None:
+    shared: list[int] = []
+    assert form_of([shared, shared], {}) != form_of([[], []], {})
+
+
+def test_an_attribute_that_is_not_set_and_the_class_of_an_object_are_part_of_the_form() -> None:
+    class Mine(Elapsed):
+        __slots__ = ()
+
+    one, other = Elapsed(0.0, 0.0, 0.0), Elapsed(0.0, 0.0, 0.0)
+    assert form_of(one, {}) == form_of(other, {})
+    assert form_of(one, {}) != form_of(Mine(0.0, 0.0, 0.0), {})
+    del other.total
+    assert form_of(one, {}) != form_of(other, {})
+
+
+def test_what_a_function_closes_over_is_part_of_its_form() -> None:
+    def adding(much: int) -> Callable[[int], int]:
+        return lambda number: number + much
+
+    assert form_of(adding(1), {}) == form_of(adding(1), {})
+    assert form_of(adding(1), {}) != form_of(adding(2), {})
+
+
+@pytest.mark.parametrize(
+    ("condition", "required"),
+    [
+        ("#t = :t", 7),
+        ("#o = :o AND #t = :t AND attribute_not_exists(#r)", 7),
+        ("(#o = :o OR #p = :o) AND #t = :t", 7),
+        ("#o = :o OR #t = :t", float("inf")),
+        ("#o = :o OR #p = :o AND #t = :t", float("inf")),
+        ("(#o = :o AND #t = :t) OR NOT (#o = :o AND #t = :t)", float("inf")),
+        ("#t < :t", float("inf")),
+    ],
+)
+def test_a_request_is_forgotten_only_if_it_must_have_a_token_that_has_passed(condition: str, required: float) -> None:
+    names, values = {"#t": "fencingToken", "#o": "ownerName", "#p": "data"}, {":t": {"N": "7"}, ":o": {"S": "o"}}
+    request = {"ConditionExpression": condition, "ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
+    tables = Tables(frozenset())
+    number = tables.request("UpdateItem", request)
+    rows = {token: tables.content({"fencingToken": {"N": str(token)}}, None) for token in (6, 7, 8)}
+    assert [token for token, row in rows.items() if tables.is_futile(number, row)] == [8] * (required == 7)
+
+
+def again(explorer: Explorer, node: Node) -> Any:
+    """The form of a process that was made again from its inputs."""
+    process = Process(node.index, explorer.setups[node.index], explorer.start)
+    for one in node.all_inputs():
+        explorer.take(process, one)
+    return form_of(process.left(), explorer.tables.known)
+
+
+@pytest.mark.parametrize("name", ["two clients", "commits", "resumed", "one permit"])
+def test_a_process_made_again_from_its_inputs_is_the_same(name: str) -> None:
+    explorer = Explorer(CASES[name][-1])
+    explorer.run(most=60)
+    assert len(explorer.nodes) > 20
+    for node in explorer.nodes:
+        first = again(explorer, node)
+        assert first == again(explorer, node)
+        if node.process is not None:
+            assert first == form_of(node.process.left(), explorer.tables.known)
+
+
+@pytest.mark.parametrize("ppm", [-499, 0, 499])
+def test_the_time_at_which_a_clock_shows_something_is_the_first_one(ppm: int) -> None:
+    setup = Setup(ppm=ppm)
+    for ticks in (0, 1, 1999, SECOND, 12_345_678):
+        when = setup.when(ticks)
+        assert setup.ticks(when) >= ticks
+        assert when == 0 or setup.ticks(when - 1) < ticks
+
+
+def test_dates_are_truncated_and_two_front_ends_differ_by_half_a_second() -> None:
+    explorer = Explorer(CASES["two clients"][0])
+    shown = {quarter: explorer.dates(quarter * SECOND // 4) for quarter in range(4, 9)}
+    epoch = 1_800_000_000
+    assert shown == {
+        4: (epoch, epoch + 1),
+        5: (epoch + 1,),
+        6: (epoch + 1,),
+        7: (epoch + 1, epoch + 2),
+        8: (epoch + 1, epoch + 2),
+    }
+
+
+# Explorations
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_the_states_that_the_fewest_steps_lead_to_hold(name: str) -> None:
+    result = Explorer(CASES[name][-1]).run(order="breadth", told=True, most=STATES)
+    assert result.failure is None, "\n".join([*result.failure, *result.steps])
+    assert result.complete or result.states >= STATES
+
+
+def test_a_small_case_is_explored_to_its_end_and_grants_and_refuses() -> None:
+    one = Setup()
+    result = Explorer(small(one, one, faults=1)).run()
+    assert result.complete
+    assert result.failure is None
+    assert result.states > 500
+    assert result.grants > 2
+    assert result.endings["release: True"]
+    assert result.endings["acquire: LockNotGrantedError"]
+
+
+def test_a_process_may_die_at_each_of_its_requests_and_never_goes_on() -> None:
+    explorer = Explorer(small(Setup(), deaths=1))
+    first = explorer.first()
+    deaths = [(after, label) for after, label in explorer.successors(first) if "dies" in explorer.describe(label)]
+    assert [explorer.describe(label).rpartition(": ")[2] for _, label in deaths] == [
+        "carried out, its sender dies",
+        "in flight, its sender dies",
+    ]
+    for after, _ in deaths:
+        node = explorer.nodes[explorer.processes[after[4]][0]]
+        assert not any(node.actions)
+        assert not node.may_act
+
+
+def test_the_order_of_the_search_does_not_change_the_number_of_states() -> None:
+    case = small(Setup(ends=2), faults=1, doubles=1, seconds=4)
+    found = {order: Explorer(case).run(order=order).states for order in ("depth", "breadth", "both")}
+    assert len(set(found.values())) == 1, found
+
+
+def test_an_exploration_that_is_stopped_is_not_complete() -> None:
+    result = Explorer(CASES["two clients"][0]).run(most=1)
+    assert not result.complete
+
+
+# The explorer can fail
+
+
+def test_a_broken_rule_is_found_with_the_steps_that_lead_to_it() -> None:
+    found = try_mutant("a take-over without the version observed")
+    assert found["killed_by"] in ("explorer, a dead holder: overlap", "explorer, a dead holder: robbed")
+    assert any("take-over" in step for step in found["steps"]), found["steps"]
+
+
+def test_a_table_that_ignores_conditions_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Table.apply
+
+    def apply(self: Table, operation: str, request: dict[str, Any]) -> Any:
+        condition = request["ConditionExpression"]
+        return original(self, operation, {**request, "ConditionExpression": f"({condition}) OR NOT ({condition})"})
+
+    monkeypatch.setattr(Table, "apply", apply)
+    one = Setup()
+    result = Explorer(small(one, one)).run(order="breadth", told=True)
+    assert result.failure is not None
+    assert result.failure[0] in ("overlap", "robbed")
+    assert len(result.steps) < 6
+
+
+def test_a_holder_that_believes_a_late_answer_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hold counts as valid for an hour: another one takes over, as the row allows it."""
+    monkeypatch.setattr("lambda_lock.core.lease.validity", lambda *_: 3600.0)
+    result = Explorer(small(Setup(), Setup(acquires=2), turns=1, slow=1, seconds=5)).run(order="both", told=True)
+    assert result.failure is not None
+    assert result.failure[0] in ("overlap", "robbed")
+
+
+# Completeness
+
+
+def test_every_mutant_in_the_table_exists_once() -> None:
+    names = [mutant.name for mutant in MUTANTS]
+    assert len(set(names)) == len(names)
+    assert set(names) <= MUTATIONS.keys() | OWN.keys()
+    assert OWN.keys() <= set(names)
+    assert {mutant.case for mutant in MUTANTS if mutant.case} <= CASES.keys()
+    assert all(mutant.width < len(CASES[mutant.case]) for mutant in MUTANTS if mutant.case)
+
+
+def rules(module: ModuleType) -> list[str]:
+    """The numbered rules at the head of a module, or its list of rules with names."""
+    name, head = module.__name__.rpartition(".")[2], module.__doc__ or ""
+    name = {"permit_queue": "permit queue"}.get(name, name)
+    numbers = re.findall(r"^(\d+)\. ", head, re.MULTILINE)
+    named = [word.lower() for word in re.findall(r"^- \*\*(\w+)", head, re.MULTILINE)]
+    return [f"{name} {number}" for number in numbers] or [f"{name}, {word}" for word in named] or [name]
+
+
+def test_the_rules_at_the_heads_of_the_modules_are_found() -> None:
+    assert rules(protocol) == [f"protocol {number}" for number in range(1, 13)]
+    assert rules(lease) == ["lease, expiry", "lease, holder", "lease, waiter"]
+    assert len(rules(queue)) == 9
+
+
+@pytest.mark.parametrize("module", [protocol, lease, handover, resume, transaction, permits, queue, permit_queue])
+def test_each_rule_at_the_head_of_a_module_has_a_mutant_or_a_reason_why_not(module: ModuleType) -> None:
+    broken = {mutant.rule for mutant in MUTANTS}
+    needed = {mutant.rule for mutant in MUTANTS if not mutant.redundant}
+    spared = set() if module in (protocol, lease) else {*SPARED, *(broken - needed)}
+    assert set(rules(module)) <= needed | spared
+
+
+def test_the_constants_and_the_elapsed_time_of_the_proof_have_mutants() -> None:
+    needed = {mutant.rule for mutant in MUTANTS if not mutant.redundant}
+    assert {"lease, MARGIN", "lease, DRIFT", "lease, elapsed"} <= needed
+
+
+def test_no_rule_with_a_mutant_that_counts_is_spared() -> None:
+    assert not SPARED.keys() & {mutant.rule for mutant in MUTANTS}
+
+
+def test_the_page_lists_every_case_and_every_mutant() -> None:
+    rows = re.findall(r"^\| (.+?) \| (.+?) \|", README.read_text(), re.MULTILINE)
+    assert [first for first, _ in rows if first in CASES] == list(CASES)
+    assert {name for _, name in rows} >= {mutant.name for mutant in MUTANTS}
+
+
+def test_the_command_writes_json_that_counts_states_and_mutants(tmp_path: Path) -> None:
+    figures = tmp_path / "figures.json"
+    chosen = ["--cases", "a dead holder", "--mutants", "a take-over without", "--json", str(figures)]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.exploration", *chosen, "--minutes", "0.01"],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    found = json.loads(figures.read_text())
+    assert found["states"] > 0
+    assert found["mutants"] == 1
+    assert found["double_holders"] == 0
+    assert found["simulated"] == {"killed": 0, "mutants": 0}
+    assert "states explored: " in done.stdout
+    assert done.returncode == (found["killed"] != 1)
+    assert "a dead holder" in done.stderr
+    page = tmp_path / "page.md"
+    page.write_text("<!-- cases -->\n<!-- end of cases -->\n<!-- mutants -->\n<!-- end of mutants -->\n")
+    write_tables(page, found)
+    assert "| a dead holder | two take over at once | 2 |" in page.read_text()

@@ -1,0 +1,172 @@
+"""Runs cases and mutants, each in a process of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, TextIO
+
+from tests.simulation.mutations import MUTATIONS
+from tests.simulation.runs import run_many
+
+from .cases import CASES
+from .explore import Explorer, Result
+from .mutants import MUTANTS, broken
+
+MOST = 6_000_000  # states of one exploration: they are kept in memory, about 500 bytes each
+MOST_BROKEN = 60_000  # of one under a mutant; each mutant shows in far fewer
+
+Report = Callable[[int, int], None]  # of states seen, and still to be looked at
+
+
+class Job(NamedTuple):
+    """An exploration of the case ``name`` within the bounds of one of its widths, or a trial of the mutant ``name``."""
+
+    kind: str
+    name: str
+    width: int = 0
+
+
+class Share(NamedTuple):
+    """What a job may take of the time: twice an equal share of what is left when it begins, for many need far less.
+
+    deadline: of all, by time.monotonic. left: how many jobs of the round are left, this one included.
+    """
+
+    deadline: float
+    left: int
+    processes: int
+
+    def until(self) -> float:
+        now = time.monotonic()
+        return now + max(self.deadline - now, 0.0) * min(2 * self.processes / self.left, 1.0)
+
+
+def run_case(name: str, width: int = 0, until: float = float("inf"), report: Report | None = None) -> dict[str, Any]:
+    """Explore a case. A failure is looked for again, for the shortest way to it."""
+    case = CASES[name][width]
+    result = Explorer(case).run(until=until, most=MOST, progress=_progress(report))
+    steps: list[str] = []
+    if result.failure:
+        again = Explorer(case).run(order="breadth", told=True, most=3 * result.states)
+        steps = again.steps or Explorer(case).run(told=True).steps
+    return {
+        "kind": "case",
+        "name": name,
+        "width": width,
+        "bounds": case.bounds(),
+        "complete": result.complete,
+        "steps": steps,
+        **_figures(result),
+    }
+
+
+def _figures(result: Result) -> dict[str, Any]:
+    return {
+        "states": result.states,
+        "transitions": result.transitions,
+        "processes": result.processes,
+        "newcomers": result.closings,
+        "endings": dict(sorted(result.endings.items())),
+        "failure": result.failure and list(result.failure),
+        "seconds": round(result.seconds, 1),
+    }
+
+
+def try_mutant(name: str, until: float = float("inf"), report: Report | None = None) -> dict[str, Any]:
+    """Look for a failure under a mutant: by the explorer in its case, narrow bounds first, or else by the simulator."""
+    mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
+    found = {"kind": "mutant", "name": name, "rule": mutant.rule, "redundant": mutant.redundant, "killed_by": ""}
+    if not mutant.case:
+        return {**found, **_simulate(name, until, report)}
+    states, started = 0, time.monotonic()
+    with broken(name):
+        for case in CASES[mutant.case][mutant.width :]:
+            result = Explorer(case).run(
+                order="both", most=MOST_BROKEN, until=until, told=True, progress=_progress(report)
+            )
+            states += result.states
+            if result.failure:
+                found |= {"killed_by": f"explorer, {mutant.case}: {result.failure[0]}"}
+            if result.failure or mutant.redundant or time.monotonic() >= until:
+                break
+    seconds = round(time.monotonic() - started, 1)
+    return {**found, **_figures(result), "steps": result.steps, "states": states, "seconds": seconds}
+
+
+def _simulate(name: str, until: float, report: Report | None) -> dict[str, Any]:
+    mutation, started = MUTATIONS[name], time.monotonic()
+    killed, first = "", 0
+    while not killed and first < mutation.runs and time.monotonic() < until:
+        runs = min(10, mutation.runs - first)
+        failed = [one for bias in mutation.biases for one in run_many(first, runs, bias, name).failed]
+        kinds = {kind for result in failed for kind in result.failures} & set(mutation.shows)
+        killed = f"simulator: {min(kinds)}" if kinds else ""
+        first += runs
+        if report is not None:
+            report(first, mutation.runs - first)
+    return {"killed_by": killed, "runs": first, "seconds": round(time.monotonic() - started, 1)}
+
+
+def _progress(report: Report | None) -> Any:
+    return None if report is None else lambda explorer, rest: report(explorer.states, rest)
+
+
+# -- in several processes ---------------------------------------------------------------------------------------------
+
+_reports: Any = None
+
+
+def _begin(reports: Any) -> None:
+    global _reports
+    _reports = reports
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
+
+
+def _run(job: Job, share: Share) -> dict[str, Any]:
+    def report(states: int, rest: int) -> None:
+        _reports.put((os.getpid(), f"{job.name}: {states:,} done, {rest:,} to do"))
+
+    if job.kind == "mutant":
+        return try_mutant(job.name, share.deadline, report)
+    return run_case(job.name, job.width, share.until(), report)
+
+
+def run_jobs(jobs: list[Job], processes: int, deadline: float, out: TextIO) -> list[dict[str, Any]]:
+    """Run the jobs of one round. The results come in the order of the jobs.
+
+    out: gets a line for each job that is done, and on a terminal also what is under way.
+    """
+    if not jobs:
+        return []
+    context = multiprocessing.get_context("spawn")
+    reports = context.SimpleQueue()
+    with context.Pool(processes, _begin, (reports,), maxtasksperchild=1) as pool:
+        shares = [Share(deadline, len(jobs) - at, processes) for at in range(len(jobs))]
+        pending = [pool.apply_async(_run, one) for one in zip(jobs, shares, strict=True)]
+        told = [False] * len(jobs)
+        while not all(told):
+            time.sleep(0.2)
+            now = {}
+            while not reports.empty():
+                pid, said = reports.get()
+                now[pid] = said
+            if now and out.isatty():
+                said = f"{sum(told)} of {len(jobs)}; {'; '.join(now.values())}"
+                print(f"\r\033[K{said[:118]}", end="", file=out, flush=True)
+            for at, one in enumerate(pending):
+                if one.ready() and not told[at]:
+                    told[at] = True
+                    clear = "\r\033[K" if out.isatty() else ""
+                    print(f"{clear}{sum(told)} of {len(jobs)}: {_line(one.get())}", file=out, flush=True)
+    return [one.get() for one in pending]
+
+
+def _line(result: dict[str, Any]) -> str:
+    if result["kind"] == "mutant":
+        return f"{result['name']}: {result['killed_by'] or 'survives'} ({result['seconds']} s)"
+    said = "complete" if result["complete"] else f"FAILURE {result['failure']}" if result["failure"] else "not complete"
+    return f"{result['name']}, {result['bounds']}: {result['states']:,} states, {said} ({result['seconds']} s)"
