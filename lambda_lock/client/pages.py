@@ -17,9 +17,14 @@ if TYPE_CHECKING:
     from ..core.requests import Request
     from ..core.row import Schema
 
+MOST_PAGES = 100_000  # of one list: a page has up to 1 MB (API reference, Scan), so this is 100 GB
+
 
 class Pages:
-    """`request` returns the request for the next page, or None after the last. `take` yields the records in a reply."""
+    """`request` returns the request for the next page, or None after the last. `take` yields the records in a reply.
+
+    A list ends, whatever the answers say: pages that lead in a circle are noticed, and there are at most MOST_PAGES.
+    """
 
     def __init__(
         self, table: str, schema: Schema, partition_key_name: str, sort_key_name: str | None, key: str | None
@@ -28,6 +33,8 @@ class Pages:
         self._names = (partition_key_name, sort_key_name)
         self._request: dict[str, Any] | None = {"TableName": table, "ConsistentRead": True}
         self._operation = "Scan"
+        self._count = 0
+        self._mark: object = None  # where a page began: the last one whose number was a power of two
         if key is not None:
             self._operation = "Query"
             self._request |= {
@@ -55,13 +62,19 @@ class Pages:
     def _next(self, request: dict[str, Any], last: Any) -> dict[str, Any] | None:
         """Return the request for the next page, or None after the last.
 
-        An answer that does not lead to a next page is refused: the same page would be requested for ever.
+        An answer that does not lead to a new page is refused: the same pages would be requested for ever. A circle is
+        found by comparing with one page alone, after at most three times its length (Brent's algorithm).
         """
         if last is None:
             return None
         names = {name for name in self._names if name is not None}
-        if not isinstance(last, dict) or names - last.keys() or last == request.get("ExclusiveStartKey"):
+        if not isinstance(last, dict) or names - last.keys() or last == self._mark:
             raise unusable("a page of a Scan or Query does not say where the next page begins")
+        self._count += 1
+        if self._count >= MOST_PAGES:
+            raise unusable(f"a Scan or Query has more than {MOST_PAGES} pages")
+        if self._count & (self._count - 1) == 0:
+            self._mark = last
         return {**request, "ExclusiveStartKey": last}
 
     def _key_of(self, item: Item, name: str) -> str:
