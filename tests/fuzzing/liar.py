@@ -1,0 +1,506 @@
+"""A server that answers anything: a real HTTP server on a loopback port, whose next answer is chosen beforehand.
+
+Behind it is an honest table. An answer that is *faithful* may lose, cut, delay or refuse what the table says, but tells
+nothing false of it. All others lie: about rows, times, conditions and successes.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import socket
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lambda_lock.core.outcome import FOR_NOW, ConditionFailed, ServiceError, TransactionCanceled
+from lambda_lock.testing.memory import Memory
+
+JSON = "application/x-amz-json-1.0"
+_PREFIX = "com.amazonaws.dynamodb.v20120810#"
+_ERRORS = (
+    *sorted(FOR_NOW),
+    "AccessDeniedException",
+    "ConditionalCheckFailedException",
+    "ExpiredTokenException",
+    "IdempotentParameterMismatchException",
+    "InternalServerError",
+    "InvalidSignatureException",
+    "ItemCollectionSizeLimitExceededException",
+    "ResourceNotFoundException",
+    "TransactionCanceledException",
+    "UnrecognizedClientException",
+    "ValidationException",
+    "\u0000\ud7ff#:",
+)
+_REASONS = (
+    "None", "ConditionalCheckFailed", "TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded",
+    "ValidationError", "ItemCollectionSizeLimitExceeded", "", "\n",
+)  # fmt: skip
+_PIECE = 16 * 1024
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the server does with one request. ``seed`` makes all that it invents."""
+
+    kind: str
+    seed: int
+
+    @property
+    def is_faithful(self) -> bool:
+        return self.kind in FAITHFUL
+
+    @property
+    def stalls(self) -> bool:
+        """Whether the client has to give up waiting."""
+        return self.kind in ("slow bytes", "silence", "endless chunks", "endless head")
+
+
+class Asked:
+    """One request, and what the honest table makes of it."""
+
+    def __init__(self, server: Liar, operation: str, request: dict[str, Any], rng: random.Random) -> None:
+        self.server = server
+        self.operation = operation
+        self.request = request
+        self.rng = rng
+
+    def honest(self) -> tuple[int, dict[str, Any]]:
+        """Carry the request out. Returns the status and the body of the answer."""
+        try:
+            item = self.server.memory.send(self.operation, self.request, timeout=10).item
+        except ConditionFailed as refused:
+            return 400, failed(refused.item)
+        except TransactionCanceled as refused:
+            return 400, cancelled(refused.reasons, refused.items)
+        except ServiceError as error:
+            return 400, {"__type": _PREFIX + error.code, "message": error.message}
+        if self.operation in ("GetItem", "UpdateItem", "PutItem", "DeleteItem"):
+            name = "Item" if self.operation == "GetItem" else "Attributes"
+            return 200, {} if item is None else {name: item}
+        return 200, dict(item or {})
+
+    def rows(self) -> list[dict[str, Any]]:
+        return list(self.server.memory.items(self.request["TableName"])) if "TableName" in self.request else []
+
+    def row(self) -> dict[str, Any] | None:
+        """A row that is invented: the one that the request wants to write, an old one, or none; then changed."""
+        rng, base = self.rng, None
+        choice = rng.random()
+        if choice < 0.5:
+            base = self.echo()
+        elif choice < 0.9:
+            base = next((row for row in self.rows() if self._is_asked_for(row)), None)
+        if base is None:
+            return None if rng.random() < 0.5 else {**self.request.get("Key", {}), **self._columns()}
+        changed = {**base, **(self._columns() if rng.random() < 0.7 else {})}
+        if changed and rng.random() < 0.2:
+            changed.pop(rng.choice(sorted(changed)))
+        return changed
+
+    def _is_asked_for(self, row: dict[str, Any]) -> bool:
+        return all(row.get(name) == value for name, value in self.request.get("Key", {}).items())
+
+    def echo(self) -> dict[str, Any]:
+        """The row as the write would leave it, roughly."""
+        request = self.request
+        if "Item" in request:
+            return dict(request["Item"])
+        names, values = request.get("ExpressionAttributeNames", {}), request.get("ExpressionAttributeValues", {})
+        found: dict[str, Any] = dict(request.get("Key", {}))
+        expression = request.get("UpdateExpression", "")
+        for outer, inner, value in re.findall(r"(#\w+)\.(#\w+) = (:\w+)", expression):
+            found.setdefault(names[outer], {"M": {}})["M"][names[inner]] = values[value]
+        for name, value in re.findall(r"(?<!\.)(#\w+) = (:\w+)", expression):
+            found[names[name]] = values[value]
+        for name in re.findall(r"(#\w+) = if_not_exists", expression):
+            found.setdefault(names[name], {"N": str(self.rng.choice((1, 7, 10**15)))})
+        return found
+
+    def _columns(self) -> dict[str, Any]:
+        rng = self.rng
+        names = rng.sample(sorted(_COLUMNS), rng.randint(1, 4))
+        return {name: _COLUMNS[name](rng, self) for name in names}
+
+    @property
+    def now_ms(self) -> int:
+        return int(self.server.memory.clock.wall() * 1000)
+
+
+def failed(item: Any) -> dict[str, Any]:
+    body = {"__type": _PREFIX + "ConditionalCheckFailedException", "message": "The conditional request failed"}
+    return body if item is None else {**body, "Item": item}
+
+
+def cancelled(reasons: list[str], items: list[Any]) -> dict[str, Any]:
+    listed = [
+        {"Code": reason, **({} if item is None else {"Item": item})}
+        for reason, item in zip(reasons, items, strict=True)
+    ]
+    return {"__type": _PREFIX + "TransactionCanceledException", "CancellationReasons": listed}
+
+
+def _version(rng: random.Random, asked: Asked) -> dict[str, Any]:
+    shifts = (-3_600_000, -60_000, -1, 0, 1, 60_000, 3_600_000)
+    expiry = rng.choice([asked.now_ms + shift for shift in shifts] + [9_999_999_999_999, 0])
+    return {"S": f"L1:{expiry:013d}:{rng.getrandbits(128):032x}"}
+
+
+def anything(rng: random.Random, depth: int = 0) -> Any:
+    """A value in DynamoDB's JSON, mostly."""
+    kind = rng.choice(("S", "N", "B", "BOOL", "NULL", "SS", "L", "M", "odd"))
+    if kind == "odd":
+        return rng.choice((None, 7, [], {}, {"S": 7}, {"X": "y"}, {"S": "a", "N": "1"}, "text"))
+    if kind == "S":
+        return {"S": rng.choice(("", "1", "20000", "x" * 5000, "\u2028", "someone#1", "9" * 400, "semaphore"))}
+    if kind == "N":
+        return {"N": rng.choice(("0", "-1", "7.5", "1E+125", "9" * 38, "9" * 5000, "NaN", "Infinity", ""))}
+    if kind in ("L", "M") and depth < 40:
+        inner = [anything(rng, depth + (20 if rng.random() < 0.9 else 1)) for _ in range(rng.randint(0, 3))]
+        return {kind: inner if kind == "L" else {str(at): value for at, value in enumerate(inner)}}
+    return {"B": {"B": "AA=="}, "BOOL": {"BOOL": True}, "SS": {"SS": ["a"]}}.get(kind, {"NULL": True})
+
+
+def _any(rng: random.Random, asked: Asked) -> Any:
+    return anything(rng)
+
+
+def _or_any(make: Callable[[random.Random, Asked], Any]) -> Callable[[random.Random, Asked], Any]:
+    return lambda rng, asked: anything(rng) if rng.random() < 0.1 else make(rng, asked)
+
+
+def _permits(rng: random.Random, asked: Asked) -> dict[str, Any]:
+    entries = {
+        f"{rng.getrandbits(128):032x}": {"S": f"{_version(rng, asked)['S']}:{rng.choice((1, 20_000, 10**9))}:other"}
+        for _ in range(rng.choice((0, 1, 2, 99, 101)))
+    }
+    return {"M": entries}
+
+
+_COLUMNS: dict[str, Callable[[random.Random, Asked], Any]] = {
+    "recordVersionNumber": _or_any(_version),
+    "ownerName": _or_any(lambda rng, asked: {"S": rng.choice(("other#1", "other", f"a#{rng.random()}", ""))}),
+    "leaseDuration": _or_any(lambda rng, asked: {"S": rng.choice(("0", "1", "20000", "999999999", str(2**63)))}),
+    "isReleased": _or_any(lambda rng, asked: {"S": rng.choice(("1", "0", "true"))}),
+    "fencingToken": _or_any(lambda rng, asked: {"N": str(rng.randint(-1, 10**6))}),
+    "waiters": _or_any(lambda rng, asked: {"L": [{"S": f"{rng.random()}"} for _ in range(rng.choice((0, 1, 3, 64)))]}),
+    "heldMs": _or_any(lambda rng, asked: {"N": str(rng.choice((0, 1, 50, 10**9)))}),
+    "freeSince": _or_any(lambda rng, asked: {"N": str(asked.now_ms - rng.choice((0, 9_000, 10**6)))}),
+    "completedUntil": _or_any(lambda rng, asked: {"N": str(asked.now_ms // 1000 + rng.choice((-9, 0, 600)))}),
+    "permits": _or_any(_permits),
+    "permitTokens": _or_any(lambda rng, asked: {"M": {}}),
+    "data": _any,
+    "ttl": _any,
+    "result": _any,
+}
+
+
+# What is sent for an answer: pieces of bytes. Where they end without a whole answer, the connection is cut.
+
+Pieces = Iterator[bytes]
+
+
+def _http(
+    asked: Asked, status: int, body: bytes, *, date: str | None = "", changes: dict[str, str | None] | None = None
+) -> bytes:
+    headers: dict[str, str | None] = {
+        "Content-Type": JSON,
+        "x-amz-crc32": str(zlib.crc32(body)),
+        "Content-Length": str(len(body)),
+        "Date": http_date(asked.server.memory.clock.wall()) if date == "" else date,
+        **(changes or {}),
+    }
+    lines = [f"{name}: {value}" for name, value in headers.items() if value is not None]
+    return "\r\n".join((f"HTTP/1.1 {status} OK", *lines, "", "")).encode("latin-1", "replace") + body
+
+
+def http_date(moment: float) -> str:
+    return time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(moment))
+
+
+def _whole(asked: Asked) -> bytes:
+    status, body = asked.honest()
+    return _http(asked, status, json.dumps(body).encode())
+
+
+def _said(asked: Asked, status: int, body: Any, **how: Any) -> Pieces:
+    yield _http(asked, status, json.dumps(body).encode(), **how)
+
+
+def _honest(asked: Asked) -> Pieces:
+    yield _whole(asked)
+
+
+def _lost(asked: Asked) -> Pieces:
+    asked.honest()
+    yield b""
+
+
+def _cut(asked: Asked) -> Pieces:
+    whole = _whole(asked)
+    yield whole[: asked.rng.randrange(len(whole))]
+
+
+def _unheard(asked: Asked) -> Pieces:
+    yield b""
+
+
+def _throttled(asked: Asked) -> Pieces:
+    return _said(asked, 400, {"__type": _PREFIX + "ThrottlingException", "message": "slow down"})
+
+
+def _broken(asked: Asked) -> Pieces:
+    if asked.rng.random() < 0.5:
+        asked.honest()
+    return _said(asked, asked.rng.choice((500, 503)), {"__type": _PREFIX + "InternalServerError"})
+
+
+def _slow(asked: Asked) -> Pieces:
+    for at, byte in enumerate(_whole(asked)):
+        if at:
+            time.sleep(0.02)
+        yield bytes([byte])
+
+
+def _silence(asked: Asked) -> Pieces:
+    if asked.rng.random() < 0.5:
+        asked.honest()
+    yield b""
+    time.sleep(0.3)
+
+
+def _endless_chunks(asked: Asked) -> Pieces:
+    yield f"HTTP/1.1 200 OK\r\nContent-Type: {JSON}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    while True:
+        yield b"1000\r\n" + b" " * 0x1000 + b"\r\n"
+
+
+def _endless_head(asked: Asked) -> Pieces:
+    yield b"HTTP/1.1 200 OK\r\n"
+    while True:
+        yield b"X-More: " + b"x" * 1000 + b"\r\n"
+
+
+def _too_long(asked: Asked) -> Pieces:
+    yield _http(asked, 200, b"{}", changes={"Content-Length": asked.rng.choice(("16777217", "9999999999", "9" * 5000))})
+    yield b" " * _PIECE
+
+
+def _wrong_length(asked: Asked) -> Pieces:
+    status, body = asked.honest()
+    text = json.dumps(body).encode()
+    lengths = (str(len(text) - 1), "-1", "+2", "0x10", "", "1, 1", " ", "2\r\nContent-Length: 3")
+    yield _http(asked, status, text, changes={"Content-Length": asked.rng.choice(lengths)})
+
+
+def _chunked_nonsense(asked: Asked) -> Pieces:
+    status, body = asked.honest()
+    text = json.dumps(body).encode()
+    size = f"{len(text):x}".encode()
+    changes: dict[str, str | None] = {"Transfer-Encoding": "chunked", "Content-Length": None}
+    head = _http(asked, status, text, changes=changes)[: -len(text)]
+    yield head + asked.rng.choice(
+        (
+            b"zz\r\n" + text,
+            size + b"\r\n" + text + b"xx0\r\n\r\n",
+            b"FFFFFFFF\r\n" + text,
+            b"ffffffffffffffff\r\n" + text,
+            b"-1\r\n" + text,
+            size + b";" + b"x" * 2000 + b"\r\n" + text,
+            size + b"\r\n" + text + b"\r\n0\r\nbad trailer\r\n\r\n",
+            size + b"\r\n" + text + b"\r\n0\r\n" + b"X: y\r\n" * 20_000 + b"\r\n",
+        )
+    )
+
+
+def _redirect(asked: Asked) -> Pieces:
+    where = {"Location": "http://127.0.0.1:1/", "Content-Length": "0"}
+    yield _http(asked, asked.rng.choice((301, 302, 307, 308)), b"", changes={**where})
+
+
+def _page(asked: Asked) -> Pieces:
+    page = b"<html>sign in</html>"
+    yield _http(asked, asked.rng.choice((200, 403, 502)), page, changes={"Content-Type": "text/html"})
+
+
+def _wrong_checksum(asked: Asked) -> Pieces:
+    status, body = asked.honest()
+    wrong: dict[str, str | None] = {"x-amz-crc32": asked.rng.choice(("0", "1", "", "-1", "zz"))}
+    yield _http(asked, status, json.dumps(body).encode(), changes=wrong)
+
+
+def _first_line(asked: Asked) -> Pieces:
+    line = asked.rng.choice((b"HTTP/2 200 OK", b"HTTP/1.1 100 Continue", b"HTTP/1.1 999 x", b"ICY 200", b"", b"\x00"))
+    yield line + b"\r\n" + _whole(asked).partition(b"\r\n")[2]
+
+
+# Lies
+
+
+def _flipped(asked: Asked) -> Pieces:
+    whole = bytearray(_whole(asked))
+    for _ in range(asked.rng.choice((1, 1, 1, 5))):
+        whole[asked.rng.randrange(len(whole))] = asked.rng.randrange(256)
+    yield bytes(whole)
+
+
+def _wrong_date(asked: Asked) -> Pieces:
+    shift = asked.rng.choice((-1e9, -86_400, -3600, -60, -2, 2, 60, 3600, 86_400, 1e9))
+    dates = (None, "", "yesterday", "Sat, 99 Nov 2026 04:49:13 GMT")
+    date = http_date(asked.server.memory.clock.wall() + shift) if asked.rng.random() < 0.7 else asked.rng.choice(dates)
+    status, body = asked.honest()
+    yield _http(asked, status, json.dumps(body).encode(), date=date or None)
+
+
+def _false_success(asked: Asked) -> Pieces:
+    row = asked.row()
+    name = "Item" if asked.operation == "GetItem" else "Attributes"
+    return _said(asked, 200, {} if row is None else {name: row})
+
+
+def _false_refusal(asked: Asked) -> Pieces:
+    if asked.rng.random() < 0.3:
+        asked.honest()
+    return _said(asked, 400, failed(asked.row()))
+
+
+def _any_error(asked: Asked) -> Pieces:
+    rng = asked.rng
+    body = {"__type": rng.choice(("", _PREFIX)) + rng.choice(_ERRORS), "message": rng.choice(("", "x", "key " * 900))}
+    return _said(asked, rng.choice((400, 400, 400, 401, 404, 413, 500, 200)), body)
+
+
+def _any_reasons(asked: Asked) -> Pieces:
+    rng = asked.rng
+    count = len(asked.request.get("TransactItems", [1])) + rng.choice((0, 0, 0, 0, 1, -1))
+    reasons = [rng.choice(_REASONS) for _ in range(count)] if rng.random() < 0.5 else [rng.choice(_REASONS)] * count
+    items = [asked.echo() or None if rng.random() < 0.3 else None for _ in reasons]
+    body = cancelled(reasons, items)
+    if rng.random() < 0.1:
+        body["CancellationReasons"] = anything(rng)
+    return _said(asked, 400, body)
+
+
+def _any_json(asked: Asked) -> Pieces:
+    rng = asked.rng
+    body: Any = {name: anything(rng) for name in rng.sample(("Item", "Attributes", "Items", "__type", "message"), 2)}
+    texts = (
+        json.dumps(body),
+        json.dumps(anything(rng)),
+        "[" * 20_000,
+        '{"Item":' * 5000,
+        "1e999",
+        '"\\ud800"',
+        "{",
+        "",
+    )
+    return iter([_http(asked, rng.choice((200, 400)), rng.choice(texts).encode())])
+
+
+def _pages(asked: Asked) -> Pieces:
+    """A list that does not end: its pages lead in a circle, or each one to a new one."""
+    rng = asked.rng
+    asked.server.pages += 1
+    last: Any = {"key": {"S": str(asked.server.pages % rng.choice((1, 2, 3, 10**9)))}}
+    if rng.random() < 0.05:
+        last = anything(rng)
+    row = asked.row()
+    rows = [row for _ in range(rng.choice((0, 1, 3))) if row is not None]
+    return _said(asked, 200, {"Items": rows, "LastEvaluatedKey": last})
+
+
+_FAITHFUL_KINDS: dict[str, Callable[[Asked], Pieces]] = {
+    "honest": _honest,
+    "lost reply": _lost,
+    "cut": _cut,
+    "unheard": _unheard,
+    "throttled": _throttled,
+    "500": _broken,
+    "slow bytes": _slow,
+    "silence": _silence,
+    "endless chunks": _endless_chunks,
+    "endless head": _endless_head,
+    "too long": _too_long,
+    "wrong length": _wrong_length,
+    "chunked nonsense": _chunked_nonsense,
+    "redirect": _redirect,
+    "a page": _page,
+    "wrong checksum": _wrong_checksum,
+    "first line": _first_line,
+}
+FAITHFUL = frozenset(_FAITHFUL_KINDS)
+KINDS: dict[str, Callable[[Asked], Pieces]] = {
+    **_FAITHFUL_KINDS,
+    "flipped": _flipped,
+    "wrong date": _wrong_date,
+    "false success": _false_success,
+    "false refusal": _false_refusal,
+    "any error": _any_error,
+    "any reasons": _any_reasons,
+    "any JSON": _any_json,
+    "pages": _pages,
+}
+
+
+class Liar:
+    """The server. Set `next` before each request."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.next = Answer("honest", 0)
+        self.pages = 0
+        self.most_sent = 0  # bytes of one answer that a client took
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port: int = self._listener.getsockname()[1]
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._accepting.join()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            try:
+                while (read := self._read(connection)) is not None:
+                    if not self._answer(connection, *read):
+                        return
+            except OSError:
+                return
+
+    def _read(self, connection: socket.socket) -> tuple[str, dict[str, Any]] | None:
+        data = b""
+        while b"\r\n\r\n" not in data:
+            more = connection.recv(65536)
+            if not more:
+                return None
+            data += more
+        head, _, body = data.partition(b"\r\n\r\n")
+        fields = dict(line.split(": ", 1) for line in head.decode("ascii").split("\r\n")[1:])
+        while len(body) < int(fields["Content-Length"]):
+            body += connection.recv(65536)
+        return fields["X-Amz-Target"].rpartition(".")[2], json.loads(body)
+
+    def _answer(self, connection: socket.socket, operation: str, request: dict[str, Any]) -> bool:
+        """Answer. Returns whether the connection stays open."""
+        answer, sent = self.next, 0
+        asked = Asked(self, operation, request, random.Random(answer.seed))
+        for piece in KINDS[answer.kind](asked):
+            sent += connection.send(piece) if piece else 0
+            self.most_sent = max(self.most_sent, sent)
+        return answer.kind in ("honest", "throttled", "false success", "false refusal", "any error")

@@ -1,0 +1,232 @@
+"""The public operations, each with what goes before it honestly, and the bound that it must keep."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+from click.testing import CliRunner
+
+from lambda_lock import LockClient, LockError, deduplicate, with_lock
+from lambda_lock.batch import process_sqs
+from lambda_lock.cli import settings as cli_settings
+from lambda_lock.cli.app import app
+from lambda_lock.client import pages
+
+from . import bounds
+from .bounds import Bound
+from .scene import Scene
+
+WAIT = 4.0  # seconds; each second of a wait may cost a hundred requests
+KEYS = ("a", "b", "c")
+MOST_PAGES = 20
+EXIT_CODES = frozenset({0, 1, 69, 75, 76, 78})
+
+
+@dataclass(frozen=True)
+class Operation:
+    """prepare: what is done honestly before. act: the operation itself. bound: by the luck of the back-offs.
+
+    grants: whether its result is a lock, for which a rival is asked.
+    """
+
+    act: Callable[[Scene], Any]
+    bound: Callable[[float], Bound]
+    prepare: Callable[[Scene], Any] = lambda scene: None
+    grants: bool = False
+    sync_only: bool = False
+
+
+class UndocumentedExit(Exception):
+    """A command ended in a way that no page tells."""
+
+
+def _held(scene: Scene) -> Any:
+    return scene.client.acquire("k", wait=0)
+
+
+def _permit(scene: Scene) -> Any:
+    return scene.client.acquire("k", wait=0, permits=2)
+
+
+def _event(scene: Scene) -> Any:
+    return scene.client.acquire("k", wait=0, data=b"x")
+
+
+def _all(scene: Scene) -> Any:
+    return scene.client.acquire_all(KEYS, wait=0)
+
+
+def _string(scene: Scene) -> Any:
+    return _held(scene).hand_over()
+
+
+def _resumed(scene: Scene) -> Any:
+    return scene.client.resume(_string(scene))
+
+
+def _others(scene: Scene) -> Any:
+    return scene.rival.acquire("k", wait=0, lease_duration=2)
+
+
+def _died(scene: Scene) -> None:
+    _others(scene)
+    scene.clock.advance(60)
+
+
+def _others_permits(scene: Scene) -> Any:
+    return [scene.rival.acquire("k", wait=0, lease_duration=lease, permits=2) for lease in (1, 30)]
+
+
+def _some(scene: Scene) -> Any:
+    return [scene.rival.acquire(key, wait=0) for key in KEYS]
+
+
+def _items() -> list[dict[str, Any]]:
+    return [{"Put": {"TableName": "locks", "Item": {"key": {"S": "order"}, "state": {"S": "paid"}}}}]
+
+
+def _decorated(scene: Scene) -> Any:
+    @deduplicate("{id}", client=scene.client, wait=0, window=60)
+    @with_lock("order#{id}", client=scene.client, wait=0)
+    def handler(event: dict[str, Any], context: object) -> str:
+        return "done"
+
+    return handler({"id": "7"}, None)
+
+
+def _batch(scene: Scene) -> Any:
+    records = [{"messageId": str(at), "body": "{}", "attributes": {}, "eventSource": "aws:sqs"} for at in range(3)]
+    process_sqs(
+        {"Records": records},
+        lambda record: None,
+        context=None,
+        lock_key="order#{messageId}",
+        scope="batch",
+        wait=0,
+        client=scene.client,
+    )
+
+
+def _list(scene: Scene) -> Any:
+    with mock.patch.object(pages, "MOST_PAGES", MOST_PAGES):
+        return list(scene.client.list())
+
+
+def _command(*arguments: str) -> Callable[[Scene], Any]:
+    def run(scene: Scene) -> None:
+        def client(table: str, **options: Any) -> LockClient:
+            chosen = {name: value for name, value in options.items() if name in ("lease_duration", "ttl", "schema")}
+            return LockClient(**{**scene.options(), **chosen, "heartbeat_period": None})
+
+        with mock.patch.object(cli_settings, "LockClient", client), mock.patch.object(pages, "MOST_PAGES", MOST_PAGES):
+            result = CliRunner().invoke(app, ["--table", "locks", *arguments], catch_exceptions=False)
+        if result.exit_code not in EXIT_CODES:
+            raise UndocumentedExit(f"{arguments}: exit code {result.exit_code}: {result.output}")
+
+    return run
+
+
+def _block(scene: Scene) -> Any:
+    with scene.client.acquire("k", wait=0):
+        pass
+
+
+def _sum(*parts: Callable[[float], Bound]) -> Callable[[float], Bound]:
+    return lambda luck: functools.reduce(Bound.__add__, (part(luck) for part in parts))
+
+
+def _times(count: int, part: Callable[[float], Bound]) -> Callable[[float], Bound]:
+    return lambda luck: part(luck) * count
+
+
+def _wait(luck: float) -> Bound:
+    return bounds.wait(WAIT, luck)
+
+
+def _queue(luck: float) -> Bound:
+    return bounds.queue(WAIT, luck)
+
+
+_use = _sum(bounds.acquire, _times(2, bounds.release))
+
+OPERATIONS: dict[str, Operation] = {
+    "acquire": Operation(_held, bounds.acquire, grants=True),
+    "acquire a released row": Operation(_held, bounds.acquire, lambda scene: _others(scene).release(), grants=True),
+    "acquire a held row": Operation(_held, bounds.acquire, _others, grants=True),
+    "acquire a dead row": Operation(_held, bounds.acquire, _died, grants=True),
+    "replace": Operation(
+        lambda scene: scene.client.acquire("k", wait=0, replace_data=True), bounds.acquire, _others, grants=True
+    ),
+    "delete on release": Operation(
+        lambda scene: scene.client.acquire("k", wait=0, delete_on_release=True), bounds.acquire, grants=True
+    ),
+    "try": Operation(lambda scene: scene.client.try_acquire("k"), bounds.acquire, _others, grants=True),
+    "wait": Operation(lambda scene: scene.client.acquire("k", wait=WAIT, queue=False), _wait, _others, grants=True),
+    "queue": Operation(lambda scene: scene.client.acquire("k", wait=WAIT), _queue, _others, grants=True),
+    "permit": Operation(_permit, bounds.acquire),
+    "permit, full": Operation(_permit, bounds.acquire, _others_permits),
+    "permit, queue": Operation(lambda scene: scene.client.acquire("k", wait=WAIT, permits=2), _queue, _others_permits),
+    "holder": Operation(lambda scene: scene.client.acquire("k", wait=0, holder="me"), bounds.holder),
+    "holder again": Operation(
+        lambda scene: scene.client.acquire("k", wait=0, holder="me"),
+        bounds.holder,
+        lambda scene: scene.client.acquire("k", wait=0, holder="me"),
+    ),
+    "acquire_all": Operation(_all, lambda luck: bounds.acquire_all(3, luck)),
+    "acquire_all, held": Operation(_all, lambda luck: bounds.acquire_all(3, luck), _some),
+    "acquire_all, wait": Operation(
+        lambda scene: scene.client.acquire_all(KEYS, wait=WAIT),
+        lambda luck: bounds.wait_all(3, WAIT, luck),
+        lambda scene: scene.rival.acquire("b", wait=0, lease_duration=2),
+    ),
+    "heartbeat": Operation(lambda scene: scene.kept.heartbeat(), bounds.renewal, _held),
+    "heartbeat of a permit": Operation(lambda scene: scene.kept.heartbeat(), bounds.renewal, _permit),
+    "ensure": Operation(lambda scene: scene.kept.ensure(30), bounds.renewal, _held),
+    "release": Operation(lambda scene: scene.kept.release(), bounds.release, _held),
+    "release of a permit": Operation(lambda scene: scene.kept.release(), bounds.release, _permit),
+    "release, deleting": Operation(lambda scene: scene.kept.release(delete=True), bounds.release, _held),
+    "release of a resumed lock": Operation(lambda scene: scene.kept.release(), bounds.release, _resumed),
+    "commit": Operation(lambda scene: scene.kept.commit(_items()), bounds.commit, _event),
+    "hand over": Operation(lambda scene: scene.kept.hand_over(), bounds.resume, _held),
+    "hand over again": Operation(lambda scene: scene.kept.hand_over(), bounds.resume, _resumed),
+    "adopt": Operation(lambda scene: scene.client.adopt(scene.kept), bounds.acquire, _string, grants=True),
+    "resume": Operation(lambda scene: scene.client.resume(scene.kept), bounds.resume, _string, grants=True),
+    "release by string": Operation(lambda scene: scene.client.release(scene.kept), bounds.resume, _string),
+    "get": Operation(lambda scene: scene.client.get("k"), bounds.page, _held),
+    "prewarm": Operation(lambda scene: scene.client.prewarm(), bounds.page),
+    "list": Operation(_list, _times(MOST_PAGES, bounds.page), _held),
+    "heartbeat of several": Operation(lambda scene: scene.kept.heartbeat(), _times(3, bounds.renewal), _all),
+    "release of several": Operation(lambda scene: scene.kept.release(), _times(3, bounds.release), _all),
+    "commit under several": Operation(
+        lambda scene: scene.kept.commit(_items()), lambda luck: bounds.commit_all(3, luck), _all
+    ),
+    "block": Operation(_block, _use, sync_only=True),
+    "close": Operation(
+        lambda scene: scene.client.close(),
+        _times(4, bounds.release),
+        lambda scene: (_held(scene), _all(scene)),
+        sync_only=True,
+    ),
+    "deduplicate": Operation(_decorated, _times(2, _use), sync_only=True),
+    "batch": Operation(_batch, _times(6, _use), sync_only=True),
+    "lambda-lock get": Operation(_command("get", "k"), bounds.page, _held, sync_only=True),
+    "lambda-lock ls": Operation(_command("ls"), _times(MOST_PAGES, bounds.page), _held, sync_only=True),
+    "lambda-lock release": Operation(
+        _command("release", "k", "--force", "--yes"), _times(2, bounds.page), _held, sync_only=True
+    ),
+    "lambda-lock run": Operation(
+        _command("run", "k", "--wait", "0", "--", "true"),
+        _sum(_use, bounds.renewal),
+        sync_only=True,
+    ),
+}
+
+
+def release_quietly(lock: Any) -> None:
+    with contextlib.suppress(LockError):
+        lock.release()

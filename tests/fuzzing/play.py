@@ -1,0 +1,112 @@
+"""One play: an operation against a server that follows a script, and the judgement of it."""
+
+from __future__ import annotations
+
+import random
+import traceback
+from dataclasses import dataclass
+
+from lambda_lock import LockError
+
+from .liar import Liar
+from .operations import OPERATIONS
+from .scene import Scene, Script, Unbounded, lucky, scripted
+
+# What a client may take of one answer: the limits of transport/http1.py, and what the sockets' buffers hold.
+MOST_TAKEN = 16 * 1024 * 1024 + 8 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Play:
+    """An operation against a script."""
+
+    operation: str
+    script: Script
+    is_async: bool = False
+
+    def __str__(self) -> str:
+        return f"{'await ' if self.is_async else ''}{self.operation}: {self.script}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a play. failure: what is wrong, with the reason on its first line; "" if nothing is.
+
+    error: the documented error that came out.
+    """
+
+    requests: int = 0
+    seconds: float = 0.0
+    error: str = ""
+    failure: str = ""
+    double_holders: int = 0
+
+    @property
+    def reason(self) -> str:
+        return self.failure.partition("\n")[0]
+
+
+def drawn(seed: int) -> Play:
+    """The play of a seed."""
+    rng = random.Random(seed)
+    names = sorted(OPERATIONS)
+    name = names[seed % len(names)]
+    return Play(name, scripted(rng), is_async=not OPERATIONS[name].sync_only and rng.random() < 0.3)
+
+
+def perform(play: Play, server: Liar) -> Outcome:
+    """Run a play."""
+    operation, script = OPERATIONS[play.operation], play.script
+    server.most_sent = 0
+    with lucky(script.luck):
+        scene = Scene(server, is_async=play.is_async)
+        try:
+            scene.kept = operation.prepare(scene)
+            return _judged(play, scene)
+        finally:
+            scene.close()
+
+
+def _judged(play: Play, scene: Scene) -> Outcome:
+    operation, meter = OPERATIONS[play.operation], scene.meter
+    limit = operation.bound(play.script.luck)
+    error = failure = ""
+    granted = None
+    meter.begin(play.script, limit)
+    try:
+        granted = operation.act(scene)
+    except LockError as documented:
+        error = type(documented).__name__
+    except Unbounded as unbounded:
+        failure = f"no bound: {unbounded}"
+    except Exception as undocumented:  # noqa: BLE001  # whatever it is, it is reported
+        failure = f"undocumented: {type(undocumented).__name__}\n{traceback.format_exc()}"
+    requests, seconds = meter.requests, meter.seconds
+    meter.limit = None
+    if not failure and (requests > limit.requests or seconds > limit.seconds + 0.01):
+        failure = f"no bound: {requests} requests and {seconds:.1f} s; the bound is {limit}"
+    if not failure and scene.meter.server.most_sent > MOST_TAKEN:
+        failure = f"no limit: {scene.meter.server.most_sent} bytes of one answer were taken"
+    double = 0
+    if operation.grants and granted is not None and play.script.is_faithful and granted.is_held:
+        double = int(scene.rival.try_acquire("k") is not None and granted.is_held)
+    if double:
+        failure = "two holders"
+    return Outcome(requests, seconds, error, failure, double)
+
+
+def shrunk(play: Play, outcome: Outcome, server: Liar) -> Play:
+    """The simplest play that fails for the same reason."""
+    tries = 0
+    simpler = True
+    while simpler and tries < 200:
+        simpler = False
+        for script in play.script.smaller():
+            tries += 1
+            smaller = Play(play.operation, script, play.is_async)
+            if perform(smaller, server).reason.partition(":")[::2] == outcome.reason.partition(":")[::2] or (
+                outcome.reason.startswith("no bound") and perform(smaller, server).reason.startswith("no bound")
+            ):
+                play, simpler = smaller, True
+                break
+    return play

@@ -1,0 +1,216 @@
+"""A client in counted time: every send goes over a real connection to the server that lies, and is charged to a clock
+that stands still otherwise. So a bound on time is exact, whatever the machine does meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest import mock
+
+from lambda_lock import JAVA, AsyncLockClient, LockClient
+from lambda_lock.client import session
+from lambda_lock.core.outcome import Reply
+from lambda_lock.errors import TransportError
+from lambda_lock.testing import ManualClock
+from lambda_lock.testing.memory import Memory
+from lambda_lock.transport import Credentials, HttpsTransport
+
+from .bounds import Bound
+from .liar import FAITHFUL, KINDS, Answer, Liar
+
+PATIENCE = 5.0  # real seconds for an answer that comes
+IMPATIENCE = 0.04  # real seconds for one that does not
+_LUCK = (0.0, *[0.5] * 15, *[0.999] * 4)  # with no luck, a decision takes 500 requests
+_SHARES = (0.0, 0.0, 0.05, 0.5, 0.999)
+
+
+class Unbounded(BaseException):
+    """An operation goes on although its bound is reached. No code of the library catches it for good."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """What the server answers: these, over and over, each time with another seed; and honestly from ``honest`` on.
+
+    shares: which part of its time-out each answer takes, over and over. luck: of all back-offs.
+    """
+
+    answers: tuple[Answer, ...] = ()
+    honest: int | None = 0
+    shares: tuple[float, ...] = (0.0,)
+    luck: float = 0.5
+
+    @property
+    def is_faithful(self) -> bool:
+        return all(answer.is_faithful for answer in self.answers)
+
+    def at(self, index: int) -> Answer:
+        if not self.answers or (self.honest is not None and index >= self.honest):
+            return Answer("honest", 0)
+        answer = self.answers[index % len(self.answers)]
+        return replace(answer, seed=answer.seed + index)
+
+    def smaller(self) -> Iterator[Script]:
+        """Simpler scripts, the simplest first."""
+        for honest in (0, 1, 2, 3, 5, 10):
+            if self.honest is None or honest < self.honest:
+                yield replace(self, honest=honest)
+        for at in range(len(self.answers)):
+            if len(self.answers) > 1:
+                yield replace(self, answers=self.answers[:at] + self.answers[at + 1 :])
+        for at, answer in enumerate(self.answers):
+            if answer.kind != "honest":
+                rest = self.answers[at + 1 :]
+                yield replace(self, answers=(*self.answers[:at], Answer("honest", 0), *rest))
+        if self.shares != (0.0,):
+            yield replace(self, shares=(0.0,))
+        if self.luck != 0.5:
+            yield replace(self, luck=0.5)
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{answer.kind} ({answer.seed})" for answer in self.answers)
+        until = "" if self.honest is None else f"; honest from the request {self.honest} on"
+        return f"[{said}]{until}; time-outs used: {self.shares}; luck {self.luck}"
+
+
+def scripted(rng: random.Random) -> Script:
+    """A script: one answer for ever, some that take turns, or a few and then honesty."""
+    kinds = sorted(KINDS if rng.random() < 0.7 else FAITHFUL)
+    kinds = [kind for kind in kinds if kind not in _RARE or rng.random() < 0.1]
+    answers = tuple(Answer(rng.choice(kinds), rng.getrandbits(32)) for _ in range(rng.choice((1, 1, 2, 3, 5))))
+    honest = rng.choice((None, None, 1, 2, 4, 8, 16))
+    shares = tuple(rng.choice(_SHARES) for _ in range(rng.choice((1, 3))))
+    return Script(answers, honest, shares, rng.choice(_LUCK))
+
+
+_RARE = frozenset({"slow bytes", "silence", "endless chunks", "endless head"})  # each costs real time
+
+
+class Meter:
+    """The transport of the clients: it chooses each answer, counts the requests, and charges their time."""
+
+    name = "meter"
+
+    def __init__(self, server: Liar, clock: ManualClock) -> None:
+        endpoint = f"http://127.0.0.1:{server.port}"
+        self.inner = HttpsTransport("eu-west-1", endpoint, Credentials("AKIA", "secret"))
+        self.server = server
+        self.clock = clock
+        self.script = Script()
+        self.requests = 0
+        self.limit: Bound | None = None
+        self.began = clock.monotonic()
+
+    def begin(self, script: Script, limit: Bound | None) -> None:
+        self.script, self.limit = script, limit
+        self.requests, self.began = 0, self.clock.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return self.clock.monotonic() - self.began
+
+    def check(self) -> None:
+        limit = self.limit
+        if limit is not None and (self.requests > limit.requests or self.seconds > limit.seconds + 0.01):
+            raise Unbounded(f"{self.requests} requests and {self.seconds:.1f} s; the bound is {limit}")
+
+    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
+        index, script = self.requests, self.script
+        self.requests += 1
+        self.check()
+        answer = self.server.next = script.at(index)
+        share = script.shares[index % len(script.shares)]
+        try:
+            reply = self.inner.send(operation, request, timeout=IMPATIENCE if answer.stalls else PATIENCE)
+        except TransportError as error:
+            self.clock.advance(timeout * (1.0 if "timed out" in str(error) else share))
+            raise
+        except BaseException:
+            self.clock.advance(timeout * share)
+            raise
+        self.clock.advance(timeout * share)
+        return reply
+
+
+class CountedClock(ManualClock):
+    """A clock on which sleeping counts too."""
+
+    meter: Meter | None = None
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        if self.meter is not None:
+            self.meter.check()
+
+
+class Scene:
+    """One client, on a table of its own, with the server in between."""
+
+    def __init__(self, server: Liar, *, is_async: bool = False) -> None:
+        self.clock = CountedClock(1_800_000_000.0)
+        self.memory = server.memory = Memory({}, self.clock, JAVA)
+        self.meter = Meter(server, self.clock)
+        self.clock.meter = self.meter
+        self.is_async = is_async
+        self.client: Any = Awaited(AsyncLockClient(**self.options())) if is_async else LockClient(**self.options())
+        self.rival = LockClient(**{**self.options(), "transport": self.memory})
+        self.kept: Any = None  # what was prepared
+
+    def options(self) -> dict[str, Any]:
+        return {
+            "table": "locks",
+            "transport": self.meter,
+            "clock": self.clock,
+            "heartbeat_period": 0,
+            "owner_prefix": "me",
+        }
+
+    def close(self) -> None:
+        self.meter.begin(Script((Answer("unheard", 0),), None), None)
+        self.client.close(release=False)
+        self.rival.close(release=False)
+        self.meter.inner.close()
+
+
+@contextmanager
+def lucky(luck: float) -> Iterator[None]:
+    """All back-offs of new clients have this luck."""
+    with mock.patch.object(session, "_jitter", return_value=luck):
+        yield
+
+
+class Awaited:
+    """An asynchronous client or lock, each of whose calls is awaited at once."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._inner, name)
+        return _awaiting(value) if callable(value) else value
+
+    def list(self) -> Any:
+        async def all_of() -> list[Any]:
+            return [record async for record in self._inner.list()]
+
+        return asyncio.run(all_of())
+
+
+def _awaiting(call: Any) -> Any:
+    def run(*args: Any, **options: Any) -> Any:
+        result = call(*args, **options)
+        if not inspect.isawaitable(result):
+            return result
+
+        async def wait() -> Any:
+            return await result
+
+        found = asyncio.run(wait())
+        return Awaited(found) if hasattr(found, "release") else found
+
+    return run

@@ -1,0 +1,128 @@
+"""Whatever a server answers, each operation ends within its bound, with a result or a documented error."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lambda_lock import JAVA, LockClient, TransportError
+from lambda_lock.client import pages
+from lambda_lock.testing import ManualClock
+from lambda_lock.testing.memory import Memory
+from lambda_lock.transport import Credentials, HttpsTransport, Reply
+from rig.engine import ROOT
+
+from . import bounds
+from .liar import KINDS, Answer, Liar
+from .operations import OPERATIONS
+from .play import MOST_TAKEN, Play, drawn, perform
+from .scene import Script
+
+pytestmark = pytest.mark.filterwarnings("ignore:the handle of lock:ResourceWarning")  # operations leave it held
+
+PAGE = Path(ROOT, "docs", "safety-bounds.md")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Liar]:
+    logging.getLogger("lambda_lock").setLevel(logging.CRITICAL)
+    liar = Liar(Memory({}, ManualClock(), JAVA))
+    yield liar
+    liar.close()
+    logging.getLogger("lambda_lock").setLevel(logging.NOTSET)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_operations_end_within_their_bounds_whatever_is_answered(part: int, server: Liar) -> None:
+    for seed in range(part * 25, (part + 1) * 25):
+        outcome = perform(drawn(seed), server)
+        assert not outcome.failure, f"python -m tests.fuzzing --play {seed}: {drawn(seed)}\n{outcome.failure}"
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("part", range(10))
+def test_more_operations_end_within_their_bounds(part: int, server: Liar) -> None:
+    for seed in range(10_000 + part * 400, 10_000 + (part + 1) * 400):
+        outcome = perform(drawn(seed), server)
+        assert not outcome.failure, f"python -m tests.fuzzing --play {seed}: {drawn(seed)}\n{outcome.failure}"
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_throttle_for_ever_ends_each_operation(name: str, server: Liar) -> None:
+    for kind in ("throttled", "unheard"):
+        outcome = perform(Play(name, Script((Answer(kind, 0),), None, (0.0, 0.5))), server)
+        assert not outcome.failure
+        assert not outcome.double_holders
+
+
+@pytest.mark.parametrize("name", [name for name, operation in OPERATIONS.items() if not operation.sync_only])
+def test_each_operation_succeeds_on_an_honest_server(name: str, server: Liar) -> None:
+    outcome = perform(Play(name, Script()), server)
+    assert not outcome.failure
+    assert outcome.error in ("", "LockNotGrantedError")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_answer_can_be_sent(kind: str, server: Liar) -> None:
+    outcome = perform(Play("acquire a held row", Script((Answer(kind, 7),), 2)), server)
+    assert not outcome.failure
+
+
+@pytest.mark.parametrize("kind", ["endless chunks", "endless head", "too long"])
+def test_no_answer_is_read_beyond_a_limit(kind: str, server: Liar) -> None:
+    transport = HttpsTransport("eu-west-1", f"http://127.0.0.1:{server.port}", Credentials("AKIA", "secret"))
+    server.next, server.most_sent = Answer(kind, 0), 0
+    with pytest.raises(TransportError, match=r"more than|Content-Length"):
+        transport.send("Scan", {"TableName": "locks"}, timeout=60)
+    transport.close()
+    assert server.most_sent <= MOST_TAKEN
+
+
+@pytest.mark.parametrize("circle", [1, 2, 3, 7])
+def test_a_list_whose_pages_lead_in_a_circle_ends(circle: int) -> None:
+    table = _Circling(circle)
+    client = LockClient("locks", transport=table)
+    with pytest.raises(TransportError, match="next page"):
+        list(client.list())
+    assert table.count <= 3 * circle + 1
+
+
+def test_a_list_without_an_end_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "MOST_PAGES", 50)
+    table = _Circling(10**9)
+    client = LockClient("locks", transport=table)
+    with pytest.raises(TransportError, match="more than 50 pages"):
+        list(client.list())
+    assert table.count == 50
+
+
+class _Circling:
+    """A table whose pages lead in a circle of this length."""
+
+    def __init__(self, circle: int) -> None:
+        self.circle = circle
+        self.count = 0
+
+    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
+        self.count += 1
+        last: Any = {"key": {"S": str(self.count % self.circle)}}
+        page: Any = {"Items": [], "LastEvaluatedKey": last}
+        return Reply(page, None)
+
+
+def test_the_page_shows_the_bounds() -> None:
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    assert rows == shown()
+
+
+def shown() -> list[str]:
+    """The rows of the table in docs/safety-bounds.md."""
+    rows = []
+    for name, bound in bounds.SHOWN.items():
+        usual, unlucky = bound(bounds.AVERAGE), bound(0.0)
+        rows.append(f"| `{name}` | {usual.requests:,} | {unlucky.requests:,} | {usual.seconds:.1f} |")
+    return rows

@@ -1,0 +1,44 @@
+"""Whatever a target is fed, only documented errors come out, and it ends."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from lambda_lock import KeyTemplateError
+from lambda_lock.keys.compile import compile_key
+
+from .targets import TARGETS
+
+LOADING_BOTO3 = ("environment", "files")  # each of their inputs takes a tenth of a second or more
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    logger = logging.getLogger("lambda_lock")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    yield
+    logger.setLevel(level)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_hostile_input_leads_to_documented_errors_alone(name: str) -> None:
+    TARGETS[name].draw(1, examples=3 if name in LOADING_BOTO3 else 25)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("name", TARGETS)
+def test_much_hostile_input_leads_to_documented_errors_alone(name: str) -> None:
+    TARGETS[name].draw(2, examples=60 if name in LOADING_BOTO3 else 1500)
+
+
+@pytest.mark.parametrize("expression", ["!" * 3000, "[" * 3000, "(" * 3000])
+def test_a_jmespath_expression_that_is_nested_too_deep_is_refused(expression: str) -> None:
+    def handler(event: object) -> None:
+        """It is not called."""
+
+    with pytest.raises(KeyTemplateError, match="not a valid JMESPath"):
+        compile_key(handler, None, expression)
