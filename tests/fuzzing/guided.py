@@ -7,6 +7,8 @@ import logging
 import sys
 import time
 
+_BEGAN = time.monotonic()
+
 
 def by_atheris(name: str, seconds: str, seed: str, corpus: str) -> None:
     """Never returns: libFuzzer ends the process, with 0 if nothing failed."""
@@ -14,7 +16,8 @@ def by_atheris(name: str, seconds: str, seed: str, corpus: str) -> None:
     with atheris.instrument_imports(include=["lambda_lock"]):
         targets = importlib.import_module("tests.fuzzing.targets")
     target = targets.TARGETS[name]
-    options = [f"-max_total_time={seconds}", f"-seed={seed}", "-max_len=8192", "-timeout=30", "-rss_limit_mb=2048"]
+    left = max(int(float(seconds) - (time.monotonic() - _BEGAN)), 1)  # loading and instrumenting took some
+    options = [f"-max_total_time={left}", f"-seed={seed}", "-max_len=8192", "-timeout=30", "-rss_limit_mb=2048"]
     atheris.Setup([sys.argv[0], *options, f"-artifact_prefix={corpus}/", corpus], target.feed)
     atheris.Fuzz()
 
@@ -22,7 +25,7 @@ def by_atheris(name: str, seconds: str, seed: str, corpus: str) -> None:
 def by_hypothesis(name: str, seconds: str, seed: str, corpus: str) -> None:
     """Draw inputs until the time is over. A failure is shown as the smallest example."""
     targets = importlib.import_module("tests.fuzzing.targets")
-    until, inputs = time.monotonic() + float(seconds), 0
+    until, inputs = _BEGAN + float(seconds), 0
     target = targets.TARGETS[name]
     try:
         while time.monotonic() < until:

@@ -95,7 +95,7 @@ class Asked:
         if choice < 0.5:
             base = self.echo()
         elif choice < 0.9:
-            base = next((row for row in self.rows() if self._is_asked_for(row)), None)
+            base = next((row for row in self.rows() if self.is_asked_for(row)), None)
         if base is None:
             return None if rng.random() < 0.5 else {**self.request.get("Key", {}), **self._columns()}
         changed = {**base, **(self._columns() if rng.random() < 0.7 else {})}
@@ -103,7 +103,7 @@ class Asked:
             changed.pop(rng.choice(sorted(changed)))
         return changed
 
-    def _is_asked_for(self, row: dict[str, Any]) -> bool:
+    def is_asked_for(self, row: dict[str, Any]) -> bool:
         return all(row.get(name) == value for name, value in self.request.get("Key", {}).items())
 
     def echo(self) -> dict[str, Any]:
@@ -369,6 +369,37 @@ def _false_refusal(asked: Asked) -> Pieces:
     return _said(asked, 400, failed(asked.row()))
 
 
+def _contradiction(asked: Asked) -> Pieces:
+    """Refuse, and show a row that says that the same write would succeed now: none, a free one or a dead one."""
+    if asked.operation == "GetItem":
+        return _said(asked, 200, {})
+    row = {**asked.echo(), "ownerName": {"S": "other#1"}, "leaseDuration": {"S": "20000"}}
+    free = {**row, "isReleased": {"S": "1"}}
+    dead = {**row, "recordVersionNumber": {"S": f"L1:{asked.now_ms - 60_000:013d}:{'0' * 32}"}}
+    return _said(asked, 400, failed(asked.rng.choice((None, free, dead))))
+
+
+def _overtaken(asked: Asked) -> Pieces:
+    """Refuse, and show the true row as if its holder had renewed it meanwhile."""
+    return _said_newer(asked)
+
+
+def _renamed(asked: Asked) -> Pieces:
+    """Refuse, and show the true row as if another attempt of its holder had resumed it, each time another one."""
+    return _said_newer(asked, suffix=f"/{asked.rng.random()}")
+
+
+def _said_newer(asked: Asked, suffix: str = "") -> Pieces:
+    row = next((row for row in asked.rows() if asked.is_asked_for(row)), None)
+    if row is None or asked.operation == "GetItem":
+        return _said(asked, 400, failed(None)) if row is None else _honest(asked)
+    ahead = asked.now_ms + asked.rng.randrange(10**9)
+    changes: dict[str, Any] = {"recordVersionNumber": {"S": f"L1:{ahead:013d}:{'a' * 32}"}}
+    if suffix:
+        changes["ownerName"] = {"S": row["ownerName"]["S"].partition("/")[0] + suffix}
+    return _said(asked, 400, failed({**row, **changes}))
+
+
 def _any_error(asked: Asked) -> Pieces:
     rng = asked.rng
     body = {"__type": rng.choice(("", _PREFIX)) + rng.choice(_ERRORS), "message": rng.choice(("", "x", "key " * 900))}
@@ -410,7 +441,7 @@ def _pages(asked: Asked) -> Pieces:
     if rng.random() < 0.05:
         last = anything(rng)
     row = asked.row()
-    rows = [row for _ in range(rng.choice((0, 1, 3))) if row is not None]
+    rows = [{"key": {"S": "k"}, **row} for _ in range(rng.choice((0, 1, 3))) if row is not None]
     return _said(asked, 200, {"Items": rows, "LastEvaluatedKey": last})
 
 
@@ -440,6 +471,9 @@ KINDS: dict[str, Callable[[Asked], Pieces]] = {
     "wrong date": _wrong_date,
     "false success": _false_success,
     "false refusal": _false_refusal,
+    "contradiction": _contradiction,
+    "overtaken": _overtaken,
+    "renamed": _renamed,
     "any error": _any_error,
     "any reasons": _any_reasons,
     "any JSON": _any_json,
@@ -503,4 +537,12 @@ class Liar:
         for piece in KINDS[answer.kind](asked):
             sent += connection.send(piece) if piece else 0
             self.most_sent = max(self.most_sent, sent)
-        return answer.kind in ("honest", "throttled", "false success", "false refusal", "any error")
+        return answer.kind in (
+            "honest",
+            "throttled",
+            "false success",
+            "false refusal",
+            "any error",
+            "contradiction",
+            "overtaken",
+        )

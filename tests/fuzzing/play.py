@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import traceback
 from dataclasses import dataclass
+from typing import Any
 
 from lambda_lock import LockError
 
@@ -87,19 +88,26 @@ def _judged(play: Play, scene: Scene) -> Outcome:
         failure = f"no bound: {requests} requests and {seconds:.1f} s; the bound is {limit}"
     if not failure and scene.meter.server.most_sent > MOST_TAKEN:
         failure = f"no limit: {scene.meter.server.most_sent} bytes of one answer were taken"
-    double = 0
-    if operation.grants and granted is not None and play.script.is_faithful and granted.is_held:
-        double = int(scene.rival.try_acquire("k") is not None and granted.is_held)
+    double = int(not failure and operation.grants and play.script.is_faithful and _is_double(granted, scene))
     if double:
         failure = "two holders"
     return Outcome(requests, seconds, error, failure, double)
+
+
+def _is_double(granted: Any, scene: Scene) -> bool:
+    """Whether a rival that nobody lies to gets the lock at a moment at which the first holder believes to have it."""
+    while granted is not None and granted.is_held:
+        if scene.rival.try_acquire("k") is not None:
+            return bool(granted.is_held)
+        scene.clock.advance(1.0)
+    return False
 
 
 def shrunk(play: Play, outcome: Outcome, server: Liar) -> Play:
     """The simplest play that fails for the same reason."""
     tries = 0
     simpler = True
-    while simpler and tries < 200:
+    while simpler and tries < 60:
         simpler = False
         for script in play.script.smaller():
             tries += 1

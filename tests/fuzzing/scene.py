@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -78,9 +78,9 @@ class Script:
         return f"[{said}]{until}; time-outs used: {self.shares}; luck {self.luck}"
 
 
-def scripted(rng: random.Random) -> Script:
+def scripted(rng: random.Random, among: Collection[str] = KINDS) -> Script:
     """A script: one answer for ever, some that take turns, or a few and then honesty."""
-    kinds = sorted(KINDS if rng.random() < 0.7 else FAITHFUL)
+    kinds = sorted(among if rng.random() < 0.7 else FAITHFUL)
     kinds = [kind for kind in kinds if kind not in _RARE or rng.random() < 0.1]
     answers = tuple(Answer(rng.choice(kinds), rng.getrandbits(32)) for _ in range(rng.choice((1, 1, 2, 3, 5))))
     honest = rng.choice((None, None, 1, 2, 4, 8, 16))
