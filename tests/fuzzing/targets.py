@@ -53,20 +53,10 @@ class Target:
     """What is fed, with its inputs."""
 
     def __init__(self, inputs: st.SearchStrategy[Any], check: Callable[[Any], None]) -> None:
+        self._inputs = inputs
+        self._check = check
+        self._feed: Callable[[bytes], object] = self._test(1).hypothesis.fuzz_one_input
         self.count = 0
-
-        def run(value: Any) -> None:
-            self.count += 1
-            check(value)
-
-        self.settings = settings(
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            database=DirectoryBasedExampleDatabase(ROOT / "build" / "fuzzing" / "examples"),
-        )
-        self.test: Any = given(value=inputs)(run)
-        guided: Any = self.settings(given(value=inputs)(run))
-        self._feed: Callable[[bytes], object] = guided.hypothesis.fuzz_one_input
 
     def feed(self, data: bytes) -> None:
         """Check the input that these bytes stand for."""
@@ -75,8 +65,20 @@ class Target:
     def draw(self, number: int, examples: int = 50) -> int:
         """Check some inputs, the same for the same number. Returns how many. A failure is shrunk."""
         before = self.count
-        seed(number)(settings(self.settings, max_examples=examples)(self.test))()
+        seed(number)(self._test(examples))()
         return self.count - before
+
+    def _test(self, examples: int) -> Any:
+        def run(value: Any) -> None:
+            self.count += 1
+            self._check(value)
+
+        return settings(
+            max_examples=examples,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            database=DirectoryBasedExampleDatabase(ROOT / "build" / "fuzzing" / "examples"),
+        )(given(value=self._inputs)(run))
 
 
 TARGETS: dict[str, Target] = {}

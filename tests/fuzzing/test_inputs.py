@@ -29,6 +29,12 @@ def test_hostile_input_leads_to_documented_errors_alone(name: str) -> None:
     TARGETS[name].draw(1, examples=3 if name in LOADING_BOTO3 else 25)
 
 
+def test_a_target_can_be_fed_again_and_again() -> None:
+    fed = TARGETS["hand-over strings"]
+    assert fed.draw(1, examples=5) + fed.draw(2, examples=5) >= 10
+    fed.feed(bytes(100))
+
+
 @pytest.mark.prove
 @pytest.mark.parametrize("name", TARGETS)
 def test_much_hostile_input_leads_to_documented_errors_alone(name: str) -> None:
