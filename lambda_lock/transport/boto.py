@@ -102,9 +102,8 @@ class BotoTransport:
         try:
             answer = call(**_to_boto(request))
         except failures.ClientError as error:
-            refused = self._refusal(error)
-            # botocore takes any page as the message of an error
-            raise refused from (None if isinstance(refused, TransportError) else _cause(error))
+            # Without its cause: botocore takes any page as the message, and carries all headers of the answer.
+            raise self._refusal(error) from None
         except failures.ParamValidationError as error:
             # Cut before the first value, and without its cause: the values of an item must not reach a log.
             what = str(error).partition(", value:")[0]
