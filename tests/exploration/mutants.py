@@ -13,6 +13,8 @@ from lambda_lock.core import acquire, handover, keep, lease, protocol, requests,
 from lambda_lock.core.outcome import ConditionFailed, Reply
 from tests.simulation.mutations import MUTATIONS, patched
 
+from .table import conjuncts
+
 _Patch = Callable[[Any, str, Any], None]
 OWN: dict[str, Callable[[_Patch], None]] = {}
 
@@ -42,6 +44,11 @@ def broken(name: str) -> Any:
     return patched(OWN[name] if name in OWN else MUTATIONS[name].patch)
 
 
+def ignored(condition: str) -> str:
+    """A condition that always holds, with the same placeholders."""
+    return " AND ".join(f"({part} OR NOT {part})" for part in conjuncts(condition))
+
+
 def _own(name: str) -> Callable[[Any], Any]:
     def add(change: Callable[[_Patch], None]) -> Callable[[_Patch], None]:
         assert name not in MUTATIONS
@@ -58,8 +65,7 @@ def _(patch: _Patch) -> None:
     def claim(*arguments: Any, observed: str | None, **more: Any) -> Any:
         operation, request = original(*arguments, observed=observed, **more)
         if observed is None:
-            condition = request["ConditionExpression"]
-            request = {**request, "ConditionExpression": f"({condition}) OR NOT ({condition})"}
+            request = {**request, "ConditionExpression": ignored(request["ConditionExpression"])}
         return operation, request
 
     patch(requests, "claim", claim)

@@ -155,7 +155,7 @@ def is_by_string(update: dict[str, Any]) -> bool:
     return JAVA.released in names and not {JAVA.ttl, JAVA.version} & names
 
 
-def _conjuncts(condition: str) -> list[str]:
+def conjuncts(condition: str) -> list[str]:
     """The parts of a condition that must all hold. None of them if one of several is enough."""
     depth, parts = 0, [""]
     for word in re.split(r"( AND | OR |[()])", condition):
@@ -173,7 +173,7 @@ def _required_token(operation: str, request: dict[str, Any]) -> float:
     """The row's token that a request requires, as one of the conditions that must all hold. Infinity: none."""
     if operation == "TransactWriteItems":
         return min(_required_token("UpdateItem", item["Update"]) for item in request["TransactItems"])
-    for part in _conjuncts(request.get("ConditionExpression", "")):
+    for part in conjuncts(request.get("ConditionExpression", "")):
         name, _, value = part.partition(" = ")
         if request.get("ExpressionAttributeNames", {}).get(name) == JAVA.token and " " not in value:
             return int(request["ExpressionAttributeValues"][value]["N"])

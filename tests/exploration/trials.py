@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple, TextIO
 
@@ -130,9 +131,12 @@ def _run(job: Job, share: Share) -> dict[str, Any]:
     def report(states: int, rest: int) -> None:
         _reports.put((os.getpid(), f"{job.name}: {states:,} done, {rest:,} to do"))
 
-    if job.kind == "mutant":
-        return try_mutant(job.name, share.deadline, report)
-    return run_case(job.name, job.width, share.until(), report)
+    try:
+        if job.kind == "mutant":
+            return try_mutant(job.name, share.deadline, report)
+        return run_case(job.name, job.width, share.until(), report)
+    except Exception:  # noqa: BLE001 - of any class: the parent cannot read some, and would wait for ever
+        raise RuntimeError(f"{job.name}: {traceback.format_exc()}") from None
 
 
 def run_jobs(jobs: list[Job], processes: int, deadline: float, out: TextIO) -> list[dict[str, Any]]:
