@@ -25,6 +25,7 @@ import weakref
 from _queue import Empty, SimpleQueue  # what `queue` exports, without the 3 ms that importing it takes
 
 from ..observe.log import logger, tell
+from .late import Late
 from .timeline import elapsed
 
 TYPE_CHECKING = False
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 _LOOK = 1.0  # seconds: sleep no longer than this while something is held, so that a thaw is noticed soon
 _MOST_STALE = 64  # entries of the plan, on top of one for each lock
-_START = 5.0  # seconds to wait for another thread that starts the heartbeat
 _AFTER_FAULT = 0.05  # seconds: a fault that repeats must not keep the processor busy
 _MOST_SENDERS = 8  # threads of one client: those of 5,000 locks on a lease of 20 s send 750 renewals a second
 _SENDER_IDLE = 10.0  # seconds without work after which a sender ends; the first one of a client stays
@@ -59,7 +59,6 @@ class Heartbeat:
         self._live: dict[int, int] = {}  # id of a watched lock: the number of its newest watch
         self._numbers = itertools.count(1)
         self._thread: threading.Thread | None = None
-        self._starting = threading.RLock()
 
     def watch(self, lock: Beating, seconds: float) -> None:
         """Call ``lock.tick()`` in ``seconds``, and again when it says so, until `forget`. This replaces earlier calls.
@@ -90,13 +89,9 @@ class Heartbeat:
         """One caller at a time. If a signal handler comes in between, the thread started later stays (`_run`)."""
         if self._is_alive():
             return
-        alone = self._starting.acquire(timeout=_START)
-        try:
+        with Late():
             if not self._is_alive():
                 self._start()
-        finally:
-            if alone:
-                self._starting.release()
 
     def _is_alive(self) -> bool:
         return self._thread is not None and self._thread.is_alive()

@@ -9,28 +9,50 @@ from __future__ import annotations
 
 import os
 import threading  # the Lambda runtime has it loaded, through logging
+import time
+
+from .signalsafe import Ticket, Turn
 
 _PATIENCE = 5.0  # seconds
-_lock = threading.RLock()
+_LOOK = 0.005  # seconds between two checks whether another thread is done
+_turn = Turn()
 _forking: dict[int, Late] = {}  # by thread
 
 
-class Late:
+class Late(Ticket):
     """A context for first uses: only one thread at a time is in it, and no fork happens meanwhile. It can be used once.
 
     It only serves to avoid repeated work and hangs. So a thread that has waited too long continues without it: a signal
     handler may have interrupted the very import that the thread inside is waiting for.
+
+    An interrupt may come before the ``with`` block is entered, or where it is left. No lock of `threading` stands that:
+    it would stay taken, and every other thread would wait out its patience at each use.
     """
 
-    __slots__ = ("_lock", "_taken")
+    __slots__ = ("_thread",)
 
     def __enter__(self) -> None:
-        self._lock = _lock
-        self._taken = self._lock.acquire(timeout=_PATIENCE)
+        self._thread = threading.get_ident()
+        try:
+            self._wait()
+        except BaseException:
+            _turn.give_back(self)
+            raise
+
+    def _wait(self) -> None:
+        end = None
+        while not _turn.take(self):
+            holder = _turn.holder()
+            if isinstance(holder, Late) and holder._thread == self._thread:  # entered again, or by a signal handler
+                return
+            now = time.monotonic()
+            end = end or now + _PATIENCE
+            if now >= end:
+                return
+            time.sleep(_LOOK)
 
     def __exit__(self, *_: object) -> None:
-        if self._taken:
-            self._lock.release()
+        _turn.give_back(self)
 
 
 def _before_fork() -> None:
@@ -46,8 +68,8 @@ def _in_parent() -> None:
 
 
 def _in_child() -> None:
-    global _lock
-    _lock = threading.RLock()  # the thread that held the old one may not exist in the child
+    global _turn
+    _turn = Turn()  # the thread that had the old one may not exist in the child
     _forking.clear()
 
 

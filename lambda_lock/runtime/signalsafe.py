@@ -70,6 +70,11 @@ class Turn:
         """Take the turn if it is free. Return whether ``ticket`` has it, also if it had it before."""
         return self._taken.setdefault(None, weakref.ref(ticket, self._end))() is ticket
 
+    def holder(self) -> Ticket | None:
+        """The ticket that has the turn. None: nobody has it."""
+        taken = self._taken.get(None)
+        return None if taken is None else taken()
+
     def give_back(self, ticket: Ticket) -> None:
         """End the turn of ``ticket``. If another ticket has the turn, do nothing."""
         taken = self._taken.get(None)
