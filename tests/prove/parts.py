@@ -105,6 +105,7 @@ PARTS = (
         _NOBODY | {"real kills and freezes": ("happened.killed", "happened.frozen")},
     ),
     Part("runtime-faults-mutants", "tests.runtime_faults", ("--mutants",), ("--mutants",), _MUTANTS),
+    Part("drivers", "tests.drivers", ("--minutes", "2"), counts=_NOBODY),
     Part(
         "races",
         "tests.races",

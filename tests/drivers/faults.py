@@ -1,0 +1,279 @@
+"""What comes in between: an interrupt, a signal handler that uses locks, a fork."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from lambda_lock import LockAlreadyReleasedError, LockError
+from lambda_lock.errors import ClientClosedError, OwnerMismatchError
+
+from .points import Point, Strike
+from .scenes import Operation, Scene, Stage, judge
+
+CHILD_SECONDS = 30  # what hangs, hangs for ever
+
+
+class Fault:
+    """Something that happens at a point of an operation."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+
+    def happen(self) -> None:
+        """Called at the point, on the thread that carries the operation out."""
+        raise NotImplementedError
+
+    def settle(self, operation: Operation) -> None:
+        """Called after the operation. Raises AssertionError for an outcome that must not be."""
+
+
+class Interrupt(Fault):
+    """Ctrl-C."""
+
+    in_finalizer = False  # Python reports there what a signal handler raises, and goes on
+
+    def happen(self) -> None:
+        self.scene.look()
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and not self.in_finalizer:
+            self.in_finalizer = frame.f_code.co_name in ("__del__", "_end", "_gone")
+            frame = frame.f_back
+        raise KeyboardInterrupt
+
+    def settle(self, operation: Operation) -> None:
+        if self.in_finalizer:
+            self.scene.counts["in a finalizer"] += 1
+            return
+        assert isinstance(self.scene.error, KeyboardInterrupt), f"the interrupt became {self.scene.error!r}"
+
+
+class Handler(Fault):
+    """A signal handler that uses locks. Whatever it raises is of its own making."""
+
+    error: LockError | None = None
+    answer: Any = None
+
+    def happen(self) -> None:
+        self.scene.look()
+        try:
+            self.answer = self.use()
+        except LockError as error:
+            self.error = error.with_traceback(None)
+        self.scene.look()
+
+    def use(self) -> Any:
+        raise NotImplementedError
+
+
+class HandlerTakesAnother(Handler):
+    """It takes and releases a lock of its own."""
+
+    def use(self) -> None:
+        lock = self.scene.client.try_acquire("another " + self.scene.key)
+        assert lock is not None, "nobody has it"
+        self.scene.extra.append(lock)
+        self.scene.look()
+        assert lock.is_held
+        assert lock.release() is True
+
+    def settle(self, operation: Operation) -> None:
+        if operation.name == "close":
+            assert self.error is None or isinstance(self.error, ClientClosedError), repr(self.error)
+            self.scene.error = None if isinstance(self.scene.error, ClientClosedError) else self.scene.error
+        else:
+            assert self.error is None, repr(self.error)
+        operation.done(self.scene)
+
+
+class HandlerEndsTheSame(Handler):
+    """It releases the lock that the operation is about, or takes it where there is none yet."""
+
+    def use(self) -> Any:
+        scene = self.scene
+        if scene.handles:
+            return scene.handles[0].release()
+        lock = scene.client.try_acquire(scene.key)
+        if lock is not None:
+            scene.handles.append(lock)
+        return lock
+
+    def settle(self, operation: Operation) -> None:
+        scene = self.scene
+        if operation.name in ("release", "commit", "hand_over"):
+            self._one_wins(operation)
+        elif scene.error is not None:
+            scene.counts[type(scene.error).__name__] += 1
+            assert isinstance(scene.error, LockError), repr(scene.error)
+        else:
+            scene.counts["both went on"] += 1
+
+    def _one_wins(self, operation: Operation) -> None:
+        scene = self.scene
+        if self.answer is True:
+            assert isinstance(scene.error, LockAlreadyReleasedError), (
+                f"released, and then {scene.error or scene.given!r}"
+            )
+            assert scene.rows.get(scene.key + " written") is None, "released, and then committed"
+            scene.counts["the handler won"] += 1
+            return
+        assert isinstance(self.error, LockAlreadyReleasedError), f"{self.error!r}, {self.answer!r}"
+        operation.done(scene)
+
+
+class HandlerCloses(Handler):
+    """It closes the client."""
+
+    def use(self) -> None:
+        self.scene.client.close()
+
+    def settle(self, operation: Operation) -> None:
+        assert self.error is None, repr(self.error)
+        error = self.scene.error
+        assert error is None or isinstance(error, LockError), repr(error)
+        held = [lock.key for lock in self.scene.handles if lock.is_held]
+        assert not held, f"{held} are held, and the client was closed"
+        self.scene.counts["went on" if error is None else type(error).__name__] += 1
+
+
+class Fork(Fault):
+    """A fork by this thread. The child uses what it inherited, and exits. The parent goes on."""
+
+    pid = 0
+
+    def happen(self) -> None:
+        self.scene.look()
+        self._reader, writer = os.pipe()
+        self.pid = self.fork(lambda: tell(writer, lambda: meddle(self.scene)))
+        os.close(writer)
+
+    def fork(self, child: Callable[[], None]) -> int:
+        if (pid := os.fork()) == 0:
+            child()
+        return pid
+
+    def settle(self, operation: Operation) -> None:
+        told = heard(self._reader, self.pid)
+        assert told == "", f"in the child: {told}"
+        operation.done(self.scene)
+
+
+class ForkBeside(Fork):
+    """A fork by another thread, while this one stands still: the child has no thread that goes on from here."""
+
+    def fork(self, child: Callable[[], None]) -> int:
+        forked: list[int] = []
+
+        def run() -> None:
+            pid = os.fork()
+            if pid == 0:
+                child()
+            forked.append(pid)
+
+        # A fork waits for the first use of a module (runtime/late.py). This thread may be in the middle of one.
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join(0.2)
+        self._forked, self._forking = forked, thread
+        return 0
+
+    def settle(self, operation: Operation) -> None:
+        self._forking.join(CHILD_SECONDS)
+        (self.pid,) = self._forked
+        super().settle(operation)
+
+
+class ForkAndLeave(Fork):
+    """A fork by a signal handler whose child leaves by an exception, through the operation that was interrupted."""
+
+    def happen(self) -> None:
+        self.scene.look()
+        self._reader, writer = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self.writer = writer
+            raise SystemExit
+        os.close(writer)
+
+
+def play(stage: Stage, operation: Operation, kind: type[Fault], point: Point) -> Scene:
+    """Carry an operation out with a fault at a point, and judge what is left."""
+    scene = stage.play(operation)
+    fault = kind(scene)
+    strike = Strike(point, fault.happen)
+    try:
+        with strike:
+            scene.run(operation.act)
+    except SystemExit:
+        if not isinstance(fault, ForkAndLeave) or fault.pid:
+            raise
+        tell(fault.writer, lambda: meddle(scene))
+    if strike.struck:
+        fault.settle(operation)
+    else:
+        scene.counts["not reached"] += 1
+    judge(scene, operation)
+    return scene
+
+
+def meddle(scene: Scene) -> None:
+    """What a child does with the handles and the client of its parent."""
+    for lock in scene.handles:
+        assert not lock.is_held
+        try:
+            lock.release()
+        except OwnerMismatchError:
+            continue
+        raise AssertionError("a child released its parent's lock")
+    assert scene.client.held() == ()
+    try:
+        lock = scene.client.acquire(f"child {os.getpid()} {scene.key}", wait=0)
+        assert lock.is_held
+        assert scene.rows.owner(lock.key) == lock.owner
+        assert lock.release() is True
+        assert scene.rows.owner(lock.key) is None
+    except ClientClosedError:
+        pass
+    scene.client.close()
+
+
+def tell(writer: int, act: Callable[[], None]) -> None:
+    """Run what a child does, tell its parent what was wrong, and end. Does not return."""
+    signal.alarm(CHILD_SECONDS)
+    wrong = "it was ended by an error that could not be told"
+    try:
+        act()
+        wrong = ""
+    except BaseException as error:  # noqa: BLE001 - told to the parent
+        wrong = repr(error)
+    finally:
+        os.write(writer, b"." + wrong.encode())
+        os._exit(0)
+
+
+def heard(reader: int, pid: int) -> str:
+    """What a child has told: "" if all is well."""
+    select.select([reader], [], [], 2 * CHILD_SECONDS)
+    raw = os.read(reader, 65536) if select.select([reader], [], [], 0)[0] else b""
+    os.close(reader)
+    if not raw:
+        os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    return raw[1:].decode() if raw else f"it ended with {status} and told nothing"
+
+
+FAULTS: dict[str, type[Fault]] = {
+    "interrupt": Interrupt,
+    "handler takes another": HandlerTakesAnother,
+    "handler ends the same": HandlerEndsTheSame,
+    "handler closes": HandlerCloses,
+    "fork": Fork,
+    "fork beside": ForkBeside,
+    "fork and leave": ForkAndLeave,
+}

@@ -1,0 +1,158 @@
+"""The instants of a call at which Python runs signal handlers, and a real signal at one of them.
+
+CPython runs handlers where a function begins, after a call, and where a loop goes back: where its interpreter looks at
+its "eval breaker". So the signal is made pending before each instruction that leads there (a call, a jump back), and
+where a function returns. CPython itself then runs the handler at the very next such instant. Nothing is raised in a
+trace function: in CPython 3.11 that leaves references behind, or crashes.
+
+A point counts where it comes first and where it comes last, as loops repeat it.
+"""
+
+from __future__ import annotations
+
+import _thread
+import dis
+import functools
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import lambda_lock
+
+SIGNAL = signal.SIGUSR2
+PACKAGE = Path(lambda_lock.__file__).parent
+#: What stands for DynamoDB, and what never runs beside a lock.
+_OURS_NOT = tuple(str(PACKAGE / name) for name in ("testing", "cli", "cdk"))
+#: Pure functions, which wait for nothing and change nothing. Their calls are points, what they do within is none.
+_PURE = tuple(
+    str(PACKAGE / name)
+    for name in (
+        "keys",
+        "core/arn.py",
+        "core/requests.py",
+        "core/row.py",
+        "client/attributes.py",
+        "client/checks.py",
+        "client/record.py",
+        "client/settings.py",
+        "transport/classify.py",
+        "transport/dates.py",
+        "transport/endpoint.py",
+        "transport/sigv4.py",
+    )
+)
+_LEADING_THERE = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "JUMP_BACKWARD"}
+
+#: The code and the offset of an instruction. An offset of -1 is where the function returns.
+Key = tuple[CodeType, int]
+
+
+class _Pending:
+    """``_Pending()[number]`` makes a signal pending. No handler runs before the next instant, as this is no call."""
+
+    __getitem__: Any = _thread.interrupt_main
+
+
+_PENDING = _Pending()
+
+
+@functools.cache
+def _leading(code: CodeType) -> frozenset[int]:
+    return frozenset(each.offset for each in dis.get_instructions(code) if each.opname in _LEADING_THERE)
+
+
+@functools.cache
+def _is_swept(file: str) -> bool:
+    return file.startswith(str(PACKAGE)) and not file.startswith(_OURS_NOT + _PURE)
+
+
+class Tracer:
+    """A context that asks ``is_time`` at each point of this thread, and makes the signal pending where that is True."""
+
+    def __init__(self, is_time: Callable[[Key], bool]) -> None:
+        self._is_time = is_time
+
+    def __enter__(self) -> None:
+        sys._getframe().f_trace_opcodes = True  # CPython 3.12 asks for it before settrace()
+        sys.settrace(self._begin)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def _begin(self, frame: FrameType, event: str, argument: object) -> Any:
+        code = frame.f_code
+        if not _is_swept(code.co_filename):
+            return None
+        frame.f_trace_opcodes = True
+        leading, is_time = _leading(code), self._is_time
+
+        def step(frame: FrameType, event: str, argument: object) -> Any:
+            if event == "opcode":
+                time_has_come = frame.f_lasti in leading and is_time((code, frame.f_lasti))
+            else:
+                time_has_come = event == "return" and is_time((code, -1))
+            if time_has_come:
+                sys.settrace(None)  # else the handler could run in a trace function
+                _PENDING[SIGNAL]
+            return step
+
+        return step
+
+
+class Point:
+    """A point of a call: where, and at which of its occurrences."""
+
+    def __init__(self, key: Key, occurrence: int) -> None:
+        self.key = key
+        self.occurrence = occurrence
+
+    def __str__(self) -> str:
+        code, at = self.key
+        file = Path(code.co_filename).relative_to(PACKAGE)
+        line = next((line for start, end, line in code.co_lines() if start <= at < end), None)
+        where = f"{file}:{line or code.co_firstlineno}{'' if line else ' at its return'} in {code.co_qualname}"
+        return where + (f", time {self.occurrence}" if self.occurrence > 1 else "")
+
+
+def points_of(act: Callable[[], object]) -> list[Point]:
+    """All points of a call, each where it comes first and where it comes last. The call is made."""
+    counts: dict[Key, int] = {}
+
+    def count(key: Key) -> bool:
+        counts[key] = counts.get(key, 0) + 1
+        return False
+
+    with Tracer(count):
+        act()
+    return [Point(key, number) for key, count in counts.items() for number in sorted({1, count})]
+
+
+class Strike:
+    """A context in which a signal handler runs ``happen`` at a point, once. What it raises is raised there."""
+
+    def __init__(self, point: Point, happen: Callable[[], None]) -> None:
+        self.struck = False
+        self._key, self._left, self._happen = point.key, point.occurrence, happen
+        self._tracer = Tracer(self._is_time)
+
+    def __enter__(self) -> Strike:
+        self._before = signal.signal(SIGNAL, self._handle)
+        self._tracer.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._tracer.__exit__()
+        signal.signal(SIGNAL, self._before)
+
+    def _is_time(self, key: Key) -> bool:
+        if self.struck or key != self._key:
+            return False
+        self._left -= 1
+        self.struck = not self._left
+        return self.struck
+
+    def _handle(self, number: int, frame: object) -> None:
+        self._happen()

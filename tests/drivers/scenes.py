@@ -1,0 +1,346 @@
+"""What a fault strikes: an operation of a plain client on a real engine, and what must hold after it."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lambda_lock import Lock, LockClient, LockError, LockTimeoutError
+from lambda_lock.client.lock import held_by
+from lambda_lock.errors import ClientClosedError, LockLostError
+from rig.engine import Item
+from tests.support.clocks import LeapingClock
+from tests.support.waiting import DEADLINE, wait_until
+
+TABLE = "drivers"
+_OURS = ("lambda_lock-renewal", "lambda_lock-callback", "lambda_lock-asyncio")
+
+
+class DoubleHolderError(AssertionError):
+    """A handle says that it is held, and the row says that it is not."""
+
+
+class Rows:
+    """The table as the engine stores it, read over connections of its own."""
+
+    def __init__(self) -> None:
+        self.transport = LockClient(TABLE).transport
+
+    def get(self, key: str) -> Item | None:
+        request = {"TableName": TABLE, "Key": {"key": {"S": key}}, "ConsistentRead": True}
+        item: Item | None = self.transport.send("GetItem", request, timeout=DEADLINE).item
+        return item
+
+    def put(self, item: Item) -> None:
+        self.transport.send("PutItem", {"TableName": TABLE, "Item": item}, timeout=DEADLINE)
+
+    def owner(self, key: str) -> str | None:
+        """Who holds the lock by its row. None: nobody."""
+        item = self.get(key)
+        if item is None or "isReleased" in item or "recordVersionNumber" not in item:
+            return None
+        owner: str = item["ownerName"]["S"]
+        return owner
+
+
+@dataclass
+class Scene:
+    """One play of an operation.
+
+    handles: the locks that the application knows of. given: what the operation returned. error: what it raised.
+    """
+
+    rows: Rows
+    key: str
+    client: LockClient
+    other: LockClient
+    handles: list[Lock] = field(default_factory=list)
+    extra: list[Lock] = field(default_factory=list)  # of other keys, which are to be free at the end too
+    theirs: list[Lock] = field(default_factory=list)  # of the other client
+    string: str = ""
+    given: Any = None
+    error: BaseException | None = None
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def look(self) -> None:
+        """No handle may say that it is held while its row says something else."""
+        for lock in (*self.handles, *self.extra):
+            if lock.is_held and (owner := self.rows.owner(lock.key)) != lock.owner:
+                raise DoubleHolderError(f"a handle of {lock.key!r} says that it is held, and its row names {owner}")
+
+    def run(self, act: Callable[[Scene], Any]) -> None:
+        """Carry the operation out, and keep what came of it."""
+        try:
+            self.given = act(self)
+        except (LockError, KeyboardInterrupt) as error:
+            self.error = error.with_traceback(None)
+        if isinstance(self.given, Lock):
+            self.handles.append(self.given)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation whose points are swept.
+
+    begin: what is there before. act: the operation. done: asserts that it did what it promises, undisturbed.
+    ended: asserts what holds of its key after the client was closed, whatever came in between.
+    """
+
+    name: str
+    begin: Callable[[Scene], None]
+    act: Callable[[Scene], Any]
+    done: Callable[[Scene], None]
+    ended: Callable[[Scene], None]
+    settings: Callable[[], dict[str, Any]] = dict
+    warm: bool = True
+
+
+class Stage:
+    """Where scenes are played: the engine that the environment leads to."""
+
+    def __init__(self) -> None:
+        self.rows = Rows()
+        self._played = 0
+
+    def play(self, operation: Operation) -> Scene:
+        """A scene in which the operation can be carried out."""
+        self._played += 1
+        key = f"{operation.name} {os.getpid()} {self._played}"
+        scene = Scene(self.rows, key, LockClient(TABLE, **operation.settings()), LockClient(TABLE, heartbeat_period=0))
+        if operation.warm:
+            scene.client.prewarm()
+        operation.begin(scene)
+        return scene
+
+
+def judge(scene: Scene, operation: Operation) -> None:
+    """Nothing is held for nobody, nothing false is said, the client is of use, and it ends without a trace."""
+    scene.look()
+    usable(scene)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # of handles that an interrupt took away
+        gc.collect(0)
+        scene.client.close()
+    scene.client.close()
+    for lock in (*scene.handles, *scene.extra):
+        assert not lock.is_held, f"the handle of {lock.key!r} is held after its client was closed"
+        assert not lock.lost or scene.rows.owner(lock.key) != lock.owner, f"{lock.key!r} is not lost"
+    for lock in scene.extra:
+        assert scene.rows.owner(lock.key) is None, f"{lock.key!r} is held for nobody"
+    operation.ended(scene)
+    for lock in scene.theirs:
+        lock.release()
+    assert scene.rows.owner(scene.key) is None, "the lock is held for nobody"
+    scene.other.close()
+    trace()
+
+
+def usable(scene: Scene) -> None:
+    """The client takes and releases locks, unless it was closed."""
+    try:
+        with scene.client.acquire("spare " + scene.key, wait=0) as spare:
+            assert spare.is_held
+            scene.extra.append(spare)
+    except ClientClosedError:
+        scene.counts["closed"] += 1
+
+
+_DESCRIPTORS = Path("/proc/self/fd")
+_OF_THE_ROWS = 1  # connection is kept open to read rows
+
+
+def sockets() -> int:
+    """How many sockets this process has open."""
+    found = 0
+    for descriptor in os.listdir(_DESCRIPTORS):
+        with contextlib.suppress(OSError):
+            found += os.readlink(_DESCRIPTORS / descriptor).startswith("socket:")
+    return found
+
+
+def trace(besides: int = 0) -> None:
+    """All clients are closed: neither their threads nor their connections may be left.
+
+    besides: sockets that are somebody else's.
+    """
+    allowed = _OF_THE_ROWS + besides
+    wait_until(lambda: not [each for each in threading.enumerate() if each.name in _OURS])
+    if _DESCRIPTORS.exists() and sockets() > allowed:
+        gc.collect()  # a traceback may have kept a frame
+        assert sockets() <= allowed, f"{sockets()} connections are left open"
+
+
+# -- the operations ---------------------------------------------------------------------------------------------------
+
+
+def _nothing(scene: Scene) -> None:
+    """There is nothing before."""
+
+
+def _hold(scene: Scene) -> None:
+    scene.handles.append(scene.client.acquire(scene.key, wait=0))
+
+
+def _hold_renewed(scene: Scene) -> None:
+    """Two locks which the background has renewed, and one whose handle was dropped."""
+    for name in ("", " second"):
+        scene.handles.append(scene.client.acquire(scene.key + name, wait=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        scene.client.acquire(scene.key + " dropped", wait=0)
+    before = scene.handles[0].version
+    wait_until(lambda: scene.handles[0].version != before)
+
+
+def _they_hold(scene: Scene) -> None:
+    scene.theirs.append(scene.other.acquire(scene.key, wait=0))
+
+
+def _handed_over(scene: Scene) -> None:
+    scene.string = scene.other.acquire(scene.key, wait=0).hand_over()
+
+
+def item_of(key: str) -> dict[str, Any]:
+    """What a commit writes."""
+    return {"Put": {"TableName": TABLE, "Item": {"key": {"S": key + " written"}, "isReleased": {"S": "1"}}}}
+
+
+def _is_held(scene: Scene) -> None:
+    assert scene.error is None, repr(scene.error)
+    (lock,) = scene.handles
+    assert lock.is_held
+    assert scene.rows.owner(lock.key) == lock.owner
+
+
+def _is_released(scene: Scene) -> None:
+    assert scene.error is None, repr(scene.error)
+    assert scene.given is True
+    assert scene.rows.owner(scene.key) is None
+
+
+def _is_committed(scene: Scene) -> None:
+    assert scene.error is None, repr(scene.error)
+    assert scene.rows.get(scene.key + " written") is not None
+    assert scene.rows.owner(scene.key) is None
+
+
+def _is_handed_over(scene: Scene) -> None:
+    assert scene.error is None, repr(scene.error)
+    assert isinstance(scene.given, str)
+
+
+def _timed_out(scene: Scene) -> None:
+    assert isinstance(scene.error, LockTimeoutError), repr(scene.error)
+
+
+def _is_closed(scene: Scene) -> None:
+    assert scene.error is None, repr(scene.error)
+    for name in ("", " second", " dropped"):
+        assert scene.rows.owner(scene.key + name) is None
+
+
+def _free(scene: Scene) -> None:
+    owner = scene.rows.owner(scene.key)
+    assert owner is None, f"the row names {owner} after the client was closed"
+
+
+def _free_all(scene: Scene) -> None:
+    for name in ("", " second", " dropped"):
+        owner = scene.rows.owner(scene.key + name)
+        assert owner is None, f"the row of {scene.key + name!r} names {owner} after the client was closed"
+
+
+def _free_and_told(scene: Scene) -> None:
+    """A commit that said that it was done has written its items."""
+    _free(scene)
+    written = scene.rows.get(scene.key + " written") is not None
+    assert written or scene.error is not None, "the commit did not write, and raised nothing"
+    if written and isinstance(scene.error, LockError):
+        assert getattr(scene.error, "ambiguous", False), f"the commit wrote, and raised {scene.error!r}"
+
+
+def _free_or_given(scene: Scene) -> None:
+    """A lock that was handed over can be adopted, and only its string's holder keeps it."""
+    if isinstance(scene.given, str):
+        scene.theirs.append(scene.other.adopt(scene.given))
+        return
+    if scene.rows.owner(scene.key) is None:
+        return
+    # The string was made, and an interrupt took it away on its way to the caller. Its lease frees the lock.
+    (lock,) = scene.handles
+    assert held_by(lock).released, "the lock is held for nobody"
+    scene.counts["left to the lease"] += 1
+    expire(scene)
+
+
+def expire(scene: Scene) -> None:
+    """Let the lease in the row be over."""
+    item = scene.rows.get(scene.key)
+    assert item is not None
+    version = item["recordVersionNumber"]["S"].split(":")
+    version[1] = "0" * len(version[1])
+    scene.rows.put({**item, "recordVersionNumber": {"S": ":".join(version)}})
+
+
+def _free_or_to_be_adopted(scene: Scene) -> None:
+    owner = scene.rows.owner(scene.key)
+    if owner is None:
+        return
+    assert not scene.handles, f"the row names {owner} after the client was closed"
+    scene.counts["still to be adopted"] += 1
+    scene.theirs.append(scene.other.adopt(scene.string))
+
+
+def _free_or_to_be_resumed(scene: Scene) -> None:
+    """What is not given to the caller is not released: the next attempt goes on."""
+    if scene.handles:
+        _free(scene)
+        return
+    scene.counts["still to be resumed"] += 1
+    try:
+        scene.theirs.append(scene.other.resume(scene.string))
+    except LockLostError as error:
+        raise AssertionError(f"the hold was released, and its string is worth nothing: {error}") from None
+
+
+def _theirs(scene: Scene) -> None:
+    (lock,) = scene.theirs
+    assert scene.rows.owner(scene.key) == lock.owner
+    assert lock.is_held
+
+
+def _leaping() -> dict[str, Any]:
+    return {"clock": LeapingClock(), "heartbeat_period": 0}
+
+
+def _renewing() -> dict[str, Any]:
+    return {"heartbeat_period": 0.02}
+
+
+def _acquire(scene: Scene) -> Lock:
+    return scene.client.acquire(scene.key, wait=0)
+
+
+OPERATIONS = {
+    each.name: each
+    for each in (
+        Operation("acquire", _nothing, _acquire, _is_held, _free),
+        Operation("first acquire", _nothing, _acquire, _is_held, _free, warm=False),
+        Operation("wait", _they_hold, lambda s: s.client.acquire(s.key, wait=3), _timed_out, _theirs, _leaping),
+        Operation("renew", _hold, lambda s: s.handles[0].heartbeat(data=b"new"), _is_held, _free),
+        Operation("release", _hold, lambda s: s.handles[0].release(), _is_released, _free),
+        Operation("commit", _hold, lambda s: s.handles[0].commit([item_of(s.key)]), _is_committed, _free_and_told),
+        Operation("hand_over", _hold, lambda s: s.handles[0].hand_over(), _is_handed_over, _free_or_given),
+        Operation("adopt", _handed_over, lambda s: s.client.adopt(s.string), _is_held, _free_or_to_be_adopted),
+        Operation("resume", _handed_over, lambda s: s.client.resume(s.string), _is_held, _free_or_to_be_resumed),
+        Operation("close", _hold_renewed, lambda s: s.client.close(), _is_closed, _free_all, _renewing),
+    )
+}

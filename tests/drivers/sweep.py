@@ -1,0 +1,128 @@
+"""Sweeps: all points of an operation, one after the other, in a process of their own that may hang or crash."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import signal
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from .faults import FAULTS, play
+from .points import points_of
+from .scenes import OPERATIONS, DoubleHolderError, Stage, judge
+
+PATIENCE = 60  # seconds for one point: what hangs, hangs for ever
+_PROBED = 25  # after so many points, the heartbeat of the process must still renew
+
+
+@dataclass
+class Swept:
+    """What came of a sweep."""
+
+    name: str
+    points: int = 0
+    played: int = 0
+    double_holders: int = 0
+    troubles: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+#: Plays all points from the one with this number on, and yields what is new, as JSON: how many points there are, which
+#: one comes next, what happened at it, what was wrong.
+Steps = Callable[[int], Iterator[dict[str, Any]]]
+
+
+def course(
+    stage: Stage, operation: str, fault: str, first: int = 0, within: tuple[str, ...] = ("",)
+) -> Iterator[dict[str, Any]]:
+    """Play a fault at each point of an operation, in the modules whose paths begin like this."""
+    what, kind = OPERATIONS[operation], FAULTS[fault]
+    for _ in range(2):  # the first time, modules are loaded
+        scene = stage.play(what)
+        found = points_of(lambda: scene.run(what.act))  # noqa: B023
+        what.done(scene)
+        judge(scene, what)
+    found = [point for point in found if str(point).startswith(within)]
+    yield {"points": len(found)}
+    for number, point in enumerate(found[first:], start=first):
+        yield {"at": number, "name": str(point)}
+        try:
+            counts = play(stage, what, kind, point).counts
+            if (number + 1) % _PROBED == 0 or number + 1 == len(found):
+                probe(stage)
+            yield {"counts": counts}
+        except DoubleHolderError as error:
+            yield {"wrong": str(error), "double": True}
+        except Exception as error:  # noqa: BLE001 - told, and the next point is played
+            yield {"wrong": "".join(traceback.format_exception(error)[-3:])}
+
+
+def probe(stage: Stage) -> None:
+    """The heartbeat of this process still renews."""
+    scene = stage.play(OPERATIONS["close"])
+    scene.run(OPERATIONS["close"].act)
+    judge(scene, OPERATIONS["close"])
+
+
+def sweep(name: str, steps: Steps, told: int = 3) -> Swept:
+    """Run a course in a process of its own. Where that hangs or crashes, the next one goes on after that point."""
+    swept, first, crashes = Swept(name), 0, 0
+    while len(swept.troubles) < told:
+        at, status = _run(swept, steps, first)
+        if status == 0:
+            break
+        number = at.get("at")
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSEGV and crashes < 3:
+            crashes += 1
+            swept.counts["crashes of the interpreter"] += 1
+        else:
+            swept.troubles.append(f"{name}, {at.get('name', 'before the first point')}: hangs or died, status {status}")
+        if number is None:
+            break
+        first = number + 1
+    return swept
+
+
+def _run(swept: Swept, steps: Steps, first: int) -> tuple[dict[str, Any], int]:
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        _child(writer, steps, first)
+    os.close(writer)
+    at: dict[str, Any] = {}
+    with os.fdopen(reader) as lines:
+        for line in lines:
+            news = json.loads(line)
+            swept.points = news.get("points", swept.points)
+            if "at" in news:
+                at = news
+                swept.played += 1
+            swept.counts.update(news.get("counts", {}))
+            if "wrong" in news:
+                swept.double_holders += "double" in news
+                swept.troubles.append(f"{swept.name}, {at['name']}: {news['wrong']}")
+    return at, os.waitpid(pid, 0)[1]
+
+
+def _child(writer: int, steps: Steps, first: int) -> None:
+    status = 1
+    try:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        faulthandler.register(signal.SIGALRM, chain=True)  # tells where it hangs, and ends
+        signal.alarm(PATIENCE)
+        for news in steps(first):
+            signal.alarm(PATIENCE)
+            os.write(writer, json.dumps(news).encode() + b"\n")
+        status = 0
+    except BaseException:  # noqa: BLE001 - told, and the process ends
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)

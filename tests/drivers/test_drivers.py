@@ -1,0 +1,120 @@
+"""Faults at every point of the drivers: a fixed part of the sweeps, and all of them for ``make test-prove``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient
+from lambda_lock.runtime import late
+from lambda_lock.runtime.late import Late
+from rig.engine import Ministack
+from tests.support.elsewhere import in_thread
+
+from . import cancelling
+from .__main__ import sweeps
+from .faults import FAULTS
+from .points import Strike, points_of
+from .scenes import OPERATIONS, TABLE, Rows, Stage
+from .sweep import Swept, course, sweep
+
+#: The modules whose points the tests of `make test` sweep: what drives the protocol, and what hands locks out.
+DRIVERS = ("runtime/", "client/taking.py", "client/lock_client.py", "client/closing.py", "client/open_locks.py")
+
+pytestmark = pytest.mark.ministack_only(reason="its table has a name of its own")
+
+
+@pytest.fixture
+def stage(engine: Ministack, table: str, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    """``table`` lets the environment of this process point at the engine."""
+    monkeypatch.setenv("LAMBDA_LOCK_TRACING", "off")
+    if TABLE not in engine.dynamodb("ListTables", {})["TableNames"]:
+        engine.create_table(TABLE)
+    return Stage()
+
+
+def good(swept: Swept) -> int:
+    """Check that a sweep found nothing. Returns how many points it had."""
+    assert swept.troubles == []
+    assert swept.double_holders == 0
+    assert swept.played == swept.points
+    return swept.points
+
+
+@pytest.mark.parametrize("operation", ["acquire", "release", "close"])
+def test_an_interrupt_at_any_instant_leaves_nothing_held_and_the_client_of_use(operation: str, stage: Stage) -> None:
+    name = f"{operation}: interrupt"
+    assert good(sweep(name, lambda first: course(stage, operation, "interrupt", first, within=DRIVERS))) > 30
+
+
+@pytest.mark.parametrize("operation", ["acquire", "hand_over", "close"])
+def test_a_cancellation_at_any_wait_leaves_nothing_held(operation: str, stage: Stage) -> None:
+    name, rows = f"{operation}: cancellation", Rows()
+    assert good(sweep(name, lambda first: cancelling.course(rows, cancelling.OPERATIONS[operation], first))) > 15
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("fault", ["cancellation", *FAULTS])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_whatever_comes_in_between_nothing_hangs_and_nothing_is_held_for_nobody(
+    operation: str, fault: str, stage: Stage
+) -> None:
+    name = f"{operation}: {fault}"
+    if (steps := sweeps().get(name)) is None:
+        pytest.skip("asyncio has no such operation")
+    assert good(sweep(name, steps)) > 15
+
+
+def test_the_signal_comes_at_the_point_and_once(stage: Stage) -> None:
+    client = LockClient(TABLE, heartbeat_period=0)
+    client.acquire("points").release()
+    for point in points_of(lambda: client.acquire("points").release())[::40]:
+        handled: list[int] = []
+        with Strike(point, lambda: handled.append(1)) as strike:  # noqa: B023
+            client.acquire("points").release()
+        assert strike.struck
+        assert handled == [1]
+    client.close()
+
+
+def test_an_interrupt_on_the_way_into_a_late_import_keeps_no_other_thread_waiting() -> None:
+    def use() -> None:
+        with Late():
+            pass
+
+    def has_its_turn() -> bool:
+        entered = Late()
+        entered.__enter__()
+        try:
+            return late._turn.holder() is entered
+        finally:
+            entered.__exit__()
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    found = points_of(use)
+    for point in found:
+        with contextlib.suppress(KeyboardInterrupt), Strike(point, interrupt):
+            use()
+        assert in_thread(has_its_turn)(), f"interrupted at {point}"
+    assert len(found) > 3
+
+
+def test_a_sweep_tells_of_what_hangs_or_dies_and_goes_on_after_it() -> None:
+    def steps(first: int) -> Iterator[dict[str, Any]]:
+        yield {"points": 3}
+        for number in range(first, 3):
+            yield {"at": number, "name": f"point {number}"}
+            if number == 1:
+                os._exit(7)
+            yield {"counts": {"fine": 1}}
+
+    swept = sweep("example", steps)
+    assert [text for text in swept.troubles if "point 1" in text] == swept.troubles != []
+    assert swept.counts["fine"] == 2
+    assert swept.played == 3
