@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ..errors import LockNotGrantedError
 from ..runtime.late import Late
 from . import taking
@@ -469,9 +471,11 @@ class LockClient(Client):
         return self._session.run(*operation)
 
     def _take(self, taking: Taking[T]) -> T:
+        pid = os.getpid()
         try:
             self._session.run(taking.place, taking.steps, taking.after_wait)
             return taking.lock()
         except BaseException:
-            taking.give_back()
+            if pid == os.getpid():  # else a child leaves that was forked meanwhile: the lock is its parent's
+                taking.give_back()
             raise

@@ -6,6 +6,8 @@ them, and by the application's own `heartbeat()`, one after the other.
 
 from __future__ import annotations
 
+import os
+
 from ..core import keep, lease, protocol
 from ..core.outcome import ServiceError
 from ..errors import LockError, TransportError
@@ -37,6 +39,7 @@ class Upkeep:
         self._session = session
         self._hold = hold
         self._period = terms.heartbeat_period
+        self._pid = os.getpid()
         self.signals = Signals(session, hold, terms, subject)
         self.over = Flag()  # lost or ended: wakes wait_lost
         self._turn = Turn()  # renewals of one lock are sent one after the other
@@ -228,8 +231,8 @@ class Upkeep:
     def watch(self) -> None:
         """Let the heartbeat look after the lock if there is anything to do. Raises LockError if it cannot start."""
         seconds = self._seconds_to_next_tick()
-        if self._hold.is_over() or seconds is None:
-            return
+        if self._hold.is_over() or seconds is None or self._pid != os.getpid():
+            return  # a child that was forked in the middle of a renewal keeps nothing of its parent's
         with Late():
             from ..runtime.heartbeat import HEARTBEAT  # starts a thread: only where one is needed
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled, another_answer
 from ..core.protocol import Event, Send, Wait
-from ..errors import TransportError
+from ..errors import OwnerMismatchError, TransportError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +34,11 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
     What is raised while they wait (KeyboardInterrupt, a closed client, a bug of a transport) is thrown into them. They
     may still send, to release what may have been taken, before it is raised here. From then on they wait by the clock
     alone, without ``sleep``.
+
+    If the process is forked meanwhile, as by a signal handler, nothing is sent in the child: what the steps ask for or
+    have taken is the parent's, which goes on with them. The child is raised OwnerMismatchError, or what it leaves by.
     """
+    pid = os.getpid()
     resume: Callable[[Any], Send | Wait] = steps.send
     value: Event | BaseException | None = None
     outcome: Outcome | None = None
@@ -44,6 +49,8 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
                     step = resume(value)
                     outcome = None
                     if isinstance(step, Send):
+                        if pid != os.getpid():
+                            raise _forked(pid)
                         outcome = send(step, transport)
                     else:
                         (time.sleep if isinstance(step, Pause) else sleep)(step.seconds)
@@ -51,13 +58,25 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
             except BaseException as error:
                 if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
                     if isinstance(error, StopIteration):  # else one of the application's, as of its cancel_check
+                        if pid != os.getpid():
+                            raise _forked(pid) from None
                         result: T = error.value
                         return result
+                    raise
+                if pid != os.getpid():
+                    steps.close()
                     raise
                 resume, value, sleep = steps.throw, error, timeline.clock.sleep
     finally:
         # Errors, whose tracebacks have this frame: they would keep each other, and all that the frames hold, as a lock.
         del value, outcome
+
+
+def _forked(pid: int) -> OwnerMismatchError:
+    return OwnerMismatchError(
+        f"process {pid} was forked in the middle of an operation on a lock, which is its own: nothing is sent here. "
+        "Leave the child by os._exit, or begin operations of its own"
+    )
 
 
 def send(step: Send, transport: Transport) -> Outcome:

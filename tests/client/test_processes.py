@@ -212,3 +212,32 @@ def test_the_parents_connections_survive_its_children(wire: Wire, wired: LockCli
     assert wire.connections == connections + 1
     with pytest.raises(LockAlreadyReleasedError):
         lock.release()
+
+
+def test_a_child_forked_in_the_middle_of_an_acquire_does_not_get_its_parents_lock(
+    client: LockClient, make: Make, rows: Rows
+) -> None:
+    """As a signal handler may fork, and return in both processes."""
+    inner, forked = client.transport, list[int]()
+
+    class Forking:
+        def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
+            reply = inner.send(operation, request, timeout=timeout)
+            if not forked:
+                forked.append(os.fork())
+            return reply
+
+    forking, refused = make(transport=Forking()), False
+    try:
+        lock = forking.acquire("a")
+    except OwnerMismatchError:
+        refused = True
+        raise
+    finally:
+        if forked == [0]:
+            os._exit(7 if refused else 1)
+    _, status = os.waitpid(forked[0], 0)
+    assert os.waitstatus_to_exitcode(status) == 7
+    assert lock.is_held
+    assert rows.is_held("a")
+    assert lock.release() is True

@@ -194,12 +194,11 @@ class ForkAndLeave(Fork):
 
     def happen(self) -> None:
         self.scene.look()
-        self._reader, writer = os.pipe()
+        self._reader, self.writer = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            self.writer = writer
             raise SystemExit
-        os.close(writer)
+        os.close(self.writer)
 
 
 def play(stage: Stage, operation: Operation, kind: type[Fault], point: Point) -> Scene:
@@ -211,8 +210,9 @@ def play(stage: Stage, operation: Operation, kind: type[Fault], point: Point) ->
         with strike:
             scene.run(operation.act)
     except SystemExit:
-        if not isinstance(fault, ForkAndLeave) or fault.pid:
+        if not isinstance(fault, ForkAndLeave):
             raise
+    if isinstance(fault, ForkAndLeave) and strike.struck and not fault.pid:
         tell(fault.writer, lambda: meddle(scene))
     if strike.struck:
         fault.settle(operation)

@@ -51,6 +51,11 @@ def test_an_interrupt_at_any_instant_leaves_nothing_held_and_the_client_of_use(o
     assert good(sweep(name, lambda first: course(stage, operation, "interrupt", first, within=DRIVERS))) > 30
 
 
+def test_a_child_that_leaves_through_an_acquire_does_not_release_its_parents_lock(stage: Stage) -> None:
+    fault = "fork and leave"
+    assert good(sweep(fault, lambda first: course(stage, "acquire", fault, first, within=DRIVERS))) > 30
+
+
 @pytest.mark.parametrize("operation", ["acquire", "hand_over", "close"])
 def test_a_cancellation_at_any_wait_leaves_nothing_held(operation: str, stage: Stage) -> None:
     name, rows = f"{operation}: cancellation", Rows()
