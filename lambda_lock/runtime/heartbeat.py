@@ -211,12 +211,14 @@ class _Work:
         self._closed = False
         self._waiting: list[tuple[float, int, Renewal]] = []  # a heap
         self._numbers = itertools.count()
-        self._changed = threading.Condition()
+        # Entered by itself: an interrupt within Condition.__enter__, which is Python, would leave it taken for ever.
+        self._guard = threading.RLock()
+        self._changed = threading.Condition(self._guard)
 
     def put(self, renewal: Renewal, before: float) -> bool:
         """Add a renewal. Returns whether another sender is to be started for it."""
         entry = (before, next(self._numbers), renewal)
-        with self._changed:
+        with self._guard:
             heapq.heappush(self._waiting, entry)  # compares numbers alone: nothing can come in between
             if self._idle >= len(self._waiting):
                 self._changed.notify()
@@ -227,16 +229,16 @@ class _Work:
             return True
 
     def has_failed_to_start(self) -> None:
-        with self._changed:
+        with self._guard:
             self.senders -= 1
 
     def get_nowait(self) -> Renewal | None:
-        with self._changed:
+        with self._guard:
             return heapq.heappop(self._waiting)[2] if self._waiting else None
 
     def get(self) -> Renewal | None:
         """The renewal that a sender sends next. None: the sender is to end, and is no longer counted."""
-        with self._changed:
+        with self._guard:
             self._idle += 1
             try:
                 while not self._waiting:
@@ -249,7 +251,7 @@ class _Work:
                 self._idle -= 1
 
     def close(self) -> None:
-        with self._changed:
+        with self._guard:
             self._closed = True
             self._changed.notify_all()
 

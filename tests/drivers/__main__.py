@@ -34,6 +34,7 @@ from .sweep import Swept, course, sweep
 #: What finds most comes first: so a short run has it.
 _FIRST = ("interrupt", "cancellation", "handler ends the same", "fork beside")
 _CANCELLATION = "cancellation"
+_LONG = "wait:"  # comes last
 
 Steps = Callable[[int], Iterator[dict[str, Any]]]
 
@@ -49,7 +50,7 @@ def sweeps() -> dict[str, Steps]:
             continue
         for name in OPERATIONS:
             found[f"{name}: {fault}"] = lambda first, name=name, fault=fault: course(stage, name, fault, first)  # type: ignore[misc]
-    return found
+    return dict(sorted(found.items(), key=lambda each: each[0].startswith(_LONG)))
 
 
 def figures(done: list[Swept], seconds: float) -> dict[str, Any]:

@@ -51,7 +51,10 @@ class Interrupt(Fault):
         if self.in_finalizer:
             self.scene.counts["in a finalizer"] += 1
             return
-        assert isinstance(self.scene.error, KeyboardInterrupt), f"the interrupt became {self.scene.error!r}"
+        scene = self.scene
+        assert isinstance(scene.error, KeyboardInterrupt), f"the interrupt became {scene.error!r}"
+        if operation.name in ("acquire", "first acquire"):
+            assert scene.rows.owner(scene.key) is None, "the lock is held after an interrupted acquire"
 
 
 class Handler(Fault):

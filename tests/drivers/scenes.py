@@ -279,6 +279,7 @@ def _free_or_given(scene: Scene) -> None:
     assert held_by(lock).released, "the lock is held for nobody"
     scene.counts["left to the lease"] += 1
     expire(scene)
+    scene.theirs.append(scene.other.acquire(scene.key, wait=0))
 
 
 def expire(scene: Scene) -> None:
