@@ -152,9 +152,8 @@ class Fork(Fault):
 
     def happen(self) -> None:
         self.scene.look()
-        self._reader, writer = os.pipe()
-        self.pid = self.fork(lambda: tell(writer, lambda: meddle(self.scene)))
-        os.close(writer)
+        self._reader, self._writer = os.pipe()
+        self.pid = self.fork(lambda: tell(self._writer, lambda: meddle(self.scene)))
 
     def fork(self, child: Callable[[], None]) -> int:
         if (pid := os.fork()) == 0:
@@ -162,6 +161,7 @@ class Fork(Fault):
         return pid
 
     def settle(self, operation: Operation) -> None:
+        os.close(self._writer)
         told = heard(self._reader, self.pid)
         assert told == "", f"in the child: {told}"
         operation.done(self.scene)
@@ -197,11 +197,14 @@ class ForkAndLeave(Fork):
 
     def happen(self) -> None:
         self.scene.look()
-        self._reader, self.writer = os.pipe()
+        self._reader, self._writer = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             raise SystemExit
-        os.close(self.writer)
+
+    def tell(self) -> None:
+        """In the child, which has left the operation."""
+        tell(self._writer, lambda: meddle(self.scene))
 
 
 def play(stage: Stage, operation: Operation, kind: type[Fault], point: Point) -> Scene:
@@ -216,7 +219,7 @@ def play(stage: Stage, operation: Operation, kind: type[Fault], point: Point) ->
         if not isinstance(fault, ForkAndLeave):
             raise
     if isinstance(fault, ForkAndLeave) and strike.struck and not fault.pid:
-        tell(fault.writer, lambda: meddle(scene))
+        fault.tell()
     if strike.struck:
         fault.settle(operation)
     else:
