@@ -32,7 +32,8 @@ from .trials import MOST, Job, run_jobs
 def main() -> int:
     options = _options()
     names = [name for name in CASES if _is_chosen(options.cases, options.mutants, name)]
-    mutants = [mutant.name for mutant in MUTANTS if _is_chosen(options.mutants, options.cases, mutant.name)]
+    in_turn = sorted(MUTANTS, key=lambda mutant: bool(mutant.redundant))  # what nobody kills takes the longest
+    mutants = [mutant.name for mutant in in_turn if _is_chosen(options.mutants, options.cases, mutant.name)]
     if not names and not mutants:
         print("no case and no mutant has such a name", file=sys.stderr)
         return 2
@@ -90,9 +91,9 @@ def _cases(names: list[str], results: list[dict[str, Any]]) -> list[Job]:
 def summarize(results: list[dict[str, Any]], mutants: list[str], seconds: float) -> dict[str, Any]:
     """The figures of all results. States of a case within narrower bounds are not counted twice."""
     cases = [_merged(list(of)) for _, of in itertools.groupby(_by_case(results), key=lambda one: one["name"])]
-    tried = [result for result in results if result["kind"] == "mutant"]
+    tried = {result["name"]: result for result in results if result["kind"] == "mutant"}
     needed = [mutant for mutant in MUTANTS if mutant.name in mutants and not mutant.redundant]
-    killed = {mutant["name"] for mutant in tried if mutant["killed_by"]}
+    killed = {name for name, result in tried.items() if result["killed_by"]}
     explored = {mutant.name for mutant in needed if mutant.case}
     simulated = {mutant.name for mutant in needed if not mutant.case}
     return {
@@ -106,7 +107,7 @@ def summarize(results: list[dict[str, Any]], mutants: list[str], seconds: float)
         "failures": [case["name"] for case in cases if case["failure"]],
         "seconds": round(seconds, 1),
         "cases": cases,
-        "trials": tried,
+        "trials": [tried[mutant.name] for mutant in MUTANTS if mutant.name in tried],
     }
 
 
