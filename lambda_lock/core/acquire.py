@@ -133,6 +133,7 @@ class Acquisition:
         self.started = look.elapsed
         self.wait_until = wish.wait_until if wish.patient else look.elapsed
         self.sent: dict[str, Sent] = {}
+        self.versions: list[str] = []  # all that were ever sent
         self.last = Held()  # what is known about the holder, for the error that names it
         self.row: Row | None = None  # the newest one shown, and its Date
         self.date: int | None = None
@@ -232,6 +233,7 @@ class Acquisition:
         expiry_ms = self.expiry(now, lease_ms)
         version = make_version(expiry_ms, self.chance.nonce())
         self.sent[version] = sent = Sent(self.look.elapsed, lease_ms, expiry_ms)
+        self.versions.append(version)
         request = self.request(step, requests.Grant(self.wish.owner, version, lease_ms, expiry_ms, int(now * 1000)))
         outcome, unclear = yield from self.exchange(request)
         # The sender checks that a row has the requested key. It cannot for a PutItem, which does not name the key.
@@ -351,7 +353,8 @@ class Acquisition:
         if no_good or sent.struck:
             sent.struck = True
             return Take(version, row)
-        return Hold(self.wish, row, sent.lease_ms, sent.expiry_ms, valid_until, sent.started)
+        started, claims = sent.started, self.versions
+        return Hold(self.wish, row, sent.lease_ms, sent.expiry_ms, valid_until, started, claims=claims)
 
     def note_landed(self, row: Row | None) -> None:
         """Note if a row shows a version of mine: it did land, even if every answer was a refusal. A copy came late."""

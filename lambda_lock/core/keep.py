@@ -137,9 +137,8 @@ def release(
     if not isinstance(outcome, ConditionFailed):
         raise _unknown(hold, outcome) if hold.unclear else outcome
     row = row_of(outcome, hold.place)
-    mine = row is not None and row.owner == hold.owner and not hold.handed_over  # otherwise perhaps the adopter's
-    # A late copy of my claim found the lock free. It has no holder behind it.
-    copied = row is not None and mine and not row.is_free and row.token != hold.token
+    # A late copy of a claim found the lock free. It has no holder behind it.
+    copied = row is not None and row.version in hold.claims and not row.is_free and row.token != hold.token
     # What my handover parked under another name. It was interrupted, so nobody was given the string.
     parked = row is not None and hold.handed_over and not hold.resumed and row.version == hold.version
     if row is not None and (copied or parked):

@@ -42,8 +42,10 @@ The rules
    - "held with my token by another attempt" means not done: it could not have resumed what was released;
    - "gone" or "another's" means done if my validity has not passed and the lock is not lost; otherwise the outcome is
      unknown;
-   - "mine with another token" is a late copy of my claim, which is released under its version. So is what my own
-     handover wrote under another name (handover.py, rule 5), if it was interrupted: nobody was given its string.
+   - "a version of my acquisition, with another token" is a late copy of a claim, which is released under that version.
+     Nobody holds a lock under it: whoever adopts or takes over writes a version of its own;
+   - "what my own handover wrote under another name" (handover.py, rule 5) is released under its version, too, if the
+     handover was interrupted: nobody was given its string.
 10. **Owners are unique for each acquisition**, so owner and token identify one holder for ever. A hold that is resumed
     keeps its token. So its owner gets a part that is unique for each handle (resume.py).
 11. **A claim or take-over for an event also requires that the event's completion is as observed**: absent, or passed by
@@ -87,7 +89,7 @@ from .row import make_version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Collection, Generator
     from typing import Any, TypeAlias, TypeVar
 
     from .lease import Look
@@ -237,6 +239,7 @@ class Hold:
 
     valid_until: elapsed seconds on the driver's timeline.
     since: elapsed seconds before the first send of the request that was granted.
+    claims: all versions that its acquisition sent.
     version, expiry_ms: the newest that were *sent*.
     window: as in Wish.
     holder: the owner that has the lock now, if a refused renewal named one.
@@ -246,6 +249,7 @@ class Hold:
     """
 
     __slots__ = (
+        "claims",
         "completed",
         "completed_until",
         "delete_on_release",
@@ -281,10 +285,12 @@ class Hold:
         valid_until: float,
         since: float = 0.0,
         *,
+        claims: Collection[str] = (),
         resumed: bool = False,
     ) -> None:
         assert row.version is not None
         self.since = since
+        self.claims = claims
         self.resumed = resumed
         self.place = wish.place
         self.owner = wish.owner

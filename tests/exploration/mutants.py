@@ -223,6 +223,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("protocol 9", "a handle that counts as held while it is released", "two clients"),
     Mutant("protocol 9", "a release without owner and token", "two clients"),
     Mutant("protocol 9", "a late copy of the claim that release leaves", "a release without an answer"),
+    Mutant("protocol 9", "whatever a refused release shows released as a late copy", "two clients", 1),
     Mutant("protocol 9", "a lost row counted as released"),
     Mutant("protocol 10", "an owner that is not unique for each acquisition", "two clients"),
     Mutant("protocol 11", "an event claimed and taken over regardless of its completion", "an event"),

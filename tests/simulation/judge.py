@@ -338,9 +338,6 @@ class Judge:
             self.fail("release", f"release of {holding} was True, and it is still held")
         if holding.interrupted and self._is_parked(holding, row):
             self.fail("held for nobody", f"release of {holding} left {holding.key} to a string that nobody has")
-        # After a handover that was interrupted, the copy could be an adopter's row: it is left to its lease.
-        if holding.hold.handed_over:
-            return
         if holding.has_an_entry(row) and isinstance(errand.outcome, (Reply, ConditionFailed)):
             self.fail("copy left", f"release of {holding} left a late copy of its claim behind")
 

@@ -580,6 +580,23 @@ def _(patch: _Patch) -> None:
     patch(keep, "release", release)
 
 
+@mutation("whatever a refused release shows released as a late copy", "stormy", "fast", runs=200)
+def _(patch: _Patch) -> None:
+    class Every:
+        def __contains__(self, version: object) -> bool:
+            return True
+
+    original = acquire.Acquisition.own
+
+    def own(self: Any, *arguments: Any) -> Any:
+        found = original(self, *arguments)
+        if isinstance(found, protocol.Hold):
+            found.claims = Every()  # type: ignore[assignment]
+        return found
+
+    patch(acquire.Acquisition, "own", own)
+
+
 @mutation("a lost row counted as released", "stormy", "renewals", runs=1000, shows=("release",))
 def _(patch: _Patch) -> None:
     original = keep.release
@@ -1838,9 +1855,14 @@ def _(patch: _Patch) -> None:
     patch(resume.HolderAcquisition, "abandon", abandon)
 
 
-@mutation("an adopter of a parked hold under the first handle's name", "holds-zombies-adopted", runs=1500)
+@mutation(
+    "an adopter of a parked hold under the first handle's name",
+    "holds-zombies-adopted",
+    runs=1500,
+    redundant="whatever the first handle still sends has the old token, or the version of a claim of its own. The "
+    "rule keeps a name for each handle",
+)
 def _(patch: _Patch) -> None:
-    """Its first handle, if it is alive, then takes the adopter for a late copy of its claim."""
     original = handover.Adoption.see
 
     def see(self: Any, item: Any, date: Any) -> Any:

@@ -1,0 +1,62 @@
+"""A release leaves no late copy of a claim of its own, and never releases what an adopter has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lambda_lock.core import handover, keep
+from lambda_lock.errors import TransportError
+
+from .driver import NOW, OnTable
+
+DEAD = {
+    "ownerName": {"S": "other#1"},
+    "leaseDuration": {"S": "20000"},
+    "recordVersionNumber": {"S": f"L1:{int(NOW * 1000) - 60_000:013d}:{'0' * 32}"},
+    "fencingToken": {"N": "7"},
+}
+
+
+def is_held(driver: OnTable) -> bool:
+    return "isReleased" not in driver.row
+
+
+@pytest.mark.parametrize("handed_over", [False, True], ids=["released", "released after an interrupted handover"])
+def test_a_late_copy_of_a_claim_that_was_first_refused_is_released_with_the_lock(handed_over: bool) -> None:
+    driver = OnTable()
+    driver.damage(**DEAD)
+    hold = driver.acquire()
+    claim, take_over = driver.sent
+    assert take_over[0] == "UpdateItem"
+    if handed_over:
+        steps = handover.hand_over(hold, driver.memory, driver.chance, driver.look(), lease_ms=20_000)
+        send: Any = next(steps)
+        driver.apply(send.operation, send.request)
+        with pytest.raises(KeyboardInterrupt):
+            steps.throw(KeyboardInterrupt())
+
+    def carried_out_without_an_answer(operation: str, request: dict[str, Any]) -> Any:
+        driver.apply(operation, request)
+        driver.apply(*claim)  # the late copy finds the lock free
+        assert is_held(driver)
+        driver.answer = driver.apply
+        return TransportError(True)
+
+    driver.answer = carried_out_without_an_answer
+    assert driver.run(keep.release(hold, driver.memory, driver.chance, driver.look())) is True
+    assert not is_held(driver)
+
+
+def test_the_release_of_a_handle_whose_lock_was_adopted_by_its_owner_and_token_leaves_the_adopter_its_lock() -> None:
+    """No string was given: who knows the owner and the token may adopt without one."""
+    driver = OnTable()
+    hold = driver.acquire()
+    adopted = driver.run(
+        handover.adopt(driver.wish(owner=hold.owner), hold.token, driver.memory, driver.chance, driver.look())
+    )
+    assert adopted.owner == hold.owner
+    assert driver.run(keep.release(hold, driver.memory, driver.chance, driver.look())) is False
+    assert is_held(driver)
+    assert adopted.is_held(driver.look().elapsed)
