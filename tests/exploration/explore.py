@@ -610,7 +610,7 @@ class Explorer:
         started = time.monotonic()
         was_enabled = gc.isenabled()
         gc.disable()
-        failure, ended = self.judge.first(first), True
+        failure, ended, last = self.judge.first(first), True, None
         try:
             while rest and failure is None:
                 state = taking[self.states & 1]()
@@ -622,16 +622,16 @@ class Explorer:
                 for after, label in found:
                     if after[2] and after[1] != state[1]:
                         after = self._without_futile(after)
-                    if after in seen:
-                        continue
-                    seen.add(after)
-                    if told:
-                        parents[after] = state, label
-                    failure = failure or self.judge.state(state, after, label)
+                    failure = self.judge.step(state, after, label)  # also one that leads to a state seen before
+                    if after not in seen:
+                        seen.add(after)
+                        if told:
+                            parents[after] = state, label
+                        failure = failure or self.judge.state(state, after)
+                        rest.append(after)
                     if failure:
-                        state = after
+                        last = label
                         break
-                    rest.append(after)
                 if self.states >= most or (not self.states & 255 and time.monotonic() >= until):
                     ended = not rest
                     break
@@ -645,15 +645,19 @@ class Explorer:
             if was_enabled:
                 gc.enable()
         seconds = time.monotonic() - started
-        steps = self._steps_to(parents, state) if failure and told else []
+        steps = self._steps_to(parents, state, last) if failure and told else []
         return Result(self, failure, steps, ended, len(seen), seconds)
 
-    def _steps_to(self, parents: dict[State, Any], state: State) -> list[str]:
-        steps = []
+    def _steps_to(self, parents: dict[State, Any], state: State, last: Any) -> list[str]:
+        """The steps to a state, and the ``last`` one from there, if any."""
+        steps = [] if last is None else [self._said(state, last)]
         while parents[state] is not None:
             state, label = parents[state]
-            steps.append(f"{state[0] / SECOND - self.start / SECOND:9.6f}  {self.describe(label)}")
+            steps.append(self._said(state, label))
         return steps[::-1]
+
+    def _said(self, state: State, label: Any) -> str:
+        return f"{state[0] / SECOND - self.start / SECOND:9.6f}  {self.describe(label)}"
 
     def describe(self, label: Any) -> str:
         return self.judge.describe(label)

@@ -47,14 +47,18 @@ class Judge:
     def first(self, state: State) -> Failure | None:
         return self._closing(state)
 
-    def state(self, before: State, after: State, label: Any) -> Failure | None:
-        """Judge a step. Time alone makes nobody valid."""
+    def step(self, before: State, after: State, label: Any) -> Failure | None:
+        """Judge what was written and told, whether or not the state after it was seen before."""
         if before[0] != after[0]:
             return None
-        found = None
-        if before[1] != after[1]:
-            found = self._write(before, after, label) or self._closing(after)
-        return found or self._holders(after) or self._told(before, after)
+        found = self._write(before, after, label) if before[1] != after[1] else None
+        return found or self._told(before, after)
+
+    def state(self, before: State, after: State) -> Failure | None:
+        """Judge a new state. Time alone makes nobody valid."""
+        if before[0] != after[0]:
+            return None
+        return (self._closing(after) if before[1] != after[1] else None) or self._holders(after)
 
     # -- who holds
 
