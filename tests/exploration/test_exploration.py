@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator
 from io import StringIO
 from pathlib import Path
@@ -26,7 +27,7 @@ from tests.exploration.mutants import MUTANTS, OWN, SPARED, ignored
 from tests.exploration.page import README, write_tables
 from tests.exploration.process import SECOND, Process, Setup
 from tests.exploration.table import Tables
-from tests.exploration.trials import Job, run_jobs, try_mutant
+from tests.exploration.trials import Job, Share, Worker, run_jobs, try_mutant
 from tests.simulation.mutations import MUTATIONS
 
 STATES = 150  # of each case, the ones that the fewest steps lead to
@@ -301,3 +302,20 @@ def test_the_command_writes_json_that_counts_states_and_mutants(tmp_path: Path) 
     page.write_text("<!-- cases -->\n<!-- end of cases -->\n<!-- mutants -->\n<!-- end of mutants -->\n")
     write_tables(page, found)
     assert "| a dead holder | two take over at once | 2 |" in page.read_text()
+
+
+def test_a_job_whose_process_is_killed_fails_the_run_and_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers: list[Worker] = []
+
+    class Killed(Worker):
+        def __init__(self, job: Job, share: Share) -> None:
+            super().__init__(job, share)
+            workers.append(self)
+            if len(workers) == 2:
+                self.process.kill()
+
+    monkeypatch.setattr("tests.exploration.trials.Worker", Killed)
+    jobs = [Job("case", "two permits", 1), Job("case", "a dead holder")]
+    with pytest.raises(RuntimeError, match="a dead holder: its process ended with -9"):
+        run_jobs(jobs, 2, time.monotonic() + 3600, sys.stderr)
+    assert not any(worker.process.is_alive() for worker in workers)

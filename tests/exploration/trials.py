@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import time
 import traceback
 from collections.abc import Callable
+from multiprocessing.connection import wait
 from typing import Any, NamedTuple, TextIO
 
 from tests.simulation.mutations import MUTATIONS
@@ -118,55 +118,80 @@ def _progress(report: Report | None) -> Any:
 
 # -- in several processes ---------------------------------------------------------------------------------------------
 
-_reports: Any = None
+
+class Worker:
+    """A process of its own for one job. Its last message is the result; what comes before says how far it is."""
+
+    def __init__(self, job: Job, share: Share) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.job = job
+        self.messages, end = context.Pipe(duplex=False)
+        self.process = context.Process(target=_work, args=(end, job, share), daemon=True)
+        self.process.start()
+        end.close()  # so that its death ends the messages
+
+    def receive(self) -> Any:
+        """Return its next message. Raises RuntimeError if it failed, or was killed."""
+        try:
+            message = self.messages.recv()
+        except EOFError:
+            self.process.join()
+            raise RuntimeError(f"{self.job.name}: its process ended with {self.process.exitcode}, no result") from None
+        if isinstance(message, RuntimeError):
+            raise message
+        return message
 
 
-def _begin(reports: Any) -> None:
-    global _reports
-    _reports = reports
+def _work(messages: Any, job: Job, share: Share) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
 
-
-def _run(job: Job, share: Share) -> dict[str, Any]:
     def report(states: int, rest: int) -> None:
-        _reports.put((os.getpid(), f"{job.name}: {states:,} done, {rest:,} to do"))
+        messages.send(f"{job.name}: {states:,} done, {rest:,} to do")
 
     try:
         if job.kind == "mutant":
-            return try_mutant(job.name, share.deadline, report)
-        return run_case(job.name, job.width, share.until(), report)
-    except Exception:  # noqa: BLE001 - of any class: the parent cannot read some, and would wait for ever
-        raise RuntimeError(f"{job.name}: {traceback.format_exc()}") from None
+            messages.send(try_mutant(job.name, share.deadline, report))
+        else:
+            messages.send(run_case(job.name, job.width, share.until(), report))
+    except Exception:  # noqa: BLE001 - of any class: the parent cannot read some
+        messages.send(RuntimeError(f"{job.name}: {traceback.format_exc()}"))
 
 
 def run_jobs(jobs: list[Job], processes: int, deadline: float, out: TextIO) -> list[dict[str, Any]]:
     """Run the jobs of one round. The results come in the order of the jobs.
 
     out: gets a line for each job that is done, and on a terminal also what is under way.
+
+    Raises RuntimeError if the process of a job ends without a result. The others are ended then.
     """
-    if not jobs:
-        return []
-    context = multiprocessing.get_context("spawn")
-    reports = context.SimpleQueue()
-    with context.Pool(processes, _begin, (reports,), maxtasksperchild=1) as pool:
-        shares = [Share(deadline, len(jobs) - at, processes) for at in range(len(jobs))]
-        pending = [pool.apply_async(_run, one) for one in zip(jobs, shares, strict=True)]
-        told = [False] * len(jobs)
-        while not all(told):
-            time.sleep(0.2)
-            now = {}
-            while not reports.empty():
-                pid, said = reports.get()
-                now[pid] = said
-            if now and out.isatty():
-                said = f"{sum(told)} of {len(jobs)}; {'; '.join(now.values())}"
-                print(f"\r\033[K{said[:118]}", end="", file=out, flush=True)
-            for at, one in enumerate(pending):
-                if one.ready() and not told[at]:
-                    told[at] = True
-                    clear = "\r\033[K" if out.isatty() else ""
-                    print(f"{clear}{sum(told)} of {len(jobs)}: {_line(one.get())}", file=out, flush=True)
-    return [one.get() for one in pending]
+    results: dict[int, dict[str, Any]] = {}
+    running: dict[Any, tuple[int, Worker]] = {}  # by what its messages come from
+    said: dict[int, str] = {}
+    clear = "\r\033[K" if out.isatty() else ""
+    try:
+        while len(results) < len(jobs):
+            for at in range(len(results) + len(running), min(len(jobs), len(results) + processes)):
+                worker = Worker(jobs[at], Share(deadline, len(jobs) - at, processes))
+                running[worker.messages] = at, worker
+            for messages in wait(list(running)):
+                at, worker = running[messages]
+                message = worker.receive()
+                if isinstance(message, str):
+                    said[at] = message
+                    continue
+                results[at] = message
+                said.pop(at, None)
+                worker.process.join()
+                del running[messages]
+                print(f"{clear}{len(results)} of {len(jobs)}: {_line(message)}", file=out, flush=True)
+            if clear and said:
+                line = f"{len(results)} of {len(jobs)}; {'; '.join(said.values())}"
+                print(f"{clear}{line[:118]}", end="", file=out, flush=True)
+    finally:
+        for _, worker in running.values():
+            worker.process.kill()
+            worker.process.join()
+    return [results[at] for at in range(len(jobs))]
 
 
 def _line(result: dict[str, Any]) -> str:

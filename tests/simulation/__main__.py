@@ -22,7 +22,7 @@ from .shrink import shrink
 
 def main() -> int:
     options = _options()
-    if options.minutes and options.broken:
+    if options.minutes is not None and options.broken:
         sys.exit("--minutes breaks no rule: use --runs with --broken")
     if options.mutations is not None:
         return _mutations(options)
@@ -90,6 +90,7 @@ def _many(options: argparse.Namespace) -> int:
     for result in total.failed[:MORE]:
         print(result)
     print(f"{total} in {seconds:.0f} s")
+    good = bool(total.counts["runs"]) and not total.failed  # no runs show nothing
     figures = {
         "seconds": round(seconds, 1),
         "runs": total.counts["runs"],
@@ -97,14 +98,14 @@ def _many(options: argparse.Namespace) -> int:
         "faults": total.faults,
         "failed": [str(result) for result in total.failed[:MORE]],
         "double_holders": total.double_holders(),
-        "good": not total.failed,
+        "good": good,
     }
     _write(options.json, figures)
-    return bool(total.failed)
+    return not good
 
 
 def _parts(options: argparse.Namespace) -> Iterator[Totals]:
-    if options.minutes:
+    if options.minutes is not None:
         biases = [options.bias] if options.bias else BIASES
         return run_slices(options.seed, options.minutes * 60, biases, options.processes)
     return run_chunks(options.seed, options.runs, options.bias, options.processes, options.broken)

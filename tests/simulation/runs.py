@@ -9,8 +9,9 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import nullcontext
-from typing import Any
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager, nullcontext
+from typing import Any, TypeVar
 
 from lambda_lock.core import acquire, protocol
 from lambda_lock.core.permit_queue import PermitQueue
@@ -33,6 +34,8 @@ from .permits import entries
 from .schedule import BIASES, WEIGHTS, Settings, draw_bias, draw_lease, settings_for
 from .world import EndlessError, Life, Process, World
 
+T = TypeVar("T")
+U = TypeVar("U")
 MORE = 10  # failed runs that are printed
 _SLICE = 1.0  # seconds of a round for a bias, in the mean
 _MOST_IN_A_SLICE = 10_000  # runs
@@ -221,8 +224,23 @@ def run_chunks(
         yield from itertools.starmap(run_many, chunks)
         return
     # Spawned, not forked, because a test's process has threads.
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        yield from pool.imap_unordered(_run_chunk, chunks)
+    with _pool(processes) as pool:
+        yield from _any_order(pool, _run_chunk, chunks)
+
+
+@contextmanager
+def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+    """Unlike multiprocessing.Pool, it raises BrokenProcessPool if a process is killed, and does not wait for ever."""
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _any_order(pool: ProcessPoolExecutor, function: Callable[[T], U], parts: Collection[T]) -> Iterator[U]:
+    for future in as_completed([pool.submit(function, part) for part in parts]):
+        yield future.result()
 
 
 def run_slices(first: int, seconds: float, biases: Collection[str] = BIASES, processes: int = 2) -> Iterator[Totals]:
@@ -233,12 +251,12 @@ def run_slices(first: int, seconds: float, biases: Collection[str] = BIASES, pro
     """
     shares = {bias: WEIGHTS.get(bias, 1.0) for bias in biases}
     until = time.monotonic() + seconds
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+    with _pool(processes) as pool:
         for start in itertools.count(first, _MOST_IN_A_SLICE):
             each = min(_SLICE, seconds * processes / len(biases)) * len(biases) / sum(shares.values())
             parts = [(start, bias, share * each, until) for bias, share in shares.items()]
             rates = {}
-            for bias, rate, total in pool.imap_unordered(_run_slice, parts):
+            for bias, rate, total in _any_order(pool, _run_slice, parts):
                 rates[bias] = rate
                 yield total
             if time.monotonic() >= until:
@@ -277,8 +295,8 @@ def is_shown(name: str, runs: int) -> bool:
 
 def try_mutations(names: list[str], processes: int = 2) -> Iterator[tuple[str, bool]]:
     """Break each of these rules until a run shows it. Yields its name, and whether it was shown, in any order."""
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        yield from pool.imap_unordered(_try_mutation, names)
+    with _pool(processes) as pool:
+        yield from _any_order(pool, _try_mutation, names)
 
 
 def _try_mutation(name: str) -> tuple[str, bool]:
