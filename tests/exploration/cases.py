@@ -78,6 +78,12 @@ case(
     widths=({"seconds": 4.5, "turns": 0}, *widths((0, 0), (0, 1), (1, 1), (1, 2))),
 )  # fmt: skip
 case(
+    "by the Date, a moment later",
+    "the same with expiries a twentieth of a second after a full one, which must not count as reached before",
+    Setup(renewals=1, skew=-2.2, ppm=_SLOW), Setup(acquires=2, ppm=_FAST), turns=2, seconds=6,
+    widths=({"seconds": 4.5, "turns": 0}, *widths((0, 0), (0, 1), (1, 1), (1, 2))),
+)  # fmt: skip
+case(
     "a wrong wall clock",
     "a newcomer whose wall clock is a minute ahead",
     Setup(renewals=1), Setup(acquires=2, skew=60.0), turns=1, seconds=6,

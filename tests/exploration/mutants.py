@@ -102,6 +102,17 @@ def _(patch: _Patch) -> None:
     patch(lease, "may_take_over", may_take_over)
 
 
+@_own("an expiry counted as reached a fifth of a second early")
+def _(patch: _Patch) -> None:
+    original = lease.may_take_over
+
+    def may_take_over(row: Any, seen: Any, received: Any, date: int | None) -> bool:
+        is_over = row.expiry_ms is not None and date is not None and date * 1000 >= row.expiry_ms - 200
+        return is_over or original(row, seen, received, date)
+
+    patch(lease, "may_take_over", may_take_over)
+
+
 @_own("a version of mine in a refusal not counted as a grant")
 def _(patch: _Patch) -> None:
     original = acquire.Acquisition.judge
@@ -205,6 +216,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("protocol 1", "a claim of what is held", "two clients"),
     Mutant("protocol 2", "expiry judged by the waiter's clock", "a wrong wall clock"),
     Mutant("protocol 2", "an expiry counted as reached a second early", "by the Date"),
+    Mutant("protocol 2", "an expiry counted as reached a fifth of a second early", "by the Date, a moment later"),
     Mutant("protocol 2", "an observation not restarted when the version changes", "unchanged for its lease"),
     Mutant("protocol 2", "a row taken over whose lease cannot be read", "a lease that cannot be read"),
     Mutant("protocol 2", "a lease of zero counted as one that is over", "a lease of zero"),
