@@ -12,7 +12,14 @@ from contextlib import contextmanager  # the Lambda runtime has it loaded
 from itertools import count
 
 from .client import checks
-from .core.outcome import ServiceError, TransportError
+from .core.outcome import (
+    ConditionFailed,
+    ServiceError,
+    TransactionCanceled,
+    TransportError,
+    another_answer,
+    unusable,
+)
 from .errors import LockArgumentError, LockConfigurationError
 
 TYPE_CHECKING = False
@@ -104,7 +111,8 @@ def table_exists(
     checks.table_name(name)
     with _opened(transport, region_name, endpoint_url) as opened:
         table = _describe(opened, name)
-    return table is not None and table["TableStatus"] in ("ACTIVE", "UPDATING")
+    with _legible():
+        return table is not None and table["TableStatus"] in ("ACTIVE", "UPDATING")
 
 
 def check_table(
@@ -144,8 +152,9 @@ def check_table(
                 "endpoint"
             )
         description = _send(opened, "DescribeTimeToLive", {"TableName": name}).get("TimeToLiveDescription", {})
-    faults = [*_key_faults(table, partition_key_name, sort_key_name), *_replica_faults(table)]
-    faults += _ttl_faults(description, ttl)
+    with _legible():
+        faults = [*_key_faults(table, partition_key_name, sort_key_name), *_replica_faults(table)]
+        faults += _ttl_faults(description, ttl)
     if faults:
         raise LockConfigurationError(f"table {name!r} is not suitable for locks: {'; '.join(faults)}")
 
@@ -223,7 +232,8 @@ def _ttl_faults(description: dict[str, Any], ttl: str | None) -> list[str]:
 
 def _describe(transport: Transport, name: str) -> dict[str, Any] | None:
     try:
-        table: dict[str, Any] = _send(transport, "DescribeTable", {"TableName": name})["Table"]
+        with _legible():
+            table: dict[str, Any] = _send(transport, "DescribeTable", {"TableName": name})["Table"]
     except LockConfigurationError as error:
         if isinstance(error.__cause__, ServiceError) and error.__cause__.code == "ResourceNotFoundException":
             return None
@@ -235,13 +245,23 @@ def _wait_active(transport: Transport, name: str, seconds: float) -> None:
     end = time.monotonic() + seconds
     while True:
         table = _describe(transport, name)
-        if table is not None and table["TableStatus"] == "ACTIVE":
-            return
+        with _legible():
+            if table is not None and table["TableStatus"] == "ACTIVE":
+                return
         if time.monotonic() >= end:
             raise LockConfigurationError(
                 f"table {name!r} was not active after {seconds:g} s: check its status, or pass a longer wait="
             )
         time.sleep(_POLL)
+
+
+@contextmanager
+def _legible() -> Iterator[None]:
+    """Raise TransportError for an answer that does not describe a table. Another server than DynamoDB may send one."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError):
+        raise unusable("it does not describe a table") from None
 
 
 @contextmanager
@@ -286,6 +306,8 @@ def _send(
                 raise LockConfigurationError(
                     f"{operation} on table {request['TableName']!r} was refused: {error}"
                 ) from error
+        except (ConditionFailed, TransactionCanceled):  # nothing here has a condition
+            raise another_answer(operation) from None
         else:
             return answer
         time.sleep(_POLL)

@@ -39,8 +39,8 @@ _NOT_SENT = (
     failures.CredentialRetrievalError,
     failures.MetadataRetrievalError,
 )
-#: What botocore's parser raises, also for JSON of an unexpected form or nested too deep.
-_UNREADABLE = (ResponseParserError, AttributeError, TypeError, ValueError, KeyError, RecursionError)
+#: What botocore's parser raises, also for JSON of an unexpected form or nested too deep, and for times out of range.
+_UNREADABLE = (ResponseParserError, AttributeError, TypeError, ValueError, KeyError, OverflowError, RuntimeError)
 #: Sending again would not help.
 _MISCONFIGURED = (
     failures.NoCredentialsError,
@@ -132,15 +132,19 @@ class BotoTransport:
         response: Any = error.response
         metadata = response.get("ResponseMetadata", {})
         details = response.get("Error", {})
-        code, message = short(str(details.get("Code", ""))), str(details.get("Message", ""))
         status, retries = metadata.get("HTTPStatusCode", 0), metadata.get("RetryAttempts", 0)
+        try:
+            code, message = short(str(details.get("Code", ""))), str(details.get("Message", ""))
+            fields = _from_boto(response)
+        except RecursionError:
+            return unusable(f"HTTP {status} with JSON that is nested too deep")
         if not 400 <= status < 500 or not _is_dynamodbs(metadata):
             return unusable(f"HTTP {status} {code[:80]!r}")
         if retries:
             return TransportError(
                 True, f"refused after {retries} retries within boto3, one of which may have been carried out: {code}"
             )
-        return refusal(code, message, _from_boto(response), _date(metadata))
+        return refusal(code, message, fields, _date(metadata))
 
     def _failure(self, error: Exception) -> LockError:
         if "CERTIFICATE_VERIFY_FAILED" in str(error):

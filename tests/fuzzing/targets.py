@@ -25,7 +25,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from lambda_lock import JAVA, LockClient, LockError
+from lambda_lock import JAVA, LockClient, LockError, table
 from lambda_lock.batch import process_sqs, process_stream
 from lambda_lock.cli import settings as cli_settings
 from lambda_lock.cli import show
@@ -37,6 +37,7 @@ from lambda_lock.decorators.environment import disabled
 from lambda_lock.keys.compile import compile_key
 from lambda_lock.keys.payload_hash import payload_hash
 from lambda_lock.runtime import drive
+from lambda_lock.table import check_table, create_table, table_exists
 from lambda_lock.testing import ManualClock, in_memory
 from lambda_lock.testing.memory import Memory
 from lambda_lock.transport import Credentials, HttpsTransport, choose
@@ -302,6 +303,55 @@ def check_files(contents: tuple[bytes, bytes]) -> None:
             variables = {**_WHOLE, variable: str(config)}
             with mock.patch.dict(os.environ, variables, clear=True), contextlib.suppress(LockError):
                 choose(now=time.time).close()
+
+
+_definitions: st.SearchStrategy[Any] = st.sampled_from(
+    [[{"AttributeName": "key", "AttributeType": "S"}], [{"AttributeName": [], "AttributeType": 7}], [7], {}, None]
+)
+_schemas: st.SearchStrategy[Any] = st.sampled_from(
+    [[{"AttributeName": "key", "KeyType": "HASH"}], [{"AttributeName": "id", "KeyType": "HASH"}], [{"KeyType": []}], 7]
+)
+tables = st.fixed_dictionaries(
+    {},
+    optional={
+        "TableStatus": st.sampled_from(["ACTIVE", "CREATING", 7, None, []]),
+        "AttributeDefinitions": _definitions,
+        "KeySchema": _schemas,
+        "Replicas": st.sampled_from([[], [{"RegionName": "eu-west-1"}], [{"RegionName": 7}], [7], 7]),
+    },
+)
+_descriptions = st.fixed_dictionaries(
+    {},
+    optional={
+        "Table": tables | values,
+        "TimeToLiveDescription": st.sampled_from([{"TimeToLiveStatus": "ENABLED", "AttributeName": "ttl"}, [], 7]),
+    },
+)
+_refusals = st.sampled_from([ConditionFailed(None, None), TransactionCanceled([], [], None), ServiceError("Odd", "")])
+
+
+class _Described:
+    """A transport whose every answer is the same."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return Reply(self.answer, None)
+
+
+@target("tables", _descriptions | _refusals)
+def check_description(answer: Any) -> None:
+    transport = _Described(answer)
+    for ask in (
+        lambda: table_exists("locks", transport=transport),
+        lambda: check_table("locks", transport=transport),
+        lambda: create_table("locks", transport=transport, wait=1e-9),
+    ):
+        with mock.patch.object(table, "_POLL", 0.0), contextlib.suppress(LockError):
+            ask()
 
 
 # Keys

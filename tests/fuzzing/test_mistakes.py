@@ -30,7 +30,8 @@ _validity = lease.validity
 
 
 def _next(self: Any, request: dict[str, Any], last: Any) -> dict[str, Any] | None:
-    return None if last is None else {**request, "ExclusiveStartKey": last}
+    is_key = isinstance(last, dict) and isinstance(last.get("key"), dict)  # anything else ends the server's thread
+    return {**request, "ExclusiveStartKey": last} if is_key else None
 
 
 def _patch(name: str, value: Any) -> Callable[[], AbstractContextManager[Any]]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockClient
+from lambda_lock.core.outcome import ConditionFailed, Reply, TransactionCanceled
 from lambda_lock.errors import LockArgumentError, LockConfigurationError, TransportError
 from lambda_lock.table import check_table, create_table, table_exists
 from lambda_lock.transport import choose
@@ -194,6 +195,51 @@ class Starting:
         if self.sends <= self.refusals:
             raise TransportError(False, "nothing was sent: connection refused")
         return self.server.send(operation, request, timeout=timeout)
+
+
+class Saying:
+    """A server that answers everything with the same, or raises it."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.sends = 0
+
+    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
+        self.sends += 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return Reply(self.answer, None)
+
+
+ACTIVE = {"TableStatus": "ACTIVE", "AttributeDefinitions": [{"AttributeName": "key", "AttributeType": "S"}]}
+
+
+@pytest.mark.parametrize("ask", [create_table, table_exists, check_table])
+@pytest.mark.parametrize(
+    "answer",
+    [{}, {"Table": []}, {"Table": "x"}, {"Table": {}}, ConditionFailed(None, None), TransactionCanceled([], [], None)],
+    ids=str,
+)
+def test_an_answer_that_describes_no_table_is_a_transport_error(ask: Callable[..., Any], answer: Any) -> None:
+    server = Saying(answer)
+    with pytest.raises(TransportError, match=r"does not describe a table|belongs to another request"):
+        ask("locks", transport=server)
+    assert server.sends <= 2
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"Table": {**ACTIVE}},
+        {"Table": {**ACTIVE, "KeySchema": [7]}},
+        {"Table": {**ACTIVE, "KeySchema": [{"KeyType": "HASH", "AttributeName": "other"}], "Replicas": [{}]}},
+        {"Table": {**ACTIVE, "KeySchema": []}, "TimeToLiveDescription": []},
+    ],
+    ids=str,
+)
+def test_a_description_that_cannot_be_read_is_a_transport_error(more: dict[str, Any]) -> None:
+    with pytest.raises(TransportError, match="does not describe a table"):
+        check_table("locks", transport=Saying(more))
 
 
 def test_an_engine_that_is_only_just_starting_is_waited_for(name: str) -> None:

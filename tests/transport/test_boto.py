@@ -75,6 +75,19 @@ def test_an_answer_that_is_not_dynamodbs_word_is_ambiguous(stub: Stub, own: Boto
     assert len(stub.requests) == 1
 
 
+def test_a_time_out_of_range_is_not_a_usable_answer(stub: Stub, own: BotoTransport) -> None:
+    stub.script = [say(answer({"Table": {"TableName": "locks", "CreationDateTime": 1e300}}))]
+    with pytest.raises(TransportError, match="botocore cannot read it") as caught:
+        own.send("DescribeTable", {"TableName": "locks"}, timeout=3.0)
+    assert caught.value.ambiguous
+
+
+def test_a_refusal_that_is_nested_too_deep_is_not_a_usable_answer(stub: Stub, own: BotoTransport) -> None:
+    message = b'{"a":' * 900 + b"1" + b"}" * 900
+    stub.script = [say(answer(b'{"__type": "x#ValidationException", "message": ' + message + b"}", 400))]
+    fails(own, ambiguous=True)
+
+
 def test_a_refused_connection_is_not_ambiguous_unless_the_client_may_have_sent_before() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
