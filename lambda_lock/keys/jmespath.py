@@ -31,7 +31,7 @@ def from_jmespath(expression: str, parameters: Parameters, function: str) -> Key
         ) from error
     try:
         compiled = jmespath.compile(expression)
-    except (JMESPathError, RecursionError) as error:  # RecursionError: nested too deep
+    except (JMESPathError, RecursionError, ValueError) as error:  # nested too deep; a number of too many digits
         raise KeyTemplateError(f"{made_by} is not a valid JMESPath expression: {error}", field=expression) from error
     options = _jmespath_options(expression)
     nodes = [

@@ -16,6 +16,7 @@ from rig.engine import ROOT
 
 _ENGINE = "atheris" if find_spec("atheris") else "hypothesis"
 _RUNS = re.compile(r"^(?:Done |#|stat::number_of_executed_units: )(\d+)", re.MULTILINE)
+_LEAST = 6.0  # seconds; a process of its own loads for about 2 s, and longer on a busy machine
 FOLDER = ROOT / "build" / "fuzzing"
 
 
@@ -30,11 +31,38 @@ class Report:
 
 
 def run_all(names: list[str], until: float, seed: int, reports: list[Report]) -> None:
-    """Run the targets one after another, each for its share of the time."""
+    """Run the targets one after another, each for its share of the time. Those whose share is too short for a process
+    of their own share one."""
     for at, name in enumerate(names):
-        share = max((until - time.monotonic()) / (len(names) - at), 1.0)
-        reports.append(run(name, share, seed))
-        print(f"{name}: {reports[-1].inputs:,} inputs by {reports[-1].engine}", file=sys.stderr, flush=True)
+        share = (until - time.monotonic()) / (len(names) - at)
+        found = [run(name, share, seed)] if share >= _LEAST else run_together(names[at:], until, seed)
+        reports.extend(found)
+        for report in found:
+            print(f"{report.name}: {report.inputs:,} inputs by {report.engine}", file=sys.stderr, flush=True)
+        if share < _LEAST:
+            return
+
+
+def run_together(names: list[str], until: float, seed: int) -> list[Report]:
+    """Draw inputs for several targets in one process. After one that fails, the others go on in another process."""
+    seconds = max(until - time.monotonic(), 0.0)
+    command = [sys.executable, "-m", "tests.fuzzing.guided", "all", ",".join(names), f"{seconds:.1f}", str(seed), ""]
+    try:
+        ended = subprocess.run(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds + 120, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return [Report(name, 0, "hypothesis", f"hangs: {' '.join(command[1:])}") for name in names]
+    texts = ended.stdout.decode(errors="replace").split("Target ")[1:]
+    counts = [max((int(found) for found in _RUNS.findall(text)), default=0) for text in texts]
+    reports = [Report(name, count, "hypothesis") for name, count in zip(names, counts, strict=False)]
+    if not ended.returncode:
+        return reports
+    at = max(len(reports) - 1, 0)
+    reports[at:] = [
+        Report(names[at], 0, "hypothesis", f"{names[at]}:\n{_last_lines(ended.stdout.decode(errors='replace'))}")
+    ]
+    return reports + (run_together(names[at + 1 :], until, seed) if names[at + 1 :] else [])
 
 
 def run(name: str, seconds: float, seed: int) -> Report:
@@ -58,4 +86,8 @@ def _reason(name: str, text: str) -> str:
     shrinking = [sys.executable, "-m", "tests.fuzzing.guided", "hypothesis", name, "20", "1", str(FOLDER / "shrunk")]
     ended = subprocess.run(shrinking, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     shown = ended.stdout.decode(errors="replace") if ended.returncode else text
-    return "\n".join(shown.splitlines()[-40:])
+    return _last_lines(shown)
+
+
+def _last_lines(text: str) -> str:
+    return "\n".join(text.splitlines()[-40:])

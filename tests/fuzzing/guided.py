@@ -6,8 +6,10 @@ import importlib
 import logging
 import sys
 import time
+from typing import Any
 
 _BEGAN = time.monotonic()
+_FEW = 5  # inputs at a time, where many targets share a short time
 
 
 def by_atheris(name: str, seconds: str, seed: str, corpus: str) -> None:
@@ -25,16 +27,31 @@ def by_atheris(name: str, seconds: str, seed: str, corpus: str) -> None:
 def by_hypothesis(name: str, seconds: str, seed: str, corpus: str) -> None:
     """Draw inputs until the time is over. A failure is shown as the smallest example."""
     targets = importlib.import_module("tests.fuzzing.targets")
-    until, inputs = _BEGAN + float(seconds), 0
-    target = targets.TARGETS[name]
+    _draw(targets.TARGETS[name], int(seed), _BEGAN + float(seconds))
+
+
+def all_by_hypothesis(names: str, seconds: str, seed: str, corpus: str) -> None:
+    """The same for several targets, separated by commas. Each has its share of the time, and a few inputs at least."""
+    targets = importlib.import_module("tests.fuzzing.targets")
+    until, left = _BEGAN + float(seconds), names.split(",")
+    while left:
+        now = time.monotonic()
+        print(f"Target {left[0]}", flush=True)
+        _draw(targets.TARGETS[left.pop(0)], int(seed), now + (until - now) / (len(left) + 1), _FEW)
+
+
+def _draw(target: Any, seed: int, until: float, examples: int = 50) -> None:
+    inputs = 0
     try:
-        while time.monotonic() < until:
-            inputs += target.draw(int(seed) + inputs)
+        while not inputs or time.monotonic() < until:
+            inputs += target.draw(seed + inputs, examples)
     finally:
         print(f"Done {inputs} runs", flush=True)
 
 
+ENGINES = {"atheris": by_atheris, "hypothesis": by_hypothesis, "all": all_by_hypothesis}
+
 if __name__ == "__main__":
     logging.getLogger("lambda_lock").setLevel(logging.CRITICAL)
     engine, *arguments = sys.argv[1:]
-    (by_atheris if engine == "atheris" else by_hypothesis)(*arguments)
+    ENGINES[engine](*arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from lambda_lock import KeyTemplateError
 from lambda_lock.keys.compile import compile_key
 
+from . import guide
 from .targets import TARGETS
 
 LOADING_BOTO3 = ("environment", "files")  # each of their inputs takes a tenth of a second or more
@@ -35,14 +37,22 @@ def test_a_target_can_be_fed_again_and_again() -> None:
     fed.feed(bytes(100))
 
 
+def test_targets_that_share_a_short_time_are_each_fed_by_one_process() -> None:
+    names = ["hand-over strings", "JMESPath", "tables"]
+    reports: list[guide.Report] = []
+    guide.run_all(names, time.monotonic() + 1.0, 1, reports)
+    assert [report.name for report in reports] == names
+    assert all(report.inputs and not report.failure for report in reports)
+
+
 @pytest.mark.prove
 @pytest.mark.parametrize("name", TARGETS)
 def test_much_hostile_input_leads_to_documented_errors_alone(name: str) -> None:
     TARGETS[name].draw(2, examples=60 if name in LOADING_BOTO3 else 1500)
 
 
-@pytest.mark.parametrize("expression", ["!" * 3000, "[" * 3000, "(" * 3000])
-def test_a_jmespath_expression_that_is_nested_too_deep_is_refused(expression: str) -> None:
+@pytest.mark.parametrize("expression", ["!" * 3000, "[" * 3000, "(" * 3000, "9" * 5000, f"a[{'9' * 5000}]"])
+def test_a_jmespath_expression_that_is_nested_too_deep_or_has_too_many_digits_is_refused(expression: str) -> None:
     def handler(event: object) -> None:
         """It is not called."""
 
