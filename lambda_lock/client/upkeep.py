@@ -110,8 +110,9 @@ class Upkeep:
     # -- for the application ----------------------------------------------------------------------------------------
 
     def now(self, look: Look, check: Callable[[], None], **changes: Any) -> Steps[None]:
-        """The steps of a renewal that the application asks for. It is sent again while its outcome is unknown, at most
-        for the time of a decision.
+        """The steps of a renewal that the application asks for. It first waits for one that is under way, at most for
+        the time of a decision. It is sent again while its outcome is unknown: none begins later than the time of a
+        decision after the first, and each may take STEPS sends (docs/safety-bounds.md).
 
         check: raises if the lock must not be renewed any longer. changes: what the renewal changes, as in keep.renew.
         """

@@ -64,7 +64,8 @@ class BotoTransport:
     client: a low-level client, ``boto3.client("dynamodb")``.
     reason: why this transport was chosen, for the log.
 
-    If lambda_lock made the client, a send is one request, with 2 s to connect and 1 s for the answer. A body that is
+    If lambda_lock made the client, a send is one request, with 2 s to connect and 1 s for each read of the answer. So a
+    server that sends one byte after another is waited for, and an answer of any size is read. A body that is
     not JSON, or an error inside a 200, is not a usable answer then; botocore reads both as an empty one.
 
     A client that the user passed keeps its own timeouts and retries. With ``read_timeout=60``, a send may take that

@@ -1,7 +1,7 @@
 """How many requests and seconds each operation takes at most, whatever the table and the server answer.
 
 Each bound is derived from the code: which exchanges an operation makes, how many of them share the time of one
-decision, and what may follow. docs/bounds.md shows them, and `test_bounds.py` compares the two.
+decision, and what may follow. docs/safety-bounds.md shows them, and `test_hostile_server.py` compares the two.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from lambda_lock.core.protocol import DECISION, SEND, STEPS
 from lambda_lock.core.queue import SHORTEST_NAP
 from lambda_lock.core.row import MOST_WAITERS
 
+TURN = DECISION  # seconds for which a renewal of the same lock that is under way is waited for
 LAST = 0.25  # seconds of a send that begins when the time of its decision is over
 AVERAGE = 0.5  # the average back-off
 LEASE = 20.0  # seconds, the usual lease
@@ -87,8 +88,14 @@ def queue(seconds: float, luck: float) -> Bound:
 
 
 def renewal(luck: float) -> Bound:
-    """A renewal is sent at most STEPS times. Another one begins while the time of a decision lasts."""
-    return Bound((pauses(DECISION, luck) + 1) * STEPS, DECISION + STEPS * SEND)
+    """A renewal is sent at most STEPS times. Another one begins while the time of a decision lasts. Before it, one that
+    is under way is waited for."""
+    return Bound((pauses(DECISION, luck) + 1) * STEPS, TURN + DECISION + STEPS * SEND)
+
+
+def once() -> Bound:
+    """A single renewal, after one that is under way."""
+    return Bound(STEPS, TURN + STEPS * SEND)
 
 
 def release(luck: float) -> Bound:
@@ -118,14 +125,14 @@ def commit_all(count: int, luck: float) -> Bound:
 
 def acquire_all(count: int, luck: float) -> Bound:
     """wait=0. Each key is acquired and may be renewed once. Then all are given back."""
-    each = decision(2 + STEPS, luck) + Bound(STEPS, STEPS * SEND) + release(luck)
+    each = decision(2 + STEPS, luck) + once() + release(luck)
     return each * count + abandon(luck)
 
 
 def wait_all(count: int, seconds: float, luck: float) -> Bound:
     """The keys share the wait. A key whose turn comes late is still tried once. Rounds begin while the wait lasts."""
     one = queue(seconds, luck)
-    late = Bound(0, DECISION + 3.0 + PLACES * 4.0) + Bound(STEPS, STEPS * SEND) + release(luck)
+    late = Bound(0, DECISION + 3.0 + PLACES * 4.0) + once() + release(luck)
     rounds = pauses(seconds, luck) + 2
     return Bound((one.requests + late.requests) * count * rounds, seconds + late.seconds * count) + abandon(luck)
 
@@ -135,7 +142,7 @@ def page(luck: float) -> Bound:
     return decision(1, luck)
 
 
-#: What docs/bounds.md shows: for average back-offs, a wait of 10 s and a lease of 20 s.
+#: What docs/safety-bounds.md shows: for average back-offs, a wait of 10 s and a lease of 20 s.
 SHOWN: dict[str, Callable[[float], Bound]] = {
     "acquire, try_acquire, adopt": acquire,
     "acquire(wait=10, queue=False)": lambda luck: wait(10, luck),
