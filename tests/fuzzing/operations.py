@@ -185,6 +185,11 @@ OPERATIONS: dict[str, Operation] = {
         lambda scene: scene.rival.acquire("b", wait=0, lease_duration=2),
     ),
     "heartbeat": Operation(lambda scene: scene.kept.heartbeat(), bounds.renewal, _held),
+    "heartbeat of a long lease": Operation(  # a short one ends soon, and the renewal with it
+        lambda scene: scene.kept.heartbeat(),
+        bounds.renewal,
+        lambda scene: scene.client.acquire("k", wait=0, lease_duration=600),
+    ),
     "heartbeat of a permit": Operation(lambda scene: scene.kept.heartbeat(), bounds.renewal, _permit),
     "ensure": Operation(lambda scene: scene.kept.ensure(30), bounds.renewal, _held),
     "release": Operation(lambda scene: scene.kept.release(), bounds.release, _held),
