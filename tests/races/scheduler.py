@@ -334,11 +334,11 @@ class Gate:
 
 
 class Condition:
-    """A counterpart of threading.Condition, with an RLock of its own."""
+    """A counterpart of threading.Condition, with the RLock that it is given or one of its own."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, lock: Gate | None = None) -> None:
         self._scheduler = scheduler
-        self._lock = Gate(scheduler, again=True)
+        self._lock = lock or Gate(scheduler, again=True)
         self._waiting: deque[list[bool]] = deque()
 
     def __enter__(self) -> Self:
@@ -411,8 +411,8 @@ class Threading:
     def RLock(self) -> Gate:  # noqa: N802
         return Gate(self._scheduler, again=True)
 
-    def Condition(self) -> Condition:  # noqa: N802
-        return Condition(self._scheduler)
+    def Condition(self, lock: Gate | None = None) -> Condition:  # noqa: N802
+        return Condition(self._scheduler, lock)
 
 
 class Clock:

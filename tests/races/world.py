@@ -264,7 +264,8 @@ def world(policy: str, every: str, engine: Engine | None = None) -> Iterator[Wor
         patches.put(heartbeat, "SimpleQueue", lambda: Queue(scheduler))
         patches.put(heartbeat, "time", clock)
         patches.put(drive, "time", clock)
-        patches.put(late, "_lock", threads.RLock())
+        patches.put(late, "time", clock)
+        patches.put(late, "_turn", signalsafe.Turn())
         if engine is None:  # an engine remembers the names of transactions
             patches.put(os, "urandom", random.Random(1).randbytes)  # the same run for the same plan
         _restart(clock)
