@@ -30,8 +30,10 @@ _validity = lease.validity
 
 
 def _next(self: Any, request: dict[str, Any], last: Any) -> dict[str, Any] | None:
-    is_key = isinstance(last, dict) and isinstance(last.get("key"), dict)  # anything else ends the server's thread
-    return {**request, "ExclusiveStartKey": last} if is_key else None
+    match last:
+        case {"key": {"S": str()}}:  # anything else would end the server's thread
+            return {**request, "ExclusiveStartKey": last}
+    return None
 
 
 def _patch(name: str, value: Any) -> Callable[[], AbstractContextManager[Any]]:
