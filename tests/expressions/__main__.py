@@ -61,8 +61,10 @@ def _compare(engines: list[Real], options: argparse.Namespace) -> dict[str, Any]
                 differences.append(str(difference))
                 print(f"\r{difference}\n", file=sys.stderr)
         part += 1
-        print(f"\r{comparison.inputs} inputs, {len(differences)} differences", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+        if sys.stderr.isatty():
+            print(f"\r{comparison.inputs} inputs, {len(differences)} differences", end="", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
     print(f"{comparison.inputs} inputs compared with {' and '.join(e.name for e in engines)}")
     for name, count in sorted(comparison.counts.items()):
         print(f"  {name}: {count}")

@@ -11,61 +11,102 @@ docs/safety.md their end. The exit status is 0 if each part is there and passed.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
-import subprocess
+import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 from rig.engine import ROOT
 
-from .parts import PARTS, Part
+from .parts import PARTS, Part, objection
+from .programs import Programs
 from .report import Result, lines, page, passed, quoted, totals
 
 BUILD = ROOT / "build"
 PAGE = ROOT / "docs" / "safety-figures.md"
 
 
-def run(part: Part, long: bool, folder: Path) -> Result:
+def say(line: str) -> None:
+    """Print a line at once and in one piece, because a part may end beside another one."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def run(part: Part, long: bool, folder: Path, programs: Programs) -> Result:
     """Run a part. Its figures are left in the folder. It shows its own progress, or leaves it there too."""
-    if part.is_missing:
-        print(f"==> {part.name}: missing, there is no {part.module}", flush=True)
-        return Result(part, "missing")
-    beside = ", beside the others" if part.aside else ""
-    print(f"==> {part.name}{beside}: python {' '.join(part.arguments(long))}", flush=True)
     file, log = folder / f"{part.name}.json", folder / f"{part.name}.log"
-    file.unlink(missing_ok=True)  # of a run before
     started = time.monotonic()
-    command = part.command(long, file)
-    if part.aside:
-        with log.open("wb") as output:
-            status = subprocess.run(command, cwd=ROOT, stdout=output, stderr=output).returncode
-    else:
-        status = subprocess.run(command, cwd=ROOT).returncode
-    seconds = time.monotonic() - started
+    command, limit = part.command(long, file), part.limit(long)
     try:
-        figures = json.loads(file.read_text())
-    except (OSError, ValueError):
-        figures = {}
-    outcome = "failed" if status or not figures else "passed"
-    where = f", see {log}" if part.aside and outcome == "failed" else ""
-    print(f"    {part.name}: {outcome} in {seconds / 60:.1f} min{where}", flush=True)
-    return Result(part, outcome, seconds, figures)
+        file.unlink(missing_ok=True)  # of a run before
+        if part.aside:
+            with log.open("wb") as output:
+                why = programs.run(command, limit, output)
+        else:
+            why = programs.run(command, limit)
+    except OSError as error:
+        why = str(error)
+    seconds = time.monotonic() - started
+    figures, counted, objected = judge(part, file)
+    why = why or objected
+    status = "failed" if why else "passed"
+    said = f": {why}, see {log}" if why and part.aside else f": {why}" if why else ""
+    say(f"    {part.name}: {status} in {seconds / 60:.1f} min{said}")
+    return Result(part, status, why, seconds, figures, counted)
 
 
-def run_all(parts: Sequence[Part], long: bool, folder: Path) -> Iterator[Result]:
-    """Run the parts one after the other, beside those that give way to them."""
+def judge(part: Part, file: Path) -> tuple[dict[str, Any], dict[str, int], str]:
+    """The figures of a part, what they count, and what is wrong with them."""
+    figures: dict[str, Any] = {}
+    try:
+        figures |= json.loads(file.read_text())
+        counted = part.count(figures)
+    except FileNotFoundError:
+        return {}, {}, "it wrote no figures"
+    except (OSError, TypeError, ValueError) as error:
+        return figures, {}, f"its figures cannot be used: {error}"
+    return figures, counted, objection(counted)
+
+
+def run_all(parts: Sequence[Part], long: bool, folder: Path) -> Generator[Result, None, None]:
+    """Run the parts one after the other, beside those that give way to them. Closing this ends what still runs."""
     folder.mkdir(parents=True, exist_ok=True)
-    aside = [part for part in parts if part.aside]
-    with ThreadPoolExecutor(max(len(aside), 1)) as beside:
-        running = [beside.submit(run, part, long, folder) for part in aside]
-        for part in parts:
+    there = [part for part in parts if not part.is_missing]
+    aside = [part for part in there if part.aside]
+    for part in parts:
+        if part.is_missing:
+            say(f"==> {part.name}: missing")
+            yield Result(part, "missing", f"there is no {part.module}")
+    with ThreadPoolExecutor(max(len(aside), 1)) as beside, Programs() as programs:
+        for part in aside:
+            say(f"==> {part.name}, beside the others: python {' '.join(part.arguments(long))}")
+        running = {part.name: beside.submit(run, part, long, folder, programs) for part in aside}
+        for part in there:
             if not part.aside:
-                yield run(part, long, folder)
-        for future in running:
+                say(f"==> {part.name}: python {' '.join(part.arguments(long))}")
+                yield run(part, long, folder, programs)
+        for name, future in running.items():
+            if not future.done():
+                say(f"==> {name} goes on: {folder / name}.log")
             yield future.result()
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Two at once would mix up their figures, and take each other's time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.exit(f"another proof runs in {folder}")
+        yield
 
 
 def write(results: list[Result], long: bool, file: Path) -> None:
@@ -74,14 +115,47 @@ def write(results: list[Result], long: bool, file: Path) -> None:
         each.part.name: {
             "command": ["python", *each.part.arguments(long)],
             "status": each.status,
+            "why": each.why,
             "seconds": round(each.seconds, 1),
             "figures": each.figures,
         }
         for each in results
     }
-    file.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"long": long, "totals": totals(results), "passed": passed(results), "parts": parts}, indent=2)
-    file.write_text(text + "\n")
+    save(file, text + "\n")
+
+
+def save(file: Path, text: str) -> None:
+    """Write a file whole or not at all: a full disk leaves what was there."""
+    new = file.with_name(f"{file.name}.new")
+    try:
+        new.write_text(text)
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def prove(chosen: Sequence[Part], long: bool, build: Path, report: Path | None) -> bool:
+    """Run parts, and write their figures. Returns whether all passed. report: the page to write; None for none."""
+    quoting = report.with_name("safety.md") if report else None
+    if quoting:
+        quoted(quoting.read_text(), [])  # or half an hour would be for nothing
+    results: list[Result] = []
+    with alone(build / "prove"), closing(run_all(chosen, long, build / "prove")) as running:
+        for result in running:
+            results.append(result)
+            write(results, long, build / "prove.json")
+        results.sort(key=lambda result: chosen.index(result.part))
+    written = True
+    try:
+        if report and quoting:
+            save(report, page(results, long))
+            save(quoting, quoted(quoting.read_text(), results))
+    except OSError as error:
+        say(f"docs/ could not be written: {error}")
+        written = False
+    say("\n".join(lines(results)))
+    return written and passed(results)
 
 
 def main(arguments: list[str], parts: Sequence[Part] = PARTS, build: Path = BUILD, report: Path = PAGE) -> int:
@@ -92,17 +166,18 @@ def main(arguments: list[str], parts: Sequence[Part] = PARTS, build: Path = BUIL
     chosen = [part for part in parts if options.only is None or options.only in part.name]
     if not chosen:
         parser.error(f"no part's name contains {options.only!r}; there are {', '.join(part.name for part in parts)}")
-    results: list[Result] = []
-    for result in run_all(chosen, options.long, build / "prove"):
-        results.append(result)
-        write(results, options.long, build / "prove.json")
-    if options.only is None:
-        report.write_text(page(results, options.long))
-        quoting = report.with_name("safety.md")
-        quoting.write_text(quoted(quoting.read_text(), results))
-    print("\n".join(lines(results)))
-    return int(not passed(results))
+    try:
+        return int(not prove(chosen, options.long, build, report if options.only is None else None))
+    except KeyboardInterrupt:
+        say(f"interrupted: {build / 'prove.json'} has the figures of the parts that had ended; docs/ stays as it was")
+        return 130
+    except OSError as error:
+        say(f"stopped: {error}")
+        return 1
 
 
 if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))

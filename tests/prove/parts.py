@@ -30,6 +30,7 @@ class Part:
     short, long: its arguments in `make prove` and in `make prove-long`.
     counts: for each line at the end (`COUNTED`, or "mutants"), the figures that are added to it; "a.b" is b within a.
     aside: whether it runs beside all others, and takes only the time of the processors that they leave.
+    limits: the minutes that it may take in `make prove` and in `make prove-long`. Then it is ended, and has failed.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Part:
     long: tuple[str, ...] = ()
     counts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     aside: bool = False
+    limits: tuple[float, float] = (20, 480)
 
     @property
     def is_missing(self) -> bool:
@@ -51,16 +53,33 @@ class Part:
         """The command that leaves the figures in the file."""
         return [*(_GIVING_WAY if self.aside else []), sys.executable, *self.arguments(long), "--json", str(file)]
 
+    def limit(self, long: bool) -> float:
+        """The seconds that it may take."""
+        return 60 * self.limits[long]
+
     def count(self, figures: dict[str, Any]) -> dict[str, int]:
-        """What the figures add to the lines at the end."""
+        """What the figures add to the lines at the end. Raises ValueError if one is not there, or is no count."""
         return {line: sum(_find(figures, name) for name in names) for line, names in self.counts.items()}
 
 
+def objection(counted: Mapping[str, int]) -> str:
+    """Why what a part counted is no proof, although the part ended well. Empty if it is one."""
+    if counted.get("double holders"):
+        return f"double holders: {counted['double holders']}"
+    if counted.get("mutants killed") != counted.get("mutants"):
+        return f"mutants killed: {counted.get('mutants killed')} of {counted.get('mutants')}"
+    nothing = [line for line, number in counted.items() if not number and line != "double holders"]
+    return f"{nothing[0]}: 0" if nothing else ""
+
+
 def _find(figures: dict[str, Any], name: str) -> int:
-    value: Any = figures
-    for key in name.split("."):
-        value = value.get(key, 0) if isinstance(value, dict) else 0
-    return int(value)
+    first, _, rest = name.partition(".")
+    value: Any = figures.get(first)
+    if rest and isinstance(value, dict):
+        value = value.get(rest, 0)  # a table of counts leaves out what never happened
+    if type(value) is not int or value < 0:
+        raise ValueError(f"its figure {name} is {value!r:.100}, which is no count")
+    return value
 
 
 _NOBODY: dict[str, tuple[str, ...]] = {"double holders": ("double_holders",)}
@@ -81,6 +100,7 @@ PARTS = (
         ("--minutes", "180"),
         {"simulated grants": ("grants",)} | _NOBODY,
         aside=True,
+        limits=(45, 480),
     ),
     Part("simulation-mutants", "tests.simulation", ("--mutants", "--most-runs", "400"), ("--mutants",), _MUTANTS),
     Part(

@@ -14,12 +14,20 @@ BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a part. status: "passed", "failed" or "missing". figures: what it wrote; empty if it did not."""
+    """What became of a part.
+
+    status: "passed", "failed" or "missing".
+    why: why it did not pass.
+    figures: what it wrote; empty if it did not.
+    counted: what that adds to the lines at the end.
+    """
 
     part: Part
     status: str
+    why: str = ""
     seconds: float = 0.0
     figures: dict[str, Any] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
 
 
 def passed(results: list[Result]) -> bool:
@@ -30,14 +38,14 @@ def totals(results: list[Result]) -> Counter[str]:
     """The sums of all that was counted. A part that is missing adds nothing."""
     sums: Counter[str] = Counter()
     for result in results:
-        sums.update(result.part.count(result.figures))
+        sums.update(result.counted)
     return sums
 
 
 def lines(results: list[Result]) -> list[str]:
     """The end of the report: what failed or is missing, and the figures."""
     sums = totals(results)
-    said = [f"{result.part.name}: {result.status}" for result in results if result.status != "passed"]
+    said = [f"{result.part.name}: {result.status} ({result.why})" for result in results if result.status != "passed"]
     for name in COUNTED:
         of = f" of {sums['mutants']}" if name == "mutants killed" else ""
         said.append(f"{name}: {sums[name]}{of}")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.prove.__main__ import main
+from tests.prove import programs
+from tests.prove.__main__ import alone, main
 from tests.prove.parts import COUNTED, PARTS, Part
 from tests.prove.report import BEGIN, END
+from tests.support.waiting import wait_until
 
 COUNTS = {"simulated grants": ("grants",), "real kills and freezes": ("happened.killed", "happened.frozen")}
 
@@ -30,6 +33,44 @@ def program(name: str, figures: str, status: int = 0) -> Part:
     return Program(name, "tests.prove", (figures, str(status)), counts=COUNTS | {"double holders": ("double_holders",)})
 
 
+def grants(name: str, number: int) -> Part:
+    return Program(name, "tests.prove", (f'{{"grants": {number}}}', "0"), counts={"simulated grants": ("grants",)})
+
+
+class Script(Part):
+    """A part that is a Python script. It knows its folder as `folder`. A process that it starts leaves its id there."""
+
+    is_missing = False
+
+    def command(self, long: bool, file: Path) -> list[str]:
+        start = (
+            "import os, pathlib, signal, subprocess, sys, time\n"
+            f"folder = pathlib.Path({str(file.parent)!r})\n"
+            "def start(**options):\n"
+            "    program = 'import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)'\n"
+            "    child = subprocess.Popen([sys.executable, '-c', program], **options)\n"
+            f"    (folder / '{self.name}.new').write_text(str(child.pid))\n"
+            f"    (folder / '{self.name}.new').rename(folder / '{self.name}.child')\n"
+        )
+        return [sys.executable, "-c", start + self.short[0]]
+
+
+def script(name: str, text: str, *, aside: bool = False, limits: tuple[float, float] = (1, 1)) -> Part:
+    return Script(name, "tests.prove", (text,), aside=aside, limits=limits)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def wait_for_the_end(folder: Path, name: str) -> None:
+    pid = int((folder / "prove" / f"{name}.child").read_text())
+    wait_until(lambda: not is_alive(pid))
+
+
 def prove(folder: Path, *parts: Part, arguments: list[str] | None = None) -> int:
     (folder / "safety.md").write_text(f"Before.\n\n{BEGIN}\n\nof before\n\n{END}\n\nAfter.\n")
     return main(arguments or [], parts, folder, folder / "figures.md")
@@ -41,7 +82,7 @@ def last_lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 def test_the_figures_of_all_parts_are_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = program("one", '{"grants": 2000, "happened": {"killed": 3, "forked": 9}, "double_holders": 0}')
-    two = program("two", '{"grants": 1, "happened": {"frozen": 4}}')
+    two = program("two", '{"grants": 1, "happened": {"frozen": 4}, "double_holders": 0}')
     assert prove(tmp_path, one, two) == 0
     assert last_lines(capsys) == [
         "states explored: 0",
@@ -72,8 +113,8 @@ def test_a_part_that_gives_way_runs_beside_the_others(tmp_path: Path, capsys: py
             wait = f"import os, time\nwhile not os.path.exists({other!r}): time.sleep(0.01)"
             return [sys.executable, "-c", f"print('one'); {wait}\nopen({str(file)!r}, 'w').write('{{\"grants\": 1}}')"]
 
-    aside = Waiting("aside", "tests.prove", counts=COUNTS, aside=True)
-    assert prove(tmp_path, aside, program("other", '{"grants": 2}')) == 0
+    aside = Waiting("aside", "tests.prove", counts={"simulated grants": ("grants",)}, aside=True)
+    assert prove(tmp_path, aside, grants("other", 2)) == 0
     assert "simulated grants: 3" in last_lines(capsys)
     assert (tmp_path / "prove" / "aside.log").read_text() == "one\n"
 
@@ -84,27 +125,125 @@ def test_a_part_that_gives_way_runs_beside_the_others(tmp_path: Path, capsys: py
         pytest.param(program("bad", '{"grants": 5, "double_holders": 1}', 1), id="ended with 1"),
         pytest.param(program("bad", ""), id="wrote no figures"),
         pytest.param(program("bad", "{"), id="wrote half its figures"),
+        pytest.param(program("bad", "[1]"), id="wrote a list"),
+        pytest.param(program("bad", '{"grants": 1, "happened": {"killed": 1}}'), id="wrote a figure less"),
+        *(
+            pytest.param(
+                program("bad", f'{{"grants": {figure}, "happened": {{"killed": 1}}, "double_holders": 0}}'),
+                id=f"wrote {figure}",
+            )
+            for figure in ('"5"', "null", "-1", "true", "NaN", "1.5", "{}", "0")
+        ),
+        pytest.param(
+            program("bad", '{"grants": 1, "happened": {"killed": 1}, "double_holders": 1}'),
+            id="ended well, with a double holder",
+        ),
+        pytest.param(
+            Program(
+                "bad",
+                "tests.prove",
+                ('{"killed": 2, "mutants": 3}', "0"),
+                counts={"mutants killed": ("killed",), "mutants": ("mutants",)},
+            ),
+            id="ended well, with a mutant that was not killed",
+        ),
         pytest.param(Part("bad", "tests.not_there", counts=COUNTS), id="is missing"),
     ],
 )
 def test_one_part_that_did_not_pass_fails_the_proof(
     part: Part, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert prove(tmp_path, program("good", '{"grants": 1}'), part) == 1
+    assert prove(tmp_path, grants("good", 1), part) == 1
     output = capsys.readouterr().out
-    assert "bad: missing" in output or "bad: failed" in output
+    assert "bad: missing (" in output or "bad: failed (" in output
     assert not json.loads((tmp_path / "prove.json").read_text())["passed"]
 
 
 def test_a_run_of_some_parts_leaves_the_page_alone(tmp_path: Path) -> None:
-    assert prove(tmp_path, program("one", '{"grants": 1}'), program("two", "", 1), arguments=["--only", "one"]) == 0
+    assert prove(tmp_path, grants("one", 1), program("two", "", 1), arguments=["--only", "one"]) == 0
     assert not (tmp_path / "figures.md").exists()
     assert "of before" in (tmp_path / "safety.md").read_text()
 
 
 def test_figures_of_a_run_before_are_not_counted_again(tmp_path: Path) -> None:
-    assert prove(tmp_path, program("one", '{"grants": 1}')) == 0
+    assert prove(tmp_path, grants("one", 1)) == 0
     assert prove(tmp_path, program("one", "")) == 1
+
+
+@pytest.mark.parametrize("aside", [False, True])
+def test_a_part_that_hangs_is_ended_at_its_limit_with_all_that_it_started(
+    aside: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it started has a session of its own, and is deaf to interrupts."""
+    hangs = script("hangs", "start(start_new_session=True); time.sleep(600)", aside=aside, limits=(0.05, 1))
+    assert prove(tmp_path, hangs, grants("other", 2)) == 1
+    assert "hangs: failed (it was ended after 0.05 minutes, its limit)" in capsys.readouterr().out
+    assert json.loads((tmp_path / "prove.json").read_text())["parts"]["other"]["status"] == "passed"
+    wait_for_the_end(tmp_path, "hangs")
+
+
+def test_a_part_that_is_deaf_to_interrupts_is_killed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "PATIENCE", 0.1)
+    deaf = "signal.signal(signal.SIGINT, signal.SIG_IGN); start(); time.sleep(600)"
+    assert prove(tmp_path, script("deaf", deaf, limits=(0.05, 1))) == 1
+    assert "its limit" in capsys.readouterr().out
+    wait_for_the_end(tmp_path, "deaf")
+
+
+def test_a_part_that_is_killed_says_by_which_signal_and_leaves_nothing_behind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert prove(tmp_path, script("killed", "start(); os.kill(os.getpid(), signal.SIGKILL)")) == 1
+    assert "killed: failed (it was killed by SIGKILL)" in capsys.readouterr().out
+    wait_for_the_end(tmp_path, "killed")
+
+
+def test_an_interrupt_ends_all_parts_and_leaves_the_pages_as_they_were(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupt = (
+        "start()\n"
+        "while not (folder / 'aside.child').exists(): time.sleep(0.01)\n"
+        "os.kill(os.getppid(), signal.SIGINT)\n"
+        "time.sleep(600)"
+    )
+    aside = script("aside", "start(); time.sleep(600)", aside=True)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert prove(tmp_path, aside, grants("one", 1), script("interrupts", interrupt), grants("last", 1)) == 130
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    wait_for_the_end(tmp_path, "aside")
+    wait_for_the_end(tmp_path, "interrupts")
+    output = capsys.readouterr().out
+    assert "double holders" not in output
+    assert "last" not in output
+    assert list(json.loads((tmp_path / "prove.json").read_text())["parts"]) == ["one"]
+    assert "of before" in (tmp_path / "safety.md").read_text()
+    assert not (tmp_path / "figures.md").exists()
+
+
+def test_a_page_that_cannot_be_written_stays_as_it_was_and_the_figures_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "safety.md.new").mkdir()
+    assert prove(tmp_path, grants("one", 1)) == 1
+    assert "of before" in (tmp_path / "safety.md").read_text()
+    assert "docs/ could not be written" in capsys.readouterr().out
+
+
+def test_a_page_without_its_place_for_figures_is_noticed_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "safety.md").write_text("Nothing.")
+    with pytest.raises(ValueError, match="figures"):
+        main([], [grants("one", 1)], tmp_path, tmp_path / "figures.md")
+    assert not (tmp_path / "prove").exists()
+
+
+def test_a_second_proof_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    with alone(tmp_path / "prove"), pytest.raises(SystemExit, match="another proof"):
+        prove(tmp_path, grants("one", 1))
 
 
 def test_a_name_that_no_part_has_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,8 +85,10 @@ def _many(options: argparse.Namespace) -> int:
     for part in _parts(options):
         total.add(part)
         seconds = time.monotonic() - started
-        print(f"\r{total}, {total.counts['runs'] / seconds:.0f} runs/s", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
+        if sys.stderr.isatty():
+            print(f"\r{total}, {total.counts['runs'] / seconds:.0f} runs/s", end="", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
     for result in total.failed[:MORE]:
         print(result)
     print(f"{total} in {seconds:.0f} s")
