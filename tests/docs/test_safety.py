@@ -8,7 +8,6 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from functools import cache
-from pathlib import Path
 
 import pytest
 
@@ -24,12 +23,6 @@ from tests.simulation.schedule import BIASES
 PAGE = (ROOT / "docs" / "safety.md").read_text()
 FIGURES = (ROOT / "docs" / "safety-figures.md").read_text()
 _TEXT = " ".join(PAGE.split())
-# What the page names and `make prove` still misses.
-LATER = {
-    module
-    for module in ("tests.drivers", "tests.expressions", "tests.races", *(part.module for part in PARTS))
-    if not Path(ROOT, *module.split("."), "__main__.py").exists()
-}
 
 _CODE = re.compile(r"`([^`\n]+)`|^    (\S.*)$", re.MULTILINE)
 SAID = [first or second for first, second in _CODE.findall(re.sub(r"^```.*?^```$", "", PAGE, flags=re.M | re.S))]
@@ -50,7 +43,7 @@ def test_the_page_has_commands_of_all_parts() -> None:
     assert {part.module for part in PARTS} <= set(COMMANDS)
 
 
-@pytest.mark.parametrize("module", [module for module in COMMANDS if module not in LATER])
+@pytest.mark.parametrize("module", COMMANDS)
 def test_each_option_in_a_command_exists(module: str) -> None:
     assert help_of(module), f"there is no {module}"
     options = {word for words in commands(module) for word in words if word.startswith("--")}
@@ -89,8 +82,6 @@ def test_each_file_that_the_page_names_exists() -> None:
     named += [word for text in SAID for word in text.split() if word.startswith("tests/") and "::" not in word]
     assert len(named) > 20
     for name in named:
-        if any(name.startswith(module.replace(".", "/")) for module in LATER):
-            continue
         assert any((folder / name).exists() for folder in (ROOT, ROOT / "lambda_lock")), name
 
 

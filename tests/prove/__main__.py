@@ -109,8 +109,9 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def write(results: list[Result], long: bool, file: Path) -> None:
-    """Write what is known so far, so that a run that is stopped leaves its figures."""
+def write(results: list[Result], chosen: Sequence[Part], long: bool, file: Path) -> None:
+    """Write what is known so far, so that a run that is stopped leaves its figures. It has not passed."""
+    ended = len(results) == len(chosen)
     parts = {
         each.part.name: {
             "command": ["python", *each.part.arguments(long)],
@@ -121,7 +122,9 @@ def write(results: list[Result], long: bool, file: Path) -> None:
         }
         for each in results
     }
-    text = json.dumps({"long": long, "totals": totals(results), "passed": passed(results), "parts": parts}, indent=2)
+    text = json.dumps(
+        {"long": long, "totals": totals(results), "passed": ended and passed(results), "parts": parts}, indent=2
+    )
     save(file, text + "\n")
 
 
@@ -142,9 +145,10 @@ def prove(chosen: Sequence[Part], long: bool, build: Path, report: Path | None) 
         quoted(quoting.read_text(), [])  # or half an hour would be for nothing
     results: list[Result] = []
     with alone(build / "prove"), closing(run_all(chosen, long, build / "prove")) as running:
+        write(results, chosen, long, build / "prove.json")
         for result in running:
             results.append(result)
-            write(results, long, build / "prove.json")
+            write(results, chosen, long, build / "prove.json")
         results.sort(key=lambda result: chosen.index(result.part))
     written = True
     try:

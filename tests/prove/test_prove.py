@@ -220,7 +220,8 @@ def test_an_interrupt_ends_all_parts_and_leaves_the_pages_as_they_were(
     output = capsys.readouterr().out
     assert "double holders" not in output
     assert "last" not in output
-    assert list(json.loads((tmp_path / "prove.json").read_text())["parts"]) == ["one"]
+    left = json.loads((tmp_path / "prove.json").read_text())
+    assert (list(left["parts"]), left["passed"]) == (["one"], False)
     assert "of before" in (tmp_path / "safety.md").read_text()
     assert not (tmp_path / "figures.md").exists()
 
