@@ -9,6 +9,7 @@ import traceback
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import quote
 
 from aws_lambda_powertools.logging.formatter import LambdaPowertoolsFormatter
 
@@ -24,10 +25,15 @@ CONTENTS = {
 }
 
 
+_ENOUGH = 12  # characters of a secret that a text may not even begin with: it may have been cut
+
+
 def forms(secret: str) -> list[str]:
-    """The ways in which a text may be written: as it is, as in JSON or a repr, in hex, in base64 at any offset."""
-    raw = secret.encode()
-    plain = {secret, json.dumps(secret)[1:-1], repr(secret)[1:-1], raw.hex()}
+    """The ways in which a text may show the beginning of a secret: as it is, as in JSON, a repr or an address, in hex,
+    in base64 at any offset."""
+    start = secret[:_ENOUGH]
+    raw = start.encode()
+    plain = {start, json.dumps(start)[1:-1], repr(start)[1:-1], quote(start, safe=""), raw.hex(), raw.hex().upper()}
     for offset in range(3):
         text = b64encode(b"\0" * offset + raw).decode()
         plain.add(text[4 if offset else 0 : len(text) // 4 * 4 - 4])
@@ -77,7 +83,9 @@ def _found(heap: list[tuple[str, str]], secrets: Iterable[str]) -> list[str]:
 
 
 class Log(logging.Handler):
-    """Takes the records of lambda_lock at every level, as text and as the JSON that Powertools' Logger writes."""
+    """Takes all records at every level, as text and as the JSON that Powertools' Logger writes."""
+
+    OTHERS = frozenset({"boto3", "botocore", "urllib3"})  # what they log when they are told to log everything is theirs
 
     def __init__(self, heap: Heap) -> None:
         super().__init__(level=1)
@@ -85,8 +93,8 @@ class Log(logging.Handler):
         self._formats = (logging.Formatter("%(message)s"), LambdaPowertoolsFormatter())
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not record.name.startswith("lambda_lock"):
-            return  # what boto3 logs when it is told to log everything is its own
+        if record.name.partition(".")[0] in self.OTHERS:
+            return
         for form in self._formats:
             self._heap.show("log", form.format(record))
         self._heap.show("extras of the log", repr(vars(record)))

@@ -17,6 +17,7 @@ from binascii import b2a_base64
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import boto3
 import pytest
@@ -31,7 +32,7 @@ from lambda_lock.core import handover
 from lambda_lock.core.handover import write_handover
 from lambda_lock.errors import LockError
 from lambda_lock.table import check_table, create_table
-from lambda_lock.transport import BotoTransport, HttpsTransport, boto, classify, http1
+from lambda_lock.transport import BotoTransport, HttpsTransport, boto, classify, http1, https
 from rig.loopback import Handler, LoopbackServer
 from rig.wire import Answer, Wire
 from tests.support.clocks import LeapingClock
@@ -386,6 +387,15 @@ def signatures(wire: Wire) -> set[str]:
     return found - {""}
 
 
+def sent_beside(wire: Wire) -> Iterator[str]:
+    """What was sent, but for the two headers that are there for credentials."""
+    for request in wire.requests:
+        for name, value in request.headers.items():
+            if name.lower() not in ("authorization", "x-amz-security-token"):
+                yield f"{name}: {value}"
+        yield request.raw.decode()
+
+
 Sweep = Callable[..., list[str]]
 
 
@@ -412,6 +422,7 @@ def sweep(
                 heap.show_error(f"{kind}, {source}", error)
             finally:
                 sent.update(signatures(wire))
+                heap.values += [("a request", text) for text in sent_beside(wire)]  # the row has contents by design
                 wire.clear()
 
         put_credentials(source, container, monkeypatch, tmp_path)
@@ -458,6 +469,24 @@ def _shows_data(self: Lock) -> str:
     return f"Lock({self.key}, {self.data!r})"
 
 
+def _shows_the_beginning(self: Lock) -> str:
+    return f"Lock({os.environ['AWS_SESSION_TOKEN'][:12]}…)"
+
+
+def _shows_an_address(self: Lock) -> str:
+    return f"Lock(https://example.com/?token={quote(os.environ['AWS_SESSION_TOKEN'], safe='')})"
+
+
+def _logs_elsewhere(self: Lock) -> str:
+    logging.getLogger("elsewhere").debug(os.environ["AWS_SECRET_ACCESS_KEY"])
+    return "Lock()"
+
+
+def _warns_in_upper_hex(self: Lock) -> str:
+    warnings.warn(os.environ["AWS_SECRET_ACCESS_KEY"].encode().hex().upper(), stacklevel=1)
+    return "Lock()"
+
+
 def _with_a_token(hold: Any) -> str:
     string = write_handover(hold)
     added = b2a_base64(f" {os.environ['AWS_SESSION_TOKEN']}".encode(), newline=False).decode()
@@ -471,6 +500,11 @@ def _with_a_token(hold: Any) -> str:
         (classify, "without_values", lambda message: message, "environment", "invalid signature", "session-token"),
         (boto, "_cause", lambda error: error, "boto3", "request cut", "session-token"),
         (Lock, "__repr__", _shows_data, "environment", "success", "data"),
+        (Lock, "__repr__", _shows_the_beginning, "environment", "success", "session-token"),
+        (Lock, "__repr__", _shows_an_address, "environment", "success", "session-token"),
+        (Lock, "__repr__", _logs_elsewhere, "environment", "success", "secret-key"),
+        (Lock, "__repr__", _warns_in_upper_hex, "environment", "success", "secret-key"),
+        (https, "__version__", CREDENTIALS["secret-key"], "environment", "success", "secret-key"),
         (handover, "write_handover", _with_a_token, "environment", "success", "session-token"),
         (http1, "_why", lambda error: os.environ["AWS_SECRET_ACCESS_KEY"], "environment", "reply cut", "secret-key"),
     ],
