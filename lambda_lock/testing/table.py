@@ -103,6 +103,7 @@ class Table:
         if operation == "GetItem":
             return old
         condition, update = self._checked(request)
+        self._check_key(request, update)
         returned = request.get("ReturnValues", "NONE")
         if returned not in _RETURNS[operation]:
             raise NotImplementedError(f"{operation} with ReturnValues={returned}")
@@ -129,10 +130,11 @@ class Table:
         if key in self.busy:
             return old, "TransactionConflict", None
         try:
+            self._check_key(request, update)
             new = self._changed(operation, request, old, condition, update)
         except ConditionFailed as refused:
             return old, "ConditionalCheckFailed", refused.item
-        except ServiceError:  # the expression does not fit the item
+        except ServiceError:  # the update does not fit the item, or changes the key
             return old, "ValidationError", None
         return (old if operation == "ConditionCheck" else new), "None", None
 
@@ -142,12 +144,15 @@ class Table:
         condition = parsed(CONDITIONS, request.get("ConditionExpression"))
         update = parsed(UPDATES, request.get("UpdateExpression"))
         check(condition, update, names, request.get("ExpressionAttributeValues", _NOTHING))
+        return condition, update
+
+    def _check_key(self, request: dict[str, Any], update: Expression | None) -> None:
         if update is not None:
+            names = request.get("ExpressionAttributeNames", _NOTHING)
             for steps, _ in update.evaluate:
                 attribute = named(steps[0], names)
                 if attribute in self.key_names:
                     raise invalid(f"the update changes {attribute}, which is part of the key")
-        return condition, update
 
     def _changed(
         self,

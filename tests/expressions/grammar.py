@@ -48,6 +48,14 @@ def _nested(inner: st.SearchStrategy[Item]) -> st.SearchStrategy[Item]:
 values: st.SearchStrategy[Item] = st.one_of(scalars, sets, st.recursive(scalars | sets, _nested, max_leaves=4))
 
 
+counted = numbers.map(lambda text: {"N": text})
+worded = texts.map(lambda text: {"S": text})
+listed: st.SearchStrategy[Item] = st.lists(scalars, max_size=3).map(lambda elements: {"L": elements})
+mapped: st.SearchStrategy[Item] = st.dictionaries(names, scalars, max_size=3).map(lambda entries: {"M": entries})
+#: What an attribute mostly is, so that many requests fit their rows.
+USUAL = {"x": counted, "y": worded, "é": listed, "size": sets, "a-b": mapped, "a.b": values}
+
+
 class Writer:
     """Writes the text of expressions, and remembers their placeholders."""
 
@@ -65,8 +73,8 @@ class Writer:
 
     # -- operands
 
-    def name(self) -> str:
-        name = self.draw(names)
+    def name(self, name: str = "") -> str:
+        name = name or self.draw(names)
         if name in ("x", "y") and self.often(1):
             return str(name)
         placeholder = f"#n{NAMES.index(name)}"
@@ -74,10 +82,18 @@ class Writer:
         return placeholder
 
     def path(self) -> str:
-        path = self.name()
-        for _ in range(self.among(0, 0, 0, 1, 1, 2)):
-            path += f"[{self.among(0, 1, 2, 5)}]" if self.often(2) else f".{self.name()}"
+        """A path anywhere, which mostly fits what its attribute usually is."""
+        name = self.draw(names)
+        path = self.name(name)
+        deeper = {"é": (0, 1), "a-b": (0, 1), "a.b": (0, 0, 1, 2)}.get(name, (0, 0, 0, 0, 0, 0, 0, 1))
+        for _ in range(self.among(*deeper)):
+            index = name == "é" or (name != "a-b" and self.often(2))
+            path += f"[{self.among(0, 0, 1, 2, 5)}]" if index else f".{self.name()}"
         return path
+
+    def usual(self, name: str) -> str:
+        """A value as the attribute of this name usually has it."""
+        return self.value(USUAL[name] if self.often() else values)
 
     def key(self) -> str:
         self.names["#k"] = "key"
@@ -108,8 +124,19 @@ class Writer:
         return f"{inner} {self.among(which, which.upper())} {self.condition(depth - 1)}"
 
     def comparison(self) -> str:
-        left = self.operand()
         which = self.among("=", "<>", "<", "<=", ">", ">=", "BETWEEN", "IN")
+        if self.often(2):
+            name = self.among("x", "x", "y", "y", *(() if which[0] in "<>B" and which != "<>" else NAMES))
+            if which == "BETWEEN":
+                return f"{self.name(name)} BETWEEN {self.usual(name)} AND {self.name('x')}"
+            if which == "IN":
+                return f"{self.name(name)} IN ({self.usual(name)}, {self.usual(name)})"
+            return f"{self.name(name)} {which} {self.usual(name)}"
+        if self.often(1):
+            few_or_more = st.integers(0, 6).map(lambda count: {"N": str(count)})
+            which = self.among("=", "<", "<=", ">", ">=")
+            return f"size({self.name(self.among('y', 'y', *NAMES))}) {which} {self.value(few_or_more)}"
+        left = self.operand()
         if which == "BETWEEN":
             return f"{left} BETWEEN {self.operand()} AND {self.operand()}"
         if which == "IN":
@@ -117,9 +144,16 @@ class Writer:
         return f"{left} {which} {self.operand()}"
 
     def function(self) -> str:
-        which = self.among("attribute_exists", "attribute_not_exists", "attribute_type", "begins_with", "contains")
+        exist = ("attribute_exists", "attribute_not_exists")
+        which = self.among(*exist, *exist, "attribute_type", "begins_with", "contains")
+        if which == "begins_with" and self.often(2):
+            return f"begins_with({self.name('y')}, {self.value(worded)})"
+        if which == "contains" and self.often(2):
+            name = self.among("y", "é", "size")
+            part = worded if name == "y" else scalars if name == "é" else few.map(lambda text: {"S": text})
+            return f"contains({self.name(name)}, {self.value(part)})"
         path = self.path()
-        if which in ("attribute_exists", "attribute_not_exists"):
+        if which in exist:
             return f"{which}({path})"
         if which == "attribute_type":
             kinds = st.sampled_from(["S", "SS", "N", "NS", "B", "BS", "BOOL", "NULL", "L", "M", "X"])
@@ -144,6 +178,9 @@ class Writer:
         path = self.path() if self.draw(st.integers(0, 60)) < 60 else self.key()
         if clause == "REMOVE":
             return path
+        if clause in ("ADD", "DELETE") and self.often():
+            name = "size" if clause == "DELETE" else self.among("x", "size")
+            return f"{self.name(name)} {self.value(USUAL[name])}"
         if clause == "ADD":
             return f"{path} {self.value(st.one_of(numbers.map(lambda text: {'N': text}), sets, values))}"
         if clause == "DELETE":
@@ -161,18 +198,20 @@ class Writer:
         return self.path() if self.often(2) else f"if_not_exists({self.path()}, {self.value()})"
 
     def number(self) -> str:
-        some = numbers.map(lambda text: {"N": text})
-        which = self.among("value", "path", "default", "any")
+        return self.of("x", counted)
+
+    def of(self, name: str, some: st.SearchStrategy[Item]) -> str:
+        """An operand that is mostly of the type that this attribute usually has."""
+        which = self.among("value", "path", "path", "default", "default", "any path", "any")
+        if which == "any":
+            return self.value(values)
+        path = self.path() if which == "any path" else self.name(name)
         if which == "default":
-            return f"if_not_exists({self.path()}, {self.value(some)})"
-        return self.path() if which == "path" else self.value(values if which == "any" else some)
+            return f"if_not_exists({path}, {self.value(some)})"
+        return path if which in ("path", "any path") else self.value(some)
 
     def list(self) -> str:
-        some = st.lists(scalars, max_size=2).map(lambda elements: {"L": elements})
-        which = self.among("value", "path", "default", "any")
-        if which == "default":
-            return f"if_not_exists({self.path()}, {self.value(some)})"
-        return self.path() if which == "path" else self.value(values if which == "any" else some)
+        return self.of("é", listed)
 
     # -- requests
 
@@ -218,7 +257,17 @@ def write(draw: st.DrawFn, table: str, *, transacted: bool = False) -> Request:
     return operation, request | writer.placeholders()
 
 
-items: st.SearchStrategy[Item] = st.dictionaries(names, values, max_size=4)
+@st.composite
+def rows(draw: st.DrawFn) -> Item:
+    """A row without its key: most attributes are there, and mostly as usual."""
+    found = {}
+    for name, usual in USUAL.items():
+        if draw(st.integers(0, 3)):
+            found[name] = draw(usual if draw(st.integers(0, 3)) else values)
+    return found
+
+
+items = rows()
 
 
 @st.composite

@@ -22,14 +22,19 @@ def _any_type(left: Any, right: Any, compare: Any) -> Any:
     return evaluate
 
 
-def _exists_if_true(attribute: Any) -> Any:
-    """attribute_exists that takes an attribute with an empty value for absent."""
-    return lambda item, names, values: any((attribute(item, names, values) or {}).values())
+def _exists_if_long(attribute: Any) -> Any:
+    """attribute_exists that takes an attribute with a short value for absent."""
+
+    def evaluate(item: Any, names: Any, values: Any) -> bool:
+        value = attribute(item, names, values) or {}
+        return any(len(str(content)) > 1 for content in value.values())
+
+    return evaluate
 
 
 def _characters(attribute: Any) -> Any:
     """size() that counts characters instead of bytes."""
-    real = expressions._size(attribute)
+    real = _SIZE(attribute)
 
     def evaluate(item: Any, names: Any, values: Any) -> Any:
         value = attribute(item, names, values)
@@ -54,12 +59,13 @@ def _one_by_one(self: Any, new: Any, before: Any, changes: Any, names: Any, valu
         _UPDATE(self, new, dict(new), [change], names, values)
 
 
-_APPENDED, _SUM, _UPDATE = expressions._appended, expressions._sum, table.Table._update
+_APPENDED, _SIZE, _SUM = expressions._appended, expressions._size, expressions._sum
+_UPDATE = table.Table._update
 
 #: What is broken: where, and by what. Parsed expressions are forgotten before and after.
 MISTAKES: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "two types are ordered by their text": (expressions, "_ordered", _any_type),
-    "an empty value counts as absent": (expressions, "_exists", _exists_if_true),
+    "a short value counts as absent": (expressions, "_exists", _exists_if_long),
     "size counts characters": (expressions, "_size", _characters),
     "list_append puts the second list first": (expressions, "_appended", _backwards),
     "a difference is a sum": (expressions, "_sum", _from_one),

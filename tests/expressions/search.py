@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from . import grammar, shipped
 from .compare import Comparison, Difference
-from .databases import Case
+from .databases import Case, Compared
+from .mistakes import planted
 
 #: The sources of cases. What the protocol builds must be supported.
 SOURCES = {"shipped": (shipped.cases(), True), "grammar": (grammar.cases(), False)}
 
 
-def search(comparison: Comparison, source: str, first: int, cases: int) -> Difference | None:
-    """Compare so many random cases, which depend on ``first``. Returns the least difference, None if there is none."""
+def search(comparison: Comparison, source: str, first: int, cases: int, least: bool = True) -> Difference | None:
+    """Compare so many random cases, which depend on ``first``. Returns a difference, None if there is none.
+
+    least: whether it is shrunk to the least.
+    """
     strategy, supported = SOURCES[source]
 
     @seed(first)
@@ -26,7 +30,7 @@ def search(comparison: Comparison, source: str, first: int, cases: int) -> Diffe
         deadline=None,
         database=None,
         derandomize=False,
-        phases=[Phase.generate, Phase.shrink],
+        phases=[Phase.generate, Phase.shrink] if least else [Phase.generate],
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
     )
@@ -41,3 +45,12 @@ def search(comparison: Comparison, source: str, first: int, cases: int) -> Diffe
     except Difference as difference:
         return difference
     return None
+
+
+def find(mistake: str, engines: Sequence[Compared], first: int, cases: int) -> Difference | None:
+    """Plant a mistake, and search for it. Raises the difference if it is there without the mistake, too."""
+    with planted(mistake):
+        difference = search(Comparison(engines), "grammar", first, cases, least=False)
+    if difference is not None:
+        Comparison(engines).run(difference.case)
+    return difference
