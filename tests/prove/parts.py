@@ -102,7 +102,7 @@ PARTS = (
         aside=True,
         limits=(45, 480),
     ),
-    Part("simulation-mutants", "tests.simulation", ("--mutants", "--most-runs", "400"), ("--mutants",), _MUTANTS),
+    Part("simulation-mutants", "tests.simulation", ("--mutants", "--most-runs", "100"), ("--mutants",), _MUTANTS),
     Part(
         "histories",
         "tests.histories",
@@ -133,7 +133,6 @@ PARTS = (
         ("--every", "access", "--engine", "ministack"),
         _NOBODY,
     ),
-    Part("races-mutants", "tests.races", ("--mutants",), ("--mutants",), _MUTANTS),
     Part(
         "fuzzing",
         "tests.fuzzing",
