@@ -166,12 +166,21 @@ def sockets() -> int:
     return found
 
 
+_inherited = 0  # sockets, of the process that this one was forked from
+
+
+def begin() -> None:
+    """Called in a process that has just been forked: what is open belongs to somebody else."""
+    global _inherited
+    _inherited = sockets() if _DESCRIPTORS.exists() else 0
+
+
 def trace(besides: int = 0) -> None:
     """All clients are closed: neither their threads nor their connections may be left.
 
     besides: sockets that are somebody else's.
     """
-    allowed = _OF_THE_ROWS + besides
+    allowed = _inherited + _OF_THE_ROWS + besides
     wait_until(lambda: not [each for each in threading.enumerate() if each.name in _OURS])
     if _DESCRIPTORS.exists() and sockets() > allowed:
         gc.collect()  # a traceback may have kept a frame

@@ -15,7 +15,7 @@ from typing import Any
 
 from .faults import FAULTS, play
 from .points import points_of
-from .scenes import OPERATIONS, DoubleHolderError, Stage, judge
+from .scenes import OPERATIONS, DoubleHolderError, Stage, begin, judge
 
 PATIENCE = 60  # seconds for one point: what hangs, hangs for ever
 _PROBED = 25  # after so many points, the heartbeat of the process must still renew
@@ -117,6 +117,7 @@ def _child(writer: int, steps: Steps, first: int) -> None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         faulthandler.register(signal.SIGALRM, chain=True)  # tells where it hangs, and ends
         signal.alarm(PATIENCE)
+        begin()
         for news in steps(first):
             signal.alarm(PATIENCE)
             os.write(writer, json.dumps(news).encode() + b"\n")
