@@ -552,7 +552,7 @@ def _(patch: _Patch) -> None:
     patch(acquire.Acquisition, "abandon", abandon)
 
 
-@mutation("an owner that is not unique for each acquisition", "stormy", "freezes", runs=600)
+@mutation("an owner that is not unique for each acquisition", "stormy", runs=1300)
 def _(patch: _Patch) -> None:
     patch(clients, "owner_name", lambda process: "function")
 
@@ -1613,7 +1613,7 @@ def _(patch: _Patch) -> None:
     _as_seen(patch, change)
 
 
-@mutation("attempts under one owner, and a token that rises", "holds-zombies-calm", "holds-zombies-late", runs=400)
+@mutation("attempts under one owner, and a token that rises", "holds-zombies-calm", runs=40, shows=("revived",))
 def _(patch: _Patch) -> None:
     def change(wish: Any, token: int) -> None:
         wish.owner = row.base_of(wish.owner)
