@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .terms import Terms
 
 _TURN_PAUSE = 0.01  # seconds between two checks whether another renewal of the same lock is over
+_MOST_CHANGES = 10  # of a plan by other threads, while one thread plans
 _AFTER_FAULT = 1.0  # seconds until a renewal that could not even be sent is tried again
 
 
@@ -61,7 +62,8 @@ class Upkeep:
         return self._seconds_to_next_tick(sending=self._dispatched)
 
     def _is_due(self) -> bool:
-        return self._next is not None and not self._dispatched and self._elapsed() >= self._next
+        planned = self._next  # read once: another thread may plan at this moment
+        return planned is not None and not self._dispatched and self._elapsed() >= planned
 
     def _awaits_its_slot(self) -> bool:
         """Whether ``heartbeat_rate`` postpones this renewal. It is due again when the slot comes that it was given."""
@@ -95,7 +97,7 @@ class Upkeep:
             self._turn.give_back(turn)
         if renewal.renewed:
             self._failures = 0
-            self._next = self._later()
+            self._plan()
             return
         if renewal.error is None:
             return
@@ -195,13 +197,22 @@ class Upkeep:
             return
         self._failures = 0
         self._slot = None
-        self._next = self._later()
+        self._plan()
         self.watch()
 
     # -- when ---------------------------------------------------------------------------------------------------------
 
-    def _later(self) -> float | None:
-        return self._planned(lease.next_heartbeat(self._elapsed(), self._hold.valid_until))
+    def _plan(self) -> None:
+        """Plan the next renewal. The plan that stays is made from the newest validity.
+
+        Another thread may renew with a shorter lease, and plan, while this one plans from what it has read before. Then
+        this one plans once more.
+        """
+        for _ in range(_MOST_CHANGES):
+            valid_until = self._hold.valid_until
+            self._next = self._planned(lease.next_heartbeat(self._elapsed(), valid_until))
+            if self._hold.valid_until == valid_until:
+                return
 
     def _planned(self, planned: float) -> float | None:
         """When to renew: as planned from validity, or by the period that the user set. Never past the deadline."""
@@ -217,23 +228,39 @@ class Upkeep:
 
     def _seconds_to_next_tick(self, *, sending: bool = False) -> float | None:
         """sending: a renewal is under way, and will plan the next one itself."""
-        hold = self._hold
-        if self._next is None and not self.signals.are_wanted:
+        now = self._elapsed()
+        at = self._next_tick_at(now, sending=sending)
+        return None if at is None else max(at - now, 0.0)
+
+    def _next_tick_at(self, now: float, *, sending: bool = False) -> float | None:
+        hold, planned = self._hold, self._next
+        if planned is None and not self.signals.are_wanted:
             return None
-        now, moments = self._elapsed(), [hold.valid_until]
+        moments = [hold.valid_until]
         if (danger_at := self.signals.danger_at) is not None:
             moments.append(danger_at)
         if hold.hold_on_unavailable and hold.unavailable and now >= hold.valid_until:
             moments.clear()  # held on through an outage: only a renewal can change that
-        if self._next is not None and not sending:
-            moments.append(self._next)
-        return max(min(moments) - now, 0.0) if moments else None
+        if planned is not None and not sending:
+            moments.append(planned)
+        return min(moments) if moments else None
 
     def watch(self) -> None:
-        """Let the heartbeat look after the lock if there is anything to do. Raises LockError if it cannot start."""
-        seconds = self._seconds_to_next_tick()
-        if self._hold.is_over() or seconds is None or self._pid != os.getpid():
-            return  # a child that was forked in the middle of a renewal keeps nothing of its parent's
+        """Let the heartbeat look after the lock if there is anything to do. Raises LockError if it cannot start.
+
+        Another thread may plan a sooner tick, which this call would replace by a later one. Then it watches once more.
+        """
+        for _ in range(_MOST_CHANGES):
+            now = self._elapsed()
+            at = self._next_tick_at(now)
+            if self._hold.is_over() or at is None or self._pid != os.getpid():
+                return  # a child that was forked in the middle of a renewal keeps nothing of its parent's
+            self._watch(max(at - now, 0.0))
+            newest = self._next_tick_at(now)
+            if newest is None or newest >= at:
+                return
+
+    def _watch(self, seconds: float) -> None:
         with Late():
             from ..runtime.heartbeat import HEARTBEAT  # starts a thread: only where one is needed
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from lambda_lock.client import held, open_locks, signals, standing, taking, upkeep
+from lambda_lock.client import held, signals, standing, taking, upkeep
 from lambda_lock.core import keep, protocol
 from lambda_lock.runtime import heartbeat, signalsafe
 
@@ -32,6 +32,7 @@ class Mutant:
     within: str = ""
 
 
+_SHORTER = "renewal / heartbeat() with a shorter lease"
 _WATCH = """\
     self._live[identity] = number
     reference = weakref.ref(lock, lambda _: self._gone(identity, number))
@@ -88,12 +89,11 @@ MUTANTS: dict[str, Mutant] = {
     "the end of a lock wakes nobody": Mutant(
         signalsafe.Flag, "set", "self._gates.pop().release()", "self._gates.pop()", ("release / wait_lost",)
     ),
-    "two renewals of a lock are sent at once": Mutant(
-        upkeep.Upkeep,
-        "_await_turn",
-        "if self._turn.take(turn):",
-        "if True:",
-        ("heartbeat() / heartbeat()", "renewal / heartbeat() with a shorter lease"),
+    "a renewal is planned from a validity that has changed": Mutant(
+        upkeep.Upkeep, "_plan", "if self._hold.valid_until == valid_until:", "if True:", (_SHORTER,)
+    ),
+    "a later tick replaces a sooner one": Mutant(
+        upkeep.Upkeep, "watch", "if newest is None or newest >= at:", "if True:", (_SHORTER,)
     ),
     "the heartbeat is told of a lock before it counts as watched": Mutant(
         heartbeat.Heartbeat,
@@ -102,14 +102,8 @@ MUTANTS: dict[str, Mutant] = {
         "".join(_WATCH.splitlines(keepends=True)[line] for line in (1, 2, 0)),
         ("release / acquire of another lock",),
     ),
-    "a forked child keeps its parent's heartbeat": Mutant(
-        heartbeat, "_in_child", "HEARTBEAT.__init__()  # type: ignore[misc]", "pass", ("fork / renewal",)
-    ),
     "a forked child may release its parent's lock": Mutant(
         standing.Standing, "is_in_this_process", "self.pid == os.getpid()", "True", ("fork / renewal",)
-    ),
-    "closing looks at its locks once for all": Mutant(
-        open_locks.OpenLocks, "attach", "entry.handle = weakref.ref(handle)", "pass", ("close / acquire",)
     ),
 }
 

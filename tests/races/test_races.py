@@ -51,6 +51,12 @@ def test_an_engine_over_http_says_the_same(engine: Engine, table: str) -> None:
             engine.delete_table(name)
 
 
+def test_a_lock_whose_lease_was_shortened_beside_a_renewal_is_renewed_in_time() -> None:
+    scenario = SCENARIOS["renewal / heartbeat() with a shorter lease"]
+    for plan in once(scenario, "helpers", "line"):
+        assert play(scenario, plan, "helpers", "line").wrong == []
+
+
 def test_two_last_acts_at_once_are_noticed() -> None:
     scenario = SCENARIOS["release / release"]
     with broken("two last acts have the turn at once"):
