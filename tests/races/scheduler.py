@@ -72,6 +72,7 @@ class Scheduler:
 
     def __init__(self, files: frozenset[str], *, policy: str = "oldest", every: str = "access") -> None:
         self.now = _STARTED
+        self._pid = os.getpid()
         self.troubles: list[str] = []
         self._files = files
         self._policy = policy
@@ -232,6 +233,8 @@ class Scheduler:
         return self._traced
 
     def _at_point(self, frame: FrameType) -> None:
+        if os.getpid() != self._pid:  # in a forked child, before `forked`: the other threads do not exist
+            return
         me = self.current
         point, self._point = self._point, self._point + 1
         if self._point > _MOST_POINTS:

@@ -53,8 +53,10 @@ def test_an_engine_over_http_says_the_same(engine: Engine, table: str) -> None:
 
 def test_a_lock_whose_lease_was_shortened_beside_a_renewal_is_renewed_in_time() -> None:
     scenario = SCENARIOS["renewal / heartbeat() with a shorter lease"]
-    for plan in once(scenario, "helpers", "line"):
-        assert play(scenario, plan, "helpers", "line").wrong == []
+    for choice in play(scenario, {}, "helpers", "line").choices:
+        if choice.where.endswith(("Upkeep.watch", "Upkeep._plan", "Upkeep._planned")):
+            plan = {choice.point: choice.others[0]}
+            assert play(scenario, plan, "helpers", "line").wrong == []
 
 
 def test_two_last_acts_at_once_are_noticed() -> None:
