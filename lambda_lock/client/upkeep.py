@@ -31,6 +31,17 @@ if TYPE_CHECKING:
 _TURN_PAUSE = 0.01  # seconds between two checks whether another renewal of the same lock is over
 _MOST_CHANGES = 10  # of a plan by other threads, while one thread plans
 _AFTER_FAULT = 1.0  # seconds until a renewal that could not even be sent is tried again
+_known: list[Heartbeat] = []  # the heartbeat of this process, once it is imported
+
+
+def _the_heartbeat() -> Heartbeat:
+    """The heartbeat of this process. It starts a thread, so it is imported only where one is needed."""
+    if not _known:
+        with Late():
+            from ..runtime.heartbeat import HEARTBEAT
+
+        _known.append(HEARTBEAT)
+    return _known[0]
 
 
 class Upkeep:
@@ -228,45 +239,37 @@ class Upkeep:
 
     def _seconds_to_next_tick(self, *, sending: bool = False) -> float | None:
         """sending: a renewal is under way, and will plan the next one itself."""
-        now = self._elapsed()
-        at = self._next_tick_at(now, sending=sending)
-        return None if at is None else max(at - now, 0.0)
-
-    def _next_tick_at(self, now: float, *, sending: bool = False) -> float | None:
         hold, planned = self._hold, self._next
         if planned is None and not self.signals.are_wanted:
             return None
-        moments = [hold.valid_until]
+        now, moments = self._elapsed(), [hold.valid_until]
         if (danger_at := self.signals.danger_at) is not None:
             moments.append(danger_at)
         if hold.hold_on_unavailable and hold.unavailable and now >= hold.valid_until:
             moments.clear()  # held on through an outage: only a renewal can change that
         if planned is not None and not sending:
             moments.append(planned)
-        return min(moments) if moments else None
+        return max(min(moments) - now, 0.0) if moments else None
 
     def watch(self) -> None:
         """Let the heartbeat look after the lock if there is anything to do. Raises LockError if it cannot start.
 
         Another thread may plan a sooner tick, which this call would replace by a later one. Then it watches once more.
         """
+        hold = self._hold
         for _ in range(_MOST_CHANGES):
-            now = self._elapsed()
-            at = self._next_tick_at(now)
-            if self._hold.is_over() or at is None or self._pid != os.getpid():
+            planned, valid_until = self._next, hold.valid_until
+            seconds = self._seconds_to_next_tick()
+            if seconds is None or hold.is_over() or self._pid != os.getpid():
                 return  # a child that was forked in the middle of a renewal keeps nothing of its parent's
-            self._watch(max(at - now, 0.0))
-            newest = self._next_tick_at(now)
-            if newest is None or newest >= at:
+            self._watch(seconds)
+            if self._next == planned and hold.valid_until == valid_until:
                 return
 
     def _watch(self, seconds: float) -> None:
-        with Late():
-            from ..runtime.heartbeat import HEARTBEAT  # starts a thread: only where one is needed
-
-        self._heartbeat = HEARTBEAT
+        self._heartbeat = heartbeat = _the_heartbeat()
         try:
-            HEARTBEAT.watch(self, seconds)
+            heartbeat.watch(self, seconds)
         except RuntimeError as error:
             key = self._hold.place.key
             raise LockError(
