@@ -2,7 +2,7 @@
 
     python -m tests.drivers                          # everything
     python -m tests.drivers --json FILE              # with the figures in a file
-    python -m tests.drivers --minutes 3              # whole sweeps, the most telling first, as many as fit
+    python -m tests.drivers --minutes 3              # as many points of each sweep as fit, in a random order
     python -m tests.drivers --only "release: fork"   # the sweeps whose names contain this
 
 An interrupt, a signal handler that uses locks (it takes another, ends the same, closes the client) and a fork come at
@@ -16,11 +16,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
+import random
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,26 +34,21 @@ from .faults import FAULTS
 from .scenes import OPERATIONS, TABLE, Rows, Stage
 from .sweep import Swept, course, sweep
 
-#: What finds most comes first: so a short run has it.
-_FIRST = ("interrupt", "cancellation", "handler ends the same", "fork beside")
 _CANCELLATION = "cancellation"
-_LONG = "wait:"  # comes last
 
 Steps = Callable[[int], Iterator[dict[str, Any]]]
 
 
-def sweeps() -> dict[str, Steps]:
-    """All sweeps by their names, which are "operation: fault"."""
+def sweeps(seed: int | None = None) -> dict[str, Steps]:
+    """All sweeps by their names, which are "operation: fault". seed: of a random order of their points."""
     stage, rows = Stage(), Rows()
     found: dict[str, Steps] = {}
-    for fault in (*_FIRST, *(name for name in FAULTS if name not in _FIRST)):
-        if fault == _CANCELLATION:
-            for name, operation in cancelling.OPERATIONS.items():
-                found[f"{name}: {fault}"] = lambda first, operation=operation: cancelling.course(rows, operation, first)  # type: ignore[misc]
-            continue
-        for name in OPERATIONS:
-            found[f"{name}: {fault}"] = lambda first, name=name, fault=fault: course(stage, name, fault, first)  # type: ignore[misc]
-    return dict(sorted(found.items(), key=lambda each: each[0].startswith(_LONG)))
+    for name in OPERATIONS:
+        for fault in FAULTS:
+            found[f"{name}: {fault}"] = partial(course, stage, name, fault, seed=seed)
+    for name, operation in cancelling.OPERATIONS.items():
+        found[f"{name}: {_CANCELLATION}"] = partial(cancelling.course, rows, operation, seed=seed)
+    return found
 
 
 def figures(done: list[Swept], seconds: float) -> dict[str, Any]:
@@ -68,6 +66,7 @@ def figures(done: list[Swept], seconds: float) -> dict[str, Any]:
         "faults": dict(faults),
         "outcomes": dict(counts),
         "played": points.total(),
+        "of": sum(swept.points for swept in done),
         "seconds": round(seconds, 1),
         "double_holders": sum(swept.double_holders for swept in done),
         "troubles": len(troubles),
@@ -78,7 +77,7 @@ def figures(done: list[Swept], seconds: float) -> dict[str, Any]:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.drivers", description="Sweep faults over the drivers.")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures into this file")
-    parser.add_argument("--minutes", type=float, help="begin no sweep after so many minutes")
+    parser.add_argument("--minutes", type=float, help="play points of each sweep for so long, instead of all")
     parser.add_argument("--only", metavar="NAME", help="the sweeps whose names contain this")
     options = parser.parse_args(arguments)
     with Ministack() as engine:
@@ -90,17 +89,16 @@ def main(arguments: list[str]) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     started, done = time.monotonic(), list[Swept]()
-    for name, steps in sweeps().items():
-        if options.only is not None and options.only not in name:
-            continue
-        if options.minutes is not None and time.monotonic() - started > options.minutes * 60:
-            break
+    until = math.inf if options.minutes is None else started + options.minutes * 60
+    seed = None if options.minutes is None else random.randrange(1 << 32)
+    chosen = {name: steps for name, steps in sweeps(seed).items() if options.only is None or options.only in name}
+    for number, (name, steps) in enumerate(chosen.items()):
         begun = time.monotonic()
-        swept = sweep(name, steps)
+        swept = sweep(name, steps, begun + (until - begun) / (len(chosen) - number))
         done.append(swept)
         said = ", ".join(f"{what} {count}" for what, count in swept.counts.most_common())
         print(
-            f"{name:36} {swept.played:5} points in {time.monotonic() - begun:5.1f} s  {said}",
+            f"{name:36} {swept.played:5} of {swept.points:5} points in {time.monotonic() - begun:5.1f} s  {said}",
             file=sys.stderr,
             flush=True,
         )
@@ -109,7 +107,8 @@ def _run(options: argparse.Namespace) -> int:
         if options.json is not None:
             options.json.write_text(json.dumps(figures(done, time.monotonic() - started), indent=2) + "\n")
     result = figures(done, time.monotonic() - started)
-    print(f"points: {result['played']:,}, troubles: {result['troubles']}, double holders: {result['double_holders']}")
+    said = f"points: {result['played']:,} of {result['of']:,}, troubles: {result['troubles']}"
+    print(f"{said}, double holders: {result['double_holders']}")
     return int(not done or result["troubles"] > 0 or result["double_holders"] > 0)
 
 

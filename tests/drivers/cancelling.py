@@ -19,6 +19,7 @@ from lambda_lock.transport import Transport
 from tests.support.waiting import DEADLINE
 
 from .scenes import TABLE, DoubleHolderError, Rows, item_of, trace
+from .sweep import ordered
 
 HOW = ("at once", "woken", "time-out")
 STAGES = ("before", "after")
@@ -232,11 +233,11 @@ def cancellations(waits: int, requests: int) -> list[Cancellation]:
     return once + twice + under_way
 
 
-def course(rows: Rows, operation: AsyncOperation, first: int = 0) -> Iterator[dict[str, Any]]:
-    """Cancel an operation at each of its points."""
+def course(rows: Rows, operation: AsyncOperation, first: int = 0, seed: int | None = None) -> Iterator[dict[str, Any]]:
+    """Cancel an operation at each of its points. seed: of a random order."""
     asyncio.run(play(rows, operation, None))
     _, waits, requests = asyncio.run(play(rows, operation, None))
-    found = cancellations(waits, requests)
+    found = ordered(cancellations(waits, requests), seed)
     yield {"points": len(found)}
     for number, cancellation in enumerate(found[first:], start=first):
         yield {"at": number, "name": str(cancellation)}

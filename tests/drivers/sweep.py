@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import faulthandler
 import json
+import math
 import os
+import random
 import signal
 import sys
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from .faults import FAULTS, play
 from .points import points_of
 from .scenes import OPERATIONS, DoubleHolderError, Stage, begin, judge
 
+T = TypeVar("T")
 PATIENCE = 60  # seconds for one point: what hangs, hangs for ever
 _PROBED = 25  # after so many points, the heartbeat of the process must still renew
 
@@ -39,16 +43,24 @@ Steps = Callable[[int], Iterator[dict[str, Any]]]
 
 
 def course(
-    stage: Stage, operation: str, fault: str, first: int = 0, within: tuple[str, ...] = ("",)
+    stage: Stage,
+    operation: str,
+    fault: str,
+    first: int = 0,
+    within: tuple[str, ...] = ("",),
+    seed: int | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Play a fault at each point of an operation, in the modules whose paths begin like this."""
+    """Play a fault at each point of an operation, in the modules whose paths begin like this.
+
+    seed: of a random order. None: they come in the order of the code.
+    """
     what, kind = OPERATIONS[operation], FAULTS[fault]
     for _ in range(2):  # the first time, modules are loaded
         scene = stage.play(what)
         found = points_of(lambda: scene.run(what.act))  # noqa: B023
         what.done(scene)
         judge(scene, what)
-    found = [point for point in found if str(point).startswith(within)]
+    found = ordered([point for point in found if str(point).startswith(within)], seed)
     yield {"points": len(found)}
     for number, point in enumerate(found[first:], start=first):
         yield {"at": number, "name": str(point)}
@@ -63,6 +75,11 @@ def course(
             yield {"wrong": "".join(traceback.format_exception(error)[-3:])}
 
 
+def ordered(points: list[T], seed: int | None) -> list[T]:
+    """In a random order from this seed, or as they are."""
+    return points if seed is None else random.Random(seed).sample(points, len(points))
+
+
 def probe(stage: Stage) -> None:
     """The heartbeat of this process still renews."""
     scene = stage.play(OPERATIONS["close"])
@@ -70,11 +87,14 @@ def probe(stage: Stage) -> None:
     judge(scene, OPERATIONS["close"])
 
 
-def sweep(name: str, steps: Steps, told: int = 3) -> Swept:
-    """Run a course in a process of its own. Where that hangs or crashes, the next one goes on after that point."""
+def sweep(name: str, steps: Steps, until: float = math.inf, told: int = 3) -> Swept:
+    """Run a course in a process of its own. Where that hangs or crashes, the next one goes on after that point.
+
+    until: by the monotonic clock, when no further point is played.
+    """
     swept, first, crashes = Swept(name), 0, 0
     while len(swept.troubles) < told:
-        at, status = _run(swept, steps, first)
+        at, status = _run(swept, steps, first, until)
         if status == 0:
             break
         number = at.get("at")
@@ -89,12 +109,12 @@ def sweep(name: str, steps: Steps, told: int = 3) -> Swept:
     return swept
 
 
-def _run(swept: Swept, steps: Steps, first: int) -> tuple[dict[str, Any], int]:
+def _run(swept: Swept, steps: Steps, first: int, until: float) -> tuple[dict[str, Any], int]:
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(reader)
-        _child(writer, steps, first)
+        _child(writer, steps, first, until)
     os.close(writer)
     at: dict[str, Any] = {}
     with os.fdopen(reader) as lines:
@@ -111,7 +131,7 @@ def _run(swept: Swept, steps: Steps, first: int) -> tuple[dict[str, Any], int]:
     return at, os.waitpid(pid, 0)[1]
 
 
-def _child(writer: int, steps: Steps, first: int) -> None:
+def _child(writer: int, steps: Steps, first: int, until: float) -> None:
     status = 1
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -121,6 +141,8 @@ def _child(writer: int, steps: Steps, first: int) -> None:
         for news in steps(first):
             signal.alarm(PATIENCE)
             os.write(writer, json.dumps(news).encode() + b"\n")
+            if "counts" in news and time.monotonic() > until:
+                break
         status = 0
     except BaseException:  # noqa: BLE001 - told, and the process ends
         traceback.print_exc()

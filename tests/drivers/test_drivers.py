@@ -19,7 +19,7 @@ from . import cancelling
 from .__main__ import sweeps
 from .points import Strike, points_of
 from .scenes import TABLE, Rows, Stage
-from .sweep import Swept, course, sweep
+from .sweep import Swept, course, ordered, sweep
 
 #: The modules whose points the tests of `make test` sweep: what drives the protocol, and what hands locks out.
 DRIVERS = ("runtime/", "client/taking.py", "client/lock_client.py", "client/closing.py", "client/open_locks.py")
@@ -123,3 +123,20 @@ def test_a_sweep_tells_of_what_hangs_or_dies_and_goes_on_after_it() -> None:
     assert [text for text in swept.troubles if "point 1" in text] == swept.troubles != []
     assert swept.counts["fine"] == 2
     assert swept.played == 3
+
+
+def test_a_sweep_whose_time_is_over_has_played_one_point_at_least() -> None:
+    def steps(first: int) -> Iterator[dict[str, Any]]:
+        yield {"points": 3}
+        for number in range(first, 3):
+            yield {"at": number, "name": f"point {number}"}
+            yield {"counts": {"fine": 1}}
+
+    swept = sweep("example", steps, until=0)
+    assert (swept.played, swept.points, swept.troubles) == (1, 3, [])
+
+
+def test_a_random_order_has_every_point_once_and_is_the_same_again() -> None:
+    points = list(range(100))
+    assert sorted(ordered(points, 1)) == points
+    assert ordered(points, 1) == ordered(points, 1) != points

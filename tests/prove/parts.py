@@ -89,14 +89,14 @@ PARTS = (
     Part(
         "exploration",
         "tests.exploration",
-        ("--minutes", "6", "--processes", "2"),
+        ("--minutes", "4", "--processes", "2"),
         ("--minutes", "120", "--processes", "2"),
         {"states explored": ("states",)} | _MUTANTS | _NOBODY,
     ),
     Part(
         "simulation",
         "tests.simulation",
-        ("--minutes", "27"),
+        ("--minutes", "28.5"),
         ("--minutes", "180"),
         {"simulated grants": ("grants",)} | _NOBODY,
         aside=True,
@@ -106,7 +106,7 @@ PARTS = (
     Part(
         "histories",
         "tests.histories",
-        ("--minutes", "4"),
+        ("--minutes", "3"),
         ("--operations", "1000000", "--seconds", "180"),
         _NOBODY | {"histories checked": ("histories",), "real kills and freezes": ("killed", "frozen")},
     ),
@@ -125,7 +125,7 @@ PARTS = (
         _NOBODY | {"real kills and freezes": ("happened.killed", "happened.frozen")},
     ),
     Part("runtime-faults-mutants", "tests.runtime_faults", ("--mutants",), ("--mutants",), _MUTANTS),
-    Part("drivers", "tests.drivers", ("--minutes", "2"), counts=_NOBODY),
+    Part("drivers", "tests.drivers", ("--minutes", "3"), counts=_NOBODY),
     Part(
         "races",
         "tests.races",
