@@ -82,8 +82,11 @@ class OurHolding:
         )
 
     def has_an_entry(self, item: Any) -> bool:
-        """Whether a row names this holding's owner, under any token."""
-        return item is not None and "isReleased" not in item and item["ownerName"]["S"] == self.hold.owner
+        """Whether a row shows a claim of this holding's acquisition, under any token.
+
+        An adopter does not know the claims of the first handle: a copy of one is left to its lease (rule 9).
+        """
+        return item is not None and "isReleased" not in item and item.get(JAVA.version, {}).get("S") in self.hold.claims
 
     def __repr__(self) -> str:
         return f"{self.hold.owner} (token {self.hold.token})"
@@ -156,7 +159,7 @@ class Judge:
             if not holding.over and holding.owns(before):
                 self._suspect(holding, "robbed", f"{holding} lost its row to time to live")
         if key in self._plain:  # whose ttl counts for it alone (docs/how-it-works.md)
-            self.completed.pop(key, None)
+            self.completed.setdefault(key, []).append(0)  # none counts now, and who saw one before may still say so
         if self.is_done(key):
             self.fail("erased", f"time to live deleted the completion of {key} until {self.completed[key][-1]}")
         self._tokens.pop(key, None)
