@@ -387,6 +387,11 @@ def signatures(wire: Wire) -> set[str]:
     return found - {""}
 
 
+def session_tokens(wire: Wire) -> set[str]:
+    """The session tokens that were sent; "" for none."""
+    return {request.headers.get("X-Amz-Security-Token", "") for request in wire.requests}
+
+
 def sent_beside(wire: Wire) -> Iterator[str]:
     """What was sent, but for the two headers that are there for credentials."""
     for request in wire.requests:
@@ -411,7 +416,7 @@ def sweep(
     """Runs all operations with one kind of trouble, and returns where secrets were found."""
 
     def run(source: str, kind: str) -> list[str]:
-        heap, sent = Heap(), set[str]()
+        heap, sent, tokens = Heap(), set[str](), set[str]()
 
         @contextlib.contextmanager
         def trouble() -> Iterator[None]:
@@ -422,11 +427,14 @@ def sweep(
                 heap.show_error(f"{kind}, {source}", error)
             finally:
                 sent.update(signatures(wire))
+                tokens.update(session_tokens(wire))
                 heap.values += [("a request", text) for text in sent_beside(wire)]  # the row has contents by design
                 wire.clear()
 
         put_credentials(source, container, monkeypatch, tmp_path)
-        options: dict[str, Any] = {"boto3_client": boto3.client("dynamodb")} if source == "boto3" else {}
+        options: dict[str, Any] = {}
+        if source == "boto3":  # boto3's default session would have the credentials of an earlier test
+            options["boto3_client"] = boto3.Session().client("dynamodb")
         with listening(heap, monkeypatch):
             client = LockClient(clock=LeapingClock(), heartbeat_period=0, hooks=[Hook(heap)], **options)
             Operations(client, table, heap, trouble).all()
@@ -439,6 +447,7 @@ def sweep(
         heap.show("output", *capfd.readouterr())
         assert isinstance(client.transport, HttpsTransport if source in SOURCES[:2] else BotoTransport)
         assert len(sent) > 20
+        assert tokens == {CREDENTIALS["fetched-token" if source == "container" else "session-token"]}
         assert len(heap.shown) > 200
         return heap.leaks([*CREDENTIALS.values(), *sent], CONTENTS.values())
 
