@@ -34,6 +34,8 @@ _ENGINE = os.environ.get("LAMBDA_LOCK_ENGINE") or "ministack"
 
 _numbers = itertools.count(1)
 
+_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD, signal.SIGUSR1)
+
 
 def pytest_configure(config: pytest.Config) -> None:
     if _ENGINE not in _ENGINES:
@@ -76,6 +78,23 @@ def _runs_on_the_engine(item: pytest.Item) -> bool:
     if item.get_closest_marker("dynamodb_local_only"):
         return True
     return item.get_closest_marker("ministack_only") is None and "engine" in getattr(item, "fixturenames", ())
+
+
+def _signals() -> tuple[set[Any], list[Any]]:
+    """The signals that are blocked, and the handlers of others."""
+    return signal.pthread_sigmask(signal.SIG_BLOCK, ()), [signal.getsignal(number) for number in _HANDLED]
+
+
+@pytest.fixture(autouse=True)
+def signals_stay_as_they_were() -> Iterator[None]:
+    """What a test leaves blocked or ignored, the programs of all later tests of this worker would inherit."""
+    blocked, handlers = before = _signals()
+    yield
+    after = _signals()
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    for number, handler in zip(_HANDLED, handlers, strict=True):
+        signal.signal(number, handler)
+    assert after == before
 
 
 @pytest.fixture(scope="session")
