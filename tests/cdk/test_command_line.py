@@ -14,6 +14,8 @@ from rig import cdk as command_line
 from rig.cloud import Cloud
 from rig.engine import REGION, ROOT, Ministack
 
+pytestmark = pytest.mark.slow  # the app runs three times; test_lookups.py shows the rest in seconds
+
 _APP = """
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam

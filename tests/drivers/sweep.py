@@ -49,10 +49,12 @@ def course(
     first: int = 0,
     within: tuple[str, ...] = ("",),
     seed: int | None = None,
+    one_in: int = 1,
 ) -> Iterator[dict[str, Any]]:
     """Play a fault at each point of an operation, in the modules whose paths begin like this.
 
     seed: of a random order. None: they come in the order of the code.
+    one_in: play one point in so many.
     """
     what, kind = OPERATIONS[operation], FAULTS[fault]
     for _ in range(2):  # the first time, modules are loaded
@@ -60,7 +62,7 @@ def course(
         found = points_of(lambda: scene.run(what.act))  # noqa: B023
         what.done(scene)
         judge(scene, what)
-    found = ordered([point for point in found if str(point).startswith(within)], seed)
+    found = ordered([point for point in found if str(point).startswith(within)][::one_in], seed)
     yield {"points": len(found)}
     for number, point in enumerate(found[first:], start=first):
         yield {"at": number, "name": str(point)}

@@ -287,9 +287,10 @@ def is_shown(name: str, runs: int) -> bool:
     mutation = MUTATIONS[name]
     for first in range(0, runs, 20):
         for bias in mutation.biases:
-            total = run_many(first, min(20, runs - first), bias, name)
-            if any(result.failures.keys() & set(mutation.shows) for result in total.failed):
-                return True
+            for seed in range(first, min(first + 20, runs)):
+                failed = run_many(seed, 1, bias, name).failed
+                if any(result.failures.keys() & set(mutation.shows) for result in failed):
+                    return True
     return False
 
 
