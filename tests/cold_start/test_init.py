@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable
@@ -59,8 +60,13 @@ def variables_of(initialization: str, kind: str, url: str, table: str) -> dict[s
     }
 
 
-@pytest.mark.parametrize("kind", ["plain", "given", "set", "async", "several", "several-async"])
-@pytest.mark.parametrize("initialization", TYPES)
+@pytest.mark.parametrize(
+    ("initialization", "kind"),
+    [
+        *((initialization, "plain") for initialization in TYPES),
+        *zip(itertools.cycle(TYPES), ("given", "set", "async", "several", "several-async"), strict=False),
+    ],
+)
 def test_the_first_invocation_imports_nothing(run: Run, initialization: str, kind: str) -> None:
     told = run(initialization, kind)
     assert told["new"] == []
@@ -110,18 +116,26 @@ def test_an_environment_that_changed_since_is_what_counts(run: Run, engine: Mini
     assert told["version"]
 
 
+_FAILURES: list[tuple[str, dict[str, str]]] = [
+    ("LAMBDA_LOCK_TABLE", {"LAMBDA_LOCK_TABLE": ""}),
+    ("AWS_REGION", {"AWS_REGION": "", "AWS_DEFAULT_REGION": ""}),
+    ("credentials", {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}),
+    ("which is not installed", {"AWS_PROFILE": "orders"}),
+    ("AWS_CA_BUNDLE", {"AWS_CA_BUNDLE": "/nowhere", "AWS_ENDPOINT_URL": "https://localhost"}),
+    ("endpoint URL", {"AWS_ENDPOINT_URL": "localhost:8000"}),
+]
+
+
 @pytest.mark.parametrize(
-    ("named", "variables"),
+    ("initialization", "named", "variables"),
     [
-        ("LAMBDA_LOCK_TABLE", {"LAMBDA_LOCK_TABLE": ""}),
-        ("AWS_REGION", {"AWS_REGION": "", "AWS_DEFAULT_REGION": ""}),
-        ("credentials", {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}),
-        ("which is not installed", {"AWS_PROFILE": "orders"}),
-        ("AWS_CA_BUNDLE", {"AWS_CA_BUNDLE": "/nowhere", "AWS_ENDPOINT_URL": "https://localhost"}),
-        ("endpoint URL", {"AWS_ENDPOINT_URL": "localhost:8000"}),
+        *((initialization, *_FAILURES[0]) for initialization in TYPES),
+        *(
+            (initialization, *failure)
+            for initialization, failure in zip(itertools.cycle(TYPES), _FAILURES[1:], strict=False)
+        ),
     ],
 )
-@pytest.mark.parametrize("initialization", TYPES)
 def test_what_fails_in_init_is_raised_by_the_first_lock(
     initialization: str, named: str, variables: dict[str, str], engine: Ministack, table: str, tmp_path: Path
 ) -> None:
