@@ -1,7 +1,7 @@
 """Explore the cases and try the mutants. Results go to the standard output, progress to the standard error.
 
-The mutants come first, then the cases, within narrow and then wider and wider bounds until the time is over. The
-results say which bounds were reached.
+The mutants come first, then the cases, within narrow and then wider and wider bounds until the time is over (plan.py
+says which is next). The results say which bounds of each case are complete.
 
 Examples:
 
@@ -26,7 +26,8 @@ from typing import Any
 from .cases import CASES
 from .mutants import MUTANTS
 from .page import README, text, write_tables
-from .trials import MOST, Job, run_jobs
+from .plan import Plan
+from .trials import run_jobs
 
 
 def main() -> int:
@@ -40,9 +41,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the workers end, too
     started = time.monotonic()
     deadline = float("inf") if options.long else started + 60 * options.minutes
-    results = run_jobs([Job("mutant", name) for name in mutants], options.processes, deadline, sys.stderr)
-    while (jobs := _cases(names, results)) and (time.monotonic() < deadline or len(results) == len(mutants)):
-        results += run_jobs(jobs, options.processes, deadline, sys.stderr)
+    results = run_jobs(Plan(mutants, names, deadline, options.processes), options.processes, sys.stderr)
     summary = summarize(results, mutants, time.monotonic() - started)
     print(text(summary))
     if options.json is not None:
@@ -74,20 +73,6 @@ def _is_chosen(part: str | None, other: str | None, name: str) -> bool:
     return part in name if part is not None else other is None
 
 
-def _cases(names: list[str], results: list[dict[str, Any]]) -> list[Job]:
-    """The next round: each case within the narrowest bounds that are not complete yet. Those that seem to be small come
-    first, so that the others know how much time is left."""
-    jobs, sizes = [], {}
-    for name in names:
-        done = [result for result in results if result["name"] == name]
-        width = sum(result["complete"] for result in done)
-        over = any(result["failure"] or result["states"] >= MOST for result in done if not result["complete"])
-        if width < len(CASES[name]) and not over:
-            jobs.append(Job("case", name, width))
-            sizes[name] = max((result["states"] for result in done), default=0), len(CASES[name][0].processes)
-    return sorted(jobs, key=lambda job: sizes[job.name])
-
-
 def summarize(results: list[dict[str, Any]], mutants: list[str], seconds: float) -> dict[str, Any]:
     """The figures of all results. States of a case within narrower bounds are not counted twice."""
     cases = [_merged(list(of)) for _, of in itertools.groupby(_by_case(results), key=lambda one: one["name"])]
@@ -99,6 +84,12 @@ def summarize(results: list[dict[str, Any]], mutants: list[str], seconds: float)
     return {
         "states": sum(case["states"] for case in cases),
         "transitions": sum(case["transitions"] for case in cases),
+        "bounds": {
+            "complete": sum(len(case["completed"]) for case in cases),
+            "all": sum(case["of"] for case in cases),
+            "narrowest": sum(bool(case["completed"]) for case in cases),
+            "cases": len(cases),
+        },
         "killed": len(killed & explored),
         "mutants": len(explored),
         "simulated": {"killed": len(killed & simulated), "mutants": len(simulated)},
@@ -130,7 +121,8 @@ def _merged(widths: list[dict[str, Any]]) -> dict[str, Any]:
         "complete": complete[-1]["bounds"] if complete else "",
         "complete_states": complete[-1]["states"] if complete else 0,
         "begun": "" if widths[-1]["complete"] else widths[-1]["bounds"],
-        "all": len(complete) == len(CASES[name]),
+        "completed": [one["bounds"] for one in complete],
+        "of": len(CASES[name]),
         "states": most["states"],
         "transitions": most["transitions"],
         "newcomers": most["newcomers"],

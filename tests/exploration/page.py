@@ -28,6 +28,9 @@ def text(summary: dict[str, Any]) -> str:
         [
             *lines,
             "",
+            "bounds complete: {complete} of {all}, of {narrowest} of {cases} cases at least the narrowest".format(
+                **summary["bounds"]
+            ),
             f"states explored: {summary['states']:,}",
             f"mutants killed: {summary['killed']} of {summary['mutants']}",
             "mutants left to the simulator, killed: {killed} of {mutants}".format(**summary["simulated"]),
@@ -38,7 +41,9 @@ def text(summary: dict[str, Any]) -> str:
 
 
 def _reached(case: dict[str, Any]) -> str:
-    return (case["complete"] or "nothing") + (f"; begun: {case['begun']}" if case["begun"] else "")
+    """How many of its bounds are complete, the widest of them, and what was begun besides."""
+    done = f"{len(case['completed'])} of {case['of']}: {case['complete'] or 'nothing'}"
+    return done + (f"; begun: {case['begun']}" if case["begun"] else "")
 
 
 def _killer(mutant: dict[str, Any]) -> str:

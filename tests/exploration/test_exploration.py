@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Generator
 from io import StringIO
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,10 +24,11 @@ from tests.exploration.case import Case
 from tests.exploration.cases import CASES
 from tests.exploration.explore import Explorer, Node
 from tests.exploration.mutants import MUTANTS, OWN, SPARED, ignored
-from tests.exploration.page import README, write_tables
+from tests.exploration.page import README, text, write_tables
+from tests.exploration.plan import FIRST, MORE, Job, Plan
 from tests.exploration.process import SECOND, Process, Setup
 from tests.exploration.table import Tables
-from tests.exploration.trials import Job, Share, Worker, run_jobs, try_mutant
+from tests.exploration.trials import Worker, run_jobs, try_mutant
 from tests.simulation.mutations import MUTATIONS
 
 STATES = 150  # of each case, the ones that the fewest steps lead to
@@ -280,7 +281,63 @@ def test_the_page_lists_every_case_and_every_mutant() -> None:
 
 def test_an_error_in_a_worker_ends_the_run_whatever_its_class() -> None:
     with pytest.raises(RuntimeError, match=r"no such mutant: Traceback"):
-        run_jobs([Job("mutant", "no such mutant")], 1, float("inf"), StringIO())
+        run_jobs(Plan(["no such mutant"], [], float("inf"), 1), 1, StringIO())
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [0.0]
+    monkeypatch.setattr("tests.exploration.plan.time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+def played(clock: list[float], plan: Plan, needs: Callable[[Job], float]) -> list[tuple[str, int, bool]]:
+    """Which case was tried within which of its bounds, and whether it was complete, if only one job runs at a time."""
+    found = []
+    while (job := plan.take()) is not None:
+        given, needed = min(job.seconds, job.deadline - clock[0]), needs(job)
+        seconds, complete = min(given, needed), needed <= given
+        clock[0] += seconds
+        result = {"kind": "case", "name": job.name, "width": job.width, "states": 1000}
+        plan.note({**result, "seconds": seconds, "complete": complete, "failure": None})
+        found.append((job.name, job.width, complete))
+    return found
+
+
+def test_every_case_gets_its_part_of_the_time_however_long_the_others_take(clock: list[float]) -> None:
+    names = list(CASES)
+    found = played(clock, Plan([], names, 1000.0, 1), lambda job: 1e9 if job.name in names[:-5] else 2.0)
+    assert [name for name, _, _ in found[: len(names)]] == names
+    assert {name for name, width, complete in found if complete and width == 1} == set(names[-5:])
+    assert clock[0] == 1000.0
+
+
+def test_a_case_that_was_not_complete_gets_more_time_once_the_others_had_theirs(clock: list[float]) -> None:
+    names = list(CASES)[:10]
+    first = 1000.0 / 10 / FIRST
+    needs = {names[0]: MORE * first, names[1]: 1e9}
+    found = played(clock, Plan([], names, 1000.0, 1), lambda job: 1e9 if job.width else needs.get(job.name, 1.0))
+    assert (names[0], 0, False) in found
+    assert (names[0], 0, True) in found
+
+
+def test_a_try_is_not_begun_that_would_get_less_time_than_the_last_one_had(clock: list[float]) -> None:
+    one, other = list(CASES)[:2]
+    needs = {(other, 0): 1.0, (other, 1): 12.0}
+    found = played(clock, Plan([], [one, other], 100.0, 1), lambda job: needs.get((job.name, job.width), 1e9))
+    assert found == [(one, 0, False), (other, 0, True), (other, 1, True), (other, 2, False), (one, 0, False)]
+    assert clock[0] < 100.0
+
+
+def test_every_case_is_begun_even_if_there_is_no_time(clock: list[float]) -> None:
+    found = played(clock, Plan([], list(CASES), 0.0, 1), lambda job: 1.0)
+    assert [name for name, _, _ in found] == list(CASES)
+
+
+def test_without_a_limit_every_case_is_explored_within_all_its_bounds(clock: list[float]) -> None:
+    found = played(clock, Plan([], list(CASES), float("inf"), 1), lambda job: 10.0**job.width)
+    assert all(complete for _, _, complete in found)
+    assert len(found) == sum(map(len, CASES.values()))
 
 
 def test_the_command_writes_json_that_counts_states_and_mutants(tmp_path: Path) -> None:
@@ -296,6 +353,11 @@ def test_the_command_writes_json_that_counts_states_and_mutants(tmp_path: Path) 
     assert found["double_holders"] == 0
     assert found["simulated"] == {"killed": 0, "mutants": 0}
     assert "states explored: " in done.stdout
+    assert found["bounds"]["all"] == sum(len(CASES[case["name"]]) for case in found["cases"])
+    case = found["cases"][0]
+    case["completed"] = ["1 death, 8 s", "1 fault, 1 death, 8 s"]
+    case["complete"] = case["completed"][-1]
+    assert f"2 of {case['of']}: 1 fault, 1 death, 8 s" in text(found)
     assert done.returncode == (found["killed"] != 1)
     assert "a dead holder" in done.stderr
     page = tmp_path / "page.md"
@@ -308,14 +370,14 @@ def test_a_job_whose_process_is_killed_fails_the_run_and_ends_the_others(monkeyp
     workers: list[Worker] = []
 
     class Killed(Worker):
-        def __init__(self, job: Job, share: Share) -> None:
-            super().__init__(job, share)
+        def __init__(self, job: Job) -> None:
+            super().__init__(job)
             workers.append(self)
             if len(workers) == 2:
                 self.process.kill()
 
     monkeypatch.setattr("tests.exploration.trials.Worker", Killed)
-    jobs = [Job("case", "two permits", 1), Job("case", "a dead holder")]
+    plan = Plan([], ["resumed twice", "a dead holder"], time.monotonic() + 3600, 2)
     with pytest.raises(RuntimeError, match="a dead holder: its process ended with -9"):
-        run_jobs(jobs, 2, time.monotonic() + 3600, sys.stderr)
+        run_jobs(plan, 2, sys.stderr)
     assert not any(worker.process.is_alive() for worker in workers)

@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import wait
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.runs import run_many
@@ -16,34 +16,11 @@ from tests.simulation.runs import run_many
 from .cases import CASES
 from .explore import Explorer, Result
 from .mutants import MUTANTS, broken
+from .plan import MOST, Job, Plan
 
-MOST = 6_000_000  # states of one exploration: they are kept in memory, about 500 bytes each
 MOST_BROKEN = 60_000  # of one under a mutant; each mutant shows in far fewer
 
 Report = Callable[[int, int], None]  # of states seen, and still to be looked at
-
-
-class Job(NamedTuple):
-    """An exploration of the case ``name`` within the bounds of one of its widths, or a trial of the mutant ``name``."""
-
-    kind: str
-    name: str
-    width: int = 0
-
-
-class Share(NamedTuple):
-    """What a job may take of the time: twice an equal share of what is left when it begins, for many need far less.
-
-    deadline: of all, by time.monotonic. left: how many jobs of the round are left, this one included.
-    """
-
-    deadline: float
-    left: int
-    processes: int
-
-    def until(self) -> float:
-        now = time.monotonic()
-        return now + max(self.deadline - now, 0.0) * min(2 * self.processes / self.left, 1.0)
 
 
 def run_case(name: str, width: int = 0, until: float = float("inf"), report: Report | None = None) -> dict[str, Any]:
@@ -122,11 +99,11 @@ def _progress(report: Report | None) -> Any:
 class Worker:
     """A process of its own for one job. Its last message is the result; what comes before says how far it is."""
 
-    def __init__(self, job: Job, share: Share) -> None:
+    def __init__(self, job: Job) -> None:
         context = multiprocessing.get_context("spawn")
         self.job = job
         self.messages, end = context.Pipe(duplex=False)
-        self.process = context.Process(target=_work, args=(end, job, share), daemon=True)
+        self.process = context.Process(target=_work, args=(end, job), daemon=True)
         self.process.start()
         end.close()  # so that its death ends the messages
 
@@ -142,7 +119,7 @@ class Worker:
         return message
 
 
-def _work(messages: Any, job: Job, share: Share) -> None:
+def _work(messages: Any, job: Job) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
 
     def report(states: int, rest: int) -> None:
@@ -150,48 +127,50 @@ def _work(messages: Any, job: Job, share: Share) -> None:
 
     try:
         if job.kind == "mutant":
-            messages.send(try_mutant(job.name, share.deadline, report))
+            messages.send(try_mutant(job.name, job.until(), report))
         else:
-            messages.send(run_case(job.name, job.width, share.until(), report))
+            messages.send(run_case(job.name, job.width, job.until(), report))
     except Exception:  # noqa: BLE001 - of any class: the parent cannot read some
         messages.send(RuntimeError(f"{job.name}: {traceback.format_exc()}"))
 
 
-def run_jobs(jobs: list[Job], processes: int, deadline: float, out: TextIO) -> list[dict[str, Any]]:
-    """Run the jobs of one round. The results come in the order of the jobs.
+def run_jobs(plan: Plan, processes: int, out: TextIO) -> list[dict[str, Any]]:
+    """Run the jobs of a plan, until it has none left. The results come in the order in which they are there.
 
     out: gets a line for each job that is done, and on a terminal also what is under way.
 
     Raises RuntimeError if the process of a job ends without a result. The others are ended then.
     """
-    results: dict[int, dict[str, Any]] = {}
-    running: dict[Any, tuple[int, Worker]] = {}  # by what its messages come from
-    said: dict[int, str] = {}
+    results: list[dict[str, Any]] = []
+    running: dict[Any, Worker] = {}  # by what its messages come from
+    said: dict[str, str] = {}
     clear = "\r\033[K" if out.isatty() else ""
     try:
-        while len(results) < len(jobs):
-            for at in range(len(results) + len(running), min(len(jobs), len(results) + processes)):
-                worker = Worker(jobs[at], Share(deadline, len(jobs) - at, processes))
-                running[worker.messages] = at, worker
+        while True:
+            while len(running) < processes and (job := plan.take()) is not None:
+                worker = Worker(job)
+                running[worker.messages] = worker
+            if not running:
+                return results
             for messages in wait(list(running)):
-                at, worker = running[messages]
+                worker = running[messages]
                 message = worker.receive()
                 if isinstance(message, str):
-                    said[at] = message
+                    said[worker.job.name] = message
                     continue
-                results[at] = message
-                said.pop(at, None)
+                results.append(message)
+                plan.note(message)
+                said.pop(worker.job.name, None)
                 worker.process.join()
                 del running[messages]
-                print(f"{clear}{len(results)} of {len(jobs)}: {_line(message)}", file=out, flush=True)
+                print(f"{clear}{len(results)}: {_line(message)}", file=out, flush=True)
             if clear and said:
-                line = f"{len(results)} of {len(jobs)}; {'; '.join(said.values())}"
+                line = f"{len(results)} done; {'; '.join(said.values())}"
                 print(f"{clear}{line[:118]}", end="", file=out, flush=True)
     finally:
-        for _, worker in running.values():
+        for worker in running.values():
             worker.process.kill()
             worker.process.join()
-    return [results[at] for at in range(len(jobs))]
 
 
 def _line(result: dict[str, Any]) -> str:

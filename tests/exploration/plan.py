@@ -1,0 +1,88 @@
+"""Which job comes next, and how much of the time it gets.
+
+All mutants come first. Then the case is next that needs the least time, as far as is known: each gets the same time at
+first, which is a quarter of an equal share; more if it was not enough; and for wider bounds a multiple of what the
+narrower ones took. So no case waits for another one to end, and what one does not need is left to the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any, NamedTuple
+
+from .cases import CASES
+
+MOST = 6_000_000  # states of one exploration: they are kept in memory, about 500 bytes each
+FIRST = 4  # the first time of a case, as a part of an equal share
+MORE = 3  # times as long, for one that was not complete, and for the next bounds of one that was
+
+
+class Job(NamedTuple):
+    """An exploration of the case ``name`` within the bounds of one of its widths, or a trial of the mutant ``name``.
+
+    seconds: how long it may take. deadline: of all, by time.monotonic.
+    """
+
+    kind: str
+    name: str
+    width: int = 0
+    seconds: float = float("inf")
+    deadline: float = float("inf")
+
+    def until(self) -> float:
+        return min(time.monotonic() + self.seconds, self.deadline)
+
+
+class Try(NamedTuple):
+    """The next try of a case.
+
+    spent: the seconds of the last one within the same bounds, which was not enough. likely: what this one may need.
+    """
+
+    width: int
+    spent: float
+    likely: float
+
+
+class Plan:
+    """The jobs of a run.
+
+    deadline: when no more are begun, by time.monotonic. But each mutant is tried, and each case begun.
+    processes: how many jobs run at once.
+    """
+
+    def __init__(self, mutants: list[str], cases: list[str], deadline: float, processes: int) -> None:
+        self.deadline = deadline
+        self.processes = processes
+        self._mutants = deque(mutants)
+        self._new = deque(cases)
+        self._next: dict[str, Try] = {}  # by the name of the case
+        self._first = 0.0  # seconds that each case gets at first
+
+    def take(self) -> Job | None:
+        """The next job. None if there is none, or none before one that runs is done."""
+        if self._mutants:
+            return Job("mutant", self._mutants.popleft(), deadline=self.deadline)
+        left = max(self.deadline - time.monotonic(), 0.0)
+        if self._new:
+            self._first = self._first or left * self.processes / len(self._new) / FIRST
+            return self._job(self._new.popleft(), Try(0, 0.0, self._first))
+        worth = [(one.likely, name) for name, one in self._next.items() if one.spent < left]
+        if not worth:
+            return None
+        name = min(worth)[1]
+        return self._job(name, self._next.pop(name))
+
+    def _job(self, name: str, one: Try) -> Job:
+        return Job("case", name, one.width, max(one.likely, self._first), self.deadline)
+
+    def note(self, result: dict[str, Any]) -> None:
+        """A job is done. Its case comes again, unless it failed, is complete, or is too large."""
+        if result["kind"] == "mutant" or result["failure"]:
+            return
+        name, width, seconds = result["name"], result["width"], result["seconds"]
+        if not result["complete"] and result["states"] < MOST:
+            self._next[name] = Try(width, seconds, MORE * seconds)
+        elif result["complete"] and width + 1 < len(CASES[name]):
+            self._next[name] = Try(width + 1, 0.0, MORE * seconds)
