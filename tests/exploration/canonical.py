@@ -25,6 +25,7 @@ from types import (
     FrameType,
     FunctionType,
     GeneratorType,
+    MemberDescriptorType,
     MethodType,
     ModuleType,
 )
@@ -38,7 +39,9 @@ _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _FIXED = (CodeType, FrameType, FunctionType, BuiltinFunctionType, ModuleType, type)
 _ITERATORS = frozenset(map(type, (iter(range(0)), iter([]), iter(()), iter({}), iter({}.items()), reversed([]))))
 _OUTCOMES = (ConditionFailed, ServiceError, TransactionCanceled, TransportError)
+_CONTAINERS = (tuple, list, dict, set, frozenset, range, GeneratorType, MethodType, CellType, BaseException)
 _UNSET = type  # of an attribute; nothing has this value
+_WORD = tuple.__itemsize__  # bytes of a reference
 _slots: dict[type, tuple[str, ...]] = {}
 
 
@@ -93,6 +96,8 @@ class Form:
             return "c", of(value.cell_contents)
         if kind in _ITERATORS:
             return "i", of(value.__reduce__()[1:])
+        if kind is range:
+            return "r", value.start, value.stop, value.step
         if isinstance(value, Schema):
             return "schema", value.name
         if isinstance(value, Place):
@@ -112,21 +117,26 @@ class Form:
     def _object(self, kind: type, value: Any) -> Any:
         names = _slots.get(kind)
         if names is None:
-            found = [name for one in kind.__mro__ for name in _names(vars(one).get("__slots__", ()))]
-            names = _slots[kind] = tuple(
-                dict.fromkeys(name for name in found if name not in ("__dict__", "__weakref__"))
-            )
+            names = _slots[kind] = _names(kind)
         form = [kind.__qualname__, *self._each([getattr(value, name, _UNSET) for name in names])]
         attributes = getattr(value, "__dict__", None)
         if attributes:
             form += [*sorted(attributes), *self._each([one for _, one in sorted(attributes.items())])]
-        if isinstance(value, (tuple, list, dict)):
-            raise TypeError(f"a {kind.__name__} has content besides its attributes")
         return tuple(form)
 
 
-def _names(slots: Any) -> tuple[str, ...]:
-    return (slots,) if isinstance(slots, str) else tuple(slots)
+def _names(kind: type) -> tuple[str, ...]:
+    """The slots of a class. Raises TypeError if its objects have more in them than these and a ``__dict__``."""
+    slots = [name for one in kind.__mro__ for name, it in vars(one).items() if type(it) is MemberDescriptorType]
+    places = len(slots) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    if kind is object or kind.__itemsize__ or kind.__basicsize__ > object.__basicsize__ + places * _WORD:
+        known = sorted(one.__qualname__ for one in (*_PLAIN, *_FIXED, *_CONTAINERS, *_ITERATORS))
+        raise TypeError(
+            f"nobody knows what is in a {kind.__module__}.{kind.__qualname__}, so two states could count as one. Let "
+            "the core keep a plain class in its place, or add to Form._content how to read it, or to _FIXED if it "
+            f"never changes. Known are classes written in Python, and: {', '.join(known)}"
+        )
+    return tuple(dict.fromkeys(slots))
 
 
 def form_of(value: Any, known: dict[int, Any]) -> Any:

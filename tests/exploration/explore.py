@@ -41,8 +41,8 @@ from .verdict import Judge
 
 SPREAD = SECOND // 4  # how far a front end's clock may be off: two differ by half a second at most
 EPSILON = 8  # units of time, some 8 millionths of a second: how close to the end of a validity "just before" is
-# The digits of what is left of the faults
-FAULT, DOUBLE, INTERRUPT, FREEZE, FLIP, DEATH, SLOW = 1, 10, 100, 1000, 10_000, 100_000, 1_000_000
+# The digits of what is left of the faults. The lowest says that time passed though nothing was left to wait for.
+IDLE, FAULT, DOUBLE, INTERRUPT, FREEZE, FLIP, DEATH, SLOW = (10**digit for digit in range(8))
 # Of a line of execution: it may go on; it may only after time has passed; it already was slow
 READY, HANGS, LATE = 0, 1, 2
 MOST_INSTANT = 3  # pauses of one process that may take no time at one moment
@@ -226,6 +226,8 @@ class Explorer:
     def successors(self, state: State) -> list[tuple[State, Any]]:
         """All that may happen next, as states, each with what happens."""
         now, table, flight, left = state[:4]
+        idle, left = left % FAULT, left - left % FAULT
+        was, state = state, (now, table, flight, left, *state[4:])
         found: list[Any] = []
         live = pending = False
         for at in range(4, len(state)):
@@ -240,10 +242,10 @@ class Explorer:
             live = live or acts
             for task, request in ready:
                 pending = True
-                self._resolve(found, state, at, number, task, request, None)
+                self._resolve(found, state, at, number, task, request, None, idle)
             for after, sends, label in local:
                 self._go_on(found, state, at, after, sends, label)
-            if left % DOUBLE:
+            if left // FAULT % 10:
                 for after, sends, label in faulty:
                     self._go_on(found, (*state[:3], left - FAULT, *state[4:]), at, after, sends, label)
             if left // INTERRUPT % 10:
@@ -264,7 +266,7 @@ class Explorer:
             content = self.tables.content(self.tables.item(lock), flipped, done, fenced)
             found.append(((now, content, flight, left - FLIP, *state[4:]), (("flip",), None)))
         if not pending and (live or any(self.judge.is_held(number, now) for number in state[4:])):
-            self._let_pass(found, state)
+            self._let_pass(found, was)
         return found
 
     def is_new(self, number: int) -> bool:
@@ -289,9 +291,12 @@ class Explorer:
             self._resolve(found, state, at, number, task, request, label)
 
     def _resolve(
-        self, found: list[Any], state: State, at: int, number: int, task: int, request: int, label: Any
+        self, found: list[Any], state: State, at: int, number: int, task: int, request: int, label: Any, idle: int = 0
     ) -> None:
-        """All that may become of a request that is sent now, or hangs since earlier."""
+        """All that may become of a request that is sent now, or hangs since earlier.
+
+        idle: of the state before. It stays if the request hangs on.
+        """
         now, table, flight, left = state[:4]
         before, behind = state[4:at], state[at + 1 :]
         index = at - 4
@@ -315,15 +320,15 @@ class Explorer:
         if left >= cost:
             waits = self._hanging(number, task, None)
             slowly = (label, ("hangs", index, request))
-            found.append(((now, table, flight, left - cost, *before, waits, *behind), slowly))
+            found.append(((now, table, flight, left - cost + idle, *before, waits, *behind), slowly))
         if left // DEATH % 10:
             self._die(found, state, at, number, task, request, label)
-        if left % DOUBLE and self.case.conflicts and self.tables.requests[request][0] == "TransactWriteItems":
+        if left // FAULT % 10 and self.case.conflicts and self.tables.requests[request][0] == "TransactWriteItems":
             for date in self.dates(now):
                 refused = self._told(number, now, task, self.tables.outcome((*self.tables.conflict(request), date)))
                 fate = (label, ("conflicts", index, request))
                 found.append(((now, table, flight, left - FAULT, *before, refused, *behind), fate))
-        if left % DOUBLE:
+        if left // FAULT % 10:
             left -= FAULT
             lost = self._told(number, now, task, NO_ANSWER, lost="lost")
             if content != table or read_only:
@@ -458,23 +463,27 @@ class Explorer:
             self._advance(found, state, moment)
 
     def _wait(self, found: list[Any], state: State) -> None:
-        """Nothing else matters any more: the first pause ends, or what hangs goes on."""
-        now, dues = state[0], []
+        """Nothing else matters any more: the first pause ends, or what hangs goes on. If it hangs on even then, and
+        nothing else happens either, that is the end of it: from now on it would be the same at any later time."""
+        now, pauses, hangs = state[0], [], False
         for number in state[4:]:
             node, _, _, one, two, _, stopped, _ = self.processes[number]
             node = self.nodes[node]
             setup = self.setups[node.index]
             for action, state_of in zip(node.actions, (one, two), strict=True):
                 if action is not None and action[0] == "wait":
-                    dues.append(setup.when(_up(action[1]) + stopped))
+                    pauses.append(setup.when(_up(action[1]) + stopped))
                 elif action is not None and state_of == HANGS:
-                    dues.append(now + SECOND)
-        later = [due for due in dues if due > now]
-        if later:
-            self._advance(found, state, min(later))
+                    hangs = True
+        first = min((due for due in pauses if due > now), default=1 << 60)
+        if hangs and not is_idle(state) and now + SECOND < first:
+            self._advance(found, state, now + SECOND, idle=IDLE)
+        elif first < 1 << 60:
+            self._advance(found, state, first)
 
-    def _advance(self, found: list[Any], state: State, moment: int) -> None:
+    def _advance(self, found: list[Any], state: State, moment: int, idle: int = 0) -> None:
         now, table, flight, left = state[:4]
+        left += idle - left % FAULT
         slow, numbers = 0, []
         for number in state[4:]:
             later = self._laters.get((number, now))
@@ -680,6 +689,11 @@ class Result:
         self.grants = len(explorer.judge.granted)
         self.closings = explorer.judge.closings
         self.seconds = seconds
+
+
+def is_idle(state: State) -> bool:
+    """Whether time passed to here though nothing was left to wait for, and nothing has happened since."""
+    return bool(state[3] % FAULT)
 
 
 def _up(seconds: float) -> int:

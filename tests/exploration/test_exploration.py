@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import re
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Generator
 from io import StringIO
 from pathlib import Path
@@ -78,6 +80,33 @@ def test_an_attribute_that_is_not_set_and_the_class_of_an_object_are_part_of_the
     assert form_of(one, {}) != form_of(Mine(0.0, 0.0, 0.0), {})
     del other.total
     assert form_of(one, {}) != form_of(other, {})
+
+
+class Words(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "unknown", [deque([1]), itertools.count(), re.compile("a"), Words("a"), Job("case", "a"), object()]
+)
+def test_an_object_whose_content_cannot_be_read_is_refused_with_what_to_do(unknown: Any) -> None:
+    name = f"{type(unknown).__module__}.{type(unknown).__qualname__}"
+    with pytest.raises(TypeError, match=rf"in a {re.escape(name)}, .* add to Form._content .* Known are .* frozenset"):
+        form_of([unknown], {})
+
+
+def test_a_private_slot_and_one_of_a_base_class_are_part_of_the_form() -> None:
+    class Base:
+        __slots__ = ("__dict__", "__hidden", "__weakref__")
+
+        def __init__(self, hidden: int) -> None:
+            self.__hidden = hidden
+
+    class Mine(Base):
+        __slots__ = ("own",)
+
+    assert form_of(Mine(1), {}) == form_of(Mine(1), {})
+    assert form_of(Mine(1), {}) != form_of(Mine(2), {})
 
 
 def test_what_a_function_closes_over_is_part_of_its_form() -> None:
@@ -184,6 +213,12 @@ def test_a_process_may_die_at_each_of_its_requests_and_never_goes_on() -> None:
         node = explorer.nodes[explorer.processes[after[4]][0]]
         assert not any(node.actions)
         assert not node.may_act
+
+
+def test_what_hangs_after_the_last_moment_that_matters_does_not_hang_on_for_ever() -> None:
+    """Otherwise a case with a slow step has no end."""
+    result = Explorer(small(Setup(), slow=1)).run(most=5000)
+    assert result.complete
 
 
 def test_the_order_of_the_search_does_not_change_the_number_of_states() -> None:

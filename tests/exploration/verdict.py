@@ -239,7 +239,11 @@ class Judge:
     # -- progress
 
     def end(self, state: State) -> Failure | None:
-        """Nothing can happen any more: nobody is stuck."""
+        """Nothing can happen any more: nobody is stuck. (What hangs for ever may be told so: another state follows.)"""
+        from .explore import is_idle
+
+        if is_idle(state):
+            return None
         for number in state[4:]:
             node = self.explorer.nodes[self.explorer.processes[number][0]]
             if any(node.actions):
