@@ -55,9 +55,9 @@ class Node:
     """A process as it is: what it waits for, and what it may do. All of this follows from its form."""
 
     __slots__ = (
-        "acquires", "actions", "answered", "asked", "by_string", "clean", "ended", "failure", "gave_up", "held",
-        "index", "inputs", "moves", "number", "observed", "process", "robbed", "string", "told", "tries", "wakes",
-        "wanted",
+        "acquires", "actions", "answered", "asked", "by_string", "clean", "elapsed", "ended", "failure", "gave_up",
+        "held", "index", "inputs", "moves", "number", "observed", "process", "robbed", "string", "told", "tries",
+        "until", "wakes", "wanted",
     )  # fmt: skip
 
     def __init__(self, explorer: Explorer, process: Process, inputs: Any, number: int) -> None:
@@ -78,6 +78,8 @@ class Node:
         )
         self.clean, self.asked, self.gave_up, self.wakes = process.clean, process.asked, process.gave_up, process.wakes
         self.tries, self.wanted = process.tries, process.wanted
+        self.until = process.until
+        self.elapsed = None if process.until is None else (process.elapsed.total, process.elapsed.clocks)
         self.ended, self.answered = process.ended, process.answered
         self.held = self._held(process, process.hold)
         self.observed = _observed(process)
@@ -117,6 +119,8 @@ class Explorer:
         self.case = case
         self.setups = case.processes
         self.tables = Tables(case.ignored)
+        self._harms = case.faults * FAULT + case.doubles * DOUBLE + case.interrupts * INTERRUPT
+        self._harms += case.freezes * FREEZE + case.slow * SLOW
         self._twins = [
             next((other for other in reversed(range(index)) if self.setups[other] is setup), None)
             for index, setup in enumerate(self.setups)
@@ -219,8 +223,7 @@ class Explorer:
             process = Process(index, setup, self.start)
             numbers.append(self.process(self._number(process, None), None, None, READY, READY, 0, 0, False))
         table = self.tables.content(case.row, case.application)
-        left = case.faults * FAULT + case.doubles * DOUBLE + case.interrupts * INTERRUPT + case.freezes * FREEZE
-        left += case.flips * FLIP + case.deaths * DEATH + case.slow * SLOW
+        left = self._harms + case.flips * FLIP + case.deaths * DEATH
         return (self.start, table, 0, left, *numbers)
 
     def successors(self, state: State) -> list[tuple[State, Any]]:
@@ -570,6 +573,26 @@ class Explorer:
         valid_until, total, clocks, *_ = node.held
         elapsed = type(self)._elapsed(total, clocks, self.clocks(node.index, now, stopped))
         return bool(elapsed < valid_until)
+
+    def is_undisturbed(self, state: State) -> bool:
+        """Whether nothing has happened yet that may keep a process from what it wants to do in time, but for deaths."""
+        left = state[3]
+        return left - left // FLIP % 10 * FLIP - left // DEATH % 10 * DEATH - left % FAULT == self._harms
+
+    def is_last_try(self, number: int, now: int) -> bool:
+        """Whether the time that a process wanted to wait in a queue is over."""
+        node_number, *_, stopped, _ = self.processes[number]
+        node = self.nodes[node_number]
+        if node.until is None or node.elapsed is None:
+            return False
+        total, before = node.elapsed
+        return bool(self._elapsed(total, before, self.clocks(node.index, now, stopped)) >= node.until)
+
+    def waits(self, number: int, now: int, place: str) -> bool:
+        """Whether a process waits in a queue, and has taken the place for this acquire (their names rise)."""
+        node = self.nodes[self.processes[number][0]]
+        taken = place > node.asked.rpartition("#")[2][: len(place)]
+        return node.until is not None and taken and not self.is_last_try(number, now)
 
     @staticmethod
     def _elapsed(total: float, before: Any, clocks: tuple[float, float, float]) -> float:

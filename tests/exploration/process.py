@@ -137,12 +137,13 @@ class Process:
         self.ended = False  # it has just ended without the lock
         self.gave_up = False  # the same, and its last request was answered
         self.answered = False  # the request was that its newest last act sent last
+        self.until: float | None = None  # the elapsed seconds at which its wait in a queue is over
 
     def changed(self) -> Any:
         return [
             self.memory, self.elapsed, self.drawn, self.tasks, self.kinds, self.actions, self.hold, self.acquires,
             self.by_string, self.wanted, self.renewals, self.ends, self.wakes, self.string, self.told, self.failure,
-            self.clean,
+            self.clean, self.until,
             self.asked, self.ended, self.gave_up, self.answered, self.robbed,
         ]  # fmt: skip
 
@@ -244,6 +245,7 @@ class Process:
         if setup.permits:
             place = PermitPlace(place, setup.permits, owner)
         queue: Any = (PermitQueue if setup.permits else Queue) if setup.queue and not by_string else None
+        self.until = look.elapsed + setup.wait if queue is not None else None
         return Wish(
             place,
             owner,
@@ -273,7 +275,7 @@ class Process:
         self.acquires = self.renewals = self.ends = 0
         self.by_string = dict.fromkeys(self.by_string, 0)
         self.told = ""
-        self.wanted = None
+        self.wanted = self.until = None
         self.ended = self.gave_up = self.answered = self.robbed = False
 
     def interrupt(self, late: bool) -> None:
@@ -307,6 +309,7 @@ class Process:
         self.tasks[task] = self.actions[task] = None
         self.kinds[task] = ""
         if kind in _TAKING:
+            self.until = None
             self.told = "" if error is None else f"{kind}: {error}"
             if isinstance(value, Hold):
                 self.hold = value

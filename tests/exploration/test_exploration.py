@@ -25,7 +25,7 @@ from tests.exploration.canonical import form_of
 from tests.exploration.case import Case
 from tests.exploration.cases import CASES
 from tests.exploration.explore import Explorer, Node
-from tests.exploration.mutants import MUTANTS, OWN, SPARED, ignored
+from tests.exploration.mutants import MUTANTS, OWN, SPARED, broken, ignored
 from tests.exploration.page import README, text, write_tables
 from tests.exploration.plan import FIRST, MORE, Job, Plan
 from tests.exploration.process import SECOND, Process, Setup
@@ -239,6 +239,21 @@ def test_a_broken_rule_is_found_with_the_steps_that_lead_to_it() -> None:
     found = try_mutant("a take-over without the version observed")
     assert found["killed_by"] in ("explorer, a dead holder: overlap", "explorer, a dead holder: robbed")
     assert any("take-over" in step for step in found["steps"]), found["steps"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("a claim from any place", "p1 got the lock, though p2 waits before it"),
+        ("a place taken at the front", "was not taken behind the others"),
+    ],
+)
+def test_a_lock_that_is_not_granted_in_the_order_of_the_queue_is_found_out(name: str, said: str) -> None:
+    with broken(name):
+        result = Explorer(CASES["a queue"][0]).run(order="both", most=10_000)
+    assert result.failure is not None
+    assert result.failure[0] == "out of order"
+    assert said in result.failure[1]
 
 
 def test_a_table_that_ignores_conditions_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

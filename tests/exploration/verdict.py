@@ -12,6 +12,7 @@ from lambda_lock.testing.table import Table
 from tests.simulation.judge import DATES, SLACK
 from tests.simulation.network import describe, describe_row
 
+from .order import misplaced
 from .process import KEY, SECOND, Process, Send, Setup
 from .table import is_by_string
 
@@ -113,6 +114,8 @@ class Judge:
         if key not in self._wrote:
             self._wrote[key] = _tokens(old, new, self._newcomer.permits > 0)
         found = self._wrote[key] or self._release(before, old, new, request)
+        if self._newcomer.queue and label[1][0] != "late":
+            found = found or misplaced(self.explorer, before, index, old, new)
         return found or self._completion(now, old or {}, new or {}, index, request)
 
     def _release(self, before: State, old: Any, new: Any, request: int) -> Failure | None:
