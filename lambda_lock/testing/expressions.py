@@ -489,9 +489,9 @@ def _size(attribute: Operand) -> Operand:
         kind, content = next(iter(value.items()))
         if kind in ("N", "BOOL", "NULL"):
             return None  # has no size: the comparison is false
-        if kind in ("S", "B"):
-            content = content.encode() if kind == "S" else decode_data(content)
-        return {"N": str(len(content))}
+        if kind == "S":
+            return {"N": str(len(content.encode("utf-16-le")) // 2)}  # as both engines count: 2 for some characters
+        return {"N": str(len(decode_data(content) if kind == "B" else content))}
 
     return evaluate
 
@@ -643,10 +643,11 @@ def _sum(left: Operand, right: Operand, sign: int) -> Operand:
 
 
 def _total(one: Value, other: Value, sign: int) -> Value:
-    left, right = number(one), sign * number(other)
-    if isinstance(left, int) and isinstance(right, int) and abs(left + right) < _INEXACT:
-        return {"N": str(left + right)}
-    return {"N": written(_WIDE.add(Decimal(left), Decimal(right)))}
+    left, right = number(one), number(other)
+    if isinstance(left, int) and isinstance(right, int) and abs(left + sign * right) < _INEXACT:
+        return {"N": str(left + sign * right)}
+    add = _WIDE.subtract if sign < 0 else _WIDE.add  # Decimal's own operators round to 28 digits
+    return {"N": written(add(Decimal(left), Decimal(right)))}
 
 
 def _added(attribute: Operand, operand: Operand) -> Operand:

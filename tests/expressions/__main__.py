@@ -21,7 +21,7 @@ from rig.engine import DynamoDBLocal, Engine, Ministack
 
 from .compare import Comparison
 from .databases import Real
-from .known import KNOWN, LOCAL, MINISTACK
+from .known import KNOWN, LOCAL, MINISTACK, hidden_by
 from .mistakes import MISTAKES
 from .search import SOURCES, find, search
 
@@ -87,16 +87,31 @@ def _goes_on(part: int, started: float, options: argparse.Namespace) -> bool:
 
 
 def _mistakes(engines: list[Real], options: argparse.Namespace) -> dict[str, Any]:
-    missed = []
-    for name in MISTAKES:
+    hidden = hidden_by(*(engine.name for engine in engines))
+    names = [name for name in MISTAKES if name not in hidden]
+    found_by: dict[str, str] = {}
+    for name in names:
+        started = time.monotonic()
         difference = find(name, engines, options.seed, _CASES)
-        missed += [name] if difference is None else []
-        print(f"{name}: {'NOT FOUND' if difference is None else 'found'}", flush=True)
-        if difference is not None:
-            print(difference, flush=True)
-    killed = len(MISTAKES) - len(missed)
-    print(f"mistakes found: {killed} of {len(MISTAKES)}")
-    return {"killed": killed, "mutants": len(MISTAKES), "survivors": missed, "good": not missed}
+        seconds = time.monotonic() - started
+        if difference is None:
+            print(f"{name}: NOT FOUND in {seconds:.0f} s", flush=True)
+            continue
+        found_by[name] = difference.engine
+        print(f"{name}: found in {seconds:.0f} s\n{difference}", flush=True)
+    print(f"mistakes found: {len(found_by)} of {len(names)}")
+    for engine in engines:
+        print(f"  by {engine.name}: {list(found_by.values()).count(engine.name)}")
+    if hidden:
+        print(f"not planted, as the engine makes them itself: {', '.join(sorted(hidden & MISTAKES.keys()))}")
+    missed = [name for name in names if name not in found_by]
+    return {
+        "killed": len(found_by),
+        "mutants": len(names),
+        "survivors": missed,
+        "found by": found_by,
+        "good": not missed,
+    }
 
 
 if __name__ == "__main__":

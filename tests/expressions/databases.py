@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -30,14 +31,17 @@ class Outcome:
 
     error: the name of the error; "" if the request was carried out.
     shown: the item or items in the answer. rows: what is in each table of the case afterwards.
+    why: what the error says, in words that every database chooses for itself.
     """
 
     error: str
     shown: Any
     rows: Any = None
+    why: str = field(default="", compare=False)
 
     def __str__(self) -> str:
-        return f"{self.error or 'done'}, shows {json.dumps(self.shown)}, leaves {json.dumps(self.rows)}"
+        why = f" ({self.why})" if self.why else ""
+        return f"{self.error or 'done'}{why}, shows {json.dumps(self.shown)}, leaves {json.dumps(self.rows)}"
 
 
 @dataclass(frozen=True)
@@ -87,11 +91,21 @@ class InMemory:
             return Outcome("ConditionalCheckFailedException", plain(refused.item or None))
         except TransactionCanceled as canceled:
             reasons = zip(canceled.reasons, canceled.items, strict=True)
-            return Outcome("TransactionCanceledException", [[code, plain(item or None)] for code, item in reasons])
+            shown = [[code, plain(item or None)] for code, item in reasons]
+            return Outcome("TransactionCanceledException", shown, why=self._why(canceled, request[1]))
         except ServiceError as error:
-            return Outcome(error.code, None)
+            return Outcome(error.code, None, why=str(error))
         except NotImplementedError:
             return Outcome(UNSUPPORTED, None)
+
+    def _why(self, canceled: TransactionCanceled, request: dict[str, Any]) -> str:
+        """Why writes of a canceled transaction are invalid: the error that each has on its own, too."""
+        found = []
+        for reason, item in zip(canceled.reasons, request["TransactItems"], strict=True):
+            if reason == "ValidationError":
+                ((name, write),) = item.items()
+                found.append(self.apply((f"{name}Item", write)).why)
+        return "; ".join(found)
 
     def rows(self, table: str) -> list[Item]:
         found = self._database.find(table)
@@ -107,15 +121,18 @@ class Real:
     def __init__(self, name: str, engine: Engine) -> None:
         self.name = name
         self._connection = http.client.HTTPConnection("127.0.0.1", engine.port, timeout=60)
-        self._cases = 0
+        self._run, self._cases = os.urandom(4).hex(), 0
         for table in TABLES:
             self._send("DeleteTable", {"TableName": table})  # another test may have left it
             self._create(table)
 
     def apply(self, request: Request) -> Outcome:
         operation, content = request
-        if "ClientRequestToken" in content:  # an engine remembers the tokens of cases before
-            content = {**content, "ClientRequestToken": f"{content['ClientRequestToken'][:20]}-{self._cases}"}
+        if "ClientRequestToken" in content:  # an engine remembers those of cases before
+            content = {
+                **content,
+                "ClientRequestToken": f"{content['ClientRequestToken'][:20]}-{self._run}{self._cases}",
+            }
         status, answer = self._send(operation, content)
         if status == 200:
             return Outcome("", plain(answer.get("Item") or answer.get("Attributes") or None))
@@ -123,7 +140,9 @@ class Real:
         if "CancellationReasons" in answer:
             reasons = answer["CancellationReasons"]
             return Outcome(code, [[reason.get("Code"), plain(reason.get("Item") or None)] for reason in reasons])
-        return Outcome(code, plain(answer.get("Item") or None))
+        return Outcome(
+            code, plain(answer.get("Item") or None), why=answer.get("message") or answer.get("Message") or ""
+        )
 
     def rows(self, table: str) -> list[Item]:
         _, answer = self._send("Scan", {"TableName": table, "ConsistentRead": True})

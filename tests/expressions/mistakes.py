@@ -2,81 +2,548 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from decimal import Context, Decimal
+from typing import Any, TypeAlias
 from unittest import mock
 
-from lambda_lock.testing import expressions, table
+from lambda_lock.core.outcome import ServiceError, TransactionCanceled
+from lambda_lock.testing import database, expressions, table
+from lambda_lock.testing.expressions import GONE, invalid, number
+
+#: What is broken: where, which function or constant, and what makes the broken one from the right one.
+Mistake: TypeAlias = tuple[Any, str, Callable[[Any], Any]]
 
 
-def _any_type(left: Any, right: Any, compare: Any) -> Any:
-    """A comparison that takes the text of any two values for comparable."""
-
-    def evaluate(item: Any, names: Any, values: Any) -> bool:
-        one, other = left(item, names, values), right(item, names, values)
-        if one is None or other is None:
-            return False
-        return bool(compare(str(*one.values()), str(*other.values())))
-
-    return evaluate
+# -- conditions
 
 
-def _exists_if_long(attribute: Any) -> Any:
-    """attribute_exists that takes an attribute with a short value for absent."""
+def _values(change: Callable[..., Any]) -> Callable[[Any], Any]:
+    """A function that makes a closure of operands, whose closure asks ``change`` first.
 
-    def evaluate(item: Any, names: Any, values: Any) -> bool:
-        value = attribute(item, names, values) or {}
-        return any(len(str(content)) > 1 for content in value.values())
+    change: takes the operands' values; None: as without the mistake.
+    """
 
-    return evaluate
+    def mistake(real: Any) -> Any:
+        def make(*operands: Any) -> Any:
+            right = real(*operands)
 
+            def evaluate(item: Any, names: Any, values: Any) -> Any:
+                found = [operand(item, names, values) for operand in operands]
+                wrong = None if None in found else change(*found)
+                return right(item, names, values) if wrong is None else wrong
 
-def _characters(attribute: Any) -> Any:
-    """size() that counts characters instead of bytes."""
-    real = _SIZE(attribute)
+            return evaluate
 
-    def evaluate(item: Any, names: Any, values: Any) -> Any:
-        value = attribute(item, names, values)
-        return {"N": str(len(value["S"]))} if value and "S" in value else real(item, names, values)
+        return make
 
-    return evaluate
-
-
-def _backwards(left: Any, right: Any) -> Any:
-    """list_append that puts the second list first."""
-    return _APPENDED(right, left)
+    return mistake
 
 
-def _from_one(left: Any, right: Any, sign: int) -> Any:
-    """A difference that is added."""
-    return _SUM(left, right, 1)
+def _compares(change: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    """An order of two values by what ``change`` makes of them; None: as without the mistake."""
+
+    def mistake(real: Any) -> Any:
+        def make(left: Any, right: Any, compare: Any) -> Any:
+            def evaluate(item: Any, names: Any, values: Any) -> Any:
+                one, other = left(item, names, values), right(item, names, values)
+                keys = None if one is None or other is None else change(one, other)
+                return real(left, right, compare)(item, names, values) if keys is None else compare(*keys)
+
+            return evaluate
+
+        return make
+
+    return mistake
 
 
-def _one_by_one(self: Any, new: Any, before: Any, changes: Any, names: Any, values: Any) -> None:
+def _texts(one: Any, other: Any) -> Any:
+    return str(*one.values()), str(*other.values())
+
+
+def _texts_of(kind: str) -> Callable[[Any, Any], Any]:
+    return lambda one, other: _texts(one, other) if kind in one and kind in other else None
+
+
+def _utf16(one: Any, other: Any) -> Any:
+    return (one["S"].encode("utf-16-be"), other["S"].encode("utf-16-be")) if "S" in one and "S" in other else None
+
+
+def _bound(missing: str) -> Callable[[Any], Any]:
+    """BETWEEN that leaves out the value at one of its bounds."""
+
+    def mistake(real: Any) -> Any:
+        def between(self: Any, left: Any) -> Any:
+            ordered = expressions._ordered
+            strict = {"ge": operator.gt, "le": operator.lt}[missing]
+
+            def without(one: Any, other: Any, compare: Any) -> Any:
+                return ordered(one, other, strict if compare.__name__ == missing and one is left else compare)
+
+            with mock.patch.object(expressions, "_ordered", without):
+                return real(self, left)
+
+        return between
+
+    return mistake
+
+
+def _or_first(real: Any) -> Any:
+    """OR that binds closer than AND."""
+
+    def either(self: Any) -> Any:
+        parts = [some(self)]
+        while self.accept("AND"):
+            parts.append(some(self))
+            self.whole = False
+        return expressions._all_of(parts)
+
+    def some(self: Any) -> Any:
+        parts = [self.negated()]
+        while self.accept("OR"):
+            parts.append(self.negated())
+            self.whole = False
+        return expressions._any_of(parts)
+
+    return either
+
+
+def _in_order(real: Any) -> Any:
+    """AND and OR that are applied from left to right."""
+
+    def either(self: Any) -> Any:
+        found = self.negated()
+        while word := self.accept("AND", "OR"):
+            found = {"AND": expressions._all_of, "OR": expressions._any_of}[word]([found, self.negated()])
+            self.whole = False
+        return found
+
+    return either
+
+
+def _not_last(real: Any) -> Any:
+    """NOT that applies to all that AND joins to what follows it."""
+
+    def negated(self: Any) -> Any:
+        if self.peek().upper() != "NOT":
+            return real(self)
+        self.take()
+        inner = self.every()
+        self.whole = False
+        return lambda item, names, values: not inner(item, names, values)
+
+    return negated
+
+
+def _only_first(real: Any) -> Any:
+    """IN that looks at its first operand only."""
+
+    def among(self: Any, left: Any) -> Any:
+        any_of = expressions._any_of
+        with mock.patch.object(expressions, "_any_of", lambda parts: any_of(parts[:1])):
+            return real(self, left)
+
+    return among
+
+
+def _absent_equal(real: Any) -> Any:
+    """Two absent attributes that are equal."""
+
+    def make(left: Any, right: Any) -> Any:
+        def evaluate(item: Any, names: Any, values: Any) -> bool:
+            both = left(item, names, values) is None and right(item, names, values) is None
+            return both or bool(real(left, right)(item, names, values))
+
+        return evaluate
+
+    return make
+
+
+def _exists_if_long(value: Any) -> Any:
+    return False if all(len(str(content)) < 2 for content in value.values()) else None
+
+
+def _size(kind: str, count: Callable[[str], int]) -> Callable[[Any], Any]:
+    return _values(lambda value: {"N": str(count(value[kind]))} if kind in value else None)
+
+
+def _starts_anyhow(whole: Any, start: Any) -> Any:
+    return str(*whole.values()).startswith(str(*start.values()))
+
+
+def _in_an_element(whole: Any, part: Any) -> Any:
+    return any(part["S"] in text for text in whole["SS"]) if "SS" in whole and "S" in part else None
+
+
+def _of_any_type(kind: str) -> Callable[[Any, Any], Any]:
+    def change(whole: Any, part: Any) -> Any:
+        if kind not in whole:
+            return None
+        texts = whole[kind] if kind != "L" else [str(*each.values()) for each in whole[kind]]
+        return str(*part.values()) in texts
+
+    return change
+
+
+def _is_kind_of(value: Any, wanted: Any) -> Any:
+    return True if wanted.get("S") in expressions._KINDS and wanted["S"] in str(*value) else None
+
+
+# -- updates
+
+
+def _one_by_one(real: Any) -> Any:
     """An update whose later changes see the earlier ones."""
-    for change in changes:
-        _UPDATE(self, new, dict(new), [change], names, values)
+
+    def update(self: Any, new: Any, before: Any, changes: Any, names: Any, values: Any) -> None:
+        for change in changes:
+            real(self, new, dict(new), [change], names, values)
+
+    return update
 
 
-_APPENDED, _SIZE, _SUM = expressions._appended, expressions._size, expressions._sum
-_UPDATE = table.Table._update
+class _Seen(dict[str, Any]):
+    """An item as it was, which knows what it will be."""
 
-#: What is broken: where, and by what. Parsed expressions are forgotten before and after.
-MISTAKES: dict[str, tuple[Any, str, Callable[..., Any]]] = {
-    "two types are ordered by their text": (expressions, "_ordered", _any_type),
-    "a short value counts as absent": (expressions, "_exists", _exists_if_long),
-    "size counts characters": (expressions, "_size", _characters),
-    "list_append puts the second list first": (expressions, "_appended", _backwards),
-    "a difference is a sum": (expressions, "_sum", _from_one),
-    "changes of one update see each other": (table.Table, "_update", _one_by_one),
+    new: dict[str, Any]
+
+
+def _defaults_last(real: Any) -> Any:
+    """if_not_exists that sees what SET has written before it."""
+
+    def term(self: Any) -> Any:
+        late = self.peek() == "if_not_exists"
+        right = real(self)
+        return (lambda item, names, values: right(getattr(item, "new", item), names, values)) if late else right
+
+    return term
+
+
+def _showing_new(real: Any) -> Any:
+    def update(self: Any, new: Any, before: Any, changes: Any, names: Any, values: Any) -> None:
+        seen = _Seen(before)
+        seen.new = new
+        real(self, new, seen, changes, names, values)
+
+    return update
+
+
+def _shifting(real: Any) -> Any:
+    """Elements that are removed one by one, so that the indexes of the later ones shift."""
+
+    def changed(value: Any, change: Any) -> Any:
+        if isinstance(change, table._New) or not value or "L" not in value or len(change) < 2:
+            return real(value, change)
+        for index, inner in change.items():
+            value = real(value, {index: inner})
+        return value
+
+    return changed
+
+
+def _makes_maps(real: Any) -> Any:
+    """A path that makes the map that it leads through."""
+
+    def changed(value: Any, change: Any) -> Any:
+        makes = value is None and not isinstance(change, table._New)
+        return real({"M": {}} if makes and isinstance(next(iter(change)), str) else value, change)
+
+    return changed
+
+
+def _far_elements(real: Any) -> Any:
+    """An element behind the end of a list that is forgotten."""
+
+    def changed(value: Any, change: Any) -> Any:
+        if not isinstance(change, table._New) and value and "L" in value:
+            change = {index: each for index, each in change.items() if index <= len(value["L"])} or {
+                0: table._New(None)
+            }
+        return real(value, change)
+
+    return changed
+
+
+def _backwards(real: Any) -> Any:
+    return lambda left, right: real(right, left)
+
+
+def _from_one(real: Any) -> Any:
+    return lambda left, right, sign: real(left, right, 1)
+
+
+def _float(real: Any) -> Any:
+    """Sums of binary floating point."""
+
+    def total(one: Any, other: Any, sign: int) -> Any:
+        left, right = number(one), number(other)
+        exact = isinstance(left, int) and isinstance(right, int)
+        return real(one, other, sign) if exact else {"N": str(float(left) + sign * float(right))}
+
+    return total
+
+
+def _to_nothing(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """ADD or DELETE that does this to an attribute that is not there. It takes the operand."""
+
+    def mistake(real: Any) -> Any:
+        def make(attribute: Any, operand: Any) -> Any:
+            right = real(attribute, operand)
+
+            def evaluate(item: Any, names: Any, values: Any) -> Any:
+                absent = attribute(item, names, values) is None
+                wrong = change(operand(item, names, values)) if absent else None
+                return right(item, names, values) if wrong is None else wrong
+
+            return evaluate
+
+        return make
+
+    return mistake
+
+
+def _refused(operand: Any) -> Any:
+    raise invalid("ADD to an attribute that is not there")
+
+
+def _empty_set(real: Any) -> Any:
+    """DELETE that leaves an empty set."""
+
+    def make(attribute: Any, operand: Any) -> Any:
+        right = real(attribute, operand)
+
+        def evaluate(item: Any, names: Any, values: Any) -> Any:
+            before, left = attribute(item, names, values), right(item, names, values)
+            return {kind: [] for kind in before} if left is GONE and before else left
+
+        return evaluate
+
+    return make
+
+
+def _all_or_none(before: Any, less: Any) -> Any:
+    """DELETE that leaves the set alone if it has not all of the elements."""
+    ((kind, content),) = before.items()
+    return before if kind in less and not set(less[kind]) <= set(content) else None
+
+
+# -- requests
+
+
+def _with_request(**fields: Any) -> Callable[[Any], Any]:
+    """Requests to which this was added, if they do not say otherwise."""
+
+    def mistake(real: Any) -> Any:
+        return lambda self, operation, request, *rest: real(self, operation, {**fields, **request}, *rest)
+
+    return mistake
+
+
+def _shown_otherwise(real: Any) -> Any:
+    """ALL_OLD shows the new item, and ALL_NEW the old one."""
+    other = {"ALL_OLD": "ALL_NEW", "ALL_NEW": "ALL_OLD"}
+
+    def apply(self: Any, operation: str, request: Any) -> Any:
+        shown = request.get("ReturnValues", "NONE")
+        return real(self, operation, {**request, "ReturnValues": other.get(shown, shown)})
+
+    def chosen(self: Any, operation: str, request: Any) -> Any:
+        return (apply if operation == "UpdateItem" else real)(*(self, operation, request))
+
+    return chosen
+
+
+def _stored_at_once(real: Any) -> Any:
+    """A transaction that stores each write at once, and cancels only what follows."""
+
+    def attempt(self: Any, operation: str, key: Any, request: Any) -> Any:
+        new, reason, row = real(self, operation, key, request)
+        if reason == "None":
+            self.store(key, new)
+        return new, reason, row
+
+    return attempt
+
+
+def _reasons(change: Callable[[list[str]], list[str]]) -> Callable[[Any], Any]:
+    def mistake(real: Any) -> Any:
+        return lambda reasons, items, date: real(change(reasons), items, date)
+
+    return mistake
+
+
+def _to_the_first(reasons: list[str]) -> list[str]:
+    """A transaction that says nothing about the writes after the first that fails."""
+    failed = next(at for at, reason in enumerate(reasons) if reason != "None")
+    return [reason if at <= failed else "None" for at, reason in enumerate(reasons)]
+
+
+def _token(done: Callable[[Any, Any], dict[str, Any]]) -> Callable[[Any], Any]:
+    def mistake(real: Any) -> Any:
+        def transact(table_of: Any, known: Any, **request: Any) -> None:
+            real(table_of, done(known, request), **request)
+
+        return transact
+
+    return mistake
+
+
+def _whatever(known: Any, request: Any) -> dict[str, Any]:
+    """A token that is taken for done whatever its writes are."""
+    return dict.fromkeys(known, request["TransactItems"]) if known else known
+
+
+#: Each mistake by name. Parsed expressions are forgotten before and after.
+MISTAKES: dict[str, tuple[Mistake, ...]] = {
+    "two types are ordered by their text": ((expressions, "_ordered", _compares(_texts)),),
+    "numbers are ordered by their text": ((expressions, "_ordered", _compares(_texts_of("N"))),),
+    "binary values are ordered by their base64": ((expressions, "_ordered", _compares(_texts_of("B"))),),
+    "texts are ordered as UTF-16": ((expressions, "_ordered", _compares(_utf16)),),
+    "BETWEEN leaves out its lower bound": ((expressions._Parser, "between", _bound("ge")),),
+    "BETWEEN leaves out its upper bound": ((expressions._Parser, "between", _bound("le")),),
+    "OR binds closer than AND": ((expressions._Parser, "either", _or_first),),
+    "AND and OR bind alike": ((expressions._Parser, "either", _in_order),),
+    "NOT applies to all that AND joins": ((expressions._Parser, "negated", _not_last),),
+    "IN looks at its first operand only": ((expressions._Parser, "among", _only_first),),
+    "two absent attributes are equal": ((expressions, "_equals", _absent_equal),),
+    "sets are equal in one order only": ((expressions, "_same", lambda real: lambda one, other: False),),
+    "a short value counts as absent": ((expressions, "_exists", _values(_exists_if_long)),),
+    "size counts the bytes of a text": ((expressions, "_size", _size("S", lambda text: len(text.encode()))),),
+    "size counts characters of base64": ((expressions, "_size", _size("B", len)),),
+    "begins_with compares any two texts": ((expressions, "_begins_with", _values(_starts_anyhow)),),
+    "contains looks into the elements of a set": ((expressions, "_contains", _values(_in_an_element)),),
+    "contains takes any type in a list": ((expressions, "_contains", _values(_of_any_type("L"))),),
+    "contains takes any type in a set": ((expressions, "_contains", _values(_of_any_type("NS"))),),
+    "attribute_type takes a set for its elements": ((expressions, "_is_of_type", _values(_is_kind_of)),),
+    "list_append puts the second list first": ((expressions, "_appended", _backwards),),
+    "a difference is a sum": ((expressions, "_sum", _from_one),),
+    "sums have 28 digits": ((expressions, "_WIDE", lambda real: Context(prec=28)),),
+    "sums are binary floating point": ((expressions, "_total", _float),),
+    "numbers may have 39 digits": ((expressions, "_DIGITS", lambda real: 39),),
+    "changes of one update see each other": ((table.Table, "_update", _one_by_one),),
+    "if_not_exists sees what SET wrote": (
+        (table.Table, "_update", _showing_new),
+        (expressions._Parser, "term", _defaults_last),
+    ),
+    "REMOVE shifts the later indexes": ((table, "_changed_value", _shifting),),
+    "an element far behind the end is forgotten": ((table, "_changed_value", _far_elements),),
+    "a path makes the maps that are missing": ((table, "_changed_value", _makes_maps),),
+    "ADD needs an attribute": ((expressions, "_added", _to_nothing(_refused)),),
+    "ADD to an absent number begins at 1": (
+        (
+            expressions,
+            "_added",
+            _to_nothing(lambda more: {"N": str(Decimal(more["N"]) + 1)} if "N" in more else None),
+        ),
+    ),
+    "ADD replaces a set": (
+        (
+            expressions,
+            "_added",
+            _values(lambda before, more: more if "N" not in more and before.keys() == more.keys() else None),
+        ),
+    ),
+    "DELETE leaves an empty set": ((expressions, "_without", _empty_set),),
+    "DELETE takes all of the elements or none": ((expressions, "_without", _values(_all_or_none)),),
+    "ALL_OLD and ALL_NEW are exchanged": ((table.Table, "apply", _shown_otherwise),),
+    "a refused condition always shows the row": (
+        (table.Table, "_changed", _with_request(ReturnValuesOnConditionCheckFailure="ALL_OLD")),
+    ),
+    "a canceled transaction leaves its first writes": ((table.Table, "attempt", _stored_at_once),),
+    "only the first failed write has a reason": ((table, "TransactionCanceled", _reasons(_to_the_first)),),
+    "a client token is forgotten at once": ((database, "transact", _token(lambda known, request: {})),),
+    "a client token counts whatever is written": ((database, "transact", _token(_whatever)),),
+}
+
+
+# -- defects of engines
+
+
+_refusals: list[ServiceError] = []  # of begins_with, in the transaction that is under way
+
+
+def _refuses(whole: Any, start: Any) -> Any:
+    """begins_with that refuses an attribute of another type than the prefix."""
+    if whole.keys() != start.keys():
+        _refusals.append(invalid("begins_with of another type"))
+        raise _refusals[-1]
+
+
+def _refused_as_a_whole(real: Any) -> Any:
+    """A transaction that is refused, instead of canceled, if one of its writes was."""
+
+    def transact(*arguments: Any, **request: Any) -> None:
+        _refusals.clear()
+        try:
+            real(*arguments, **request)
+        except TransactionCanceled as canceled:
+            raise (_refusals[0] if _refusals else canceled) from None
+
+    return transact
+
+
+def _zero(value: Any) -> Any:
+    return {"N": "0"} if value.keys() & {"N", "BOOL", "NULL"} else None
+
+
+def _removes_nothing(real: Any) -> Any:
+    """REMOVE of a path that leads nowhere, which does nothing."""
+
+    def changed(value: Any, change: Any) -> Any:
+        try:
+            return real(value, change)
+        except ServiceError:
+            if any(left is not None for left in _left(change)):
+                raise
+            return value
+
+    return changed
+
+
+def _left(change: Any) -> list[Any]:
+    if isinstance(change, table._New):
+        return [change.value]
+    return [value for inner in change.values() for value in _left(inner)]
+
+
+def _decimal(real: Any) -> Any:
+    """Sums with 28 digits, which keep the zeros of their operands."""
+    return lambda one, other, sign: _rounded(one["N"], str(sign * Decimal(other["N"])))
+
+
+def _rounded(one: str, other: str = "0") -> Any:
+    return {"N": format(Decimal(one) + Decimal(other), "f")}
+
+
+#: What an engine is known to do wrong (known.py), as changes to the tables that make them do the same.
+DEFECTS: dict[str, tuple[Mistake, ...]] = {
+    "REMOVE shifts the later indexes": MISTAKES["REMOVE shifts the later indexes"],
+    "size of what has no size is 0": ((expressions, "_size", _values(_zero)),),
+    "contains is false for binary": (
+        (expressions, "_contains", _values(lambda whole, part: False if "B" in whole else None)),
+    ),
+    "two absent attributes are equal": MISTAKES["two absent attributes are equal"],
+    "begins_with refuses an attribute of another type": (
+        (expressions, "_begins_with", _values(_refuses)),
+        (database, "transact", _refused_as_a_whole),
+    ),
+    "REMOVE of a path that leads nowhere does nothing": ((table, "_changed_value", _removes_nothing),),
+    "sums are those of Decimal": (
+        (expressions, "_total", _decimal),
+        (expressions, "_added", _to_nothing(lambda more: _rounded(more["N"]) if "N" in more else None)),
+    ),
 }
 
 
 @contextmanager
-def planted(name: str) -> Iterator[None]:
-    where, attribute, mistake = MISTAKES[name]
-    with mock.patch.object(where, attribute, mistake):
+def planted(*names: str) -> Iterator[None]:
+    """Plant these mistakes, each above those before it."""
+    with ExitStack() as stack:
+        for name in names:
+            for where, attribute, mistake in {**MISTAKES, **DEFECTS}[name]:
+                stack.enter_context(mock.patch.object(where, attribute, mistake(getattr(where, attribute))))
         _forget()
         try:
             yield

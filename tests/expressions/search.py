@@ -8,13 +8,17 @@ from collections.abc import Callable, Sequence
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from . import grammar, shipped
+from . import grammar, shipped, themes
 from .compare import Comparison, Difference
 from .databases import Case, Compared
 from .mistakes import planted
 
 #: The sources of cases. What the protocol builds must be supported.
-SOURCES = {"shipped": (shipped.cases(), True), "grammar": (grammar.cases(), False)}
+SOURCES = {
+    "shipped": (shipped.cases(), True),
+    "grammar": (grammar.cases(), False),
+    "themes": (themes.cases, True),
+}
 
 
 def search(comparison: Comparison, source: str, first: int, cases: int, least: bool = True) -> Difference | None:
@@ -50,7 +54,7 @@ def search(comparison: Comparison, source: str, first: int, cases: int, least: b
 def find(mistake: str, engines: Sequence[Compared], first: int, cases: int) -> Difference | None:
     """Plant a mistake, and search for it. Raises the difference if it is there without the mistake, too."""
     with planted(mistake):
-        difference = search(Comparison(engines), "grammar", first, cases, least=False)
+        difference = search(Comparison(engines), "themes", first, cases, least=False)
     if difference is not None:
         Comparison(engines).run(difference.case)
     return difference

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from rig.engine import DynamoDBLocal, Engine
 from tests.expressions.compare import Comparison, Difference
-from tests.expressions.databases import Case, Real
-from tests.expressions.known import LOCAL, MINISTACK
+from tests.expressions.databases import Case, Item, Real
+from tests.expressions.known import LOCAL, MINISTACK, hidden_by
 from tests.expressions.mistakes import MISTAKES, planted
 from tests.expressions.search import find, search
 
@@ -21,7 +22,7 @@ def real(engine: Engine) -> Iterator[Real]:
     database.close()
 
 
-@pytest.mark.parametrize(("source", "cases"), [("shipped", 50), ("grammar", 50)])
+@pytest.mark.parametrize(("source", "cases"), [("shipped", 50), ("grammar", 50), ("themes", 50)])
 def test_random_requests_have_the_same_outcome_in_memory_and_on_an_engine(real: Real, source: str, cases: int) -> None:
     comparison = Comparison([real])
     difference = search(comparison, source, 1, cases)
@@ -39,7 +40,46 @@ def test_a_mistake_in_the_evaluator_is_found_and_the_request_is_named(real: Real
         Comparison([real]).run(case)
 
 
+def after(real: Real, update: dict[str, Any]) -> Item:
+    """The only row that is left of an update, in memory and on the engine."""
+    case = Case([("UpdateItem", {"TableName": "locks", "Key": {"key": {"S": "k"}}, **update})])
+    comparison = Comparison([real])
+    comparison.run(case, supported=True)
+    (row,) = comparison.memory.rows("locks")
+    return row
+
+
+NINES, HUGE = "9" * 38, "1" + "0" * 37
+
+
+@pytest.mark.parametrize(
+    ("text", "one", "other", "left"),
+    [
+        ("SET x = :one + :other", NINES, f"-{NINES}", "0"),
+        ("SET x = :one - :other", f"-{NINES}", f"-{NINES}", "0"),
+        ("SET x = :one + :other", f"-{NINES}", "9", f"-{NINES[:-1]}0"),
+        ("SET x = :one - :other", HUGE, "1", NINES[:-1]),
+    ],
+)
+def test_a_sum_of_38_digits_is_exact_also_below_zero(real: Real, text: str, one: str, other: str, left: str) -> None:
+    values = {":one": {"N": one}, ":other": {"N": other}}
+    assert after(real, {"UpdateExpression": text, "ExpressionAttributeValues": values})["x"] == {"N": left}
+
+
+@pytest.mark.parametrize(("text", "size"), [("", 0), ("a", 1), ("é", 1), ("\uffff", 1), ("\U0001f512", 2), ("a☃", 2)])
+def test_the_size_of_a_text_counts_its_utf16_units_as_engines_do(real: Real, text: str, size: int) -> None:
+    put = ("PutItem", {"TableName": "locks", "Item": {"key": {"S": "k"}, "y": {"S": text}}})
+    asked = {"TableName": "locks", "Key": {"key": {"S": "k"}}, "ConditionExpression": "size(y) = :size"}
+    for number, refused in ((size, 0), (size + 1, 1)):
+        comparison = Comparison([real])
+        request = ("DeleteItem", {**asked, "ExpressionAttributeValues": {":size": {"N": str(number)}}})
+        comparison.run(Case([put, request]), supported=True)
+        assert comparison.counts["ConditionalCheckFailedException"] == refused
+
+
 @pytest.mark.prove
 @pytest.mark.parametrize("name", MISTAKES)
 def test_each_mistake_in_the_evaluator_is_found(real: Real, name: str) -> None:
-    assert find(name, [real], 1, 1500) is not None
+    if name in hidden_by(real.name):
+        pytest.skip(f"{real.name} makes this mistake itself")
+    assert find(name, [real], 1, 3000) is not None
