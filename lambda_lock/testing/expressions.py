@@ -307,6 +307,8 @@ class _Parser:
             self.require_distinct(attribute, other)
             if name == "begins_with":
                 self.require(("S", "B"), other)
+            if name == "attribute_type":
+                self.checks.append(_type_name(self.what.get(other), self.text))
             condition = {"attribute_type": _is_of_type, "begins_with": _begins_with, "contains": _contains}[name](
                 attribute, other
             )
@@ -396,6 +398,17 @@ def _requirement(value: str, kinds: tuple[str, ...], text: str) -> Check:
     def check(names: Names, values: Item) -> None:
         if not values[value].keys() <= set(kinds):
             raise invalid(f"{value} is none of {', '.join(kinds)}, which its place in {text!r} takes")
+
+    return check
+
+
+def _type_name(value: str | Path | None, text: str) -> Check:
+    if not isinstance(value, str):
+        raise invalid(f"attribute_type() takes a value such as :v as the type, in {text!r}")
+
+    def check(names: Names, values: Item) -> None:
+        if values[value].get("S") not in _KINDS:
+            raise invalid(f"attribute_type() takes one of {', '.join(_KINDS)}, not {values[value]}")
 
     return check
 
@@ -622,10 +635,7 @@ def _contains(attribute: Operand, operand: Operand) -> Condition:
 def _is_of_type(attribute: Operand, kind: Operand) -> Condition:
     def evaluate(item: Item, names: Names, values: Item) -> bool:
         value, wanted = attribute(item, names, values), kind(item, names, values)
-        name = None if wanted is None else wanted.get("S")
-        if name not in _KINDS:
-            raise invalid(f"attribute_type() takes one of {', '.join(_KINDS)}, not {wanted}")
-        return value is not None and name in value
+        return value is not None and wanted is not None and wanted["S"] in value
 
     return evaluate
 

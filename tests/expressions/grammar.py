@@ -157,7 +157,8 @@ class Writer:
             return f"{which}({path})"
         if which == "attribute_type":
             kinds = st.sampled_from(["S", "SS", "N", "NS", "B", "BS", "BOOL", "NULL", "L", "M", "X"])
-            return f"{which}({path}, {self.value(kinds.map(lambda kind: {'S': kind}))})"
+            named = self.value(kinds.map(lambda kind: {"S": kind})) if self.often() else self.operand()
+            return f"{which}({path}, {named})"
         if which == "begins_with":
             prefix = st.one_of(texts.map(lambda text: {"S": text}), encoded.map(lambda text: {"B": text}), values)
             return f"{which}({path}, {self.value(prefix) if self.often() else self.path()})"

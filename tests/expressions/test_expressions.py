@@ -77,6 +77,23 @@ def test_the_size_of_a_text_counts_its_utf16_units_as_engines_do(real: Real, tex
         assert comparison.counts["ConditionalCheckFailedException"] == refused
 
 
+@pytest.mark.parametrize(
+    ("condition", "values"),
+    [
+        ("attribute_exists(absent) AND attribute_type(x, :v)", {":v": {"S": "X"}}),
+        ("attribute_exists(absent) AND attribute_type(x, :v)", {":v": {"N": "1"}}),
+        ("attribute_exists(absent) AND attribute_type(x, y)", {}),
+    ],
+)
+def test_what_is_no_type_is_refused_whatever_the_item_is(real: Real, condition: str, values: Item) -> None:
+    request: dict[str, Any] = {"TableName": "locks", "Key": {"key": {"S": "k"}}, "ConditionExpression": condition}
+    if values:
+        request["ExpressionAttributeValues"] = values
+    comparison = Comparison([real])
+    comparison.run(Case([("DeleteItem", request)]), supported=True)
+    assert comparison.counts["ValidationException"] == 1
+
+
 @pytest.mark.prove
 @pytest.mark.parametrize("name", MISTAKES)
 def test_each_mistake_in_the_evaluator_is_found(real: Real, name: str) -> None:

@@ -49,22 +49,29 @@ OF_TYPE = {"x": numbers, "y": texts, "a.b": blobs}
 
 def comparison(writer: Writer) -> str:
     name = writer.among(*OF_TYPE)
-    left, of = writer.name(name), OF_TYPE[name]
-    which = writer.among(*COMPARATORS, "BETWEEN", "BETWEEN", "IN", "two", "set", "other type")
-    if which == "BETWEEN":
-        one, two = sorted([writer.draw(of), writer.draw(of)], key=_order)
-        return f"{left} BETWEEN {writer.value(st.just(one))} AND {writer.value(st.just(two))}"
-    if which == "IN":
-        return f"{left} IN ({', '.join(writer.value(of) for _ in range(writer.among(1, 2, 3)))})"
-    if which == "two":
-        one, two = writer.among(("x", "y"), ("x", "a.b"), ("é", "a-b"), ("y", "a.b"))
-        return f"{writer.name(one)} {writer.among(*COMPARATORS)} {writer.name(two)}"
-    if which == "set":
-        name = writer.among("size", "é", "a-b")
+    of = st.one_of(numbers, texts, blobs) if writer.often(1) else OF_TYPE[name]
+    return f"{writer.name(name)} {writer.among(*COMPARATORS)} {writer.value(of)}"
+
+
+def between(writer: Writer) -> str:
+    name = writer.among(*OF_TYPE)
+    one, two = sorted([writer.draw(OF_TYPE[name]), writer.draw(OF_TYPE[name])], key=_order)
+    return f"{writer.name(name)} BETWEEN {writer.value(st.just(one))} AND {writer.value(st.just(two))}"
+
+
+def among(writer: Writer) -> str:
+    name = writer.among(*OF_TYPE)
+    return f"{writer.name(name)} IN ({', '.join(writer.value(OF_TYPE[name]) for _ in range(writer.among(1, 2, 3, 4)))})"
+
+
+def attributes(writer: Writer) -> str:
+    """Two attributes, or a document or set and a value. Any may be absent."""
+    if writer.often(2):
+        name = writer.among("size", "size", "é", "a-b")
         return f"{writer.name(name)} {writer.among('=', '<>')} {writer.value(ROW[name])}"
-    if which == "other type":
-        return f"{left} {writer.among(*COMPARATORS)} {writer.value(st.one_of(numbers, texts, blobs))}"
-    return f"{left} {which} {writer.value(of)}"
+    one, two = writer.draw(st.permutations(["x", "y", "a.b", "é", "a-b"]))[:2]
+    deeper = writer.among("", "", ".x")
+    return f"{writer.name(one)}{deeper} {writer.among('=', '=', *COMPARATORS)} {writer.name(two)}{deeper}"
 
 
 def order(writer: Writer) -> str:
@@ -80,23 +87,30 @@ def _order(value: Item) -> Any:
     return content.encode() if kind == "S" else b64decode(content)
 
 
-def function(writer: Writer) -> str:
-    which = writer.among("size", "size", "begins_with", "begins_with", "contains", "contains", "type", "exists", "key")
-    if which == "size":
-        name = writer.among("y", "a.b", "a.b", "size", "é", "a-b", "x")
-        count = st.integers(0, 4).map(lambda number: {"N": str(number)})
-        return f"size({writer.name(name)}) {writer.among('=', '=', '<', '>=')} {writer.value(count)}"
-    if which == "begins_with":
-        name = writer.among("y", "y", "x", "a.b", "a.b", "size")
-        prefix = {"a.b": _each("B", "YQ==", "YWI=", "", "/w=="), "x": _each("S", "1", "9", "-")}
-        return f"begins_with({writer.name(name)}, {writer.value(prefix.get(name, _each('S', 'a', 'b', '', 'ab')))})"
-    if which == "contains":
-        name = writer.among("y", "é", "é", "size", "size", "a.b")
-        part = _each("S", "a", "b", "1") if name == "y" else blobs if name == "a.b" else elements
-        return f"contains({writer.name(name)}, {writer.value(part)})"
-    if which == "type":
-        return f"attribute_type({writer.name()}, {writer.value(_each('S', *KINDS))})"
-    path = writer.key() if which == "key" else writer.name() + writer.among("", "", ".x", "[0]", "[1]")
+def size(writer: Writer) -> str:
+    name = writer.among("y", "a.b", "a.b", "size", "é", "a-b", "x")
+    count = st.integers(0, 4).map(lambda number: {"N": str(number)})
+    return f"size({writer.name(name)}) {writer.among('=', '=', '<', '>=')} {writer.value(count)}"
+
+
+def begins_with(writer: Writer) -> str:
+    name = writer.among("y", "y", "x", "a.b", "a.b", "size")
+    prefix = {"a.b": _each("B", "YQ==", "YWI=", "", "/w=="), "x": _each("S", "1", "9", "-")}
+    return f"begins_with({writer.name(name)}, {writer.value(prefix.get(name, _each('S', 'a', 'b', '', 'ab')))})"
+
+
+def contains(writer: Writer) -> str:
+    name = writer.among("y", "é", "é", "size", "size", "a.b")
+    part = _each("S", "a", "b", "1") if name == "y" else blobs if name == "a.b" else elements
+    return f"contains({writer.name(name)}, {writer.value(part)})"
+
+
+def kind(writer: Writer) -> str:
+    return f"attribute_type({writer.name()}, {writer.value(_each('S', *KINDS))})"
+
+
+def existence(writer: Writer) -> str:
+    path = writer.key() if writer.often(1) else writer.name() + writer.among("", "", ".x", "[0]", "[1]")
     return f"{writer.among('attribute_exists', 'attribute_not_exists')}({path})"
 
 
@@ -174,7 +188,7 @@ def reading(writer: Writer) -> str:
     return f"SET {', '.join(changes)}{f' REMOVE {four}' if writer.often(1) else ''}"
 
 
-CONDITIONS = (comparison, comparison, order, function, function, logic)
+CONDITIONS = (comparison, between, among, attributes, order, size, begins_with, contains, kind, existence, logic)
 UPDATES = (arithmetic, of_sets, of_lists, of_maps, reading)
 
 
@@ -188,7 +202,7 @@ def write(draw: st.DrawFn, table: str, key: Item, theme: Callable[[Writer], str]
     if theme in UPDATES:
         request["UpdateExpression"] = theme(writer)
     if theme in CONDITIONS or writer.often(1):
-        condition = theme if theme in CONDITIONS else writer.among(function, comparison)
+        condition = theme if theme in CONDITIONS else writer.among(existence, comparison)
         request["ConditionExpression"] = condition(writer)
     if not transacted:
         request["ReturnValues"] = writer.among("NONE", "ALL_OLD", "ALL_NEW")
@@ -209,7 +223,7 @@ def alone(draw: st.DrawFn) -> Case:
     key = KEYS[table][0]
     theme = draw(st.sampled_from([*CONDITIONS, *UPDATES]))
     case: list[Request] = [("PutItem", {"TableName": table, "Item": {**draw(rows()), **key}})]
-    case += [write(draw, table, key, theme) for _ in range(draw(st.integers(1, 6)))]
+    case += [write(draw, table, key, theme) for _ in range(draw(st.integers(3, 8)))]
     return Case(case)
 
 
