@@ -308,8 +308,8 @@ def _deliver_events(stage: Stage, site: Site) -> None:
         number += 1
         event = _new_event(stage, site, number)
         if event["how"] == "with_lock":
-            _deliver(stage, site, event)
-        elif not _deliver_until_done(stage, site, event):
+            deliver(stage, site, event)
+        elif not deliver_until_done(stage, site, event):
             stage.round.not_free.append(f"event {event['name']}")
 
 
@@ -329,7 +329,7 @@ def _new_event(stage: Stage, site: Site, number: int) -> dict[str, Any]:
     return event
 
 
-def _deliver(stage: Stage, site: Site, event: dict[str, Any]) -> bool:
+def deliver(stage: Stage, site: Site, event: dict[str, Any]) -> bool:
     """Invoke the function once. Returns whether it said that the work is done."""
     if event["act"] in _DONE:
         stage.count(_DONE[event["act"]])
@@ -339,6 +339,8 @@ def _deliver(stage: Stage, site: Site, event: dict[str, Any]) -> bool:
         stage.answered(error.type)
         if not _is_known(stage, error.type):
             stage.trouble(f"{error.type}: {error.message}\n{''.join(map(str, error.trace))}")
+        if error.type in _SAID_WITHOUT_MEMORY and stage.over.is_set():
+            site.environment.kill()  # its limit stays; Lambda ends a process that is out of memory
         return False
     stage.answered("done")
     stage.done.append((event["how"], event["name"]))
@@ -349,7 +351,7 @@ def _is_known(stage: Stage, name: str) -> bool:
     return name in _SAID or (stage.plan.kind == "memory" and name in _SAID_WITHOUT_MEMORY)
 
 
-def _deliver_until_done(stage: Stage, site: Site, event: dict[str, Any]) -> bool:
+def deliver_until_done(stage: Stage, site: Site, event: dict[str, Any]) -> bool:
     """Deliver an event as a queue does: again, until it is done. Now and then once more.
 
     Returns False if it is not done within bounded time after all faults.
@@ -357,9 +359,9 @@ def _deliver_until_done(stage: Stage, site: Site, event: dict[str, Any]) -> bool
     left = stage.patience
     while left > 0:
         started = time.monotonic()
-        if _deliver(stage, site, event):
+        if deliver(stage, site, event):
             if site.random.random() < 0.3:
-                _deliver(stage, site, event)
+                deliver(stage, site, event)
             return True
         event = event | {"act": "work", "seconds": 0.0}  # a fault that came each time would leave it undone
         time.sleep(0.1)

@@ -64,6 +64,20 @@ def test_a_lock_that_nobody_can_take_in_time_is_not_free(stage: Stage, engine: M
     assert not stage.round.good
 
 
+@pytest.mark.usefixtures("tables")
+def test_a_process_that_stays_out_of_memory_is_replaced_when_the_faults_are_over(
+    engine: Engine, tmp_path: Path
+) -> None:
+    stage = Stage(Plan("memory", seed=1), engine, tmp_path)
+    site = rounds.Site(stage, 0)
+    event = {"key": stage.key, "seconds": 0.0, "how": "deduplicate"}
+    with site.environment:
+        rounds.deliver(stage, site, event | {"name": "first", "act": "exhaust", "leaves": 18, "keeps": True})
+        stage.over.set()
+        assert rounds.deliver_until_done(stage, site, event | {"name": "second", "act": "work"})
+        assert site.environment.cold_starts == 2
+
+
 def test_the_wall_clock_of_a_process_can_be_stepped_alone(stage: Stage, tmp_path: Path) -> None:
     site = rounds.Site(stage, 0)
     clock = tmp_path / "clock-0"
