@@ -26,9 +26,10 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing: what matters is recorded."""
 
     def body(self) -> bytes:
+        """The whole body of the request. Raises ConnectionError where its sender is gone before its end."""
         if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
             return b"".join(self._chunks())
-        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        return self._exactly(int(self.headers.get("Content-Length") or 0))
 
     def reply(self, status: int, body: bytes = b"", headers: list[tuple[str, str]] | None = None) -> None:
         """Send a reply. A client that has gone away is not an error: it gave up."""
@@ -57,11 +58,23 @@ class Handler(BaseHTTPRequestHandler):
             super().handle()
 
     def _chunks(self) -> Iterator[bytes]:
-        while size := int(self.rfile.readline().split(b";")[0], 16):
-            yield self.rfile.read(size)
-            self.rfile.readline()
-        while self.rfile.readline().strip():
+        while size := int(self._line().split(b";")[0], 16):
+            yield self._exactly(size)
+            self._line()
+        while self._line().strip():
             pass  # trailers
+
+    def _line(self) -> bytes:
+        line = self.rfile.readline()
+        if not line.endswith(b"\n"):
+            raise ConnectionError("the sender is gone in the middle of a request")
+        return line
+
+    def _exactly(self, size: int) -> bytes:
+        data = self.rfile.read(size)
+        if len(data) < size:
+            raise ConnectionError("the sender is gone in the middle of a request")
+        return data
 
 
 class LoopbackServer(ThreadingHTTPServer):

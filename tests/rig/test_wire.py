@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -226,3 +227,19 @@ def test_a_closed_wire_leaves_no_thread_and_drops_what_it_held(engine: Ministack
 def test_an_engine_that_is_gone_looks_like_a_cut_connection(table: str) -> None:
     with Wire("http://127.0.0.1:1") as wire, closing(Client(wire, table)) as client:
         cut_off(client)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"Content-Length: 5\r\n\r\n{}",
+        b"Transfer-Encoding: chunked\r\n\r\n5\r\n{}",
+        b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
+    ],
+)
+def test_a_request_whose_sender_is_gone_before_its_end_is_none(wire: Wire, sent: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", int(wire.url.rpartition(":")[2])), timeout=30) as sender:
+        sender.sendall(b"POST / HTTP/1.1\r\nX-Amz-Target: DynamoDB_20120810.ListTables\r\n" + sent)
+        sender.shutdown(socket.SHUT_WR)
+        assert sender.recv(1) == b""
+    assert wire.requests == []

@@ -309,7 +309,7 @@ def _deliver_events(stage: Stage, site: Site) -> None:
         event = _new_event(stage, site, number)
         if event["how"] == "with_lock":
             deliver(stage, site, event)
-        elif not deliver_until_done(stage, site, event):
+        elif not _deliver_until_done(stage, site, event):
             stage.round.not_free.append(f"event {event['name']}")
 
 
@@ -351,7 +351,7 @@ def _is_known(stage: Stage, name: str) -> bool:
     return name in _SAID or (stage.plan.kind == "memory" and name in _SAID_WITHOUT_MEMORY)
 
 
-def deliver_until_done(stage: Stage, site: Site, event: dict[str, Any]) -> bool:
+def _deliver_until_done(stage: Stage, site: Site, event: dict[str, Any]) -> bool:
     """Deliver an event as a queue does: again, until it is done. Now and then once more.
 
     Returns False if it is not done within bounded time after all faults.

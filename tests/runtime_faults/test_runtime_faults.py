@@ -6,10 +6,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rig.engine import Engine, Ministack
+from rig.lambda_runtime import FunctionError
 from tests.support.rows import Rows
 
 from . import rounds
@@ -64,18 +66,35 @@ def test_a_lock_that_nobody_can_take_in_time_is_not_free(stage: Stage, engine: M
     assert not stage.round.good
 
 
-@pytest.mark.usefixtures("tables")
+class ShortOfMemory:
+    """An environment whose process answers each event with the same error, until it is killed."""
+
+    killed = False
+
+    def invoke(self, event: dict[str, Any], timeout_seconds: float) -> ShortOfMemory:
+        return self
+
+    def result(self) -> str:
+        if self.killed:
+            return "done"
+        raise FunctionError("LockError", "its heartbeat thread does not start")
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+@pytest.mark.parametrize("over", [True, False])
 def test_a_process_that_stays_out_of_memory_is_replaced_when_the_faults_are_over(
-    engine: Engine, tmp_path: Path
+    over: bool, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = Stage(Plan("memory", seed=1), engine, tmp_path)
     site = rounds.Site(stage, 0)
-    event = {"key": stage.key, "seconds": 0.0, "how": "deduplicate"}
-    with site.environment:
-        rounds.deliver(stage, site, event | {"name": "first", "act": "exhaust", "leaves": 18, "keeps": True})
+    environment = ShortOfMemory()
+    monkeypatch.setattr(site, "environment", environment)
+    if over:
         stage.over.set()
-        assert rounds.deliver_until_done(stage, site, event | {"name": "second", "act": "work"})
-        assert site.environment.cold_starts == 2
+    assert not rounds.deliver(stage, site, {"name": "work", "how": "deduplicate", "act": "work"})
+    assert environment.killed == over
 
 
 def test_the_wall_clock_of_a_process_can_be_stepped_alone(stage: Stage, tmp_path: Path) -> None:
