@@ -87,6 +87,7 @@ class Engine(abc.ABC):
 
     ATTEMPTS = 5
     START_SECONDS = 60.0  # on a busy machine
+    FOLDERS: str | None = None  # where its folder is made; None: where temporary files are
 
     def __init__(self) -> None:
         self.port = 0
@@ -104,7 +105,7 @@ class Engine(abc.ABC):
         return self._process.pid
 
     def __enter__(self) -> Self:
-        self._folder = Path(tempfile.mkdtemp(prefix="lambda-lock-engine-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="lambda-lock-engine-", dir=self.FOLDERS))
         try:
             self._start()
         except BaseException:
