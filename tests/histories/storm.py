@@ -7,23 +7,29 @@ input it ends, and prints what it did as JSON.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import random
+import select
+import socket
 import sys
 import threading
 import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from email.utils import formatdate
+from io import BufferedIOBase
+from typing import Self
+from urllib.parse import urlsplit
 
-from rig.loopback import Handler
-from rig.wire import Answer, Request, Upstream, Wire
+from rig.loopback import Handler, LoopbackServer
 
 from .record import SLOW
 
 _COPIES = 64  # late copies on their way at once; beyond that none is added
+_IDLE_SECONDS = 1.0  # after which a connection to the engine is not used again: it might just be closing
+_ENGINE_SECONDS = 30.0  # that the engine may take for a request
 
 # What happens to how many of a thousand requests. All others go through.
 FAULTS = {
@@ -46,8 +52,98 @@ FAULTS = {
 }
 
 
-class Storm(Wire):
-    """A wire on which faults happen by chance, while ``stormy``. Unlike Wire it keeps no requests.
+@dataclass(frozen=True)
+class Message:
+    """A request or a reply as it came: what is not altered is passed on byte by byte, and nobody takes it apart.
+
+    To read each head, and to write it again, took two and a half times as long.
+    """
+
+    head: bytes  # with the empty line at its end
+    body: bytes
+
+    @classmethod
+    def read(cls, stream: BufferedIOBase) -> Message | None:
+        """The next one of a connection; None at its end. Raises ConnectionError if it ends in the middle of one."""
+        head, size = [stream.readline()], 0
+        if not head[0]:
+            return None
+        while (line := stream.readline()) not in (b"\r\n", b""):
+            head.append(line)
+            name, _, value = line.partition(b":")
+            if name.lower() == b"content-length":
+                size = int(value)
+            elif name.lower() == b"transfer-encoding":
+                raise NotImplementedError("the storm reads no chunks: neither the library nor the engines send any")
+        body = stream.read(size)
+        if not line or len(body) < size:
+            raise ConnectionError("the sender is gone in the middle of a message")
+        return cls(b"".join([*head, line]), body)
+
+    @property
+    def whole(self) -> bytes:
+        return self.head + self.body
+
+    def altered(self, body: bytes, checksum: int) -> Message:
+        """The reply with another body of the same length, and a checksum of it, right or wrong."""
+        lines = [line for line in self.head.split(b"\r\n") if not line.lower().startswith(b"x-amz-crc32:")]
+        lines.insert(1, b"x-amz-crc32: %d" % checksum)
+        return Message(b"\r\n".join(lines), body)
+
+
+class Upstream:
+    """One connection to the engine, kept alive; for one thread."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._address = address
+        self._socket: socket.socket | None = None
+        self._replies: BufferedIOBase | None = None
+        self._used_at = 0.0
+
+    def ask(self, request: Message) -> Message:
+        """Send a request, once. Raises OSError where the engine is gone.
+
+        An engine that does not know its tables yet counts as gone: DynamoDB Local answers for a moment before it has
+        read its file again.
+        """
+        try:
+            connection, replies = self._connection()
+            connection.sendall(request.whole)
+            answer = Message.read(replies)
+        except BaseException:
+            self.close()
+            raise
+        self._used_at = time.monotonic()
+        if answer is None:
+            self.close()
+            raise ConnectionError("the engine has closed the connection")
+        if b"#ResourceNotFoundException" in answer.body:
+            raise ConnectionError("the engine does not know its tables yet")
+        return answer
+
+    def close(self) -> None:
+        if self._replies is not None:
+            self._replies.close()
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = self._replies = None
+
+    def _connection(self) -> tuple[socket.socket, BufferedIOBase]:
+        if self._socket is not None and self._is_stale(self._socket):
+            self.close()
+        if self._socket is None or self._replies is None:
+            self._socket = socket.create_connection(self._address, timeout=_ENGINE_SECONDS)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._replies = self._socket.makefile("rb")
+        return self._socket, self._replies
+
+    def _is_stale(self, connection: socket.socket) -> bool:
+        idle = time.monotonic() - self._used_at
+        return idle > _IDLE_SECONDS or bool(select.select([connection], [], [], 0)[0])
+
+
+class Storm:
+    """A proxy on which faults happen by chance, while ``stormy``; a context manager.
 
     faults: how many of a thousand requests each fault meets.
     slow: how long a slow request or reply takes, in seconds, from and to: longer than clients wait.
@@ -63,7 +159,9 @@ class Storm(Wire):
         slow: tuple[float, float] = (1.1, 4.0),
         late: tuple[float, float] = (0.0, 6.0),
     ) -> None:
-        super().__init__(upstream)
+        url = urlsplit(upstream)
+        self._address = (url.hostname or "", url.port or 0)
+        self._guard = threading.Lock()
         self._slow = slow
         self._late = late
         self.counts: Counter[str] = Counter()
@@ -75,7 +173,7 @@ class Storm(Wire):
         names, weights = zip(*faults.items(), strict=True)
         self._names = [*names, ""]
         self._weights = [*weights, 1000 - sum(weights)]
-        self._acts: dict[str, Callable[[Handler, Request, Upstream], None]] = {
+        self._acts: dict[str, Callable[[Handler, Message, Upstream], None]] = {
             "cut before": lambda client, request, upstream: client.cut(),
             "cut after": self._cut_after,
             "reply delayed beyond the time-out": self._reply_late,
@@ -95,19 +193,37 @@ class Storm(Wire):
             "half a reply": self._half,
             "slow bytes": self._drip,
         }
+        storm = self
 
-    def __exit__(self, *arguments: object) -> None:
+        class Proxy(Handler):
+            def handle(self) -> None:
+                upstream = Upstream(storm._address)
+                self.close_connection = False
+                with contextlib.closing(upstream), self.unless_gone():
+                    while not self.close_connection and (request := Message.read(self.rfile)):
+                        storm._handle(self, request, upstream)
+
+        self._server = LoopbackServer(Proxy)
+
+    def __enter__(self) -> Self:
+        self._server.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._over.set()
-        super().__exit__(*arguments)
+        self._server.close()
+
+    @property
+    def url(self) -> str:
+        return self._server.url
 
     def black_out(self, seconds: float) -> None:
         """Cut every connection, and every request of so many seconds."""
         self._dark_until = time.monotonic() + seconds
         self.counts["blackouts"] += 1
-        self.cut_connections()
+        self._server.cut_connections()
 
-    def _handle(self, client: Handler, upstream: Upstream) -> None:
-        request = Request.read(client)
+    def _handle(self, client: Handler, request: Message, upstream: Upstream) -> None:
         started = time.monotonic()
         with self._guard:
             self.counts["requests"] += 1
@@ -120,8 +236,8 @@ class Storm(Wire):
             if name:
                 self._acts[name](client, request, upstream)
             else:
-                self._pass_on(client, _ask(upstream, request))
-        except (OSError, http.client.HTTPException):
+                self._pass_on(client, upstream.ask(request))
+        except OSError:
             client.cut()  # the engine is gone
             self._count("cut by the engine")
         if not name and time.monotonic() - started > SLOW:
@@ -138,45 +254,46 @@ class Storm(Wire):
     def _pause(self, least: float, most: float) -> None:
         self._over.wait(self._between(least, most))
 
-    def _pass_on(self, client: Handler, answer: Answer) -> None:
-        client.reply(answer.status, answer.body, answer.headers)
+    def _pass_on(self, client: Handler, answer: Message) -> None:
+        with client.unless_gone():
+            client.connection.sendall(answer.whole)
 
     # What can happen to a request
 
-    def _cut_after(self, client: Handler, request: Request, upstream: Upstream) -> None:
-        _ask(upstream, request)
+    def _cut_after(self, client: Handler, request: Message, upstream: Upstream) -> None:
+        upstream.ask(request)
         client.cut()
 
-    def _reply_late(self, client: Handler, request: Request, upstream: Upstream) -> None:
-        answer = _ask(upstream, request)
+    def _reply_late(self, client: Handler, request: Message, upstream: Upstream) -> None:
+        answer = upstream.ask(request)
         self._pause(*self._slow)
         self._pass_on(client, answer)
 
-    def _deliver_slowly(self, client: Handler, request: Request, upstream: Upstream) -> None:
+    def _deliver_slowly(self, client: Handler, request: Message, upstream: Upstream) -> None:
         self._pause(*self._slow)
-        self._pass_on(client, _ask(upstream, request))
+        self._pass_on(client, upstream.ask(request))
 
-    def _cut_and_deliver_late(self, client: Handler, request: Request, upstream: Upstream) -> None:
+    def _cut_and_deliver_late(self, client: Handler, request: Message, upstream: Upstream) -> None:
         client.cut()
         self._deliver_copy(request, self._between(*self._late))
 
-    def _double_at_once(self, client: Handler, request: Request, upstream: Upstream) -> None:
-        answer = _ask(upstream, request)
-        _ask(upstream, request)
+    def _double_at_once(self, client: Handler, request: Message, upstream: Upstream) -> None:
+        answer = upstream.ask(request)
+        upstream.ask(request)
         self._pass_on(client, answer)
 
-    def _double_late(self, client: Handler, request: Request, upstream: Upstream) -> None:
+    def _double_late(self, client: Handler, request: Message, upstream: Upstream) -> None:
         self._deliver_copy(request, self._between(*self._late))
-        self._pass_on(client, _ask(upstream, request))
+        self._pass_on(client, upstream.ask(request))
 
-    def _delay(self, client: Handler, request: Request, upstream: Upstream) -> None:
+    def _delay(self, client: Handler, request: Message, upstream: Upstream) -> None:
         self._pause(0.0, 0.05)
-        answer = _ask(upstream, request)
+        answer = upstream.ask(request)
         self._pause(0.0, 0.05)
         self._pass_on(client, answer)
 
-    def _hide_success(self, client: Handler, request: Request, upstream: Upstream) -> None:
-        _ask(upstream, request)
+    def _hide_success(self, client: Handler, request: Message, upstream: Upstream) -> None:
+        upstream.ask(request)
         self._refuse(client, 500, "InternalServerError")
 
     def _refuse(self, client: Handler, status: int, code: str) -> None:
@@ -184,25 +301,25 @@ class Storm(Wire):
         headers = [("Content-Type", "application/x-amz-json-1.0"), ("Date", formatdate(usegmt=True))]
         client.reply(status, body.encode(), headers)
 
-    def _wrong_checksum(self, client: Handler, request: Request, upstream: Upstream) -> None:
-        answer = _ask(upstream, request)
-        self._pass_on(client, _with_checksum(answer, zlib.crc32(answer.body) ^ 1))
+    def _wrong_checksum(self, client: Handler, request: Message, upstream: Upstream) -> None:
+        answer = upstream.ask(request)
+        self._pass_on(client, answer.altered(answer.body, zlib.crc32(answer.body) ^ 1))
 
-    def _damage(self, client: Handler, request: Request, upstream: Upstream) -> None:
-        answer = _with_checksum(_ask(upstream, request))
-        place = int(self._between(0, max(len(answer.body) - 1, 0)))
-        damaged = bytes(byte ^ (16 if index == place else 0) for index, byte in enumerate(answer.body))
-        answer.body = damaged or b"?"
-        self._pass_on(client, answer)
+    def _damage(self, client: Handler, request: Message, upstream: Upstream) -> None:
+        answer = upstream.ask(request)
+        damaged = bytearray(answer.body)
+        if damaged:
+            damaged[int(self._between(0, len(damaged) - 1))] ^= 16
+        self._pass_on(client, answer.altered(bytes(damaged), zlib.crc32(answer.body)))
 
-    def _half(self, client: Handler, request: Request, upstream: Upstream) -> None:
-        text = _text(_ask(upstream, request))
+    def _half(self, client: Handler, request: Message, upstream: Upstream) -> None:
+        text = upstream.ask(request).whole
         with client.unless_gone():
             client.connection.sendall(text[: int(self._between(1, len(text) - 1))])
         client.cut()
 
-    def _drip(self, client: Handler, request: Request, upstream: Upstream) -> None:
-        text = _text(_ask(upstream, request))
+    def _drip(self, client: Handler, request: Message, upstream: Upstream) -> None:
+        text = upstream.ask(request).whole
         size = max(1, len(text) // 12)
         pause = self._between(0.01, 0.3)
         with client.unless_gone():
@@ -210,7 +327,7 @@ class Storm(Wire):
                 client.connection.sendall(text[start : start + size])
                 self._over.wait(pause)
 
-    def _deliver_copy(self, request: Request, seconds: float) -> None:
+    def _deliver_copy(self, request: Message, seconds: float) -> None:
         """Deliver a request once more after so many seconds, whatever has become of its sender."""
         if not self._copies.acquire(blocking=False):
             return
@@ -219,37 +336,14 @@ class Storm(Wire):
             upstream = Upstream(self._address)
             try:
                 if not self._over.wait(seconds):
-                    _ask(upstream, request)
-            except (OSError, http.client.HTTPException):
+                    upstream.ask(request)
+            except OSError:
                 pass  # the engine is gone
             finally:
                 upstream.close()
                 self._copies.release()
 
         self._server.spawn(deliver)
-
-
-def _ask(upstream: Upstream, request: Request) -> Answer:
-    """Send a request to the engine. An engine that does not know its tables yet counts as gone.
-
-    DynamoDB Local answers for a moment before it has read its file again.
-    """
-    answer = upstream.send(request)
-    if b"#ResourceNotFoundException" in answer.body:
-        raise ConnectionError("the engine does not know its tables yet")
-    return answer
-
-
-def _with_checksum(answer: Answer, checksum: int | None = None) -> Answer:
-    headers = [(name, value) for name, value in answer.headers if name.lower() != "x-amz-crc32"]
-    headers.append(("x-amz-crc32", str(zlib.crc32(answer.body) if checksum is None else checksum)))
-    return Answer(answer.status, headers, answer.body)
-
-
-def _text(answer: Answer) -> bytes:
-    """A reply as it goes over the connection."""
-    lines = [f"HTTP/1.1 {answer.status} Reply", *(f"{name}: {value}" for name, value in answer.headers)]
-    return "\r\n".join([*lines, f"Content-Length: {len(answer.body)}", "", ""]).encode("latin-1") + answer.body
 
 
 def main(upstream: str, seed: str) -> None:
