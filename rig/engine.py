@@ -87,6 +87,7 @@ class Engine(abc.ABC):
 
     ATTEMPTS = 5
     START_SECONDS = 60.0  # on a busy machine
+    ANSWER_SECONDS = 60.0  # that it may take for a request, on a busy machine
     FOLDERS: str | None = None  # where its folder is made; None: where temporary files are
 
     def __init__(self) -> None:
@@ -121,8 +122,16 @@ class Engine(abc.ABC):
         return client_environment(self.url)
 
     def dynamodb(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Send one DynamoDB request as it stands. Raises EngineError(code) for anything but a 200."""
-        status, body = self._http("POST", "/", json.dumps(request), request_headers(operation))
+        """Send one DynamoDB request as it stands. Raises EngineError(code) for anything but a 200.
+
+        EngineError without a code: no answer came, at most after ANSWER_SECONDS.
+        """
+        try:
+            status, body = self._http(
+                "POST", "/", json.dumps(request), request_headers(operation), timeout=self.ANSWER_SECONDS
+            )
+        except (OSError, http.client.HTTPException) as error:
+            raise EngineError(f"{operation}: the engine on port {self.port} gave no answer: {error!r}") from error
         reply: dict[str, Any] = json.loads(body)
         if status != 200:
             code = reply.get("__type", "").rpartition("#")[2]

@@ -146,6 +146,7 @@ class Runner:
             calm=calm,
             processes=options.processes,
             threads=options.threads,
+            keys=max(1, options.processes * options.threads * 3 // 4),
         )
 
     def _is_over(self) -> bool:

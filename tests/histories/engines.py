@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 from rig.engine import DynamoDBLocal, Engine, EngineError, Ministack, stop
@@ -14,16 +15,20 @@ _IN_MEMORY = "/dev/shm"  # noqa: S108 - only mkdtemp writes there
 class Lasting(Engine):
     """An engine that keeps its state over restarts, on one port."""
 
+    END_SECONDS = 120.0  # on a busy machine
     stopped_by = signal.SIGTERM
 
     def restart(self) -> None:
-        """Stop the process, and start another one with the same state. Raises EngineError if it does not become ready.
+        """Stop the process, and start another one with the same state. Connections are cut.
 
-        Connections are cut.
+        Raises EngineError if it does not end, or if the other one does not become ready.
         """
         assert self._process is not None
         self._process.send_signal(self.stopped_by)
-        stop(self._process, patience_seconds=30.0)
+        try:
+            self._process.wait(self.END_SECONDS)
+        except subprocess.TimeoutExpired as error:  # killed now, it would lose what it stored, and tokens would repeat
+            raise EngineError(f"the engine on port {self.port} did not end within {self.END_SECONDS:.0f} s") from error
         for _ in range(self.ATTEMPTS):
             self._process = self._spawn(self._command())
             if self._becomes_ready():

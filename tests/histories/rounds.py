@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from rig.engine import ROOT, client_environment, inherited_environment
+from rig.engine import ROOT, EngineError, client_environment, inherited_environment
 
 from .caller import Orders
 from .engines import ENGINES, Lasting
@@ -60,7 +60,7 @@ class Round:
 
 
 def play(plan: Plan) -> Round:
-    """Play a round, and collect its histories. Raises EngineError where its engine does not start."""
+    """Play a round, and collect its histories. Raises EngineError where its engine fails."""
     with tempfile.TemporaryDirectory(prefix="lambda-lock-histories-") as folder, ENGINES[plan.engine]() as engine:
         engine.create_table("locks")
         engine.create_table("registers")
@@ -97,7 +97,10 @@ class _Network:
             process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             self._processes.append(process)
             assert process.stdout is not None
-            self.urls.append(process.stdout.readline().strip())
+            url = process.stdout.readline().strip()
+            if not url:
+                raise EngineError(f"a proxy did not start, and ended with status {process.wait()}")
+            self.urls.append(url)
         self.tell("calm" if self._plan.calm else "storm")
         return self
 

@@ -107,7 +107,7 @@ PARTS = (
         "histories",
         "tests.histories",
         ("--minutes", "3"),
-        ("--operations", "1000000", "--seconds", "180"),
+        ("--operations", "1000000", "--seconds", "180", "--threads", "16"),
         _NOBODY | {"histories checked": ("histories",), "real kills and freezes": ("killed", "frozen")},
     ),
     Part(

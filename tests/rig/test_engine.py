@@ -128,3 +128,12 @@ def test_the_table_fixture_points_this_process_at_a_new_empty_table(engine: Mini
     assert engine.scan(table) == []
     assert os.environ["LAMBDA_LOCK_TABLE"] == table
     assert os.environ["AWS_ENDPOINT_URL"] == engine.url
+
+
+def test_an_engine_that_gives_no_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ministack, "ANSWER_SECONDS", 0.05)
+    engine = Ministack()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        engine.port = silent.getsockname()[1]
+        with pytest.raises(EngineError, match=f"GetItem: the engine on port {engine.port} gave no answer"):
+            engine.dynamodb("GetItem", {})

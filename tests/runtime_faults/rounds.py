@@ -17,7 +17,7 @@ from typing import Any
 from lambda_lock import LockClient
 from lambda_lock.core.lease import GRACE
 from lambda_lock.core.queue import LONGEST_PATIENCE
-from lambda_lock.errors import LockNotGrantedError
+from lambda_lock.errors import LockNotGrantedError, TransportError
 from rig.engine import Engine
 from rig.lambda_runtime import FunctionError, LambdaEnvironment
 from tests.histories.record import read
@@ -27,6 +27,8 @@ LOCKS, REGISTERS = "locks", "registers"
 
 _ENVIRONMENTS = 3
 _SLACK = 8.0  # seconds that a busy machine may take beyond what the protocol allows
+_INIT_SECONDS = 60.0  # that a process may take to start, on a busy machine
+_ANSWER_SECONDS = _INIT_SECONDS + 60.0  # that an invocation may take with its start, its deadline and its freezes
 _SHORTEST = 1.5  # seconds: with less than one left, no lock is granted
 
 # What an invocation may fail with. Whoever is told so knows that the work may not be done.
@@ -113,7 +115,7 @@ class Site:
             HANDLERS,
             environment=variables,
             function_name=f"site-{number}",
-            init_seconds=60.0,  # a busy machine
+            init_seconds=_INIT_SECONDS,
             # A frozen process goes on after its deadline, instead of being killed in its sleep.
             kill_late_seconds=stage.lease + 4.0 if stage.plan.kind in ("freeze", "starve") else 0.0,
             on_restore=self._restore if restores else None,
@@ -334,7 +336,7 @@ def deliver(stage: Stage, site: Site, event: dict[str, Any]) -> bool:
     if event["act"] in _DONE:
         stage.count(_DONE[event["act"]])
     try:
-        site.environment.invoke(event, stage.timeout).result()
+        site.environment.invoke(event, stage.timeout).result(_ANSWER_SECONDS)
     except FunctionError as error:
         stage.answered(error.type)
         if not _is_known(stage, error.type):
@@ -378,10 +380,22 @@ def take_the_lock(stage: Stage) -> None:
     started = time.monotonic()
     with LockClient(LOCKS, lease_duration=2.0, refresh_period=0.2) as client:
         try:
-            client.acquire(stage.key, wait=stage.patience).release()
-        except LockNotGrantedError as error:
+            _take(client, stage.key, stage.patience)
+        except (LockNotGrantedError, TransportError) as error:
             stage.round.not_free.append(f"lock {stage.key}: {error}")
     stage.round.slowest = time.monotonic() - started
+
+
+def _take(client: LockClient, key: str, patience: float) -> None:
+    """Take and release the lock. An engine on a busy machine may not answer: then again, while time is left."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            client.acquire(key, wait=max(0.0, deadline - time.monotonic())).release()
+            return
+        except TransportError:
+            if time.monotonic() > deadline:
+                raise
 
 
 def compare_works(stage: Stage) -> None:

@@ -1,0 +1,32 @@
+"""An engine that is stopped in the middle of work continues with what it had stored, or says that it cannot."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from rig.engine import EngineError
+
+from .engines import LastingMinistack
+
+pytestmark = pytest.mark.ministack_only("starts an engine of its own")
+
+
+def test_an_engine_goes_on_with_what_it_had_stored() -> None:
+    item = {"key": {"S": "a"}}
+    with LastingMinistack() as engine:
+        engine.create_table("locks")
+        engine.dynamodb("PutItem", {"TableName": "locks", "Item": item})
+        engine.restart()
+        assert engine.scan("locks") == [item]
+
+
+def test_an_engine_that_does_not_end_is_not_killed_for_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LastingMinistack, "END_SECONDS", 0.05)
+    with LastingMinistack() as engine:
+        os.kill(engine.pid, signal.SIGSTOP)
+        with pytest.raises(EngineError, match="did not end within"):
+            engine.restart()
+        os.kill(engine.pid, signal.SIGCONT)
