@@ -380,22 +380,13 @@ def take_the_lock(stage: Stage) -> None:
     started = time.monotonic()
     with LockClient(LOCKS, lease_duration=2.0, refresh_period=0.2) as client:
         try:
-            _take(client, stage.key, stage.patience)
+            lock = client.acquire(stage.key, wait=stage.patience)
         except (LockNotGrantedError, TransportError) as error:
             stage.round.not_free.append(f"lock {stage.key}: {error}")
+        else:
+            with contextlib.suppress(TransportError):  # it was free, even if a busy machine loses it again
+                lock.release()
     stage.round.slowest = time.monotonic() - started
-
-
-def _take(client: LockClient, key: str, patience: float) -> None:
-    """Take and release the lock. An engine on a busy machine may not answer: then again, while time is left."""
-    deadline = time.monotonic() + patience
-    while True:
-        try:
-            client.acquire(key, wait=max(0.0, deadline - time.monotonic())).release()
-            return
-        except TransportError:
-            if time.monotonic() > deadline:
-                raise
 
 
 def compare_works(stage: Stage) -> None:

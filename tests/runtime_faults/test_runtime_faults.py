@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 
 from rig.engine import Engine, Ministack
 from rig.lambda_runtime import FunctionError
+from rig.wire import Wire
 from tests.support.rows import Rows
 
 from . import rounds
@@ -64,6 +66,17 @@ def test_a_lock_that_nobody_can_take_in_time_is_not_free(stage: Stage, engine: M
     rounds.take_the_lock(stage)
     assert len(stage.round.not_free) == 1
     assert not stage.round.good
+
+
+@pytest.mark.parametrize(("sent", "not_free"), [(0, 1), (1, 0)], ids=["to take it", "to release it"])
+def test_a_network_that_fails_while_the_lock_is_looked_at_does_not_end_the_run(
+    sent: int, not_free: int, stage: Stage, wire: Wire
+) -> None:
+    stage.patience = 0.5
+    numbers = itertools.count(1)
+    wire.unavailable(times=1000, when=lambda request: next(numbers) > sent)
+    rounds.take_the_lock(stage)
+    assert len(stage.round.not_free) == not_free
 
 
 class ShortOfMemory:
