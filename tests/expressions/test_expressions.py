@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from rig.engine import DynamoDBLocal, Engine
 from tests.expressions.compare import Comparison, Difference
-from tests.expressions.databases import Case, Item, Real
+from tests.expressions.databases import Case, InMemory, Item, Outcome, Real, Request
 from tests.expressions.known import LOCAL, MINISTACK, hidden_by
 from tests.expressions.mistakes import MISTAKES, planted
 from tests.expressions.search import find, search
@@ -38,6 +39,29 @@ def test_a_mistake_in_the_evaluator_is_found_and_the_request_is_named(real: Real
     Comparison([real]).run(case)
     with planted("a difference is a sum"), pytest.raises(Difference, match=r"SET x = :one - :two[^!]*-1[^!]*3"):
         Comparison([real]).run(case)
+
+
+class Told(InMemory):
+    """Answers to GetItem as it is told."""
+
+    def __init__(self, name: str, shown: Item | None) -> None:
+        super().__init__()
+        self.name, self._shown = name, shown
+
+    def apply(self, request: Request) -> Outcome:
+        return Outcome("", self._shown)
+
+
+@pytest.mark.parametrize(("local", "agrees"), [(None, True), ({"key": {"S": "k"}}, False)])
+def test_dynamodb_local_decides_whether_ministack_alone_is_wrong(local: Item | None, agrees: bool) -> None:
+    case = Case([("GetItem", {"TableName": "locks", "Key": {"key": {"S": "k"}}})])
+    ministack = Told(MINISTACK, {"key": {"S": "k"}})
+    comparison = Comparison([ministack, Told(LOCAL, local)])
+    with contextlib.nullcontext() if agrees else pytest.raises(Difference, match=MINISTACK):
+        comparison.run(case)
+    assert comparison.counts["ministack alone"] == len(comparison.alone) == agrees
+    with pytest.raises(Difference, match=MINISTACK):
+        Comparison([ministack]).run(case)
 
 
 def after(real: Real, update: dict[str, Any]) -> Item:
