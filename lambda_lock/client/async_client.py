@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 
 from ..errors import LockNotGrantedError
 from ..runtime.late import Late
@@ -209,10 +210,11 @@ class AsyncLockClient(Client):
         return await self._taken(taking, AsyncLock)
 
     async def _taken(self, taking: Taking[T], face: Callable[[T, AsyncRunner], U]) -> U:
+        pid = os.getpid()
         try:
             await self._runner.run((taking.place, taking.steps), taking.after_wait)
             return face(taking.lock(), self._runner)
         except BaseException:
-            if taking.granted:
+            if taking.granted and pid == os.getpid():  # else, as in LockClient, the lock is the parent's
                 await self._runner.settle(taking.give_back)
             raise

@@ -38,14 +38,14 @@ _SHOWN = 3  # keys in a repr
 class Group:
     """Several locks of one owner. It may be used from any thread.
 
-    members: in the order in which they were taken. make_face: makes the MultiLock that callbacks are given, and a plain
-    client returns.
+    members: in the order in which they were taken. pid: the process that may have them. make_face: makes the MultiLock
+    that callbacks are given, and a plain client returns.
     """
 
-    def __init__(self, session: Session, make_face: Callable[[Group], Any]) -> None:
+    def __init__(self, session: Session, pid: int, make_face: Callable[[Group], Any]) -> None:
         self.session = session
         self.members: list[HeldLock] = []
-        self.pid = os.getpid()
+        self.pid = pid
         self._make_face = make_face
         self._face: weakref.ref[Any] | None = None
         self._last_act = Turn()  # release and commit: one of them at a time

@@ -98,7 +98,8 @@ def taken(
         wait=0,
         sort_key=hold.sort_key,
         context=context,
-        owner=hold.owner if by_string else f"{hold.owner}/{session.chance.nonce()}",
+        owner=hold.owner if by_string else None,
+        prefix=f"{hold.owner}/",
         lease_duration=lease_duration,
         safe_time=options.get("safe_time"),
         on_danger=options.get("on_danger"),
@@ -174,7 +175,7 @@ def acquired(session: Session, key: str, *, wait: float | None, **options: Unpac
                 f"{option}={value!r} is not possible with holder={holder!r}: {why}. Leave one of the two out", key=key
             )
     options["queue"] = False
-    made = order(session, key, wait=wait, owner=f"{holder}#{session.chance.nonce()}", **options)
+    made = order(session, key, wait=wait, prefix=f"{holder}#", **options)
     _check_kept(made.wish.place)
     return Resumption(
         session, made, lambda look, keep: resume.acquire(made.wish, session.memory, session.chance, look, keep)

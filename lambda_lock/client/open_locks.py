@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class _Entry:
     __slots__ = ("handle", "pid")
 
-    def __init__(self) -> None:
+    def __init__(self, pid: int) -> None:
         self.handle: weakref.ref[Any] | None = None
-        self.pid = os.getpid()
+        self.pid = pid
 
 
 class OpenLocks:
@@ -36,9 +36,11 @@ class OpenLocks:
     def __init__(self) -> None:
         self._entries: dict[Hold, _Entry] = {}
 
-    def add(self, hold: Hold) -> None:
-        """Note a lock that was granted. From here on close() releases it, unless it is released before."""
-        self._entries[hold] = _Entry()
+    def add(self, hold: Hold, pid: int) -> None:
+        """Note a lock that process ``pid`` was granted. From here on close() there releases it, unless it is released
+        before.
+        """
+        self._entries[hold] = _Entry(pid)
 
     def attach(self, hold: Hold, handle: Any) -> None:
         """Note the handle of a hold. This does nothing if close() has released the hold meanwhile."""

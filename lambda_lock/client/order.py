@@ -119,13 +119,14 @@ def order(
     *,
     wait: float | None,
     owner: str | None = None,
+    prefix: str | None = None,
     window: int | None = None,
     **options: Unpack[AcquireOptions],
 ) -> Order:
     """Check what an acquire asks for. Raises what `LockClient.acquire` raises before it sends anything.
 
-    owner: of a lock that is adopted or resumed, or is acquired by a holder. None: a new one. window: of an event, as in
-    Wish. ``reentrant`` has been dealt with before.
+    owner: of a lock that is adopted. None: a new one. prefix: of a new owner, up to its nonce. None: the client's.
+    window: of an event, as in Wish. ``reentrant`` has been dealt with before.
     """
     settings, permits = session.settings, options.get("permits")
     place = settings.place(key, options.get("sort_key"))
@@ -151,7 +152,9 @@ def order(
     delete_on_release = options.get("delete_on_release", False) or place.schema.released is None
     polls = patience < _SHORTEST_QUEUED or window is not None or delete_on_release or replace or only_if_exists
     queues = options.get("queue", True) and settings.queue and place.schema.waiters is not None and not polls
-    owner = owner or f"{settings.owner_prefix or invocation.owner_prefix(found)}#{session.chance.nonce()}"
+    if owner is None:
+        prefix = prefix or f"{settings.owner_prefix or invocation.owner_prefix(found)}#"
+        owner = prefix + session.chance.nonce()
     if permits is not None:
         with Late():
             from ..core.permits import PermitPlace

@@ -6,6 +6,7 @@ from ..core import keep, protocol
 from ..core import several as core
 from ..core.outcome import ServiceError
 from ..errors import LockAlreadyReleasedError, LockError, LockNotGrantedError, TransportError
+from ..runtime.drive import check_process
 from . import checks
 from .group import Group
 from .held import HeldLock
@@ -56,6 +57,7 @@ class Several:
 
     def _steps(self, look: Look) -> Steps[None]:
         session = self._session
+        check_process(self._order.terms.pid)
         try:
             yield from core.acquire_all(self, session.memory, session.chance, look)
             self._hand_out()
@@ -108,7 +110,7 @@ class Several:
         first = self._order.wish
         prefix, _, _ = first.owner.rpartition("#")
         owner = f"{prefix}#{self._session.chance.nonce()}"
-        self._groups[:] = [Group(self._session, MultiLock)]
+        self._groups[:] = [Group(self._session, self._order.terms.pid, MultiLock)]
         for place in self._places:
             self.place = place
             yield _like(first, place, owner)
@@ -116,7 +118,7 @@ class Several:
     def keep(self, hold: Hold) -> None:
         """From here on close() releases it."""
         self.granted.append(hold)
-        self._session.open_locks.add(hold)
+        self._session.open_locks.add(hold, self._order.terms.pid)
 
     def watch(self, hold: Hold) -> None:
         """Renew it, without a word to the application, which gets all locks or none."""
@@ -128,6 +130,7 @@ class Several:
             group.signal("danger", terms.on_danger),
             group.signal("lost", terms.on_lost),
         )
+        own.pid = terms.pid
         self._held[hold] = held = HeldLock(self._session, hold, own, Lock)
         group.members.append(held)
         held.is_timed = False

@@ -40,7 +40,7 @@ class Standing:
         self.session = session
         self.hold = hold
         self.terms = terms
-        self.pid = os.getpid()
+        self.pid = terms.pid
         self.data = row_data(hold.item, hold.place)
         self.released = False  # or handed over, or left to its lease: there is nothing more to end
         self._make_face = make_face

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..core import acquire as core
 from ..core import keep
 from ..errors import DuplicateEventError, LockError, LockNotGrantedError
+from ..runtime.drive import check_process
 from ..runtime.late import Late
 from .held import HeldLock
 from .lock import Lock
@@ -75,6 +76,7 @@ class Fresh:
         return taking(self._session, place.table, (place.key,), look, steps, lambda: self.granted[-1].token)
 
     def _steps(self, look: Look) -> Steps[None]:
+        check_process(self._order.terms.pid)
         try:
             hold = yield from self._grant(look, self._keep)
             self._register(hold)
@@ -101,7 +103,7 @@ class Fresh:
 
     def _keep(self, hold: Hold) -> None:
         self.granted.append(hold)
-        self._session.open_locks.add(hold)
+        self._session.open_locks.add(hold, self._order.terms.pid)
 
     def _register(self, hold: Hold) -> None:
         held = HeldLock(self._session, hold, self._order.terms, Lock)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 
@@ -17,10 +18,11 @@ class Terms:
     full_lease: seconds, as asked for. The lease in the row may be shorter: it ends with the invocation.
     heartbeat_period: seconds, None: planned from validity, 0: no renewals. safe_time: seconds, None: no danger signal.
     on_danger, on_lost: called with the Lock. line: the line of execution, the only one that may enter a re-entrant lock
-    again.
+    again. pid: the only process that may have the lock. This is noted before the owner is drawn, so that two processes
+    never have a lock under one owner, whenever a signal handler forks.
     """
 
-    __slots__ = ("full_lease", "heartbeat_period", "line", "on_danger", "on_lost", "safe_time")
+    __slots__ = ("full_lease", "heartbeat_period", "line", "on_danger", "on_lost", "pid", "safe_time")
 
     def __init__(
         self,
@@ -36,6 +38,7 @@ class Terms:
         self.on_danger = on_danger
         self.on_lost = on_lost
         self.line = line_of_execution()
+        self.pid = os.getpid()
 
 
 def line_of_execution() -> tuple[object, object]:

@@ -51,7 +51,7 @@ class Upkeep:
         self._session = session
         self._hold = hold
         self._period = terms.heartbeat_period
-        self._pid = os.getpid()
+        self._pid = terms.pid
         self.signals = Signals(session, hold, terms, subject)
         self.over = Flag()  # lost or ended: wakes wait_lost
         self._turn = Turn()  # renewals of one lock are sent one after the other

@@ -49,8 +49,7 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
                     step = resume(value)
                     outcome = None
                     if isinstance(step, Send):
-                        if pid != os.getpid():
-                            raise _forked(pid)
+                        check_process(pid)
                         outcome = send(step, transport)
                     else:
                         (time.sleep if isinstance(step, Pause) else sleep)(step.seconds)
@@ -58,9 +57,8 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
             except BaseException as error:
                 if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
                     if isinstance(error, StopIteration):  # else one of the application's, as of its cancel_check
-                        if pid != os.getpid():
-                            raise _forked(pid) from None
                         result: T = error.value
+                        check_process(pid)
                         return result
                     raise
                 if pid != os.getpid():
@@ -72,11 +70,13 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
         del value, outcome
 
 
-def _forked(pid: int) -> OwnerMismatchError:
-    return OwnerMismatchError(
-        f"process {pid} was forked in the middle of an operation on a lock, which is its own: nothing is sent here. "
-        "Leave the child by os._exit, or begin operations of its own"
-    )
+def check_process(pid: int) -> None:
+    """Raise OwnerMismatchError in a process that was forked from process ``pid`` in the middle of an operation."""
+    if pid != os.getpid():
+        raise OwnerMismatchError(
+            f"process {pid} was forked in the middle of an operation on a lock, which is its own: nothing is sent "
+            "here. Leave the child by os._exit, or begin operations of its own"
+        ) from None
 
 
 def send(step: Send, transport: Transport) -> Outcome:

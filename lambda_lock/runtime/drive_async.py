@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 from ..core.protocol import Event, Send
 from ..errors import TransportError
-from .drive import Pause, send
+from .drive import Pause, check_process, send
 from .threads import LIMIT, Busy
 
 TYPE_CHECKING = False
@@ -37,14 +38,17 @@ async def drive_async(
     What is raised meanwhile is thrown into the steps. What they still send then, to release what may have been taken,
     is sent on a thread of ``giving_back`` to its end: cancelling again does not keep anything from being released. If
     no thread is free for that within ``patience`` seconds, what may be held is left to its lease.
+
+    A forked child sends nothing, as with `drive`. It has no running loop, so it mostly leaves by asyncio's error.
     """
+    pid = os.getpid()
     event: Any = None
     try:
         while True:  # inside the try: an interrupt may come between any two steps of this loop
             step = steps.send(event)
             outcome = None
             if isinstance(step, Send):
-                outcome = await _send(step, transport, asking)
+                outcome = await _send(pid, step, transport, asking)
             else:
                 await (asyncio.sleep if isinstance(step, Pause) else sleep)(step.seconds)
             event = Event(timeline.look(), outcome)
@@ -52,7 +56,11 @@ async def drive_async(
         if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
             if isinstance(error, StopIteration):  # else one of the application's, as of its cancel_check
                 result: T = error.value
+                check_process(pid)
                 return result
+            raise
+        if pid != os.getpid():
+            steps.close()
             raise
         step = steps.throw(error)
         try:
@@ -73,11 +81,16 @@ def unsent(seconds: float, cause: Busy) -> TransportError:
     return error
 
 
-async def _send(step: Send, transport: Transport, threads: Threads) -> Outcome:
+async def _send(pid: int, step: Send, transport: Transport, threads: Threads) -> Outcome:
     try:
-        return await threads.settle(send, step, transport, patience=step.timeout, needed=False)
+        return await threads.settle(_send_in, pid, step, transport, patience=step.timeout, needed=False)
     except Busy as error:
         return unsent(step.timeout, error)
+
+
+def _send_in(pid: int, step: Send, transport: Transport) -> Outcome:
+    check_process(pid)  # a child may have started a thread of its own for the request
+    return send(step, transport)
 
 
 def _finish(steps: Steps[T], step: Send | Wait, transport: Transport, timeline: Timeline) -> T:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -28,6 +30,7 @@ from lambda_lock import (
 )
 from lambda_lock.client.async_runner import AsyncRunner
 from lambda_lock.client.base import session_of
+from lambda_lock.runtime.timeline import SystemClock
 from rig.engine import Ministack
 from rig.wire import Wire
 from tests.support.elsewhere import in_child
@@ -180,6 +183,49 @@ async def test_a_lock_is_not_released_in_a_forked_child(client: AsyncLockClient,
 
     assert in_child(child)() == (False, True)
     assert rows.is_held("a")
+
+
+class ForkingClock(SystemClock):
+    """Forks at its first look after ``armed`` was set, as a signal handler may. Both processes go on."""
+
+    armed = False
+    pid = -1
+
+    def monotonic(self) -> float:
+        if self.armed and threading.current_thread() is threading.main_thread():
+            self.armed = False
+            self.pid = os.fork()
+        return time.monotonic()
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before the request", "after the answer"])
+async def test_a_child_forked_in_the_middle_of_an_acquire_does_not_get_its_parents_lock(
+    before: bool, client: AsyncLockClient, make: Make, rows: Rows
+) -> None:
+    inner, clock = session_of(client).transport, ForkingClock()
+
+    class Arming:
+        def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
+            reply = inner.send(operation, request, timeout=timeout)
+            clock.armed = not before and clock.pid == -1
+            return reply
+
+    forking = make(transport=Arming(), clock=clock, heartbeat_period=0)
+    clock.armed = before
+    lock, refused = None, False
+    try:
+        lock = await forking.acquire("a")
+    except (OwnerMismatchError, RuntimeError):  # asyncio: no running event loop
+        refused = forking.held() == ()
+    finally:
+        if clock.pid == 0:
+            os._exit(7 if refused else 1)
+    _, status = os.waitpid(clock.pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 7
+    assert lock is not None
+    assert lock.is_held
+    assert rows.is_held("a")
+    assert await lock.release() is True
 
 
 # Contention

@@ -7,15 +7,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient
+from lambda_lock import Lock, LockClient
 from lambda_lock.client.base import session_of
+from lambda_lock.core.protocol import Chance
 from lambda_lock.errors import LockAlreadyReleasedError, LockError, LockLostError, OwnerMismatchError
 from rig.engine import ROOT, Ministack
 from rig.wire import Wire
@@ -232,6 +233,7 @@ def test_a_child_forked_in_the_middle_of_an_acquire_does_not_get_its_parents_loc
         lock = forking.acquire("a")
     except OwnerMismatchError:
         refused = True
+        forking.close()  # releases nothing: it is not this process's lock
         raise
     finally:
         if forked == [0]:
@@ -240,4 +242,49 @@ def test_a_child_forked_in_the_middle_of_an_acquire_does_not_get_its_parents_loc
     assert os.waitstatus_to_exitcode(status) == 7
     assert lock.is_held
     assert rows.is_held("a")
+    assert lock.release() is True
+
+
+@pytest.mark.parametrize("draw", [1, 2])
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda client, key, string: client.acquire(key),
+        lambda client, key, string: client.acquire(key, permits=2),
+        lambda client, key, string: client.acquire(key, holder="the work"),
+        lambda client, key, string: client.acquire_all([key]),
+        lambda client, key, string: client.resume(string),
+    ],
+    ids=["acquire", "permits", "holder", "acquire_all", "resume"],
+)
+def test_a_child_forked_once_an_owner_or_version_was_drawn_never_holds_a_lock_under_it(
+    draw: int, take: Callable[..., Lock], client: LockClient, make: Make
+) -> None:
+    key = f"drawn {draw}"
+    string = client.acquire("handed over").hand_over()
+    forking = make()
+    session = session_of(forking)
+    chance, drawn, forked = session.chance, list[str](), list[int]()
+
+    def nonce() -> str:
+        drawn.append(chance.nonce())
+        if len(drawn) == draw:
+            forked.append(os.fork())
+        return drawn[-1]
+
+    session.chance = Chance(nonce, chance.jitter)
+    refused = False
+    try:
+        lock = take(forking, key, string)
+    except OwnerMismatchError:
+        refused = True
+        forking.close()
+        raise
+    finally:
+        if forked == [0]:
+            os._exit(7 if refused else 1)
+    _, status = os.waitpid(forked[0], 0)
+    assert os.waitstatus_to_exitcode(status) == 7
+    lock.heartbeat()
+    assert lock.is_held
     assert lock.release() is True

@@ -71,7 +71,7 @@ MUTANTS: dict[str, Mutant] = {
         taking.Fresh, "_register", "self._session.check_open()", "pass", ("close / acquire",)
     ),
     "close does not know a lock before its handle is made": Mutant(
-        taking.Fresh, "_keep", "self._session.open_locks.add(hold)", "pass", ("close / acquire",)
+        taking.Fresh, "_keep", "self._session.open_locks.add(hold, self._order.terms.pid)", "pass", ("close / acquire",)
     ),
     "a loss is told in two steps": Mutant(
         signals.Signals,
