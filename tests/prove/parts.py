@@ -133,6 +133,7 @@ PARTS = (
         ("--every", "access", "--engine", "ministack"),
         _NOBODY,
     ),
+    Part("races-mutants", "tests.races", ("--mutants",), ("--mutants",), _MUTANTS),
     Part(
         "fuzzing",
         "tests.fuzzing",

@@ -31,7 +31,7 @@ from typing import Any
 
 from rig.engine import DynamoDBLocal, Engine, EngineError, Ministack
 
-from .mutants import MUTANTS, broken
+from .mutants import MUTANTS, Mutant, broken
 from .scenarios import SCENARIOS, Scenario
 from .scheduler import POLICIES
 from .sweep import Plan, Played, Totals, again, once, play, twice
@@ -40,6 +40,7 @@ from .world import LOCKS, ORDERS
 _ENGINES: dict[str, type[Engine]] = {"ministack": Ministack, "dynamodb-local": DynamoDBLocal}
 _HTTP_SHARE = 0.15  # of the time, if an engine is named
 _MOST_TOLD = 300  # characters
+_MOST_FOR_MUTANT = 2000  # schedules. Each ends: the scheduler has a limit of its points, and gives up what hangs
 _AT_ONCE = 5  # schedules of one variant before the next has its turn
 
 
@@ -143,11 +144,23 @@ def try_mutants(options: argparse.Namespace) -> int:
 
 
 def _against(name: str, every: str) -> Iterator[Played]:
-    mutant = MUTANTS[name]
-    for pair, policy in itertools.product(mutant.scenarios, POLICIES):
-        scenario = SCENARIOS[pair]
-        for plan in again(scenario, policy, every, mutant.within) if mutant.within else once(scenario, policy, every):
-            yield play(scenario, plan, policy, every)
+    """Schedules that may show a mutant, in turns of its scenarios and policies: at most `_MOST_FOR_MUTANT`."""
+    variants = [_variant(MUTANTS[name], SCENARIOS[pair], policy, every) for pair, policy in _pairs(name)]
+    turns = itertools.chain.from_iterable(itertools.zip_longest(*variants))
+    return itertools.islice((played for played in turns if played is not None), _MOST_FOR_MUTANT)
+
+
+def _pairs(name: str) -> Iterator[tuple[str, str]]:
+    return itertools.product(MUTANTS[name].scenarios, POLICIES)
+
+
+def _variant(mutant: Mutant, scenario: Scenario, policy: str, every: str) -> Iterator[Played]:
+    if mutant.within:
+        plans = again(scenario, policy, every, mutant.within)
+    else:
+        plans = once(scenario, policy, every, first=mutant.function)
+    for plan in plans:
+        yield play(scenario, plan, policy, every)
 
 
 def on_one_processor() -> None:

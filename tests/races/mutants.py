@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from lambda_lock.client import held, signals, standing, taking, upkeep
+from lambda_lock.client import closing, held, signals, standing, taking, upkeep
 from lambda_lock.core import keep, protocol
 from lambda_lock.runtime import heartbeat, signalsafe
 
@@ -38,6 +38,25 @@ _WATCH = """\
     reference = weakref.ref(lock, lambda _: self._gone(identity, number))
     self._commands.put((elapsed() + seconds, number, reference))
 """
+
+_CLOSE = """\
+    session.closed.set()
+    if release:
+        _release_all(session)
+    else:
+        session.open_locks.abandon()
+"""
+_SET = """\
+self.is_set = True
+    while self._gates:
+"""
+_SET_LATE = """\
+while self._gates:
+        self._gates.pop().release()
+    self.is_set = True
+    while False:
+"""
+_ATTACH, _CHECK = "self._session.open_locks.attach(hold, held)", "self._session.check_open()"
 
 MUTANTS: dict[str, Mutant] = {
     "two last acts have the turn at once": Mutant(
@@ -73,6 +92,20 @@ MUTANTS: dict[str, Mutant] = {
     "close does not know a lock before its handle is made": Mutant(
         taking.Fresh, "_keep", "self._session.open_locks.add(hold, self._order.terms.pid)", "pass", ("close / acquire",)
     ),
+    "a client is closed once its locks are released": Mutant(
+        closing,
+        "close",
+        _CLOSE,
+        "".join(_CLOSE.splitlines(keepends=True)[line] for line in (1, 2, 3, 4, 0)),
+        ("close / acquire",),
+    ),
+    "an acquire looks whether its client was closed before its handle is known": Mutant(
+        taking.Fresh,
+        "_register",
+        f"{_ATTACH}\n    {_CHECK}",
+        f"{_CHECK}\n    {_ATTACH}",
+        ("close without releases / acquire",),
+    ),
     "a loss is told in two steps": Mutant(
         signals.Signals,
         "_is_first",
@@ -86,6 +119,16 @@ MUTANTS: dict[str, Mutant] = {
     "wait_lost does not look again once it can be woken": Mutant(
         signalsafe.Flag, "wait", "if not self.is_set:", "if True:", ("release / wait_lost",)
     ),
+    "a flag is set once its gates are open": Mutant(
+        signalsafe.Flag, "set", _SET, _SET_LATE, ("release / wait_lost",), within="signalsafe.py"
+    ),
+    "who waits for a loss is woken before the lock has ended": Mutant(
+        held.HeldLock,
+        "end",
+        "self.hold.end()\n    self.upkeep.stop()",
+        "self.upkeep.stop()\n    self.hold.end()",
+        ("release / wait_lost",),
+    ),
     "the end of a lock wakes nobody": Mutant(
         signalsafe.Flag, "set", "self._gates.pop().release()", "self._gates.pop()", ("release / wait_lost",)
     ),
@@ -93,7 +136,7 @@ MUTANTS: dict[str, Mutant] = {
         upkeep.Upkeep, "_plan", "if self._hold.valid_until == valid_until:", "if True:", (_SHORTER,)
     ),
     "a later tick replaces a sooner one": Mutant(
-        upkeep.Upkeep, "watch", "if newest is None or newest >= at:", "if True:", (_SHORTER,)
+        upkeep.Upkeep, "watch", "if self._next == planned and hold.valid_until == valid_until:", "if True:", (_SHORTER,)
     ),
     "the heartbeat is told of a lock before it counts as watched": Mutant(
         heartbeat.Heartbeat,

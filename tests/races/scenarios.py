@@ -18,6 +18,7 @@ from lambda_lock import (
     Lock,
     LockAlreadyReleasedError,
     LockLostError,
+    MultiLock,
     OwnerMismatchError,
 )
 
@@ -433,7 +434,7 @@ def _gave_up(world: World, results: list[Any]) -> Verdict:
 def _left(world: World, results: list[Any]) -> Verdict:
     yield from _errors(results, ClientClosedError)
     for result in (*results, world.lock):
-        if isinstance(result, Lock) and result.is_held:
+        if isinstance(result, (Lock, MultiLock)) and result.is_held:
             yield f"{result!r} is held after its client was closed"
 
 
@@ -548,6 +549,7 @@ _add(
     judge=_all_free("k", allowed=(ClientClosedError, LockAlreadyReleasedError)),
 )
 _add("close without releases / acquire", _leave, _acquire, judge=_left, prepare=_nothing)
+_add("close without releases / acquire_all", _leave, _acquire_all, judge=_left, prepare=_nothing)
 _add("close without releases / renewal", _leave, judge=_left, prepare=_due)
 _add("renewal / release / acquire of another client", _release, _acquire_waiting, judge=_taken_over, prepare=_contended)
 _add("renewal / commit / acquire of another client", _commit, _acquire_waiting, judge=_taken_over, prepare=_contended)

@@ -95,18 +95,24 @@ def _judge(scenario: Scenario, made: World, results: list[object]) -> Iterator[s
         yield f"threads did not end: {left}"
 
 
-def once(scenario: Scenario, policy: str, every: str, engine: Engine | None = None) -> Iterator[Plan]:
-    """The plans with at most one switch: each point of the run without any, and each thread that could go on there."""
+def once(
+    scenario: Scenario, policy: str, every: str, engine: Engine | None = None, *, first: str = ""
+) -> Iterator[Plan]:
+    """The plans with at most one switch: each point of the run without any, and each thread that could go on there.
+
+    first: switches in the function of this name come first.
+    """
     play(scenario, {}, policy, every, engine)  # imports what is imported late
     yield {}
-    for choice in play(scenario, {}, policy, every, engine).choices:
+    choices = play(scenario, {}, policy, every, engine).choices
+    for choice in sorted(choices, key=lambda choice: first not in choice.where):
         for other in choice.others:
             yield {choice.point: other}
 
 
 def again(scenario: Scenario, policy: str, every: str, within: str) -> Iterator[Plan]:
     """The plans with two switches, of which the first is in the function of this name."""
-    for plan in once(scenario, policy, every):
+    for plan in once(scenario, policy, every, first=within):
         first = play(scenario, plan, policy, every)
         if any(within in place for place in first.places):
             later = [choice for choice in first.choices if choice.point > max(plan)]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from rig.engine import Engine
 
 from .__main__ import main, on_one_processor
-from .mutants import broken
+from .mutants import MUTANTS, broken
 from .scenarios import SCENARIOS
 from .scheduler import POLICIES
 from .sweep import once, play
@@ -71,6 +73,13 @@ def test_the_same_plan_gives_the_same_run() -> None:
     scenario = SCENARIOS["renewal / release"]
     first, second = (play(scenario, {40: 2}, "oldest", "access").choices for _ in range(2))
     assert first == second
+
+
+@pytest.mark.prove
+def test_each_defect_that_is_planted_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    assert main(["--mutants", "--json", str(file)]) == 0
+    assert json.loads(file.read_text())["killed"] == len(MUTANTS)
 
 
 @pytest.mark.prove
