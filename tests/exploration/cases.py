@@ -59,7 +59,7 @@ case(
     widths=widths((0, 0), (1, 0), (0, 1), (1, 1), (2, 1)),
 )
 case("twice in the network", "requests that land a second time", _one, Setup(), doubles=2,
-     widths=widths((0, 0), (1, 0), (2, 0), (1, 1)))  # fmt: skip
+     widths=widths((0, 0), (1, 0), (0, 1), (2, 0), (1, 1)))  # fmt: skip
 _taker = Setup(renewals=1)
 case("a dead holder", "two take over at once", _taker, _taker, row=_DEAD, widths=widths((0, 0), (1, 0), (0, 1), (1, 1)))
 
@@ -69,19 +69,28 @@ case(
     "unchanged for its lease",
     "a slow holder, and fail-fast calls of a fast process that remembers what it has observed",
     Setup(renewals=1, ppm=_SLOW), Setup(acquires=3, ppm=_FAST), turns=1, seconds=6,
-    widths=({"seconds": 4, "turns": 0}, *widths((0, 0), (0, 1), (1, 1), (1, 2))),
+    widths=(
+        {"seconds": 4, "turns": 0}, {"seconds": 4, "turns": 0, "slow": 1},
+        *widths((0, 0), (0, 1), (1, 1), (1, 2)),
+    ),
 )  # fmt: skip
 case(
     "by the Date",
     "a holder whose wall clock is so late that its expiry decides, and front ends half a second apart",
     Setup(renewals=1, skew=-2.25, ppm=_SLOW), Setup(acquires=2, ppm=_FAST), turns=2, seconds=6,
-    widths=({"seconds": 4.5, "turns": 0}, *widths((0, 0), (0, 1), (1, 1), (1, 2))),
+    widths=(
+        {"seconds": 4.5, "turns": 0}, {"seconds": 4.5, "turns": 0, "slow": 1},
+        *widths((0, 0), (0, 1), (1, 1), (1, 2)),
+    ),
 )  # fmt: skip
 case(
     "by the Date, a moment later",
     "the same with expiries a twentieth of a second after a full one, which must not count as reached before",
     Setup(renewals=1, skew=-2.2, ppm=_SLOW), Setup(acquires=2, ppm=_FAST), turns=2, seconds=6,
-    widths=({"seconds": 4.5, "turns": 0}, *widths((0, 0), (0, 1), (1, 1), (1, 2))),
+    widths=(
+        {"seconds": 4.5, "turns": 0}, {"seconds": 4.5, "turns": 0, "slow": 1},
+        *widths((0, 0), (0, 1), (1, 1), (1, 2)),
+    ),
 )  # fmt: skip
 case(
     "a wrong wall clock",
@@ -119,19 +128,23 @@ case(
     "a lease that cannot be read",
     "a foreign holder whose lease is no number: nobody takes over, however long it is there",
     _careful, Setup(wait=3.0, wakes=1), row=_UNREADABLE, foreign=60.0, turns=1, seconds=5,
-    widths=widths((0, 0), (1, 0), (1, 1)),
+    widths=widths((0, 0), (1, 0), (0, 1), (1, 1)),
 )  # fmt: skip
 case("a lease of zero", "a foreign holder whose lease is 0", _careful, Setup(wait=3.0, wakes=1), row=_NO_LEASE,
-     foreign=60.0, turns=1, seconds=5, widths=widths((0, 0), (1, 0), (1, 1)))  # fmt: skip
+     foreign=60.0, turns=1, seconds=5, widths=widths((0, 0), (1, 0), (0, 1), (1, 1)))  # fmt: skip
 
 # -- renewals, corrections, giving up, waiting ------------------------------------------------------------------------
 
 _lasting = Setup(renewals=2, lease=4000)
-case("late renewals", "two renewals of one hold", _lasting, Setup(), widths=widths((0, 0), (1, 0), (2, 0), (2, 1)))
+case(
+    "late renewals", "two renewals of one hold", _lasting, Setup(),
+    widths=widths((0, 0), (1, 0), (0, 1), (2, 0), (1, 1), (2, 1)),
+)  # fmt: skip
 case(
     "a shorter lease",
     "renewals that shorten it, and a process that observes",
-    Setup(renewals=2, lease=4000, shorter=1000), Setup(acquires=2), widths=widths((0, 0), (1, 0), (2, 0), (1, 1)),
+    Setup(renewals=2, lease=4000, shorter=1000), Setup(acquires=2),
+    widths=widths((0, 0), (1, 0), (0, 1), (2, 0), (1, 1)),
 )  # fmt: skip
 case(
     "corrections",
@@ -159,7 +172,7 @@ case("a release without an answer", "it may be lost, late or carried out", Setup
 case(
     "a patient waiter",
     "it polls, takes over or gets what is released, and gives up at the end of its wait",
-    Setup(renewals=1), Setup(wait=4.0, wakes=2, ppm=_FAST), seconds=6, widths=widths((0, 0), (1, 0), (1, 1)),
+    Setup(renewals=1), Setup(wait=4.0, wakes=2, ppm=_FAST), seconds=6, widths=widths((0, 0), (1, 0), (0, 1), (1, 1)),
 )  # fmt: skip
 case(
     "a correction without an answer",
@@ -191,39 +204,40 @@ case(
     "handed over",
     "one hands over, another adopts, a third claims or adopts too",
     Setup(acts=("hand over",), renewals=1, ends=2), Setup(acquires=0, adopts=1), Setup(adopts=1),
-    widths=({}, *widths((0, 0), (1, 0), (1, 1))),
+    widths=({}, *widths((0, 0), (1, 0), (0, 1), (1, 1))),
 )  # fmt: skip
 case(
     "handed over, given up",
     "an exception is thrown into an adoption at each step",
     Setup(acts=("hand over",)), Setup(acquires=0, adopts=1), losses=True, interrupts=1, seconds=5,
-    widths=widths((0, 0), (1, 0), (1, 1)),
+    widths=widths((0, 0), (1, 0), (0, 1), (1, 1)),
 )  # fmt: skip
 case(
     "resumed",
     "a hold is resumed while its first handle may live on, and released by either; a third claims",
     Setup(renewals=1, reports=True), Setup(acquires=0, resumes=2, renewals=1), Setup(),
-    widths=({}, *widths((0, 0), (1, 0), (1, 1))), seconds=6,
+    widths=({}, *widths((0, 0), (1, 0), (0, 1), (1, 1))), seconds=6,
 )  # fmt: skip
 case(
     "resumed twice",
     "two attempts of one hold at once, one of which hands over, and a release by string",
     Setup(reports=True), Setup(acquires=0, resumes=1, acts=("hand over", "release"), renewals=1),
-    Setup(acquires=0, resumes=1, ends_strings=1), widths=({}, *widths((0, 0), (1, 0), (1, 1))), seconds=6,
+    Setup(acquires=0, resumes=1, ends_strings=1), widths=({}, *widths((0, 0), (1, 0), (0, 1), (1, 1))), seconds=6,
 )  # fmt: skip
 case(
     "by holder",
     "two acquire for one holder, a third for another",
-    Setup(holder="h", renewals=1), Setup(holder="h"), Setup(), widths=({}, *widths((0, 0), (1, 0), (1, 1))), seconds=6,
+    Setup(holder="h", renewals=1), Setup(holder="h"), Setup(), seconds=6,
+    widths=({}, *widths((0, 0), (1, 0), (0, 1), (1, 1))),
 )  # fmt: skip
 _handler = Setup(acts=("complete", "release"), window=2, acquires=2, ends=2)
 case("an event", "two handlers, which succeed or fail, and a completion that passes", _handler, _handler, seconds=5,
-     widths=({}, *widths((0, 0), (1, 0), (1, 1))))  # fmt: skip
+     widths=({}, *widths((0, 0), (1, 0), (0, 1), (1, 1))))  # fmt: skip
 case(
     "an event and a wrong clock",
     "the second handler's wall clock is a minute ahead",
     _handler, Setup(acts=("complete", "release"), window=2, acquires=2, skew=60.0), seconds=5,
-    widths=({}, *widths((0, 0), (1, 0), (1, 1))),
+    widths=({}, *widths((0, 0), (1, 0), (0, 1), (1, 1))),
 )  # fmt: skip
 case(
     "an event that commits",
@@ -239,28 +253,29 @@ _brief = Setup(wait=0.5, queue=True, wakes=0)
 case("a queue", "two wait in order for a third", Setup(), _brief, _brief, seconds=3,
      widths=({}, *widths((0, 0), (1, 0), (0, 1))))  # fmt: skip
 case("a queue of one", "one waits in the queue, and its requests fail", Setup(renewals=1), _waits, seconds=4,
-     widths=widths((0, 0), (1, 0), (2, 0), (1, 1)))  # fmt: skip
+     widths=widths((0, 0), (1, 0), (0, 1), (2, 0), (1, 1)))  # fmt: skip
 case("a queue for a dead holder", "one waits in the queue until the lease ends", Setup(ends=0),
-     Setup(wait=5.0, queue=True), seconds=5, widths=widths((0, 0), (1, 0), (2, 0), (1, 1)))  # fmt: skip
+     Setup(wait=5.0, queue=True), seconds=5, widths=widths((0, 0), (1, 0), (0, 1), (2, 0), (1, 1)))  # fmt: skip
 _permit = Setup(permits=1, renewals=1)
 case("one permit", "two clients of a semaphore with one permit", _permit, _permit,
      widths=widths((0, 0), (1, 0), (0, 1), (1, 1), (2, 1)))  # fmt: skip
 case(
     "one permit and a wrong clock",
     "the wall clock of the second client is a minute ahead",
-    _permit, Setup(permits=1, acquires=2, skew=60.0), seconds=5, widths=widths((0, 0), (1, 0), (1, 1)),
+    _permit, Setup(permits=1, acquires=2, skew=60.0), seconds=5, widths=widths((0, 0), (1, 0), (0, 1), (1, 1)),
 )  # fmt: skip
 case("late renewals of a permit", "two renewals of one hold", Setup(permits=1, renewals=2, lease=4000),
      Setup(permits=1), widths=widths((0, 0), (1, 0), (2, 0), (2, 1)))  # fmt: skip
 case("a permit, twice in the network", "requests that land a second time", _permit, Setup(permits=1), doubles=2,
-     seconds=6, widths=widths((0, 0), (1, 0), (1, 1)))  # fmt: skip
+     seconds=6, widths=widths((0, 0), (1, 0), (0, 1), (1, 1)))  # fmt: skip
 _light = Setup(permits=2)
 case("two permits", "three clients of a semaphore with two", _light, _light, _light, permits=2, seconds=5,
-     widths=({}, *widths((0, 0), (1, 0), (1, 1))))  # fmt: skip
+     widths=({}, *widths((0, 0), (1, 0), (0, 1), (1, 1))))  # fmt: skip
 
 # -- three clients ----------------------------------------------------------------------------------------------------
 
 _simple = Setup()
 case(
-    "three clients", "acquire and release", _simple, _simple, _simple, seconds=6, widths=widths((0, 0), (1, 0), (1, 1))
-)
+    "three clients", "acquire and release", _simple, _simple, _simple, seconds=6,
+    widths=widths((0, 0), (1, 0), (0, 1), (1, 1)),
+)  # fmt: skip

@@ -249,7 +249,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("lease, expiry", "no grace"),
     Mutant("lease, holder", "validity by the lease alone", "by the Date"),
     Mutant("lease, holder", "validity by the stored expiry alone", "unchanged for its lease"),
-    Mutant("lease, holder", "validity counted from the reply", "unchanged for its lease", 2),
+    Mutant("lease, holder", "validity counted from the reply", "unchanged for its lease", 1),
     Mutant("lease, MARGIN", "no margin between two Dates", "by the Date"),
     Mutant("lease, MARGIN", "a margin of 1.45 s", "by the Date"),
     Mutant("lease, DRIFT", "no allowance for drift", "unchanged for its lease"),
