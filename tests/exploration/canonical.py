@@ -26,8 +26,10 @@ from types import (
     FunctionType,
     GeneratorType,
     MemberDescriptorType,
+    MethodDescriptorType,
     MethodType,
     ModuleType,
+    WrapperDescriptorType,
 )
 from typing import Any
 
@@ -36,7 +38,10 @@ from lambda_lock.core.requests import Place
 from lambda_lock.core.row import Schema
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
-_FIXED = (CodeType, FrameType, FunctionType, BuiltinFunctionType, ModuleType, type)
+_FIXED = (
+    CodeType, FrameType, FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType,
+    ModuleType, type,
+)  # fmt: skip
 _ITERATORS = frozenset(map(type, (iter(range(0)), iter([]), iter(()), iter({}), iter({}.items()), reversed([]))))
 _OUTCOMES = (ConditionFailed, ServiceError, TransactionCanceled, TransportError)
 _CONTAINERS = (tuple, list, dict, set, frozenset, range, GeneratorType, MethodType, CellType, BaseException)

@@ -95,6 +95,11 @@ def test_an_object_whose_content_cannot_be_read_is_refused_with_what_to_do(unkno
         form_of([unknown], {})
 
 
+def test_what_never_changes_may_lie_on_the_stack_of_a_generator() -> None:
+    fixed = [str.join, object.__init__, len, gc, Setup, counting]
+    assert form_of(fixed, {}) == form_of(list(fixed), {})
+
+
 def test_a_private_slot_and_one_of_a_base_class_are_part_of_the_form() -> None:
     class Base:
         __slots__ = ("__dict__", "__hidden", "__weakref__")
