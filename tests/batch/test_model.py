@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lambda_lock import LockClient
@@ -22,7 +22,7 @@ from tests.support.decorated import Boom
 
 from .conftest import returned
 
-slow = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+EXAMPLES = [12, pytest.param(60, marks=pytest.mark.slow)]
 
 
 @dataclass(frozen=True)
@@ -123,11 +123,7 @@ def body_of(record: Event) -> Event:
     return body
 
 
-@pytest.mark.parametrize("workers", [1, 4])
-@pytest.mark.parametrize("kind", ["standard", "fifo"])
-@slow
-@given(batch=messages, in_progress=st.frozensets(st.sampled_from("gh")))
-def test_a_queue(kind: str, workers: int, batch: list[Message], in_progress: frozenset[str], other: LockClient) -> None:
+def check_queue(kind: str, workers: int, batch: list[Message], in_progress: frozenset[str], other: LockClient) -> None:
     real, model = Real(batch, workers, other, in_progress), World(in_progress=in_progress)
     if kind == "fifo":
         event = events.sqs_fifo([(message.group, body) for message, body in zip(batch, real.bodies(), strict=True)])
@@ -148,10 +144,7 @@ def test_a_queue(kind: str, workers: int, batch: list[Message], in_progress: fro
             assert order == sorted(order)
 
 
-@pytest.mark.parametrize("workers", [1, 4])
-@slow
-@given(batch=messages, in_progress=st.frozensets(st.sampled_from("gh")))
-def test_a_stream(workers: int, batch: list[Message], in_progress: frozenset[str], other: LockClient) -> None:
+def check_stream(workers: int, batch: list[Message], in_progress: frozenset[str], other: LockClient) -> None:
     real, model = Real(batch, workers, other, in_progress), World(in_progress=in_progress)
     items = [
         {"order_id": {"S": message.group}, "body": {"S": json.dumps(body)}}
@@ -170,3 +163,26 @@ def test_a_stream(workers: int, batch: list[Message], in_progress: frozenset[str
     for group in "ABC":
         order = [place for _, place in real.effects if batch[place].group == group]
         assert order == sorted(order)
+
+
+@pytest.mark.parametrize("examples", EXAMPLES)
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("kind", ["standard", "fifo"])
+def test_a_queue(kind: str, workers: int, examples: int, other: LockClient) -> None:
+    @settings(max_examples=examples)
+    @given(messages, st.frozensets(st.sampled_from("gh")))
+    def check(batch: list[Message], in_progress: frozenset[str]) -> None:
+        check_queue(kind, workers, batch, in_progress, other)
+
+    check()
+
+
+@pytest.mark.parametrize("examples", EXAMPLES)
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_stream(workers: int, examples: int, other: LockClient) -> None:
+    @settings(max_examples=examples)
+    @given(messages, st.frozensets(st.sampled_from("gh")))
+    def check(batch: list[Message], in_progress: frozenset[str]) -> None:
+        check_stream(workers, batch, in_progress, other)
+
+    check()
