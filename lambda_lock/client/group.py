@@ -235,6 +235,7 @@ class Group:
         """The steps of a last act, while no other one is under way."""
 
         def alone(look: Look) -> Steps[Any]:
+            self._check_process()  # here: drive() has noted the process, and sees a fork from now on
             turn = Ticket()
             try:
                 if not self._last_act.take(turn):

@@ -275,6 +275,7 @@ class HeldLock(Standing):
         """
 
         def alone(look: Look) -> Steps[T]:
+            self.check_process()  # here: drive() has noted the process, and sees a fork from now on
             turn = Ticket()
             try:
                 if not self._last_act.take(turn):

@@ -44,8 +44,9 @@ def sweeps(seed: int | None = None) -> dict[str, Steps]:
     stage, rows = Stage(), Rows()
     found: dict[str, Steps] = {}
     for name in OPERATIONS:
-        for fault in FAULTS:
-            found[f"{name}: {fault}"] = partial(course, stage, name, fault, seed=seed)
+        for fault, kind in FAULTS.items():
+            if name not in kind.never_in:
+                found[f"{name}: {fault}"] = partial(course, stage, name, fault, seed=seed)
     for name, operation in cancelling.OPERATIONS.items():
         found[f"{name}: {_CANCELLATION}"] = partial(cancelling.course, rows, operation, seed=seed)
     return found

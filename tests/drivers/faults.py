@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from lambda_lock import LockAlreadyReleasedError, LockError
+from lambda_lock import LockAlreadyReleasedError, LockError, LockTimeoutError
 from lambda_lock.errors import ClientClosedError, OwnerMismatchError
 
 from .points import Point, Strike
@@ -21,7 +21,13 @@ CHILD_SECONDS = 30  # what hangs, hangs for ever
 
 
 class Fault:
-    """Something that happens at a point of an operation."""
+    """Something that happens at a point of an operation.
+
+    spared: the modules, by how their paths begin, at whose points it does not happen. never_in: operations.
+    """
+
+    spared: tuple[str, ...] = ()
+    never_in: tuple[str, ...] = ()
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -207,6 +213,30 @@ class ForkAndLeave(Fork):
         tell(self._writer, lambda: meddle(self.scene))
 
 
+class ForkAndGoOn(ForkAndLeave):
+    """A fork by a signal handler that returns in both processes: both go on with the operation.
+
+    Within a request both would write to one connection: that request may be sent twice, as a transport may do. A fork
+    while a string is read makes two callers with one string: tests/client/test_processes.py has the instants after it.
+    """
+
+    spared = ("transport/",)
+    never_in = ("adopt", "resume")
+
+    def happen(self) -> None:
+        self.scene.look()
+        self._reader, self._writer = os.pipe()
+        self.pid = os.fork()
+
+    def tell(self) -> None:
+        tell(self._writer, self._go_on)
+
+    def _go_on(self) -> None:
+        error = self.scene.error
+        assert isinstance(error, OwnerMismatchError | LockTimeoutError | None), repr(error)
+        meddle(self.scene)
+
+
 def play(stage: Stage, operation: Operation, kind: type[Fault], point: Point) -> Scene:
     """Carry an operation out with a fault at a point, and judge what is left."""
     scene = stage.play(operation)
@@ -282,4 +312,5 @@ FAULTS: dict[str, type[Fault]] = {
     "fork": Fork,
     "fork beside": ForkBeside,
     "fork and leave": ForkAndLeave,
+    "fork and go on": ForkAndGoOn,
 }

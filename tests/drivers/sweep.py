@@ -62,7 +62,8 @@ def course(
         found = points_of(lambda: scene.run(what.act))  # noqa: B023
         what.done(scene)
         judge(scene, what)
-    found = ordered([point for point in found if str(point).startswith(within)][::one_in], seed)
+    found = [point for point in found if str(point).startswith(within) and not str(point).startswith(kind.spared)]
+    found = ordered(found[::one_in], seed)
     yield {"points": len(found)}
     for number, point in enumerate(found[first:], start=first):
         yield {"at": number, "name": str(point)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -67,8 +68,14 @@ def test_a_cancellation_at_any_wait_leaves_nothing_held(operation: str, stage: S
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("fault", ["handler ends the same", "fork and leave"])
-@pytest.mark.parametrize("operation", ["commit", "hand_over", "resume"])
+@pytest.mark.parametrize(
+    ("operation", "fault"),
+    [
+        *itertools.product(["commit", "hand_over", "resume"], ["handler ends the same", "fork and leave"]),
+        ("acquire", "fork and go on"),
+        ("release", "fork and go on"),
+    ],
+)
 def test_whatever_comes_in_between_nothing_hangs_and_nothing_is_held_for_nobody(
     operation: str, fault: str, stage: Stage
 ) -> None:
