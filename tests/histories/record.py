@@ -20,6 +20,7 @@ from typing import Any, TypedDict
 now = time.monotonic_ns
 
 SLOW = 0.9  # seconds after which a client may have sent a request again: then a late copy of it may be on its way
+AHEAD = 0.1  # seconds by which the time of a client may run ahead on a busy machine, which ends its holds early
 OPEN = -1  # the return of an operation that never returned, as far as its caller knows
 
 
@@ -206,6 +207,10 @@ def _forget_tokens(operations: list[Op], start: int, end: int) -> None:
 def _complete(operations: list[Op], promises: dict[int, int]) -> None:
     """Add the ends of validity, and say of each refusal whether the owner that it names had asked for the lock by then.
 
+    The library sums its time over looks at several clocks (lambda_lock/core/lease.py). A process that is suspended in
+    the middle of such a look counts that moment twice. So a loss that is told up to AHEAD before the end of the promise
+    counts as told at its end. Nobody else may have the lock before, all the same.
+
     An acquire of unknown outcome is dropped then: if anything, it leaves a lock that nobody holds, and the model allows
     for that wherever it can be seen (``orphan`` in checker/model.go).
     """
@@ -222,6 +227,10 @@ def _complete(operations: list[Op], promises: dict[int, int]) -> None:
             until = max(promises.get(each["token"], 0), each["call"])
             if over.get(each["token"], until + 1) > until:  # a hold that was given back in time does not expire
                 operations.append(op("expire", "ok", until, OPEN, client=each["client"], token=each["token"]))
+        if each["kind"] in ("renew", "hand_over") and each["outcome"] == "lost":
+            until = promises.get(each["token"], 0)
+            if 0 <= until - each["end"] <= AHEAD * 1e9:
+                each["end"] = until + 1
         if each["kind"] == "acquire" and each["outcome"] == "no":
             # A hold that is resumed keeps the prefix that names its caller.
             began = asked.get(each["owner"].partition("#")[0])

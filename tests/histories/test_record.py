@@ -72,6 +72,19 @@ def test_validity_ends_at_the_last_promise(recorder: Recorder, path: Path) -> No
     assert expire["call"] >= 4_000_005_000
 
 
+@pytest.mark.parametrize(("early", "at_the_end"), [(0.05, True), (0.2, False)])
+def test_a_loss_shortly_before_the_end_of_the_promise_counts_as_told_at_its_end(
+    early: float, at_the_end: bool, recorder: Recorder, path: Path
+) -> None:
+    grant(recorder, 7)
+    recorder.end(recorder.begin("renew", "a", 1, token=7), "lost")
+    (told,) = (each["end"] for each in history(path) if each["kind"] == "renew")
+    until = told + int(early * 1e9)
+    recorder.held("a", 1, 7, call=0, end=1, remaining=until / 1e9)
+    (told,) = (each["end"] for each in history(path) if each["kind"] == "renew")
+    assert (told > until - 1_000) == at_the_end
+
+
 def test_a_hold_given_back_in_time_does_not_expire(recorder: Recorder, path: Path) -> None:
     grant(recorder, 7)
     recorder.held("a", 1, 7, call=2**60, end=2**60, remaining=100.0)
