@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +13,10 @@ from unittest import mock
 from click.testing import CliRunner
 
 from lambda_lock import LockClient, LockError, deduplicate, with_lock
-from lambda_lock.batch import process_sqs
+from lambda_lock.batch import process_sqs, process_stream
 from lambda_lock.cli import settings as cli_settings
 from lambda_lock.cli.app import app
+from lambda_lock.cli.dashboard import Watcher
 from lambda_lock.client import pages
 
 from . import bounds
@@ -24,6 +26,7 @@ from .scene import Scene
 WAIT = 4.0  # seconds; each second of a wait may cost a hundred requests
 KEYS = ("a", "b", "c")
 MOST_PAGES = 20
+READINGS = 3
 EXIT_CODES = frozenset({0, 1, 69, 75, 76, 78})
 
 
@@ -110,6 +113,34 @@ def _batch(scene: Scene) -> Any:
         wait=0,
         client=scene.client,
     )
+
+
+def _stream(scene: Scene) -> Any:
+    """Records of one shard: the first one that fails ends the batch."""
+    records = [
+        {"eventID": str(at), "eventSource": "aws:kinesis", "kinesis": {"sequenceNumber": str(at), "partitionKey": "p"}}
+        for at in range(3)
+    ]
+    process_stream(
+        {"Records": records},
+        lambda record: None,
+        context=None,
+        lock_key="order#{kinesis[sequenceNumber]}",
+        scope="stream",
+        wait=0,
+        client=scene.client,
+    )
+
+
+def _dashboard(scene: Scene) -> Any:
+    """Readings of the dashboard, each with what its page is told."""
+    watcher = Watcher(scene.client, interval=2.0)
+    with mock.patch.object(pages, "MOST_PAGES", MOST_PAGES):
+        for _ in range(READINGS):
+            with contextlib.suppress(LockError):  # as its thread does
+                watcher.read()
+            json.dumps(watcher.answer({}), allow_nan=False)
+            scene.clock.advance(2.0)
 
 
 def _list(scene: Scene) -> Any:
@@ -219,6 +250,13 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "deduplicate": Operation(_decorated, _times(2, _use), sync_only=True),
     "batch": Operation(_batch, _times(6, _use), sync_only=True),
+    "stream": Operation(_stream, _times(6, _use), sync_only=True),
+    "dashboard": Operation(
+        _dashboard,
+        _sum(_times(READINGS * MOST_PAGES, bounds.page), lambda luck: Bound(0, READINGS * 2.0)),
+        _permit,
+        sync_only=True,
+    ),
     "lambda-lock get": Operation(_command("get", "k"), bounds.page, _held, sync_only=True),
     "lambda-lock ls": Operation(_command("ls"), _times(MOST_PAGES, bounds.page), _held, sync_only=True),
     "lambda-lock release": Operation(
