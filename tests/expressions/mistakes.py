@@ -257,11 +257,10 @@ def _far_elements(real: Any) -> Any:
     """An element behind the end of a list that is forgotten."""
 
     def changed(value: Any, change: Any) -> Any:
-        if not isinstance(change, table._New) and value and "L" in value:
-            change = {index: each for index, each in change.items() if index <= len(value["L"])} or {
-                0: table._New(None)
-            }
-        return real(value, change)
+        if isinstance(change, table._New) or not value or "L" not in value or isinstance(next(iter(change)), str):
+            return real(value, change)
+        near = {index: each for index, each in change.items() if index <= len(value["L"])}
+        return real(value, near) if near else value
 
     return changed
 

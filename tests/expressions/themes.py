@@ -32,7 +32,10 @@ few_texts = st.lists(st.sampled_from(["a", "ab", "b", "1"]), min_size=1, max_siz
 few_numbers = st.lists(st.sampled_from(["1", "2", "10"]), min_size=1, max_size=3, unique=True)
 few_blobs = st.lists(st.sampled_from(["YQ==", "YWI=", "/w=="]), min_size=1, max_size=2, unique=True)
 text_sets = few_texts.map(lambda found: {"SS": found})
-sets = st.one_of(text_sets, few_numbers.map(lambda found: {"NS": found}), few_blobs.map(lambda found: {"BS": found}))
+twins = _each("SS", ["a", "ab"], ["ab", "a"])  # one set, in two orders
+sets = st.one_of(
+    twins, text_sets, few_numbers.map(lambda found: {"NS": found}), few_blobs.map(lambda found: {"BS": found})
+)
 elements: st.SearchStrategy[Item] = st.sampled_from(
     [{"S": "a"}, {"S": "ab"}, {"S": "1"}, {"N": "1"}, {"N": "2"}, {"B": "YQ=="}, {"BOOL": True}]
 )
@@ -67,8 +70,8 @@ def among(writer: Writer) -> str:
 def attributes(writer: Writer) -> str:
     """Two attributes, or a document or set and a value. Any may be absent."""
     if writer.often(2):
-        name = writer.among("size", "size", "é", "a-b")
-        return f"{writer.name(name)} {writer.among('=', '<>')} {writer.value(ROW[name])}"
+        name, of = writer.among(("size", sets), ("size", twins), ("é", lists), ("a-b", maps))
+        return f"{writer.name(name)} {writer.among('=', '<>')} {writer.value(of)}"
     one, two = writer.draw(st.permutations(["x", "y", "a.b", "é", "a-b"]))[:2]
     deeper = writer.among("", "", ".x")
     return f"{writer.name(one)}{deeper} {writer.among('=', '=', *COMPARATORS)} {writer.name(two)}{deeper}"
