@@ -32,9 +32,10 @@ few_texts = st.lists(st.sampled_from(["a", "ab", "b", "1"]), min_size=1, max_siz
 few_numbers = st.lists(st.sampled_from(["1", "2", "10"]), min_size=1, max_size=3, unique=True)
 few_blobs = st.lists(st.sampled_from(["YQ==", "YWI=", "/w=="]), min_size=1, max_size=2, unique=True)
 text_sets = few_texts.map(lambda found: {"SS": found})
+longer = _each("SS", ["ab"], ["ab", "b"])  # "a" is within an element only
 twins = _each("SS", ["a", "ab"], ["ab", "a"])  # one set, in two orders
 sets = st.one_of(
-    twins, text_sets, few_numbers.map(lambda found: {"NS": found}), few_blobs.map(lambda found: {"BS": found})
+    longer, twins, text_sets, few_numbers.map(lambda found: {"NS": found}), few_blobs.map(lambda found: {"BS": found})
 )
 elements: st.SearchStrategy[Item] = st.sampled_from(
     [{"S": "a"}, {"S": "ab"}, {"S": "1"}, {"N": "1"}, {"N": "2"}, {"B": "YQ=="}, {"BOOL": True}]
@@ -105,6 +106,8 @@ def begins_with(writer: Writer) -> str:
 def contains(writer: Writer) -> str:
     name = writer.among("y", "é", "é", "size", "size", "a.b")
     part = _each("S", "a", "b", "1") if name == "y" else blobs if name == "a.b" else elements
+    if name == "size":
+        part = st.one_of(_each("S", "a", "b", "1"), _each("N", "1"))
     return f"contains({writer.name(name)}, {writer.value(part)})"
 
 
