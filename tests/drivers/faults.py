@@ -218,9 +218,10 @@ class ForkAndGoOn(ForkAndLeave):
 
     Within a request both would write to one connection: that request may be sent twice, as a transport may do. A fork
     while a string is read makes two callers with one string: tests/client/test_processes.py has the instants after it.
+    Until the process is noted (client/terms.py), two processes begin two operations.
     """
 
-    spared = ("transport/",)
+    spared = ("transport/", "client/")
     never_in = ("adopt", "resume")
 
     def happen(self) -> None:
@@ -248,6 +249,11 @@ def play(stage: Stage, operation: Operation, kind: type[Fault], point: Point) ->
     except SystemExit:
         if not isinstance(fault, ForkAndLeave):
             raise
+    except KeyboardInterrupt:  # at the return of the outermost call: Python runs the handler after the operation
+        scene.counts["after the operation"] += 1
+        operation.done(scene)
+        judge(scene, operation)
+        return scene
     if isinstance(fault, ForkAndLeave) and strike.struck and not fault.pid:
         fault.tell()
     if strike.struck:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import _thread
 import dis
 import functools
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -25,7 +26,7 @@ import lambda_lock
 SIGNAL = signal.SIGUSR2
 PACKAGE = Path(lambda_lock.__file__).parent
 #: What stands for DynamoDB, and what never runs beside a lock.
-_OURS_NOT = tuple(str(PACKAGE / name) for name in ("testing", "cli", "cdk"))
+_OURS_NOT = tuple(str(PACKAGE / name) + os.sep for name in ("testing", "cli", "cdk"))
 #: Pure functions, which wait for nothing and change nothing. Their calls are points, what they do within is none.
 _PURE = tuple(
     str(PACKAGE / name)
@@ -155,4 +156,5 @@ class Strike:
         return self.struck
 
     def _handle(self, number: int, frame: object) -> None:
+        signal.signal(SIGNAL, self._before)  # where the outermost call returns, this comes in the midst of __exit__
         self._happen()
