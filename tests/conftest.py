@@ -14,6 +14,7 @@ from hypothesis import settings
 from rig.engine import DynamoDBLocal, Engine, Ministack, client_environment
 from rig.wire import Wire
 from tests.support.fresh import clear_environment
+from tests.support.signals import signals, signals_restored
 
 # No test asserts time: a slow machine must not make a property fail.
 settings.register_profile("untimed", deadline=None, print_blob=True, derandomize="CI" in os.environ)
@@ -33,8 +34,6 @@ _ENGINES: dict[str, type[Engine]] = {"ministack": Ministack, "dynamodb-local": D
 _ENGINE = os.environ.get("LAMBDA_LOCK_ENGINE") or "ministack"
 
 _numbers = itertools.count(1)
-
-_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD, signal.SIGUSR1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -80,20 +79,13 @@ def _runs_on_the_engine(item: pytest.Item) -> bool:
     return item.get_closest_marker("ministack_only") is None and "engine" in getattr(item, "fixturenames", ())
 
 
-def _signals() -> tuple[set[Any], list[Any]]:
-    """The signals that are blocked, and the handlers of others."""
-    return signal.pthread_sigmask(signal.SIG_BLOCK, ()), [signal.getsignal(number) for number in _HANDLED]
-
-
 @pytest.fixture(autouse=True)
 def signals_stay_as_they_were() -> Iterator[None]:
     """What a test leaves blocked or ignored, the programs of all later tests of this worker would inherit."""
-    blocked, handlers = before = _signals()
-    yield
-    after = _signals()
-    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-    for number, handler in zip(_HANDLED, handlers, strict=True):
-        signal.signal(number, handler)
+    before = signals()
+    with signals_restored():
+        yield
+        after = signals()
     assert after == before
 
 

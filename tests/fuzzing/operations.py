@@ -18,6 +18,7 @@ from lambda_lock.cli import settings as cli_settings
 from lambda_lock.cli.app import app
 from lambda_lock.cli.dashboard import Watcher
 from lambda_lock.client import pages
+from tests.support.signals import signals_restored
 
 from . import bounds
 from .bounds import Bound
@@ -154,7 +155,11 @@ def _command(*arguments: str) -> Callable[[Scene], Any]:
             chosen = {name: value for name, value in options.items() if name in ("lease_duration", "ttl", "schema")}
             return LockClient(**{**scene.options(), **chosen, "heartbeat_period": None})
 
-        with mock.patch.object(cli_settings, "LockClient", client), mock.patch.object(pages, "MOST_PAGES", MOST_PAGES):
+        with (
+            mock.patch.object(cli_settings, "LockClient", client),
+            mock.patch.object(pages, "MOST_PAGES", MOST_PAGES),
+            signals_restored(),  # `lambda-lock run` blocks them for its process
+        ):
             result = CliRunner().invoke(app, ["--table", "locks", *arguments], catch_exceptions=False)
         if result.exit_code not in EXIT_CODES:
             raise UndocumentedExit(f"{arguments}: exit code {result.exit_code}: {result.output}")
