@@ -249,9 +249,10 @@ def play(stage: Stage, operation: Operation, kind: type[Fault], point: Point) ->
     except SystemExit:
         if not isinstance(fault, ForkAndLeave):
             raise
-    except KeyboardInterrupt:  # at the return of the outermost call: Python runs the handler after the operation
+    except KeyboardInterrupt as error:  # at the return of the outermost call: Python runs the handler after it
         scene.counts["after the operation"] += 1
-        operation.done(scene)
+        if error.__context__ is None:  # else the operation had raised that
+            operation.done(scene)
         judge(scene, operation)
         return scene
     if isinstance(fault, ForkAndLeave) and strike.struck and not fault.pid:

@@ -54,6 +54,16 @@ KNOWN: tuple[Known, ...] = (
         ),
     ),
     Known(
+        "a change of the key, under a condition that does not hold",
+        LOCAL,
+        "An update cannot change the key of its item. DynamoDB Local looks at the condition before.",
+        lambda request, expected, found: (
+            (expected.error, found.error) == ("ConditionalCheckFailedException", "ValidationException")
+            and "which is part of the key" in found.why
+            and expected.rows == found.rows
+        ),
+    ),
+    Known(
         "one item twice in a transaction",
         LOCAL,
         "A transaction that has an item twice is refused as a whole (API reference, TransactWriteItems). DynamoDB "

@@ -339,9 +339,11 @@ class Judge:
             return
         if done and holding.owns(row):
             self.fail("release", f"release of {holding} was True, and it is still held")
+        if not isinstance(errand.outcome, (Reply, ConditionFailed)):  # no answer in time: what is there has its lease
+            return
         if holding.interrupted and self._is_parked(holding, row):
             self.fail("held for nobody", f"release of {holding} left {holding.key} to a string that nobody has")
-        if holding.has_an_entry(row) and isinstance(errand.outcome, (Reply, ConditionFailed)):
+        if holding.has_an_entry(row):
             self.fail("copy left", f"release of {holding} left a late copy of its claim behind")
 
     def _is_parked(self, holding: OurHolding, row: Any) -> bool:
