@@ -215,6 +215,26 @@ def test_the_parents_connections_survive_its_children(wire: Wire, wired: LockCli
         lock.release()
 
 
+def taken_by_the_parent_alone(client: LockClient, take: Callable[[], Lock], forked: list[int]) -> Lock:
+    """Take a lock while something forks, and both processes go on. The child must be refused.
+
+    forked: what os.fork() returned is put in there meanwhile.
+    """
+    refused = False
+    try:
+        lock = take()
+    except OwnerMismatchError:
+        refused = True
+        client.close()  # releases nothing: it is not this process's lock
+        raise
+    finally:
+        if forked == [0]:
+            os._exit(7 if refused else 1)
+    _, status = os.waitpid(forked[0], 0)
+    assert os.waitstatus_to_exitcode(status) == 7
+    return lock
+
+
 def test_a_child_forked_in_the_middle_of_an_acquire_does_not_get_its_parents_lock(
     client: LockClient, make: Make, rows: Rows
 ) -> None:
@@ -228,18 +248,8 @@ def test_a_child_forked_in_the_middle_of_an_acquire_does_not_get_its_parents_loc
                 forked.append(os.fork())
             return reply
 
-    forking, refused = make(transport=Forking()), False
-    try:
-        lock = forking.acquire("a")
-    except OwnerMismatchError:
-        refused = True
-        forking.close()  # releases nothing: it is not this process's lock
-        raise
-    finally:
-        if forked == [0]:
-            os._exit(7 if refused else 1)
-    _, status = os.waitpid(forked[0], 0)
-    assert os.waitstatus_to_exitcode(status) == 7
+    forking = make(transport=Forking())
+    lock = taken_by_the_parent_alone(forking, lambda: forking.acquire("a"), forked)
     assert lock.is_held
     assert rows.is_held("a")
     assert lock.release() is True
@@ -273,18 +283,7 @@ def test_a_child_forked_once_an_owner_or_version_was_drawn_never_holds_a_lock_un
         return drawn[-1]
 
     session.chance = Chance(nonce, chance.jitter)
-    refused = False
-    try:
-        lock = take(forking, key, string)
-    except OwnerMismatchError:
-        refused = True
-        forking.close()
-        raise
-    finally:
-        if forked == [0]:
-            os._exit(7 if refused else 1)
-    _, status = os.waitpid(forked[0], 0)
-    assert os.waitstatus_to_exitcode(status) == 7
+    lock = taken_by_the_parent_alone(forking, lambda: take(forking, key, string), forked)
     lock.heartbeat()
     assert lock.is_held
     assert lock.release() is True
