@@ -63,8 +63,8 @@ class _Ghosts(Ghosts):
 
 
 class _Pace(Pace):
-    """The next release is always as far away, because nobody knows which of the holders it will be. While nothing
-    changes for longer than expected, looks become rarer."""
+    """The next release is always as far away, because nobody knows which of the holders it will be. So a nap is a part
+    of the time between two releases. While nothing changes for longer than expected, looks become rarer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,4 +91,4 @@ class _Pace(Pace):
         if free is not None:
             return min(max(gap, 0.3 * free) + turn, LONGEST_COUNTED)
         late = 0.05 * (look.elapsed - self._changed - every)
-        return min(max(gap, late) + turn, LONGEST_NAP)
+        return min(max(gap, every / 100, late) + turn, LONGEST_NAP)

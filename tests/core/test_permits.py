@@ -566,6 +566,17 @@ def test_a_waiter_looks_rarely_while_nothing_changes() -> None:
     assert driver.kinds.count("read") < 120
 
 
+def test_a_waiter_looks_rarely_if_permits_are_held_for_an_hour() -> None:
+    driver = Admitted()
+    for _ in range(2):
+        driver.acquire(lease_ms=3_600_000)
+    driver.damage(heldMs={"N": "3600000"})
+    driver.kinds.clear()
+    with pytest.raises(LockTimeoutError):
+        driver.waiting(wait_until=driver.now + 60)
+    assert driver.kinds.count("read") < 35
+
+
 def test_a_waiter_behind_a_dead_holder_gets_its_permit_at_its_expiry() -> None:
     driver = Admitted()
     driver.acquire()

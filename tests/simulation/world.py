@@ -24,7 +24,7 @@ from .judge import Judge
 from .network import Network
 from .schedule import Settings, draw_skew
 
-MAX_EVENTS = 150_000  # of a run; more would mean an endless loop
+MAX_EVENTS = 1_000_000  # of a run; more would mean an endless loop. One of 265,000 runs needed more than 150,000
 
 Life = Generator[Send | Wait, Event, None]
 
