@@ -2,7 +2,8 @@
 
 All mutants come first. Then the case is next that needs the least time, as far as is known: each gets the same time at
 first, which is a quarter of an equal share; more if it was not enough; and for wider bounds a multiple of what the
-narrower ones took. So no case waits for another one to end, and what one does not need is left to the others.
+narrower ones took. A case that has completed no bounds yet counts as one that needs less than that. So no case waits
+for another one to end, and what one does not need is left to the others.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from .cases import CASES
 
 MOST = 6_000_000  # states of one exploration: they are kept in memory, about 500 bytes each
 FIRST = 4  # the first time of a case, as a part of an equal share
+URGENT = 4  # times as long as others may need: a case that has completed no bounds, and it is still next
 MORE = 3  # times as long, for one that was not complete, and for the next bounds of one that was
 
 
@@ -44,6 +46,10 @@ class Try(NamedTuple):
     spent: float
     likely: float
 
+    def rank(self) -> float:
+        """The lowest is next."""
+        return self.likely if self.width else self.likely / URGENT
+
 
 class Plan:
     """The jobs of a run.
@@ -68,7 +74,7 @@ class Plan:
         if self._new:
             self._first = self._first or left * self.processes / len(self._new) / FIRST
             return self._job(self._new.popleft(), Try(0, 0.0, self._first))
-        worth = [(one.likely, name) for name, one in self._next.items() if one.spent < left]
+        worth = [(one.rank(), name) for name, one in self._next.items() if one.spent < left]
         if not worth:
             return None
         name = min(worth)[1]
