@@ -248,7 +248,9 @@ class HolderAcquisition(Acquisition):
                 return (
                     yield from resume(attempt, row.token, self.memory, self.chance, self.look, row=row, keep=self.keep)
                 )
-            except LockLostError:
+            except LockLostError as lost:
+                if lost.holder == self.wish.owner:  # a copy of a claim that had been refused landed after that
+                    self.note_any_landed()
                 yield from self.abandon()  # a copy of a claim that was given up may have landed since
                 self.sent.clear()
                 self.look = (yield Wait(lease.FIRST_BACKOFF)).look

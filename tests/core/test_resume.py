@@ -713,6 +713,24 @@ def test_a_holder_whose_hold_is_released_before_it_is_resumed_takes_the_lock_ane
     assert driver.renew(hold).renewed
 
 
+def test_a_holder_that_runs_out_of_time_releases_a_copy_of_its_refused_claim_that_landed(driver: Invocations) -> None:
+    first = driver.acquire_as("h")
+    driver.now += 1
+
+    def copied(operation: str, request: dict[str, Any]) -> Any:
+        driver.trouble, (_, claim) = [], driver.sent[0]
+        driver.release(first)
+        driver.apply("UpdateItem", claim)
+        driver.now += DECISION
+        return driver.apply(operation, request)
+
+    driver.trouble = [driver.apply, copied]
+    with pytest.raises(LockNotGrantedError):
+        driver.acquire_as("h")
+    assert driver.row["fencingToken"] == {"N": str(first.token + 1)}
+    assert not driver.is_held
+
+
 def test_a_hold_that_always_vanishes_ends_the_acquire(driver: Invocations) -> None:
     first = driver.acquire_as("h")
     row, gone = driver.row, {**driver.row, "ownerName": {"S": "x#1"}}
