@@ -96,7 +96,7 @@ PARTS = (
     Part(
         "simulation",
         "tests.simulation",
-        ("--minutes", "29"),
+        ("--minutes", "29.3"),
         ("--minutes", "180"),
         {"simulated grants": ("grants",)} | _NOBODY,
         aside=True,

@@ -262,7 +262,7 @@ def run_slices(first: int, seconds: float, biases: Collection[str] = BIASES, pro
             if time.monotonic() >= until:
                 return
             mean = sum(rates.values()) / len(rates)
-            shares = {bias: WEIGHTS.get(bias, 1.0) * max(0.25, min(rates[bias] / mean, 2.5) ** 3) for bias in biases}
+            shares = {bias: WEIGHTS.get(bias, 1.0) * max(0.25, min(rates[bias] / mean, 2.2) ** 5) for bias in biases}
 
 
 def _run_slice(order: tuple[int, str, float, float]) -> tuple[str, float, Totals]:
