@@ -23,7 +23,8 @@ to those of protocol.py:
    only for those who know that the work is over.
 6. **Acquire by holder** is an ordinary acquisition, until it is shown a row that is not released and whose owner, up to
    its last "#", is the holder. Then it gives up its own claims (rule 5 of protocol.py) and resumes that hold, which it
-   does not give up.
+   does not give up. If that hold is lost, it goes on. A claim that it gave up and is shown after all is no grant; it is
+   corrected (rule 4 of protocol.py) or released.
 
 The newest attempt to land excludes all others of its hold by rule 1, and everybody else like any holder: a resume
 requires that the row is still the hold's, and never writes an expiry below the one that it finds.
@@ -33,7 +34,7 @@ from __future__ import annotations
 
 from ..errors import LockLostError, TransportError
 from . import lease, requests
-from .acquire import Acquisition, too_late, undated
+from .acquire import Acquisition, Held, too_late, undated
 from .handover import damaged
 from .keep import not_there
 from .outcome import ConditionFailed, Reply
@@ -226,35 +227,43 @@ class HolderAcquisition(Acquisition):
         super().__init__(wish, memory, chance, look, keep)
         self.holder = holder_of(wish.owner)
 
-    def finish(self) -> Steps[Hold]:
+    def run(self) -> Steps[Hold]:
         """As the base class. It begins anew if the hold was released before it could be resumed."""
         for _ in range(STEPS):
             try:
-                return (yield from super().finish())
+                return (yield from super().run())
             except _FoundError as found:
                 row = found.row
-            wish = self.wish
-            assert row.token is not None
-            attempt = Wish(
-                wish.place,
-                f"{base_of(row.owner)}/{self.chance.nonce()}",
-                wish.lease_ms,
-                wish.content,
-                lease_end=wish.lease_end,
-                hold_on_unavailable=wish.hold_on_unavailable,
-                decision=wish.decision,
-            )
+                yield from self.give_up_claims(looked=True)
             try:
-                return (
-                    yield from resume(attempt, row.token, self.memory, self.chance, self.look, row=row, keep=self.keep)
-                )
+                return (yield from self.resume(row))
             except LockLostError as lost:
-                if lost.holder == self.wish.owner:  # a copy of a claim that had been refused landed after that
+                if lost.holder == self.wish.owner:  # a copy of a claim landed after all
                     self.note_any_landed()
-                yield from self.abandon()  # a copy of a claim that was given up may have landed since
-                self.sent.clear()
-                self.look = (yield Wait(lease.FIRST_BACKOFF)).look
+                    yield from self.give_up_claims()
+            self.last = Held()  # who was resumed does not have it any more
+            self.look = (yield Wait(lease.FIRST_BACKOFF)).look
         raise self.contradicted()
+
+    def resume(self, row: Row) -> Steps[Hold]:
+        wish = self.wish
+        assert row.token is not None
+        attempt = Wish(
+            wish.place,
+            f"{base_of(row.owner)}/{self.chance.nonce()}",
+            wish.lease_ms,
+            wish.content,
+            lease_end=wish.lease_end,
+            hold_on_unavailable=wish.hold_on_unavailable,
+            decision=wish.decision,
+        )
+        return (yield from resume(attempt, row.token, self.memory, self.chance, self.look, row=row, keep=self.keep))
+
+    def give_up_claims(self, *, looked: bool = False) -> Steps[None]:
+        """Release what may have landed. If one of these claims is shown later, it is no grant, and is corrected."""
+        yield from self.abandon(looked=looked)
+        for sent in self.sent.values():
+            sent.struck, sent.may_land = True, False
 
     def see(self, item: Item | None, date: int | None) -> Next:
         step, row = super().see(item, date), self.row

@@ -713,21 +713,92 @@ def test_a_holder_whose_hold_is_released_before_it_is_resumed_takes_the_lock_ane
     assert driver.renew(hold).renewed
 
 
-def test_a_holder_that_runs_out_of_time_releases_a_copy_of_its_refused_claim_that_landed(driver: Invocations) -> None:
+def copy_lands(driver: Invocations) -> None:
+    """A copy of the first claim that was sent, which had been refused."""
+    driver.trouble, (_, claim) = [], driver.sent[0]
+    driver.apply("UpdateItem", claim)
+
+
+@pytest.mark.parametrize("ends", [LockNotGrantedError, Stopped])
+def test_a_holder_whose_acquire_ends_releases_a_copy_of_its_refused_claim_that_landed(
+    driver: Invocations, ends: type[BaseException]
+) -> None:
     first = driver.acquire_as("h")
     driver.now += 1
 
     def copied(operation: str, request: dict[str, Any]) -> Any:
-        driver.trouble, (_, claim) = [], driver.sent[0]
         driver.release(first)
-        driver.apply("UpdateItem", claim)
-        driver.now += DECISION
+        copy_lands(driver)
+        if ends is Stopped:
+            driver.thrown = {driver.steps + 1: Stopped()}
+        else:
+            driver.now += DECISION
         return driver.apply(operation, request)
 
     driver.trouble = [driver.apply, copied]
-    with pytest.raises(LockNotGrantedError):
+    with pytest.raises(ends) as caught:
         driver.acquire_as("h")
     assert driver.row["fencingToken"] == {"N": str(first.token + 1)}
+    assert not driver.is_held
+    assert first.owner not in str(caught.value)  # it was released
+
+
+@pytest.mark.parametrize("then", ["granted", "denied", "interrupted", "too late"])
+def test_a_copy_of_a_claim_that_a_holder_gave_up_is_corrected_or_released(driver: Invocations, then: str) -> None:
+    first = driver.acquire_as("h")
+    driver.now += 1
+
+    def released(operation: str, request: dict[str, Any]) -> Any:
+        driver.release(first)
+        driver.trouble = [copied]
+        return driver.apply(operation, request)
+
+    def copied(operation: str, request: dict[str, Any]) -> Any:
+        copy_lands(driver)
+        if then == "denied":
+            driver.trouble = [lambda *_: DENIED]
+        if then == "interrupted":
+            driver.thrown = {driver.steps + 1: Stopped()}
+        if then == "too late":
+            driver.now = 19.5
+        return driver.apply(operation, request)
+
+    driver.trouble = [driver.apply, released]
+    if then == "granted":
+        hold = driver.acquire_as("h", lease_end=20.0)
+        assert driver.owner == hold.owner
+        assert driver.renew(hold).renewed
+        return
+    with pytest.raises((ServiceError, Stopped, LockNotGrantedError)):
+        driver.acquire_as("h", lease_end=20.0)
+    assert not driver.is_held
+
+
+def test_a_holder_knows_its_claim_after_it_resumed_two_holds_in_vain(driver: Invocations) -> None:
+    first = driver.acquire_as("h")
+    driver.now += 1
+
+    def first_released(operation: str, request: dict[str, Any]) -> Any:
+        driver.release(first)
+        driver.trouble = [another, another_released]
+        return driver.apply(operation, request)
+
+    def another(operation: str, request: dict[str, Any]) -> Any:
+        claim: Any = next(resume.acquire(driver.wish(owner="h#ab"), Memory(1), driver.chance, driver.look()))
+        driver.apply(claim.operation, claim.request)
+        return driver.apply(operation, request)
+
+    def another_released(operation: str, request: dict[str, Any]) -> Any:
+        token = int(driver.row["fencingToken"]["N"])
+        ends: Any = next(resume.release(first.place, "h#ab", token, Memory(1), driver.chance, driver.look()))
+        driver.apply(ends.operation, ends.request)
+        copy_lands(driver)
+        driver.now += DECISION
+        return driver.apply(operation, request)
+
+    driver.trouble = [driver.apply, first_released]
+    with pytest.raises(LockNotGrantedError):
+        driver.acquire_as("h")
     assert not driver.is_held
 
 

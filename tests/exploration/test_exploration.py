@@ -380,7 +380,7 @@ def test_a_try_is_not_begun_that_would_get_less_time_than_the_last_one_had(clock
     one, other = list(CASES)[:2]
     needs = {(other, 0): 1.0, (other, 1): 12.0}
     found = played(clock, Plan([], [one, other], 100.0, 1), lambda job: needs.get((job.name, job.width), 1e9))
-    assert found == [(one, 0, False), (other, 0, True), (other, 1, True), (other, 2, False), (one, 0, False)]
+    assert found == [(one, 0, False), (other, 0, True), (other, 1, True), (one, 0, False), (other, 2, False)]
     assert clock[0] < 100.0
 
 

@@ -519,7 +519,7 @@ def _(patch: _Patch) -> None:
 
 @mutation("a claim given up and not released", "given-up", "stormy", runs=40, shows=("left behind",))
 def _(patch: _Patch) -> None:
-    def abandon(self: Any) -> Generator[Any, Any, None]:
+    def abandon(self: Any, **how: Any) -> Generator[Any, Any, None]:
         yield from ()
 
     patch(acquire.Acquisition, "abandon", abandon)
@@ -529,8 +529,8 @@ def _(patch: _Patch) -> None:
 def _(patch: _Patch) -> None:
     original = acquire.Acquisition.abandon
 
-    def abandon(self: Any) -> Generator[Any, Any, None]:
-        steps = original(self)
+    def abandon(self: Any, **how: Any) -> Generator[Any, Any, None]:
+        steps = original(self, **how)
         action = next(steps, None)
         if action is not None:
             yield action
@@ -1847,10 +1847,10 @@ def _(patch: _Patch) -> None:
 def _(patch: _Patch) -> None:
     original = resume.HolderAcquisition.abandon
 
-    def abandon(self: Any) -> Generator[Any, Any, None]:
+    def abandon(self: Any, **how: Any) -> Generator[Any, Any, None]:
         if isinstance(sys.exc_info()[1], resume._FoundError):
             return
-        yield from original(self)
+        yield from original(self, **how)
 
     patch(resume.HolderAcquisition, "abandon", abandon)
 
