@@ -241,7 +241,7 @@ class HolderAcquisition(Acquisition):
                 if lost.holder == self.wish.owner:  # a copy of a claim landed after all
                     self.note_any_landed()
                     yield from self.give_up_claims()
-            self.last = Held()  # who was resumed does not have it any more
+            self.last, self.row = Held(), None  # what was resumed is not there any more
             self.look = (yield Wait(lease.FIRST_BACKOFF)).look
         raise self.contradicted()
 

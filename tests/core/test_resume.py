@@ -725,6 +725,7 @@ def test_a_holder_whose_acquire_ends_releases_a_copy_of_its_refused_claim_that_l
 ) -> None:
     first = driver.acquire_as("h")
     driver.now += 1
+    driver.damage(heldMs={"N": "3600000"})
 
     def copied(operation: str, request: dict[str, Any]) -> Any:
         driver.release(first)
@@ -741,6 +742,7 @@ def test_a_holder_whose_acquire_ends_releases_a_copy_of_its_refused_claim_that_l
     assert driver.row["fencingToken"] == {"N": str(first.token + 1)}
     assert not driver.is_held
     assert first.owner not in str(caught.value)  # it was released
+    assert getattr(caught.value, "retry_after", None) is None
 
 
 @pytest.mark.parametrize("then", ["granted", "denied", "interrupted", "too late"])
