@@ -37,6 +37,7 @@ class HoldJudge(Judge):
         self._kept: list[Any] = []  # these requests, so that no other one gets one of their ids
         self._asked: dict[int, int] = {}  # the tokens of the holds that wishes resume
         self._gone: set[tuple[str, str | None, int | None]] = set()  # holds that were released or taken over
+        self._reaped: dict[str, tuple[str, str | None, int | None]] = {}  # by key, until the next write
         self._revived: set[str] = set()  # versions that resumed one of these
         self._landed: dict[tuple[str, str | None, int | None], list[Wish | None]] = {}  # by hold, in this order
         self._writers: dict[str | None, Wish | None] = {}  # by version: which wish's request wrote it
@@ -74,13 +75,17 @@ class HoldJudge(Judge):
                 self._landed.setdefault(hold, []).append(self._requests[id(action.request)])
         if not old.is_free and not new.is_free and base_of(old.owner) == base_of(new.owner) and old.owner != new.owner:
             self._passed_on(key, old, new)
+        reaped = self._reaped.pop(key, None)
+        if reaped is not None and reaped != (key, base_of(new.owner), new.token):
+            self._gone.add(reaped)
         if not old.is_free and (new.is_free or base_of(new.owner) != base_of(old.owner) or new.token != old.token):
             self._gone.add((key, base_of(old.owner), old.token))
         super().wrote(process, action, before, key)
 
     def reaped(self, key: str, before: Any) -> None:
+        """If the next write is a late copy of the hold's own claim, it has the hold again: nobody came in between."""
         row = Row(before, JAVA)
-        self._gone.add((key, base_of(row.owner), row.token))
+        self._reaped[key] = (key, base_of(row.owner), row.token)
         super().reaped(key, before)
 
     def _is_late_claim(self, row: Row, holding: OurHolding) -> bool:
