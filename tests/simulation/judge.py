@@ -14,7 +14,7 @@ from lambda_lock.core.outcome import NOT_DONE, ConditionFailed, Reply, ServiceEr
 from lambda_lock.core.protocol import DECISION, Send, Wait
 from lambda_lock.core.queue import LONGEST_NAP, LONGEST_OUTSIDE, LONGEST_PATIENCE
 from lambda_lock.core.row import JAVA, Row, base_of, expiry_of, read_row
-from lambda_lock.errors import DuplicateEventError
+from lambda_lock.errors import DuplicateEventError, TransportError
 
 from .clocks import EPOCH
 from .items import remembered
@@ -687,5 +687,7 @@ def _number(item: Any, name: str) -> int:
 
 
 def _refused_for_now(outcome: Any) -> bool:
-    """A clear answer: this send was not carried out. A copy of it may be, but the sender cannot know that."""
+    """This send was clearly not carried out, or not even sent. A copy of it may be, but the sender cannot know that."""
+    if isinstance(outcome, TransportError):
+        return not outcome.ambiguous
     return isinstance(outcome, ServiceError) and outcome.code in ("ThrottlingException", "TransactionConflictException")
