@@ -361,11 +361,6 @@ class Acquisition:
         if row is not None and row.version in self.sent:
             self.sent[row.version].may_land = True
 
-    def note_any_landed(self) -> None:
-        """Note that a row names my owner, though its version is not known: any claim of mine may have landed."""
-        for sent in self.sent.values():
-            sent.may_land = True
-
     def refuse_done(self, row: Row, date: int | None) -> None:
         """Raise DuplicateEventError if the event is done, judged by DynamoDB's time (rule 11)."""
         place, until = self.wish.place, row.completed_until

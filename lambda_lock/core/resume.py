@@ -246,6 +246,7 @@ class HolderAcquisition(Acquisition):
         raise self.contradicted()
 
     def resume(self, row: Row) -> Steps[Hold]:
+        """Resume the hold of the row that was shown, as a new attempt of it. Raises what `resume` raises."""
         wish = self.wish
         assert row.token is not None
         attempt = Wish(
@@ -258,6 +259,11 @@ class HolderAcquisition(Acquisition):
             decision=wish.decision,
         )
         return (yield from resume(attempt, row.token, self.memory, self.chance, self.look, row=row, keep=self.keep))
+
+    def note_any_landed(self) -> None:
+        """Note that a row names my owner, though its version is not known: any claim of mine may have landed."""
+        for sent in self.sent.values():
+            sent.may_land = True
 
     def give_up_claims(self, *, looked: bool = False) -> Steps[None]:
         """Release what may have landed. If one of these claims is shown later, it is no grant, and is corrected."""

@@ -8,7 +8,7 @@ zombie, and a third party that came after the newest, may believe themselves ins
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lambda_lock.core import acquire, handover, lease, resume
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _TRIES = 6  # attempts of one state
 _NAMES = ("x{}", "x{}", "x/{}", "x#{}/y", "x{}/")  # holders, with what separates the parts of an owner
 
+#: Which hold: the key of its lock, its base owner and its token.
+_HoldName: TypeAlias = tuple[str, str | None, int | None]
+
 
 class HoldJudge(Judge):
     def __init__(self, world: World) -> None:
@@ -36,10 +39,10 @@ class HoldJudge(Judge):
         self._requests: dict[int, Wish | None] = {}  # which wish a request serves; None: it releases by string
         self._kept: list[Any] = []  # these requests, so that no other one gets one of their ids
         self._asked: dict[int, int] = {}  # the tokens of the holds that wishes resume
-        self._gone: set[tuple[str, str | None, int | None]] = set()  # holds that were released or taken over
-        self._reaped: dict[str, tuple[str, str | None, int | None]] = {}  # by key, until the next write
+        self._gone: set[_HoldName] = set()  # holds that were released or taken over
+        self._reaped: dict[str, _HoldName] = {}  # by key, until the next write
         self._revived: set[str] = set()  # versions that resumed one of these
-        self._landed: dict[tuple[str, str | None, int | None], list[Wish | None]] = {}  # by hold, in this order
+        self._landed: dict[_HoldName, list[Wish | None]] = {}  # by hold, in this order
         self._writers: dict[str | None, Wish | None] = {}  # by version: which wish's request wrote it
 
     def takes(self, wish: Wish | None, action: Send) -> None:
