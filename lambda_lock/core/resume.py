@@ -228,8 +228,12 @@ class HolderAcquisition(Acquisition):
         self.holder = holder_of(wish.owner)
 
     def run(self) -> Steps[Hold]:
-        """As the base class. It begins anew if the hold was released before it could be resumed."""
-        for _ in range(STEPS):
+        """As the base class. It begins anew if the hold was released before it could be resumed.
+
+        This is bounded: from the turn STEPS on, `pause` raises when the wait is over.
+        """
+        turns = 0
+        while True:
             try:
                 return (yield from super().run())
             except _FoundError as found:
@@ -242,8 +246,11 @@ class HolderAcquisition(Acquisition):
                     self.note_any_landed()
                     yield from self.give_up_claims()
             self.last, self.row = Held(), None  # what was resumed is not there any more
-            self.look = (yield Wait(lease.FIRST_BACKOFF)).look
-        raise self.contradicted()
+            turns += 1
+            if turns < STEPS:
+                self.look = (yield Wait(lease.FIRST_BACKOFF)).look
+            else:
+                yield from self.pause(self.last)
 
     def resume(self, row: Row) -> Steps[Hold]:
         """Resume the hold of the row that was shown, as a new attempt of it. Raises what `resume` raises."""

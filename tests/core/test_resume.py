@@ -12,7 +12,13 @@ from lambda_lock.core.handover import read_handover
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransportError
 from lambda_lock.core.protocol import DECISION, Hold, Memory, Send
 from lambda_lock.core.row import base_of, make_version
-from lambda_lock.errors import LockConfigurationError, LockFormatError, LockLostError, LockNotGrantedError
+from lambda_lock.errors import (
+    LockConfigurationError,
+    LockFormatError,
+    LockLostError,
+    LockNotGrantedError,
+    LockTimeoutError,
+)
 
 from .driver import NOW, OnTable
 
@@ -804,15 +810,36 @@ def test_a_holder_knows_its_claim_after_it_resumed_two_holds_in_vain(driver: Inv
     assert not driver.is_held
 
 
-def test_a_hold_that_always_vanishes_ends_the_acquire(driver: Invocations) -> None:
+@pytest.mark.parametrize(("wait", "error"), [(0, LockNotGrantedError), (10, LockTimeoutError)])
+def test_a_hold_that_always_vanishes_is_waited_for_as_long_as_any_other_holder(
+    driver: Invocations, wait: float, error: type[LockNotGrantedError]
+) -> None:
     first = driver.acquire_as("h")
     row, gone = driver.row, {**driver.row, "ownerName": {"S": "x#1"}}
     answers = [row, gone] * 100
     driver.trouble = [lambda operation, request: ConditionFailed(answers.pop(0), int(NOW))] * 200
-    with pytest.raises((TransportError, LockNotGrantedError)):
-        driver.acquire_as("h", patient=True, wait_until=driver.now + 10)
-    assert len(driver.sent) < 60
+    until = driver.now + wait
+    with pytest.raises(LockNotGrantedError) as caught:
+        driver.acquire_as("h", patient=wait > 0, wait_until=until)
+    assert type(caught.value) is error
+    assert driver.now >= until
+    assert len(driver.sent) < 100
     assert driver.owner == first.owner
+
+
+def test_a_holder_takes_the_lock_after_many_of_its_holds_vanished(driver: Invocations) -> None:
+    first = driver.acquire_as("h")
+    row, gone = driver.row, {**driver.row, "ownerName": {"S": "x#1"}}
+    vanishing = [row, gone] * 8
+
+    def last(operation: str, request: dict[str, Any]) -> Any:
+        driver.release(first)
+        return driver.apply(operation, request)
+
+    driver.trouble = [lambda operation, request: ConditionFailed(vanishing.pop(0), int(NOW))] * 16 + [last]
+    hold = driver.acquire_as("h", patient=True, wait_until=driver.now + 60)
+    assert not vanishing
+    assert hold.token == first.token + 1
 
 
 def test_an_interrupt_between_gives_up_the_claim_and_not_the_hold(driver: Invocations) -> None:
