@@ -40,11 +40,21 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--runs", type=int, default=2000, help="how many seeds, from the first one on")
     parser.add_argument("--minutes", type=float, help="how long to run seeds of all biases, instead of --runs")
-    parser.add_argument("--bias", choices=sorted(BIASES), help="one bias for all runs; without it each seed draws one")
+    parser.add_argument(
+        "--bias",
+        choices=sorted(BIASES),
+        metavar="BIAS",
+        help="one bias for all runs (a wrong name lists them); without it each seed draws one",
+    )
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--trace", action="store_true", help="run one seed and print everything that happens")
     parser.add_argument("--shrink", action="store_true", help="shrink a failing seed, and draw what is left as lanes")
-    parser.add_argument("--broken", choices=sorted(MUTATIONS), help="break this rule of the protocol")
+    parser.add_argument(
+        "--broken",
+        choices=sorted(MUTATIONS),
+        metavar="MUTANT",
+        help="break a rule of the protocol (a wrong name lists the mutants)",
+    )
     parser.add_argument(
         "--mutations", metavar="PART", nargs="?", const="", help="run every mutation (with PART in its name or a bias)"
     )
