@@ -121,7 +121,10 @@ func step(lock Lock, o Operation, calm bool) (bool, Lock) {
 		return mine, lock
 	case "commit unknown":
 		if mine {
-			lock.Status, lock.Value = free, o.Value
+			lock.Status = free
+			if o.Value != "" { // else it must be refused for its items, which only releases the lock
+				lock.Value = o.Value
+			}
 		}
 		return true, lock
 	case "read ok":

@@ -88,6 +88,10 @@ var legal = []example{
 		at(0, 1, grant(1)), open(90, act("expire", "ok", 1)), at(2, 3, act("hand_over", "ok", 1)),
 		open(4, Operation{Kind: "adopt", Outcome: "unknown", From: 1}), at(10, 11, grant(3)),
 	}},
+	{"a commit of unknown outcome whose items must be refused, and which released the lock", false, []Operation{
+		at(0, 1, grant(1)), at(2, 3, commit("ok", 1, "a")), at(4, 5, grant(2)), open(50, act("expire", "ok", 2)),
+		open(6, commit("unknown", 2, "")), at(7, 8, grant(3)), at(9, 10, read("a")),
+	}},
 	{"a commit that was refused for its items, and found its own release when sent again", false, []Operation{
 		at(0, 1, grant(1)), at(2, 9, commit("lost", 1, "")), at(4, 5, grant(2)), at(6, 7, read("")),
 	}},
@@ -129,6 +133,10 @@ var illegal = []example{
 	}},
 	{"a loss while the promise lasts", false, []Operation{
 		at(0, 1, grant(1)), open(50, act("expire", "ok", 1)), at(10, 11, act("renew", "lost", 1)),
+	}},
+	{"a commit of unknown outcome whose items must be refused, and which took back the last one", false, []Operation{
+		at(0, 1, grant(1)), at(2, 3, commit("ok", 1, "a")), at(4, 5, grant(2)), open(50, act("expire", "ok", 2)),
+		open(6, commit("unknown", 2, "")), at(7, 8, grant(3)), at(9, 10, read("")),
 	}},
 	{"a commit under a lock that was taken over", false, []Operation{
 		at(0, 1, grant(1)), open(10, act("expire", "ok", 1)), at(12, 13, grant(2)), at(14, 15, commit("ok", 1, "a")),
@@ -205,7 +213,7 @@ func random(source *rand.Rand) []Operation {
 			grant(token), grant(token), refusal(token), adopt(token, token+1), read(values[source.Intn(3)]),
 			act("renew", "ok", token), act("held", "ok", token), act("release", "ok", token),
 			act("release", "lost", token), act("release", "unknown", token), act("expire", "ok", token),
-			commit("ok", token, "a"), commit("unknown", token, "b"),
+			commit("ok", token, "a"), commit("unknown", token, "b"), commit("unknown", token, ""),
 			commit("lost", token, ""), commit("lost", token, "a"),
 			{Kind: "adopt", Outcome: "unknown", From: token},
 		}
