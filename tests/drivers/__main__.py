@@ -7,9 +7,10 @@
 
 An interrupt, a signal handler that uses locks (it takes another, ends the same, closes the client) and a fork come at
 every instant of acquire, wait, renew, release, commit, hand_over, adopt, resume and close at which Python runs signal
-handlers (points.py), on a real engine over HTTP. A cancellation comes at every wait and around every request of the
-same operations of an async client (cancelling.py). Each line of the output is a sweep. The exit status is 0 if nothing
-hung, nothing was held for nobody, and nothing false was said.
+handlers (points.py), on a real engine over HTTP; also with a permit, with several locks and with holder=. A
+cancellation comes at every wait and around every request of the same operations of an async client (cancelling.py).
+Each line of the output is a sweep. The exit status is 0 if nothing hung, nothing was held for nobody, and nothing false
+was said.
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ from collections.abc import Callable, Coroutine, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from lambda_lock import AsyncLock, AsyncLockClient, LockClient, LockError
+from lambda_lock import AsyncLock, AsyncLockClient, AsyncMultiLock, LockClient, LockError
 from lambda_lock.transport import Transport
 from tests.support.waiting import DEADLINE
 
-from .scenes import TABLE, DoubleHolderError, Rows, item_of, trace
+from .scenes import TABLE, DoubleHolderError, Rows, item_of, keys_of, trace
 from .sweep import ordered
 
 HOW = ("at once", "woken", "time-out")
@@ -95,7 +95,7 @@ class AsyncScene:
     client: AsyncLockClient
     gate: Gate
     other: LockClient
-    handles: list[AsyncLock] = field(default_factory=list)
+    handles: list[AsyncLock | AsyncMultiLock] = field(default_factory=list)
     theirs: list[Any] = field(default_factory=list)
     string: str = ""
     given: Any = None
@@ -104,8 +104,9 @@ class AsyncScene:
 
     def look(self) -> None:
         for lock in self.handles:
-            if lock.is_held and (owner := self.rows.owner(lock.key)) != lock.owner:
-                raise DoubleHolderError(f"a handle of {lock.key!r} says that it is held, and its row names {owner}")
+            for key in keys_of(lock):
+                if lock.is_held and (owner := self.rows.owner(key)) != lock.owner:
+                    raise DoubleHolderError(f"a handle of {key!r} says that it is held, and its row names {owner}")
 
 
 Act = Callable[[AsyncScene], Coroutine[Any, Any, Any]]
@@ -175,7 +176,7 @@ async def play(rows: Rows, operation: AsyncOperation, cancellation: Cancellation
         scene.given = task.result()
     except (asyncio.CancelledError, TimeoutError, LockError) as error:
         scene.error = error.with_traceback(None)
-    if isinstance(scene.given, AsyncLock):
+    if isinstance(scene.given, (AsyncLock, AsyncMultiLock)):
         scene.handles.append(scene.given)
     requests, gate.at = gate.sent, 0
     await judge(scene, operation, cancellation)
@@ -206,7 +207,7 @@ async def judge(scene: AsyncScene, operation: AsyncOperation, cancellation: Canc
         lock.release()
     if scene.error is None and isinstance(scene.given, str):
         scene.other.adopt(scene.given).release()
-    assert scene.rows.owner(scene.key) is None, "the lock is held for nobody"
+    assert _owners(scene) == {None}, "the lock is held for nobody"
     scene.other.close()
 
 
@@ -261,13 +262,43 @@ async def _hold(scene: AsyncScene) -> None:
     scene.handles.append(await scene.client.acquire(scene.key, wait=0))
 
 
+async def _hold_permit(scene: AsyncScene) -> None:
+    scene.handles.append(await _acquire_permit(scene))
+
+
+async def _hold_all(scene: AsyncScene) -> None:
+    scene.handles.append(await _acquire_all(scene))
+
+
+async def _acquire_permit(scene: AsyncScene) -> AsyncLock:
+    return await scene.client.acquire(scene.key, wait=0, permits=1)
+
+
+async def _acquire_all(scene: AsyncScene) -> AsyncMultiLock:
+    return await scene.client.acquire_all(_both(scene), wait=0)
+
+
+def _both(scene: AsyncScene) -> tuple[str, str]:
+    return scene.key, scene.key + " second"
+
+
+def _owners(scene: AsyncScene) -> set[str | None]:
+    return {scene.rows.owner(key) for key in _both(scene)}
+
+
+def _held(scene: AsyncScene) -> AsyncLock:
+    (lock,) = scene.handles
+    assert isinstance(lock, AsyncLock)
+    return lock
+
+
 async def _handed_over(scene: AsyncScene) -> None:
     scene.string = scene.other.acquire(scene.key, wait=0).hand_over()
 
 
 def _free(scene: AsyncScene) -> None:
-    owner = scene.rows.owner(scene.key)
-    assert owner is None, f"the row names {owner} after the cancellation"
+    owners = _owners(scene)
+    assert owners == {None}, f"the rows name {owners} after the cancellation"
 
 
 def _still_held(scene: AsyncScene) -> None:
@@ -289,12 +320,18 @@ OPERATIONS = {
     each.name: each
     for each in (
         AsyncOperation("acquire", _nothing, lambda s: s.client.acquire(s.key, wait=0), _free),
-        AsyncOperation("renew", _hold, lambda s: s.handles[0].heartbeat(data=b"new"), _still_held),
+        AsyncOperation("renew", _hold, lambda s: _held(s).heartbeat(data=b"new"), _still_held),
         AsyncOperation("release", _hold, lambda s: s.handles[0].release(), _free),
-        AsyncOperation("commit", _hold, lambda s: s.handles[0].commit([item_of(s.key)]), _free),
-        AsyncOperation("hand_over", _hold, lambda s: s.handles[0].hand_over(), _free),
+        AsyncOperation("commit", _hold, lambda s: _held(s).commit([item_of(s.key)]), _free),
+        AsyncOperation("hand_over", _hold, lambda s: _held(s).hand_over(), _free),
         AsyncOperation("adopt", _handed_over, lambda s: s.client.adopt(s.string), _free_or_to_be_adopted),
         AsyncOperation("resume", _handed_over, lambda s: s.client.resume(s.string), _to_be_resumed),
         AsyncOperation("close", _hold, lambda s: s.client.close(), _free),
+        AsyncOperation("acquire a permit", _nothing, _acquire_permit, _free),
+        AsyncOperation("renew a permit", _hold_permit, lambda s: s.handles[0].heartbeat(), _still_held),
+        AsyncOperation("release a permit", _hold_permit, lambda s: s.handles[0].release(), _free),
+        AsyncOperation("acquire all", _nothing, _acquire_all, _free),
+        AsyncOperation("renew all", _hold_all, lambda s: s.handles[0].heartbeat(), _still_held),
+        AsyncOperation("release all", _hold_all, lambda s: s.handles[0].release(), _free),
     )
 }

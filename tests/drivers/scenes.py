@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lambda_lock import Lock, LockClient, LockError, LockTimeoutError
+from lambda_lock import AsyncLock, AsyncMultiLock, Lock, LockClient, LockError, LockTimeoutError, MultiLock
 from lambda_lock.client.lock import held_by
+from lambda_lock.core.permits import entries_of, holder_of
+from lambda_lock.core.row import JAVA
 from lambda_lock.errors import ClientClosedError, LockLostError
 from rig.engine import Item
 from tests.support.clocks import LeapingClock
@@ -43,10 +45,14 @@ class Rows:
         self.transport.send("PutItem", {"TableName": TABLE, "Item": item}, timeout=DEADLINE)
 
     def owner(self, key: str) -> str | None:
-        """Who holds the lock by its row. None: nobody."""
+        """Who holds the lock, or the one permit, by its row. None: nobody."""
         item = self.get(key)
         if item is None or "isReleased" in item or "recordVersionNumber" not in item:
             return None
+        if "permits" in item:
+            owners = [holder_of(*entry).owner for entry in entries_of(item, JAVA).items()]
+            assert len(owners) <= 1, f"{owners} have the one permit of {key!r}"
+            return owners[0] if owners else None
         owner: str = item["ownerName"]["S"]
         return owner
 
@@ -56,13 +62,15 @@ class Scene:
     """One play of an operation.
 
     handles: the locks that the application knows of. given: what the operation returned. error: what it raised.
+    options: what the lock of this key is acquired with.
     """
 
     rows: Rows
     key: str
     client: LockClient
     other: LockClient
-    handles: list[Lock] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+    handles: list[Lock | MultiLock] = field(default_factory=list)
     extra: list[Lock] = field(default_factory=list)  # of other keys, which are to be free at the end too
     theirs: list[Lock] = field(default_factory=list)  # of the other client
     string: str = ""
@@ -73,8 +81,9 @@ class Scene:
     def look(self) -> None:
         """No handle may say that it is held while its row says something else."""
         for lock in (*self.handles, *self.extra):
-            if lock.is_held and (owner := self.rows.owner(lock.key)) != lock.owner:
-                raise DoubleHolderError(f"a handle of {lock.key!r} says that it is held, and its row names {owner}")
+            for key in keys_of(lock):
+                if lock.is_held and (owner := self.rows.owner(key)) != lock.owner:
+                    raise DoubleHolderError(f"a handle of {key!r} says that it is held, and its row names {owner}")
 
     def run(self, act: Callable[[Scene], Any]) -> None:
         """Carry the operation out, and keep what came of it."""
@@ -82,8 +91,12 @@ class Scene:
             self.given = act(self)
         except (LockError, KeyboardInterrupt) as error:
             self.error = error.with_traceback(None)
-        if isinstance(self.given, Lock):
+        if isinstance(self.given, (Lock, MultiLock)):
             self.handles.append(self.given)
+
+
+def keys_of(handle: Lock | MultiLock | AsyncLock | AsyncMultiLock) -> tuple[str, ...]:
+    return handle.keys if isinstance(handle, (MultiLock, AsyncMultiLock)) else (handle.key,)
 
 
 @dataclass(frozen=True)
@@ -91,7 +104,9 @@ class Operation:
     """An operation whose points are swept.
 
     begin: what is there before. act: the operation. done: asserts that it did what it promises, undisturbed.
-    ended: asserts what holds of its key after the client was closed, whatever came in between.
+    ended: asserts what holds of its keys after the client was closed, whatever came in between.
+    takes: whether it takes what nobody holds. If it is interrupted, nobody holds that.
+    ends: whether it ends what is held. If another does so meanwhile, one of them is told.
     """
 
     name: str
@@ -100,7 +115,10 @@ class Operation:
     done: Callable[[Scene], None]
     ended: Callable[[Scene], None]
     settings: Callable[[], dict[str, Any]] = dict
+    options: dict[str, Any] = field(default_factory=dict)
     warm: bool = True
+    takes: bool = False
+    ends: bool = False
 
 
 class Stage:
@@ -114,7 +132,8 @@ class Stage:
         """A scene in which the operation can be carried out."""
         self._played += 1
         key = f"{operation.name} {os.getpid()} {self._played}"
-        scene = Scene(self.rows, key, LockClient(TABLE, **operation.settings()), LockClient(TABLE, heartbeat_period=0))
+        client, other = LockClient(TABLE, **operation.settings()), LockClient(TABLE, heartbeat_period=0)
+        scene = Scene(self.rows, key, client, other, operation.options)
         if operation.warm:
             scene.client.prewarm()
         operation.begin(scene)
@@ -131,8 +150,9 @@ def judge(scene: Scene, operation: Operation) -> None:
         scene.client.close()
     scene.client.close()
     for lock in (*scene.handles, *scene.extra):
-        assert not lock.is_held, f"the handle of {lock.key!r} is held after its client was closed"
-        assert not lock.lost or scene.rows.owner(lock.key) != lock.owner, f"{lock.key!r} is not lost"
+        assert not lock.is_held, f"the handle of {keys_of(lock)} is held after its client was closed"
+        owners = {scene.rows.owner(key) for key in keys_of(lock)}
+        assert not lock.lost or owners != {lock.owner}, f"{keys_of(lock)} is not lost"
     for lock in scene.extra:
         assert scene.rows.owner(lock.key) is None, f"{lock.key!r} is held for nobody"
     operation.ended(scene)
@@ -190,27 +210,35 @@ def trace(besides: int = 0) -> None:
 # -- the operations ---------------------------------------------------------------------------------------------------
 
 
+_NAMES = ("", " second", " dropped")  # what follows the scene's key in the keys of several locks
+
+
 def _nothing(scene: Scene) -> None:
     """There is nothing before."""
 
 
 def _hold(scene: Scene) -> None:
-    scene.handles.append(scene.client.acquire(scene.key, wait=0))
+    scene.handles.append(scene.client.acquire(scene.key, wait=0, **scene.options))
+
+
+def _hold_all(scene: Scene) -> None:
+    scene.handles.append(_acquire_all(scene))
 
 
 def _hold_renewed(scene: Scene) -> None:
     """Two locks which the background has renewed, and one whose handle was dropped."""
-    for name in ("", " second"):
-        scene.handles.append(scene.client.acquire(scene.key + name, wait=0))
+    scene.handles.append(scene.client.acquire(scene.key + " second", wait=0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         scene.client.acquire(scene.key + " dropped", wait=0)
-    before = scene.handles[0].version
-    wait_until(lambda: scene.handles[0].version != before)
+    lock = scene.client.acquire(scene.key, wait=0)
+    scene.handles.insert(0, lock)
+    before = lock.version
+    wait_until(lambda: lock.version != before)
 
 
 def _they_hold(scene: Scene) -> None:
-    scene.theirs.append(scene.other.acquire(scene.key, wait=0))
+    scene.theirs.append(scene.other.acquire(scene.key, wait=0, **scene.options))
 
 
 def _handed_over(scene: Scene) -> None:
@@ -226,13 +254,14 @@ def _is_held(scene: Scene) -> None:
     assert scene.error is None, repr(scene.error)
     (lock,) = scene.handles
     assert lock.is_held
-    assert scene.rows.owner(lock.key) == lock.owner
+    assert {scene.rows.owner(key) for key in keys_of(lock)} == {lock.owner}
 
 
 def _is_released(scene: Scene) -> None:
     assert scene.error is None, repr(scene.error)
     assert scene.given is True
-    assert scene.rows.owner(scene.key) is None
+    (lock,) = scene.handles
+    assert {scene.rows.owner(key) for key in keys_of(lock)} == {None}
 
 
 def _is_committed(scene: Scene) -> None:
@@ -252,7 +281,7 @@ def _timed_out(scene: Scene) -> None:
 
 def _is_closed(scene: Scene) -> None:
     assert scene.error is None, repr(scene.error)
-    for name in ("", " second", " dropped"):
+    for name in _NAMES:
         assert scene.rows.owner(scene.key + name) is None
 
 
@@ -262,7 +291,7 @@ def _free(scene: Scene) -> None:
 
 
 def _free_all(scene: Scene) -> None:
-    for name in ("", " second", " dropped"):
+    for name in _NAMES:
         owner = scene.rows.owner(scene.key + name)
         assert owner is None, f"the row of {scene.key + name!r} names {owner} after the client was closed"
 
@@ -284,8 +313,7 @@ def _free_or_given(scene: Scene) -> None:
     if scene.rows.owner(scene.key) is None:
         return
     # The string was made, and an interrupt took it away on its way to the caller. Its lease frees the lock.
-    (lock,) = scene.handles
-    assert held_by(lock).released, "the lock is held for nobody"
+    assert held_by(_held(scene)).released, "the lock is held for nobody"
     scene.counts["left to the lease"] += 1
     expire(scene)
     scene.theirs.append(scene.other.acquire(scene.key, wait=0))
@@ -321,6 +349,18 @@ def _free_or_to_be_resumed(scene: Scene) -> None:
         raise AssertionError(f"the hold was released, and its string is worth nothing: {error}") from None
 
 
+def _free_or_to_be_had(scene: Scene) -> None:
+    """What is not given to the caller is not released: the holder's next acquire goes on."""
+    token = scene.theirs.pop().fencing_token
+    if scene.handles:
+        _free(scene)
+        return
+    scene.counts["still to be resumed"] += 1
+    lock = scene.other.acquire(scene.key, wait=0, **scene.options)
+    scene.theirs.append(lock)
+    assert lock.fencing_token == token, "the hold was released"
+
+
 def _theirs(scene: Scene) -> None:
     (lock,) = scene.theirs
     assert scene.rows.owner(scene.key) == lock.owner
@@ -335,22 +375,62 @@ def _renewing() -> dict[str, Any]:
     return {"heartbeat_period": 0.02}
 
 
+# Calls without **: after one with **, Python runs signal handlers once more, when the handle is the caller's already.
+
+
 def _acquire(scene: Scene) -> Lock:
     return scene.client.acquire(scene.key, wait=0)
 
 
+def _acquire_permit(scene: Scene) -> Lock:
+    return scene.client.acquire(scene.key, wait=0, permits=1)
+
+
+def _acquire_as_holder(scene: Scene) -> Lock:
+    return scene.client.acquire(scene.key, wait=0, holder="the same")
+
+
+def _acquire_all(scene: Scene) -> MultiLock:
+    return scene.client.acquire_all([scene.key, scene.key + " second"], wait=0)
+
+
+def _held(scene: Scene) -> Lock:
+    (lock,) = scene.handles
+    assert isinstance(lock, Lock)
+    return lock
+
+
+_PERMIT = {"permits": 1}
+_HOLDER = {"holder": "the same"}
+
 OPERATIONS = {
     each.name: each
     for each in (
-        Operation("acquire", _nothing, _acquire, _is_held, _free),
-        Operation("first acquire", _nothing, _acquire, _is_held, _free, warm=False),
+        Operation("acquire", _nothing, _acquire, _is_held, _free, takes=True),
+        Operation("first acquire", _nothing, _acquire, _is_held, _free, warm=False, takes=True),
         Operation("wait", _they_hold, lambda s: s.client.acquire(s.key, wait=3), _timed_out, _theirs, _leaping),
-        Operation("renew", _hold, lambda s: s.handles[0].heartbeat(data=b"new"), _is_held, _free),
-        Operation("release", _hold, lambda s: s.handles[0].release(), _is_released, _free),
-        Operation("commit", _hold, lambda s: s.handles[0].commit([item_of(s.key)]), _is_committed, _free_and_told),
-        Operation("hand_over", _hold, lambda s: s.handles[0].hand_over(), _is_handed_over, _free_or_given),
+        Operation("renew", _hold, lambda s: _held(s).heartbeat(data=b"new"), _is_held, _free),
+        Operation("release", _hold, lambda s: s.handles[0].release(), _is_released, _free, ends=True),
+        Operation(
+            "commit", _hold, lambda s: _held(s).commit([item_of(s.key)]), _is_committed, _free_and_told, ends=True
+        ),
+        Operation("hand_over", _hold, lambda s: _held(s).hand_over(), _is_handed_over, _free_or_given, ends=True),
         Operation("adopt", _handed_over, lambda s: s.client.adopt(s.string), _is_held, _free_or_to_be_adopted),
         Operation("resume", _handed_over, lambda s: s.client.resume(s.string), _is_held, _free_or_to_be_resumed),
         Operation("close", _hold_renewed, lambda s: s.client.close(), _is_closed, _free_all, _renewing),
+        Operation("acquire a permit", _nothing, _acquire_permit, _is_held, _free, options=_PERMIT, takes=True),
+        Operation("renew a permit", _hold, lambda s: s.handles[0].heartbeat(), _is_held, _free, options=_PERMIT),
+        Operation(
+            "release a permit",
+            _hold,
+            lambda s: s.handles[0].release(),
+            _is_released,
+            _free,
+            options=_PERMIT,
+            ends=True,
+        ),
+        Operation("acquire all", _nothing, _acquire_all, _is_held, _free_all, takes=True),
+        Operation("release all", _hold_all, lambda s: s.handles[0].release(), _is_released, _free_all, ends=True),
+        Operation("acquire as holder", _they_hold, _acquire_as_holder, _is_held, _free_or_to_be_had, options=_HOLDER),
     )
 }
