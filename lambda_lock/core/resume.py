@@ -226,31 +226,36 @@ class HolderAcquisition(Acquisition):
     ) -> None:
         super().__init__(wish, memory, chance, look, keep)
         self.holder = holder_of(wish.owner)
+        self.vanished = 0  # holds that were gone before they were resumed
 
     def run(self) -> Steps[Hold]:
         """As the base class. It begins anew if the hold was released before it could be resumed.
 
-        This is bounded: from the turn STEPS on, `pause` raises when the wait is over.
+        This is bounded: once that happened STEPS times, `pause` raises when the wait is over.
         """
-        turns = 0
         while True:
             try:
                 return (yield from super().run())
             except _FoundError as found:
                 row = found.row
-                yield from self.give_up_claims(looked=True)
+            yield from self.give_up_claims(looked=True)
             try:
                 return (yield from self.resume(row))
             except LockLostError as lost:
-                if lost.holder == self.wish.owner:  # a copy of a claim landed after all
-                    self.note_any_landed()
-                    yield from self.give_up_claims()
+                landed = lost.holder == self.wish.owner
+            if landed:  # a copy of a claim, after all
+                self.note_any_landed()
+                yield from self.give_up_claims()
             self.last, self.row = Held(), None  # what was resumed is not there any more
-            turns += 1
-            if turns < STEPS:
-                self.look = (yield Wait(lease.FIRST_BACKOFF)).look
-            else:
+            self.vanished += 1
+            self.look = (yield Wait(lease.FIRST_BACKOFF)).look
+            if self.vanished >= STEPS:
                 yield from self.pause(self.last)
+
+    def state(self, holder: str | None, ahead: int) -> str:
+        if self.vanished and holder is None and not self.last.missing:
+            return f"had {self.vanished} holds of {self.holder} that were gone before they could be resumed"
+        return super().state(holder, ahead)
 
     def resume(self, row: Row) -> Steps[Hold]:
         """Resume the hold of the row that was shown, as a new attempt of it. Raises what `resume` raises."""

@@ -108,7 +108,7 @@ def resume(luck: float) -> Bound:
 
 
 def holder(luck: float) -> Bound:
-    """holder=. At most STEPS times an acquire and a resume. None begins when the time of a decision is over."""
+    """holder=, wait=0. At most STEPS times an acquire and a resume. None begins when the time of a decision is over."""
     each = decision(2 + STEPS, luck) + resume(luck) + abandon(luck) * 2
     return Bound(each.requests * STEPS, DECISION + each.seconds)
 
