@@ -46,6 +46,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if _runs_on_the_engine(item)]
 
 
+_ONE_RUN = ("tests/demo/test_play.py", "tests/rig/test_verify.py")  # tests of what one run of a program leaves
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Tests go to the workers one by one, groups as a whole and first.
@@ -68,7 +71,8 @@ def _group(nodeid: str) -> str | None:
         return "java"  # a JVM
     if folder in ("event_sources", "step_functions"):
         return folder  # an engine with functions
-    return None
+    file = nodeid.partition("::")[0]
+    return file if file in _ONE_RUN else None
 
 
 def _runs_on_the_engine(item: pytest.Item) -> bool:
