@@ -29,6 +29,9 @@ const (
 
 func (s Status) String() string { return [...]string{"free", "held", "expired", "orphan"}[s] }
 
+// shortestLease is that of the callers (caller.py), in nanoseconds. A lock that is adopted is not free any sooner.
+const shortestLease = 1_000_000_000
+
 // Lock is the state: the row, and the register that only commits write.
 type Lock struct {
 	Token  int64
@@ -83,6 +86,11 @@ func step(lock Lock, o Operation, calm bool) (bool, Lock) {
 		stays := stored && lock.Token == o.From && o.Token > lock.Token
 		return stays, Lock{o.Token, lock.Owner, held, lock.Value}
 	case "adopt lost":
+		if mayHaveEnded := o.Return-o.Call >= shortestLease; mayHaveEnded && stored && lock.Token == o.From && !calm {
+			// It was carried out, and the answer was lost. Another took the lock over before it could be sent again.
+			lock.Status = orphan
+			return true, lock
+		}
 		return !stored || lock.Token != o.From || (lock.Status == expired && !calm), lock
 	case "adopt unknown": // and given up: nobody holds what it may have taken
 		if stored && lock.Token == o.From {

@@ -26,6 +26,7 @@ func refusal(token int64) Operation {
 	return Operation{Kind: "acquire", Outcome: "no", Owner: fmt.Sprint("owner", token), Asked: true}
 }
 func adopt(from, token int64) Operation { return Operation{Kind: "adopt", From: from, Token: token} }
+func adoptLost(from int64) Operation    { return Operation{Kind: "adopt", Outcome: "lost", From: from} }
 func act(kind, outcome string, token int64) Operation {
 	return Operation{Kind: kind, Outcome: outcome, Token: token}
 }
@@ -81,12 +82,16 @@ var legal = []example{
 	}},
 	{"a lock handed over and adopted", true, []Operation{
 		at(0, 1, grant(1)), open(9, act("expire", "ok", 1)), at(2, 3, act("hand_over", "ok", 1)),
-		at(4, 5, adopt(1, 2)), at(6, 7, Operation{Kind: "adopt", Outcome: "lost", From: 1}),
+		at(4, 5, adopt(1, 2)), at(6, 7, adoptLost(1)),
 		at(8, 12, act("held", "ok", 2)), at(13, 14, act("release", "ok", 2)),
 	}},
 	{"an adopt of unknown outcome, after which the lock is taken at once", false, []Operation{
 		at(0, 1, grant(1)), open(90, act("expire", "ok", 1)), at(2, 3, act("hand_over", "ok", 1)),
 		open(4, Operation{Kind: "adopt", Outcome: "unknown", From: 1}), at(10, 11, grant(3)),
+	}},
+	{"an adopt that was carried out without an answer, and found the lock taken over when sent again", false, []Operation{
+		at(0, 1, grant(1)), open(9_000_000_000, act("expire", "ok", 1)), at(2, 3, act("hand_over", "ok", 1)),
+		at(4, 2_000_000_000, adoptLost(1)), at(6, 7, adoptLost(1)), at(1_500_000_000, 1_500_000_001, grant(3)),
 	}},
 	{"a commit of unknown outcome whose items must be refused, and which released the lock", false, []Operation{
 		at(0, 1, grant(1)), at(2, 3, commit("ok", 1, "a")), at(4, 5, grant(2)), open(50, act("expire", "ok", 2)),
@@ -164,6 +169,18 @@ var illegal = []example{
 	{"a string adopted twice", false, []Operation{
 		at(0, 1, grant(1)), at(2, 3, act("hand_over", "ok", 1)), at(4, 5, adopt(1, 2)), at(6, 7, adopt(1, 3)),
 	}},
+	{"an adopt that finds the lock lost though nobody took it", false, []Operation{
+		at(0, 1, grant(1)), open(50, act("expire", "ok", 1)), at(2, 3, act("hand_over", "ok", 1)), at(4, 5, adoptLost(1)),
+		at(6, 7, adopt(1, 2)),
+	}},
+	{"an adopt that took long and finds the lock lost though nobody took it", false, []Operation{
+		at(0, 1, grant(1)), open(9_000_000_000, act("expire", "ok", 1)), at(2, 3, act("hand_over", "ok", 1)),
+		at(4, 2_000_000_000, adoptLost(1)), at(2_000_000_001, 2_000_000_002, adopt(1, 2)),
+	}},
+	{"an adopt that took long and finds the lock lost, on a quiet network", true, []Operation{
+		at(0, 1, grant(1)), open(9_000_000_000, act("expire", "ok", 1)), at(2, 3, act("hand_over", "ok", 1)),
+		at(4, 2_000_000_000, adoptLost(1)),
+	}},
 	{"a lock granted to another while its string waits", false, []Operation{
 		at(0, 1, grant(1)), open(50, act("expire", "ok", 1)), at(2, 3, act("hand_over", "ok", 1)), at(10, 11, grant(2)),
 	}},
@@ -215,7 +232,7 @@ func random(source *rand.Rand) []Operation {
 			act("release", "lost", token), act("release", "unknown", token), act("expire", "ok", token),
 			commit("ok", token, "a"), commit("unknown", token, "b"), commit("unknown", token, ""),
 			commit("lost", token, ""), commit("lost", token, "a"),
-			{Kind: "adopt", Outcome: "unknown", From: token},
+			{Kind: "adopt", Outcome: "unknown", From: token}, adoptLost(token),
 		}
 		call := source.Int63n(12)
 		o := at(call, call+source.Int63n(6), kinds[source.Intn(len(kinds))])
