@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import threading
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from lambda_lock import AsyncLock, AsyncMultiLock, Lock, LockClient, LockError, 
 from lambda_lock.client.lock import held_by
 from lambda_lock.core.permits import entries_of, holder_of
 from lambda_lock.core.row import JAVA
-from lambda_lock.errors import ClientClosedError, LockLostError
+from lambda_lock.errors import ClientClosedError, LockLostError, TransportError
 from rig.engine import Item
 from tests.support.clocks import LeapingClock
 from tests.support.waiting import DEADLINE, wait_until
@@ -37,12 +38,21 @@ class Rows:
         self.transport = LockClient(TABLE).transport
 
     def get(self, key: str) -> Item | None:
-        request = {"TableName": TABLE, "Key": {"key": {"S": key}}, "ConsistentRead": True}
-        item: Item | None = self.transport.send("GetItem", request, timeout=DEADLINE).item
+        item: Item | None = self._send("GetItem", {"Key": {"key": {"S": key}}, "ConsistentRead": True})
         return item
 
     def put(self, item: Item) -> None:
-        self.transport.send("PutItem", {"TableName": TABLE, "Item": item}, timeout=DEADLINE)
+        self._send("PutItem", {"Item": item})
+
+    def _send(self, operation: str, request: dict[str, Any]) -> Any:
+        """Until there is an answer: on an open connection, the transport waits for a second only."""
+        end = time.monotonic() + DEADLINE
+        while True:
+            try:
+                return self.transport.send(operation, {"TableName": TABLE} | request, timeout=DEADLINE).item
+            except TransportError:
+                if time.monotonic() > end:
+                    raise
 
     def owner(self, key: str) -> str | None:
         """Who holds the lock, or the one permit, by its row. None: nobody."""
