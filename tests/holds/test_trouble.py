@@ -9,6 +9,9 @@ import pytest
 
 from lambda_lock import Lock, LockClient, LockError, LockLostError, LockNotGrantedError, OwnerMismatchError
 from lambda_lock.client.lock import held_by
+from lambda_lock.client.open_locks import OpenLocks
+from lambda_lock.core.protocol import Hold
+from lambda_lock.errors import ClientClosedError
 from lambda_lock.testing import ManualClock, in_memory, lambda_context
 from lambda_lock.testing.memory import Memory
 from tests.client.test_interrupts import apart, held, sweep
@@ -158,6 +161,31 @@ def test_closing_the_client_releases_what_its_handles_hold(rows: Rows, table: st
         lock = client.resume(client.acquire("a").hand_over())
     assert not lock.is_held
     assert not rows.is_held("a")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_signal_handler_that_closes_the_client_during_a_resume_releases_the_hold_only_with_its_handle(
+    when: str, client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    string = client.acquire("a").hand_over()
+    resuming, attach = LockClient(), OpenLocks.attach
+
+    def interrupted(self: OpenLocks, hold: Hold, handle: object) -> None:
+        if when == "before":
+            resuming.close()
+        attach(self, hold, handle)
+        if when == "after":
+            resuming.close()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(OpenLocks, "attach", interrupted)
+        if when == "after":
+            assert not resuming.resume(string).is_held
+            assert not rows.is_held("a")
+            return
+        with pytest.raises(ClientClosedError):
+            resuming.resume(string)
+    assert client.resume(string).is_held
 
 
 # Forks
