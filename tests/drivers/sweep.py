@@ -22,6 +22,7 @@ from .scenes import OPERATIONS, DoubleHolderError, Stage, begin, judge
 
 T = TypeVar("T")
 PATIENCE = 60  # seconds for one point: what hangs, hangs for ever
+_SPOILT = 9  # status of a process that had a trouble: what that left behind would be taken for troubles of other points
 _PROBED = 25  # after so many points, the heartbeat of the process must still renew
 
 
@@ -91,7 +92,7 @@ def probe(stage: Stage) -> None:
 
 
 def sweep(name: str, steps: Steps, until: float = math.inf, told: int = 3) -> Swept:
-    """Run a course in a process of its own. Where that hangs or crashes, the next one goes on after that point.
+    """Run a course in a process of its own. Where that hangs, crashes or has a trouble, another one goes on after it.
 
     until: by the monotonic clock, when no further point is played.
     """
@@ -101,7 +102,9 @@ def sweep(name: str, steps: Steps, until: float = math.inf, told: int = 3) -> Sw
         if status == 0:
             break
         number = at.get("at")
-        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSEGV and crashes < 3:
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _SPOILT:
+            pass  # it is among the troubles
+        elif os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSEGV and crashes < 3:
             crashes += 1
             swept.counts["crashes of the interpreter"] += 1
         else:
@@ -144,6 +147,8 @@ def _child(writer: int, steps: Steps, first: int, until: float) -> None:
         for news in steps(first):
             signal.alarm(PATIENCE)
             os.write(writer, json.dumps(news).encode() + b"\n")
+            if "wrong" in news:
+                os._exit(_SPOILT)
             if "counts" in news and time.monotonic() > until:
                 break
         status = 0

@@ -137,6 +137,22 @@ def test_a_sweep_tells_of_what_hangs_or_dies_and_goes_on_after_it() -> None:
     assert swept.played == 3
 
 
+def test_what_a_trouble_leaves_behind_spoils_no_other_point() -> None:
+    left_behind: list[int] = []
+
+    def steps(first: int) -> Iterator[dict[str, Any]]:
+        yield {"points": 4}
+        for number in range(first, 4):
+            yield {"at": number, "name": f"point {number}"}
+            if number == 1:
+                left_behind.append(number)
+            yield {"wrong": "spoilt"} if left_behind else {"counts": {"fine": 1}}
+
+    swept = sweep("example", steps)
+    assert swept.troubles == ["example, point 1: spoilt"]
+    assert (swept.played, swept.counts["fine"]) == (4, 3)
+
+
 def test_a_sweep_whose_time_is_over_has_played_one_point_at_least() -> None:
     def steps(first: int) -> Iterator[dict[str, Any]]:
         yield {"points": 3}
