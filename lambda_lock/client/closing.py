@@ -51,7 +51,7 @@ def _to_release(session: Session) -> Iterator[tuple[Hold, Callable[[], object], 
     """For each lock that is still open: its hold, what releases it, and what leaves it to its lease."""
     for held in _open(session):
         held.leave_all()
-        if held.is_left():
+        if held.is_left() or not held.is_given:
             held.abandon()
             continue
         yield held.hold, functools.partial(_release, held), held.abandon

@@ -47,6 +47,7 @@ class HeldLock(Standing):
         self._entered = 1
         self._storing: Storing | None = None
         self._last_act = Turn()  # release, commit and hand_over: one of them at a time
+        self.is_given = not hold.resumed  # to the caller: until then close() leaves what is resumed to the next attempt
         super().__init__(session, hold, terms, make_face)
 
     # -- renewing ---------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from ..core import handover, resume
 from ..core.row import TOKEN_DIGITS, base_of
 from ..errors import LockArgumentError, LockConfigurationError, LockError
 from . import checks
+from .lock import held_by
 from .order import order
 from .signals import leave_to_lease
 from .taking import Fresh, give_back
@@ -36,6 +37,15 @@ _NOT_BY_HOLDER = {
 
 class Resumption(Fresh):
     """Takes a lock that an earlier attempt may have had. What was resumed is not given back: the next one goes on."""
+
+    def lock(self) -> Lock:
+        """As the base class. From here on close() releases it. Raises ClientClosedError if close() came before."""
+        lock = super().lock()
+        held = held_by(lock)
+        held.is_given = True
+        if held.hold.ended and not held.hold.unclear:  # close() left it to the next attempt: no release has begun
+            self._session.check_open()
+        return lock
 
     def give_back(self) -> None:
         for hold in self.granted:

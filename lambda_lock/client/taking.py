@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core import acquire as core
 from ..core import keep
-from ..errors import ClientClosedError, DuplicateEventError, LockError, LockNotGrantedError
+from ..errors import DuplicateEventError, LockError, LockNotGrantedError
 from ..runtime.drive import check_process
 from ..runtime.late import Late
 from .held import HeldLock
@@ -110,12 +110,7 @@ class Fresh:
         self._locks.append(held.face())  # before anybody is told of it: all are given this one
         held.upkeep.watch()
         self._session.open_locks.attach(hold, held)
-        try:
-            self._session.check_open()  # either close() finds it among those held, or the client is found closed here
-        except ClientClosedError:
-            if not (hold.resumed and hold.ended):
-                raise
-            # A signal handler closed the client since, which released the hold: its caller gets the released handle.
+        self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here
         held.tell("granted", "lock %r was granted")
 
 

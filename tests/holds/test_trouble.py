@@ -10,6 +10,7 @@ import pytest
 from lambda_lock import Lock, LockClient, LockError, LockLostError, LockNotGrantedError, OwnerMismatchError
 from lambda_lock.client.lock import held_by
 from lambda_lock.client.open_locks import OpenLocks
+from lambda_lock.client.taking import Fresh
 from lambda_lock.core.protocol import Hold
 from lambda_lock.errors import ClientClosedError
 from lambda_lock.testing import ManualClock, in_memory, lambda_context
@@ -163,26 +164,29 @@ def test_closing_the_client_releases_what_its_handles_hold(rows: Rows, table: st
     assert not rows.is_held("a")
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_a_signal_handler_that_closes_the_client_during_a_resume_releases_the_hold_only_with_its_handle(
-    when: str, client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("how", [{}, {"release": False}], ids=["releasing", "leaving"])
+@pytest.mark.parametrize("when", ["before it is registered", "after", "while it is handed out"])
+def test_a_client_that_is_closed_during_a_resume_leaves_the_hold_to_the_next_attempt(
+    when: str, how: dict[str, bool], client: LockClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     string = client.acquire("a").hand_over()
-    resuming, attach = LockClient(), OpenLocks.attach
+    resuming, attach, lock = LockClient(), OpenLocks.attach, Fresh.lock
 
-    def interrupted(self: OpenLocks, hold: Hold, handle: object) -> None:
-        if when == "before":
-            resuming.close()
+    def attached(self: OpenLocks, hold: Hold, handle: object) -> None:
+        if when == "before it is registered":
+            resuming.close(**how)
         attach(self, hold, handle)
         if when == "after":
-            resuming.close()
+            resuming.close(**how)
+
+    def handed_out(self: Fresh) -> Lock:
+        resuming.close(**how)
+        return lock(self)
 
     with monkeypatch.context() as patched:
-        patched.setattr(OpenLocks, "attach", interrupted)
-        if when == "after":
-            assert not resuming.resume(string).is_held
-            assert not rows.is_held("a")
-            return
+        patched.setattr(OpenLocks, "attach", attached)
+        if when == "while it is handed out":
+            patched.setattr(Fresh, "lock", handed_out)
         with pytest.raises(ClientClosedError):
             resuming.resume(string)
     assert client.resume(string).is_held
