@@ -231,7 +231,7 @@ class HolderAcquisition(Acquisition):
     def run(self) -> Steps[Hold]:
         """As the base class. It begins anew if the hold was released before it could be resumed.
 
-        This is bounded: once that happened STEPS times, `pause` raises when the wait is over.
+        This is bounded: `pause` raises when the wait is over. Whoever does not wait has STEPS turns.
         """
         while True:
             try:
@@ -249,12 +249,13 @@ class HolderAcquisition(Acquisition):
             self.last, self.row = Held(), None  # what was resumed is not there any more
             self.vanished += 1
             self.look = (yield Wait(lease.FIRST_BACKOFF)).look
-            if self.vanished >= STEPS:
+            is_over = self.wish.patient and self.look.elapsed >= self.wait_until
+            if is_over or self.vanished >= STEPS:
                 yield from self.pause(self.last)
 
     def state(self, holder: str | None, ahead: int) -> str:
-        if self.vanished and holder is None and not self.last.missing:
-            return f"had {self.vanished} holds of {self.holder} that were gone before they could be resumed"
+        if self.vanished and self.last.row is None and not self.last.missing:
+            return f"had a hold of {self.holder} each time, which was gone before it could be resumed"
         return super().state(holder, ahead)
 
     def resume(self, row: Row) -> Steps[Hold]:
