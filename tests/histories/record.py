@@ -21,6 +21,7 @@ now = time.monotonic_ns
 
 SLOW = 0.9  # seconds after which a client may have sent a request again: then a late copy of it may be on its way
 AHEAD = 0.1  # seconds by which the time of a client may run ahead on a busy machine, which ends its holds early
+SHORTEST_LEASE = 1_000_000_000  # nanoseconds, of the callers (caller.py), as in checker/model.go
 OPEN = -1  # the return of an operation that never returned, as far as its caller knows
 
 
@@ -205,7 +206,8 @@ def _forget_tokens(operations: list[Op], start: int, end: int) -> None:
 
 
 def _complete(operations: list[Op], promises: dict[int, int]) -> None:
-    """Add the ends of validity, and say of each refusal whether the owner that it names had asked for the lock by then.
+    """Add the ends of validity, and say of each refusal whether the owner that it names had asked for the lock by then,
+    and of each adopt that was lost whether somebody may have taken over what it had adopted.
 
     The library sums its time over looks at several clocks (lambda_lock/core/lease.py). A process that is suspended in
     the middle of such a look counts that moment twice. So a loss that is told up to AHEAD before the end of the promise
@@ -214,6 +216,9 @@ def _complete(operations: list[Op], promises: dict[int, int]) -> None:
     An acquire of unknown outcome is dropped then: if anything, it leaves a lock that nobody holds, and the model allows
     for that wherever it can be seen (``orphan`` in checker/model.go).
     """
+    for each in operations:
+        if (each["kind"], each["outcome"]) == ("adopt", "lost"):
+            each["asked"] = _was_asked_for(operations, each["call"] + SHORTEST_LEASE, each["end"])
     asked: dict[str, int] = {}
     over: dict[int, int] = {}
     for each in operations:
@@ -237,6 +242,14 @@ def _complete(operations: list[Op], promises: dict[int, int]) -> None:
             each["asked"] = began is not None and began <= each["end"]
     operations[:] = [each for each in operations if (each["kind"], each["outcome"]) != ("acquire", "unknown")]
     operations.sort(key=lambda each: each["call"])
+
+
+def _was_asked_for(operations: list[Op], since: int, until: int) -> bool:
+    """Whether anybody asked for the lock in this time, with any outcome."""
+    return since <= until and any(
+        each["kind"] == "acquire" and each["call"] <= until and (each["end"] == OPEN or each["end"] >= since)
+        for each in operations
+    )
 
 
 def double_holders(operations: list[Op], promises: dict[int, int]) -> list[str]:

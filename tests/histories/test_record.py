@@ -99,6 +99,26 @@ def test_a_refusal_knows_whether_the_owner_it_names_had_asked(recorder: Recorder
     assert [each["asked"] for each in history(path)] == [False, True]
 
 
+@pytest.mark.parametrize(
+    ("lasts", "until", "asked"), [(2.0, None, True), (2.0, 1.5, True), (2.0, 0.5, False), (0.5, None, False)]
+)
+def test_an_adopt_that_was_lost_knows_whether_it_may_have_been_taken_over(
+    lasts: float, until: float | None, asked: bool, path: Path
+) -> None:
+    """lasts: seconds of the adopt. until: when the acquire of another returned, None: never."""
+    second = 1_000_000_000
+    lines: list[list[object]] = [
+        ["begin", 0, 0, "adopt", "a", 1, {"handed": 7}],
+        ["begin", 1, 1, "acquire", "a", 2, {}],
+        ["end", 0, int(lasts * second), "lost", {}],
+    ]
+    if until is not None:
+        lines.append(["end", 1, int(until * second), "no", {"owner": "c1#x"}])
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    adopt = history(path)[0]
+    assert (adopt["kind"], adopt["asked"]) == ("adopt", asked)
+
+
 def test_a_slow_operation_makes_a_round_less_than_calm(recorder: Recorder, path: Path) -> None:
     """Its client may have sent a request again, so that a late copy was on its way. Waiting is not slow."""
     waited = ["begin", 1, 0, "acquire", "a", 1, {"wait": 3}]

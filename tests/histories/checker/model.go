@@ -38,6 +38,8 @@ type Lock struct {
 	Owner  string
 	Status Status
 	Value  string
+	// NotBefore is when an orphan can be taken over: it has a lease, though nobody counts on it.
+	NotBefore int64
 }
 
 // Operation is one line of a recorded history.
@@ -51,7 +53,9 @@ type Operation struct {
 	From    int64  `json:"handed"` // adopt: the token that was handed over
 	Owner   string `json:"owner"`  // acquire: the new owner, or the one that the refusal named
 	Value   string `json:"value"`  // commit: what it writes, "" if its items must be refused; read: what it saw
-	Asked   bool   `json:"asked"`  // acquire, refused: whether the owner named had asked for the lock by then
+	// Asked: of an acquire that was refused, whether the owner named had asked for the lock by then. Of an adopt that was
+	// lost, whether somebody asked for the lock late enough to take over what it may have adopted.
+	Asked bool `json:"asked"`
 }
 
 // History is everything that callers did with one lock.
@@ -73,28 +77,29 @@ func step(lock Lock, o Operation, calm bool) (bool, Lock) {
 	gone := !mine || (lock.Status == expired && !calm)
 	switch o.Kind + " " + o.Outcome {
 	case "acquire ok":
-		return lock.Status != held && o.Token > lock.Token, Lock{o.Token, o.Owner, held, lock.Value}
+		possible := lock.Status != held && o.Token > lock.Token && inTime(lock, o)
+		return possible, Lock{Token: o.Token, Owner: o.Owner, Status: held, Value: lock.Value}
 	case "acquire no":
 		if stored && lock.Owner == o.Owner {
 			return true, lock
 		}
 		// A claim that was given up, or a late copy of an old one, can take a lock that nobody holds.
 		possible := lock.Status != held && o.Asked && !calm
-		lock.Owner, lock.Status = o.Owner, orphan
+		lock.Owner, lock.Status, lock.NotBefore = o.Owner, orphan, 0
 		return possible, lock
 	case "adopt ok":
 		stays := stored && lock.Token == o.From && o.Token > lock.Token
-		return stays, Lock{o.Token, lock.Owner, held, lock.Value}
+		return stays, Lock{Token: o.Token, Owner: lock.Owner, Status: held, Value: lock.Value}
 	case "adopt lost":
-		if mayHaveEnded := o.Return-o.Call >= shortestLease; mayHaveEnded && stored && lock.Token == o.From && !calm {
+		if stored && lock.Token == o.From && o.Asked && !calm {
 			// It was carried out, and the answer was lost. Another took the lock over before it could be sent again.
-			lock.Status = orphan
+			lock.Token, lock.Status, lock.NotBefore = o.From+1, orphan, o.Call+shortestLease
 			return true, lock
 		}
 		return !stored || lock.Token != o.From || (lock.Status == expired && !calm), lock
 	case "adopt unknown": // and given up: nobody holds what it may have taken
 		if stored && lock.Token == o.From {
-			lock.Status = orphan
+			lock.Token, lock.Status, lock.NotBefore = o.From+1, orphan, 0
 		}
 		return true, lock
 	case "renew ok", "held ok":
@@ -103,9 +108,12 @@ func step(lock Lock, o Operation, calm bool) (bool, Lock) {
 		return lock.Status != held || lock.Token != o.Token, lock
 	case "hand_over ok": // also given where its renewal's outcome is unknown, so it shows nothing
 		return true, lock
-	case "release ok", "commit refused": // a refused commit releases
+	case "release ok":
 		lock.Status = free
 		return mine, lock
+	case "commit refused": // for its items, and it releases
+		lock.Status = free
+		return mine && o.Value == "", lock
 	case "release lost":
 		return gone, lock
 	case "commit lost":
@@ -126,7 +134,7 @@ func step(lock Lock, o Operation, calm bool) (bool, Lock) {
 		return true, lock
 	case "commit ok":
 		lock.Status, lock.Value = free, o.Value
-		return mine, lock
+		return mine && o.Value != "", lock
 	case "commit unknown":
 		if mine {
 			lock.Status = free
@@ -144,6 +152,11 @@ func step(lock Lock, o Operation, calm bool) (bool, Lock) {
 		return true, lock
 	}
 	panic(fmt.Sprintf("the history has an operation that the model does not know: %+v", o))
+}
+
+// inTime says whether a take-over that this operation brought can have come late enough.
+func inTime(lock Lock, o Operation) bool {
+	return lock.Status != orphan || o.Open() || o.Return >= lock.NotBefore
 }
 
 // model makes the specification for Porcupine.

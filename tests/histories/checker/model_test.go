@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The callers of these histories, in short. Times are in milliseconds.
+// The callers of these histories, in short. Times are in nanoseconds.
 
 func at(call, end int64, o Operation) Operation {
 	o.Call, o.Return = call, end
@@ -27,6 +27,12 @@ func refusal(token int64) Operation {
 }
 func adopt(from, token int64) Operation { return Operation{Kind: "adopt", From: from, Token: token} }
 func adoptLost(from int64) Operation    { return Operation{Kind: "adopt", Outcome: "lost", From: from} }
+
+// overtakenAdopt is one that was lost, during which somebody asked for the lock late enough to take it over.
+func overtakenAdopt(from int64) Operation {
+	return Operation{Kind: "adopt", Outcome: "lost", From: from, Asked: true}
+}
+
 func act(kind, outcome string, token int64) Operation {
 	return Operation{Kind: kind, Outcome: outcome, Token: token}
 }
@@ -91,7 +97,7 @@ var legal = []example{
 	}},
 	{"an adopt that was carried out without an answer, and found the lock taken over when sent again", false, []Operation{
 		at(0, 1, grant(1)), open(9_000_000_000, act("expire", "ok", 1)), at(2, 3, act("hand_over", "ok", 1)),
-		at(4, 2_000_000_000, adoptLost(1)), at(6, 7, adoptLost(1)), at(1_500_000_000, 1_500_000_001, grant(3)),
+		at(4, 2_000_000_000, overtakenAdopt(1)), at(6, 7, adoptLost(1)), at(1_500_000_000, 1_500_000_001, grant(3)),
 	}},
 	{"a commit of unknown outcome whose items must be refused, and which released the lock", false, []Operation{
 		at(0, 1, grant(1)), at(2, 3, commit("ok", 1, "a")), at(4, 5, grant(2)), open(50, act("expire", "ok", 2)),
@@ -101,7 +107,7 @@ var legal = []example{
 		at(0, 1, grant(1)), at(2, 9, commit("lost", 1, "")), at(4, 5, grant(2)), at(6, 7, read("")),
 	}},
 	{"a refused commit releases", true, []Operation{
-		at(0, 1, grant(1)), at(2, 3, commit("refused", 1, "a")), at(4, 5, grant(2)), at(6, 7, read("")),
+		at(0, 1, grant(1)), at(2, 3, commit("refused", 1, "")), at(4, 5, grant(2)), at(6, 7, read("")),
 	}},
 }
 
@@ -164,7 +170,13 @@ var illegal = []example{
 		at(8, 9, read("a")),
 	}},
 	{"a refused commit that wrote", true, []Operation{
-		at(0, 1, grant(1)), at(2, 3, commit("refused", 1, "a")), at(4, 5, read("a")),
+		at(0, 1, grant(1)), at(2, 3, commit("refused", 1, "")), at(4, 5, read("a")),
+	}},
+	{"a commit that was refused though its items can be written", true, []Operation{
+		at(0, 1, grant(1)), at(2, 3, commit("refused", 1, "a")),
+	}},
+	{"a commit that wrote though its items must be refused", true, []Operation{
+		at(0, 1, grant(1)), at(2, 3, commit("ok", 1, "")),
 	}},
 	{"a string adopted twice", false, []Operation{
 		at(0, 1, grant(1)), at(2, 3, act("hand_over", "ok", 1)), at(4, 5, adopt(1, 2)), at(6, 7, adopt(1, 3)),
@@ -173,13 +185,21 @@ var illegal = []example{
 		at(0, 1, grant(1)), open(50, act("expire", "ok", 1)), at(2, 3, act("hand_over", "ok", 1)), at(4, 5, adoptLost(1)),
 		at(6, 7, adopt(1, 2)),
 	}},
-	{"an adopt that took long and finds the lock lost though nobody took it", false, []Operation{
+	{"an adopt that took long and finds the lock lost though nobody asked for it", false, []Operation{
 		at(0, 1, grant(1)), open(9_000_000_000, act("expire", "ok", 1)), at(2, 3, act("hand_over", "ok", 1)),
-		at(4, 2_000_000_000, adoptLost(1)), at(2_000_000_001, 2_000_000_002, adopt(1, 2)),
+		at(4, 2_000_000_000, adoptLost(1)),
 	}},
 	{"an adopt that took long and finds the lock lost, on a quiet network", true, []Operation{
 		at(0, 1, grant(1)), open(9_000_000_000, act("expire", "ok", 1)), at(2, 3, act("hand_over", "ok", 1)),
-		at(4, 2_000_000_000, adoptLost(1)),
+		at(4, 2_000_000_000, overtakenAdopt(1)), at(1_500_000_000, 1_500_000_001, grant(3)),
+	}},
+	{"an adopted lock that is taken over before its lease can have ended", false, []Operation{
+		at(0, 1, grant(1)), open(9_000_000_000, act("expire", "ok", 1)), at(2, 3, act("hand_over", "ok", 1)),
+		at(4, 2_000_000_000, overtakenAdopt(1)), at(10, 11, grant(3)),
+	}},
+	{"an adopted lock that is taken over under the token of the adopt", false, []Operation{
+		at(0, 1, grant(1)), open(9_000_000_000, act("expire", "ok", 1)), at(2, 3, act("hand_over", "ok", 1)),
+		at(4, 2_000_000_000, overtakenAdopt(1)), at(1_500_000_000, 1_500_000_001, grant(2)),
 	}},
 	{"a lock granted to another while its string waits", false, []Operation{
 		at(0, 1, grant(1)), open(50, act("expire", "ok", 1)), at(2, 3, act("hand_over", "ok", 1)), at(10, 11, grant(2)),
@@ -223,7 +243,7 @@ func TestRejectsBrokenHistories(t *testing.T) {
 // random makes a history that may be legal or not, of few tokens and instants, so that everything meets everything.
 func random(source *rand.Rand) []Operation {
 	operations := make([]Operation, 3+source.Intn(6))
-	tokens := int64(1 + source.Intn(3))
+	tokens, unit := int64(1+source.Intn(3)), []int64{1, shortestLease / 3}[source.Intn(2)]
 	for i := range operations {
 		token, values := 1+source.Int63n(tokens), []string{"", "a", "b"}
 		kinds := []Operation{
@@ -232,10 +252,10 @@ func random(source *rand.Rand) []Operation {
 			act("release", "lost", token), act("release", "unknown", token), act("expire", "ok", token),
 			commit("ok", token, "a"), commit("unknown", token, "b"), commit("unknown", token, ""),
 			commit("lost", token, ""), commit("lost", token, "a"),
-			{Kind: "adopt", Outcome: "unknown", From: token}, adoptLost(token),
+			{Kind: "adopt", Outcome: "unknown", From: token}, adoptLost(token), overtakenAdopt(token),
 		}
 		call := source.Int63n(12)
-		o := at(call, call+source.Int63n(6), kinds[source.Intn(len(kinds))])
+		o := at(call*unit, (call+source.Int63n(6))*unit, kinds[source.Intn(len(kinds))])
 		if o.Outcome == "unknown" || o.Kind == "expire" {
 			o.Return = -1
 		}
