@@ -313,9 +313,11 @@ class Acquisition:
     def judge(self, outcome: Outcome) -> Next:
         if isinstance(outcome, (Reply, ConditionFailed)):
             return self.see(outcome.item, outcome.date)
-        if self.wish.patient and may_pass(outcome):
-            return Held(error=outcome)
-        raise outcome
+        if not may_pass(outcome):
+            raise outcome
+        if not self.wish.patient:
+            raise self.given_up(outcome)
+        return Held(error=outcome)
 
     def see(self, item: Item | None, date: int | None) -> Next:
         place, observations = self.wish.place, self.memory.observations

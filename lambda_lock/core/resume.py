@@ -62,11 +62,14 @@ def resume(
     *,
     row: Row | None = None,
     keep: Callable[[Hold], None] | None = None,
+    gone: Callable[[Item | None, int | None, Look], None] | None = None,
 ) -> Steps[Hold]:
     """Go on with the hold under ``token``, as the attempt that ``wish.owner`` names: ``o/<32 hex>``.
 
     row: the hold's row, if it was just seen.
     keep: as for acquire.acquire.
+    gone: called with the item of a refusal that shows that the hold is lost, its Date, and the look at the clocks after
+        it.
 
     Raises LockLostError if the hold was released or lost, LockNotGrantedError if too little time is left,
     LockFormatError if the row refuses every version of ours, LockConfigurationError if an answer has no Date,
@@ -107,7 +110,12 @@ def resume(
         outcome, _, look = yield from exchange(request, memory, chance, look, until)
         if not isinstance(outcome, (Reply, ConditionFailed)):
             raise outcome
-        row = _row_of_hold(place, outcome.item, owner, token)
+        try:
+            row = _row_of_hold(place, outcome.item, owner, token)
+        except LockLostError:
+            if gone is not None:
+                gone(outcome.item, outcome.date, look)
+            raise
         shown.add(row.owner)
         if row.owner != owner or row.version not in sent:
             continue
@@ -239,14 +247,15 @@ class HolderAcquisition(Acquisition):
             except _FoundError as found:
                 row = found.row
             yield from self.give_up_claims(looked=True)
+            self.last, self.row = Held(), None  # unless a refusal shows who has the lock instead
             try:
                 return (yield from self.resume(row))
             except LockLostError as lost:
                 landed = lost.holder == self.wish.owner
             if landed:  # a copy of a claim, after all
+                self.last, self.row = Held(), None
                 self.note_any_landed()
                 yield from self.give_up_claims()
-            self.last, self.row = Held(), None  # what was resumed is not there any more
             self.vanished += 1
             self.look = (yield Wait(lease.FIRST_BACKOFF)).look
             is_over = self.wish.patient and self.look.elapsed >= self.wait_until
@@ -271,7 +280,13 @@ class HolderAcquisition(Acquisition):
             hold_on_unavailable=wish.hold_on_unavailable,
             decision=wish.decision,
         )
-        return (yield from resume(attempt, row.token, self.memory, self.chance, self.look, row=row, keep=self.keep))
+        shared = self.memory, self.chance, self.look
+        return (yield from resume(attempt, row.token, *shared, row=row, keep=self.keep, gone=self.note_instead))
+
+    def note_instead(self, item: Item | None, date: int | None, look: Look) -> None:
+        """Note who has the lock instead of the hold that is lost: an outage after this does not make it free."""
+        self.look = look  # a version counts as seen from here on, and not from before the resume
+        super().see(item, date)
 
     def note_any_landed(self) -> None:
         """Note that a row names my owner, though its version is not known: any claim of mine may have landed."""

@@ -719,6 +719,19 @@ def test_a_holder_whose_hold_is_released_before_it_is_resumed_takes_the_lock_ane
     assert driver.renew(hold).renewed
 
 
+def taken_from_holder(driver: Invocations, seconds: float = 0.0) -> None:
+    """Let the next acquire of holder h see its hold, then somebody else's, and then nothing."""
+    driver.acquire_as("h")
+
+    def another(operation: str, request: dict[str, Any]) -> Any:
+        driver.now += seconds
+        version = make_version(int((NOW + driver.now + 20) * 1000), "ab" * 16)
+        row = {**driver.row, "ownerName": {"S": "x#1"}, "recordVersionNumber": {"S": version}}
+        return ConditionFailed(row, int(NOW + driver.now))
+
+    driver.trouble = [driver.apply, another, *[lambda *_: UNKNOWN] * 500]
+
+
 def copy_lands(driver: Invocations) -> None:
     """A copy of the first claim that was sent, which had been refused."""
     driver.trouble, (_, claim) = [], driver.sent[0]
@@ -815,7 +828,7 @@ def test_a_hold_that_always_vanishes_is_waited_for_as_long_as_any_other_holder(
     driver: Invocations, wait: float, error: type[LockNotGrantedError]
 ) -> None:
     first = driver.acquire_as("h")
-    row, gone = driver.row, {**driver.row, "ownerName": {"S": "x#1"}}
+    row, gone = driver.row, {**driver.row, "isReleased": {"S": "1"}}
     answers = [row, gone] * 100
     driver.trouble = [lambda operation, request: ConditionFailed(answers.pop(0), int(NOW))] * 200
     until = driver.now + wait
@@ -827,6 +840,34 @@ def test_a_hold_that_always_vanishes_is_waited_for_as_long_as_any_other_holder(
     assert until <= driver.now < until + 1
     assert len(driver.sent) < 100
     assert driver.owner == first.owner
+
+
+@pytest.mark.parametrize(("wait", "error"), [(0, LockNotGrantedError), (10, LockTimeoutError)])
+def test_a_lock_that_somebody_took_from_the_holder_stays_his_in_an_outage(
+    driver: Invocations, wait: float, error: type[LockNotGrantedError]
+) -> None:
+    until = driver.now + wait
+    taken_from_holder(driver)
+    with pytest.raises(LockNotGrantedError) as caught:
+        driver.acquire_as("h", patient=wait > 0, wait_until=until)
+    assert type(caught.value) is error
+    assert caught.value.holder == "x#1"
+    assert isinstance(caught.value.__cause__, TransportError)
+    assert until <= driver.now < until + 2 * DECISION
+
+
+def test_an_outage_that_outlasts_the_lease_of_who_took_it_from_the_holder_is_an_outage(driver: Invocations) -> None:
+    taken_from_holder(driver)
+    with pytest.raises(TransportError):
+        driver.acquire_as("h", patient=True, wait_until=driver.now + 30)
+
+
+def test_who_took_the_lock_from_the_holder_counts_as_seen_from_the_answer_on(driver: Invocations) -> None:
+    """A resume may take seconds. Had the version been there all the time, its lease would end that much earlier."""
+    taken_from_holder(driver, seconds=4.0)
+    with pytest.raises(LockTimeoutError) as caught:
+        driver.acquire_as("h", patient=True, wait_until=driver.now + 5)
+    assert 18 < caught.value.retry_after <= 20
 
 
 @pytest.mark.parametrize(("wait", "times"), [(0, 5), (60, 8)])

@@ -1781,6 +1781,16 @@ def _(patch: _Patch) -> None:
     patch(resume, "STEPS", 1)
 
 
+@mutation("who took a hold counted as seen since before its resume", "holds-slow", runs=1500)
+def _(patch: _Patch) -> None:
+    original = resume.HolderAcquisition.note_instead
+
+    def note_instead(acquisition: Any, item: Any, date: Any, look: Any) -> None:
+        original(acquisition, item, date, acquisition.look)
+
+    patch(resume.HolderAcquisition, "note_instead", note_instead)
+
+
 @mutation("a resumed handle valid beyond its invocation", "holds-calm", runs=60, shows=("deadline",))
 def _(patch: _Patch) -> None:
     original = resume.resume
