@@ -77,7 +77,11 @@ class DurableHold:
                     key=self.key,
                 )
             self._renewed = False
-            return self._live() or self._resumed()
+            attempt = self._live()
+            if attempt is None:
+                attempt = self._resumed()
+                attempt.raise_if_lost()  # close() may have ended it already
+            return attempt
 
     def renew_and_end(self) -> None:
         """Renew the lease to its full length and end the attempt. The next verification resumes the hold.

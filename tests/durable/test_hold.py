@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient, LockLostError, TransportError, register_lambda_context
+from lambda_lock import Lock, LockClient, LockLostError, TransportError, register_lambda_context
 from lambda_lock.durable.hold import DurableHold
 from rig.wire import Wire
 from tests.support.context import Context
@@ -80,6 +81,25 @@ def test_a_validity_that_ran_out_within_an_invocation_is_no_loss(make: Callable[
     second = hold.verified()
     assert second.is_held
     assert second.fencing_token == first.fencing_token
+
+
+def test_an_attempt_that_close_ended_before_its_step_is_no_hold(
+    client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal handler closes the client between the resume and the step."""
+    hold = begun(client)
+    hold.renew_and_end()
+    resume = client.resume
+
+    def closed(**options: Any) -> Lock:
+        attempt = resume(**options)
+        client.close()
+        return attempt
+
+    monkeypatch.setattr(client, "resume", closed)
+    with pytest.raises(LockLostError):
+        hold.verified()
+    assert not rows.is_held("a")
 
 
 def test_an_attempt_that_a_newer_one_has_refused_does_not_come_back(make: Callable[..., LockClient]) -> None:
