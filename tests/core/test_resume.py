@@ -867,7 +867,7 @@ def test_who_took_the_lock_from_the_holder_counts_as_seen_from_the_answer_on(dri
     taken_from_holder(driver, seconds=4.0)
     with pytest.raises(LockTimeoutError) as caught:
         driver.acquire_as("h", patient=True, wait_until=driver.now + 5)
-    assert 18 < caught.value.retry_after <= 20
+    assert 18 < (caught.value.retry_after or 0) <= 20
 
 
 @pytest.mark.parametrize(("wait", "times"), [(0, 5), (60, 8)])

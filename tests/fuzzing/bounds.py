@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from lambda_lock.core.lease import backoff
+from lambda_lock.core.lease import FIRST_BACKOFF, backoff
 from lambda_lock.core.protocol import DECISION, SEND, STEPS
 from lambda_lock.core.queue import SHORTEST_NAP
 from lambda_lock.core.row import MOST_WAITERS
@@ -113,6 +113,16 @@ def holder(luck: float) -> Bound:
     return Bound(each.requests * STEPS, DECISION + each.seconds)
 
 
+def wait_holder(seconds: float, luck: float) -> Bound:
+    """holder=, with a wait. Each turn ends in a pause. It polls, resumes and gives back twice what may have landed; the
+    last turn begins while the wait lasts."""
+    turns = int(seconds / FIRST_BACKOFF) + 2
+    looks = pauses(seconds, luck) + turns
+    late = DECISION + 3.0 + (resume(luck) + abandon(luck) * 2).seconds
+    exchanges = looks * (STEPS + 2) + turns * (1 + STEPS + 2 * (2 + STEPS))
+    return Bound(sends(seconds + late, exchanges, luck), seconds + late)
+
+
 def commit(luck: float) -> Bound:
     """Conflicts are met again while the lease lasts. Then four decisions at most: one may be under way at its end."""
     met = pauses(LEASE, luck) + 1
@@ -148,6 +158,7 @@ SHOWN: dict[str, Callable[[float], Bound]] = {
     "acquire(wait=10, queue=False)": lambda luck: wait(10, luck),
     "acquire(wait=10)": lambda luck: queue(10, luck),
     "acquire(holder=…)": holder,
+    "acquire(holder=…, wait=10)": lambda luck: wait_holder(10, luck),
     "acquire_all, for each key": lambda luck: Bound(
         acquire_all(2, luck).requests - acquire_all(1, luck).requests,
         acquire_all(2, luck).seconds - acquire_all(1, luck).seconds,

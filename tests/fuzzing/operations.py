@@ -213,6 +213,11 @@ OPERATIONS: dict[str, Operation] = {
         bounds.holder,
         lambda scene: scene.client.acquire("k", wait=0, holder="me"),
     ),
+    "holder, wait": Operation(
+        lambda scene: scene.client.acquire("k", wait=WAIT, holder="me"),
+        lambda luck: bounds.wait_holder(WAIT, luck),
+        lambda scene: scene.client.acquire("k", wait=0, holder="me"),
+    ),
     "acquire_all": Operation(_all, lambda luck: bounds.acquire_all(3, luck)),
     "acquire_all, held": Operation(_all, lambda luck: bounds.acquire_all(3, luck), _some),
     "acquire_all, wait": Operation(
