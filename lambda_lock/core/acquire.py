@@ -444,6 +444,8 @@ class Acquisition:
         held = self.last
         if held.seen is None or held.row is None or held.row is not self.row:
             return None
+        if lease.may_take_over(held.row, held.seen, self.look, self.date):
+            return 0.0
         left = held.seen.seconds_left(self.look.monotonic)
         if held.row.expiry_ms is not None:
             left = min(left, held.row.expiry_ms / 1000 - self.memory.server.now(self.look))

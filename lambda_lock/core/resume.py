@@ -32,7 +32,7 @@ requires that the row is still the hold's, and never writes an expiry below the 
 
 from __future__ import annotations
 
-from ..errors import LockLostError, TransportError
+from ..errors import LockFormatError, LockLostError, TransportError
 from . import lease, requests
 from .acquire import Acquisition, Held, too_late, undated
 from .handover import damaged
@@ -253,7 +253,6 @@ class HolderAcquisition(Acquisition):
             except LockLostError as lost:
                 landed = lost.holder == self.wish.owner
             if landed:  # a copy of a claim, after all
-                self.last, self.row = Held(), None
                 self.note_any_landed()
                 yield from self.give_up_claims()
             self.vanished += 1
@@ -286,7 +285,13 @@ class HolderAcquisition(Acquisition):
     def note_instead(self, item: Item | None, date: int | None, look: Look) -> None:
         """Note who has the lock instead of the hold that is lost: an outage after this does not make it free."""
         self.look = look  # a version counts as seen from here on, and not from before the resume
-        super().see(item, date)
+        row = self.wish.place.row(item)
+        if row is None or row.is_free or row.version in self.sent or holder_of(row.owner) == self.holder:
+            return
+        try:
+            super().see(item, date)
+        except LockFormatError:
+            return  # which the next answer will show
 
     def note_any_landed(self) -> None:
         """Note that a row names my owner, though its version is not known: any claim of mine may have landed."""

@@ -10,12 +10,15 @@ import threading
 
 from ..client.lock import held_by
 from ..core.row import base_of
-from ..errors import LockLostError
+from ..errors import LockLostError, TransportError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..client.lock import Lock
     from ..client.lock_client import LockClient
+
+
+_RESUMES = 3  # in one verification
 
 
 class HoldLostError(LockLostError):
@@ -67,7 +70,8 @@ class DurableHold:
         """Return the attempt of this invocation, which holds the lock now.
 
         The first call in an invocation resumes the hold. Later calls look at the clocks only. Raises HoldLostError if
-        the hold is lost or the block was left, and what LockClient.resume raises.
+        the hold is lost or the block was left, TransportError if its lease is over as soon as it is resumed, each time,
+        and what LockClient.resume raises.
         """
         with self._guard:
             if self._left:
@@ -78,9 +82,18 @@ class DurableHold:
                 )
             self._renewed = False
             attempt = self._live()
+            for _ in range(_RESUMES):
+                if attempt is None:
+                    self._resumed()
+                    attempt = self._live()  # close() or a freeze may have ended it again
             if attempt is None:
-                attempt = self._resumed()
-                attempt.raise_if_lost()  # close() may have ended it already
+                raise TransportError(
+                    False,
+                    f"lock {self.key!r} was resumed {_RESUMES} times, and each time its lease of "
+                    f"{self.lease_duration:g} s was over before it could be used. Try again, or pass durable_lock a "
+                    "longer lease_duration",
+                    key=self.key,
+                )
             return attempt
 
     def renew_and_end(self) -> None:
@@ -154,7 +167,7 @@ class DurableHold:
             return None
         return attempt
 
-    def _resumed(self) -> Lock:
+    def _resumed(self) -> None:
         try:
             self._attempt = self.client.resume(
                 key=self.key,
@@ -165,7 +178,6 @@ class DurableHold:
             )
         except LockLostError as error:
             raise self._lose(error) from error
-        return self._attempt
 
     def _lose(self, error: LockLostError) -> HoldLostError:
         """Note that the hold is lost, which is final."""

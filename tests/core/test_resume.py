@@ -719,14 +719,14 @@ def test_a_holder_whose_hold_is_released_before_it_is_resumed_takes_the_lock_ane
     assert driver.renew(hold).renewed
 
 
-def taken_from_holder(driver: Invocations, seconds: float = 0.0) -> None:
-    """Let the next acquire of holder h see its hold, then somebody else's, and then nothing."""
+def taken_from_holder(driver: Invocations, seconds: float = 0.0, by: str = "x#1") -> None:
+    """Let the next acquire of holder h see its hold, then another's, and then nothing."""
     driver.acquire_as("h")
 
     def another(operation: str, request: dict[str, Any]) -> Any:
         driver.now += seconds
         version = make_version(int((NOW + driver.now + 20) * 1000), "ab" * 16)
-        row = {**driver.row, "ownerName": {"S": "x#1"}, "recordVersionNumber": {"S": version}}
+        row = {**driver.row, "ownerName": {"S": by}, "recordVersionNumber": {"S": version}}
         return ConditionFailed(row, int(NOW + driver.now))
 
     driver.trouble = [driver.apply, another, *[lambda *_: UNKNOWN] * 500]
@@ -828,7 +828,7 @@ def test_a_hold_that_always_vanishes_is_waited_for_as_long_as_any_other_holder(
     driver: Invocations, wait: float, error: type[LockNotGrantedError]
 ) -> None:
     first = driver.acquire_as("h")
-    row, gone = driver.row, {**driver.row, "isReleased": {"S": "1"}}
+    row, gone = driver.row, {**driver.row, "isReleased": {"S": "1"}, "heldMs": {"N": "3600000"}}
     answers = [row, gone] * 100
     driver.trouble = [lambda operation, request: ConditionFailed(answers.pop(0), int(NOW))] * 200
     until = driver.now + wait
@@ -836,6 +836,8 @@ def test_a_hold_that_always_vanishes_is_waited_for_as_long_as_any_other_holder(
         driver.acquire_as("h", patient=wait > 0, wait_until=until)
     assert type(caught.value) is error
     assert caught.value.holder is None
+    assert caught.value.retry_after is None
+    assert caught.value.ahead is None
     assert "had a hold of h each time, which was gone before it could be resumed" in str(caught.value)
     assert until <= driver.now < until + 1
     assert len(driver.sent) < 100
@@ -854,6 +856,36 @@ def test_a_lock_that_somebody_took_from_the_holder_stays_his_in_an_outage(
     assert caught.value.holder == "x#1"
     assert isinstance(caught.value.__cause__, TransportError)
     assert until <= driver.now < until + 2 * DECISION
+
+
+@pytest.mark.parametrize("wait", [0, 10])
+def test_another_hold_of_the_same_holder_is_not_somebody_else(driver: Invocations, wait: float) -> None:
+    taken_from_holder(driver, by="h#2")
+    with pytest.raises(TransportError):
+        driver.acquire_as("h", patient=wait > 0, wait_until=driver.now + wait)
+
+
+def test_a_row_that_cannot_be_read_instead_of_the_hold_is_judged_by_the_next_answer(driver: Invocations) -> None:
+    first = driver.acquire_as("h")
+    driver.release(first)
+    damaged = {**driver.row, "ownerName": {"S": "x#1"}, "leaseDuration": {"S": "?"}}
+    del damaged["isReleased"]
+    held = {name: value for name, value in driver.row.items() if name != "isReleased"}
+    driver.trouble = [lambda *_: ConditionFailed(held, int(NOW)), lambda *_: ConditionFailed(damaged, int(NOW))]
+    assert driver.acquire_as("h").token == first.token + 1
+
+
+def test_a_lease_that_is_over_by_the_dates_does_not_name_its_holder_in_an_outage(driver: Invocations) -> None:
+    """The monotonic clock stood still meanwhile: the environment was frozen."""
+    driver.acquire_as("java")
+    driver.damage(recordVersionNumber={"S": "of an older client"})
+    driver.restart()
+    with pytest.raises(LockNotGrantedError, match="java"):
+        driver.acquire_as("h")
+    later = ConditionFailed(driver.row, int(NOW) + 60)
+    driver.trouble = [lambda *_: later, *[lambda *_: UNKNOWN] * 500]
+    with pytest.raises(TransportError):
+        driver.acquire_as("h")
 
 
 def test_an_outage_that_outlasts_the_lease_of_who_took_it_from_the_holder_is_an_outage(driver: Invocations) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import Lock, LockClient, LockLostError, TransportError, register_lambda_context
+from lambda_lock import ClientClosedError, Lock, LockClient, LockLostError, TransportError, register_lambda_context
 from lambda_lock.durable.hold import DurableHold
 from rig.wire import Wire
 from tests.support.context import Context
@@ -97,9 +97,34 @@ def test_an_attempt_that_close_ended_before_its_step_is_no_hold(
         return attempt
 
     monkeypatch.setattr(client, "resume", closed)
-    with pytest.raises(LockLostError):
+    with pytest.raises(ClientClosedError):
         hold.verified()
     assert not rows.is_held("a")
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_hold_whose_lease_ends_before_its_step_is_resumed_again_a_few_times(
+    make: Callable[..., LockClient], monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """The environment is frozen between the resume and the step."""
+    client = make(heartbeat_period=0)
+    hold = begun(client, lease_duration=1)
+    hold.renew_and_end()
+    resume, attempts = client.resume, []
+
+    def frozen(**options: Any) -> Lock:
+        attempts.append(resume(**options))
+        if len(attempts) <= times:
+            wait_until(lambda: not attempts[-1].is_held)
+        return attempts[-1]
+
+    monkeypatch.setattr(client, "resume", frozen)
+    if times < 3:
+        assert hold.verified() is attempts[-1]
+        return
+    with pytest.raises(TransportError, match="3 times"):
+        hold.verified()
+    assert hold.verified().is_held
 
 
 def test_an_attempt_that_a_newer_one_has_refused_does_not_come_back(make: Callable[..., LockClient]) -> None:
