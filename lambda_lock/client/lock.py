@@ -216,7 +216,9 @@ class Lock(Handle):
         return self._run(self._held.release(data, delete, best_effort))
 
     def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None) -> None:
-        """Write ``items`` and release the lock in one transaction: the items are written only while the lock is held.
+        """Write ``items`` and release the lock in one transaction: the items are written only while the row is ours.
+
+        DynamoDB decides. It may still write after the validity has ended, if nobody took the lock over meanwhile.
 
         items: 1 to 99 entries of TransactWriteItems (low-level DynamoDB JSON, as boto3's client takes them), for tables
             of this account and Region.
@@ -227,9 +229,9 @@ class Lock(Handle):
         The handle cannot be used for another commit or hand_over afterwards.
 
         Raises CommitRefusedError if a condition of the items did not hold (the lock is then released), LockLostError if
-        the lock was no longer held (nothing is then written), TransportError(ambiguous=True) if the outcome is unknown,
-        TransportError if DynamoDB did not carry it out, LockAlreadyReleasedError and OwnerMismatchError as `release`
-        does, LockConfigurationError for a lock that deletes its row and for items that DynamoDB refuses, and
+        the row is another's or released (nothing is then written), TransportError(ambiguous=True) if the outcome is
+        unknown, TransportError if DynamoDB did not carry it out, LockAlreadyReleasedError and OwnerMismatchError as
+        `release` does, LockConfigurationError for a lock that deletes its row and for items that DynamoDB refuses, and
         LockArgumentError or TypeError for bad input.
 
         Example: ``lock.commit([{"Put": {"TableName": "orders", "Item": {"id": {"S": "7"}}}}])``

@@ -117,7 +117,7 @@ class MultiLock(MultiHandle):
         The handle cannot be used for another commit afterwards.
 
         Raises CommitRefusedError if a condition of the items did not hold (all locks are then released); LockLostError,
-        with its key, if one of the locks was no longer held (nothing is then written, and the others are released);
+        with its key, if the row of one is another's or released (nothing is then written, and the others are released);
         otherwise what `Lock.commit` raises.
 
         Example: ``locks.commit([{"Update": take_from_one}, {"Update": give_to_the_other}])``

@@ -30,9 +30,9 @@ The rules
    handle are sent one after the other, each with a new version; the driver of `renew` ensures that. Only the newest
    version sent may extend validity.
 7. **A renewal that shortens the lease cuts validity before it is sent**, because its reply may be lost.
-8. **Lost is final, and nothing is sent for a lost lock**, because its row may still protect work in progress. A refused
-   renewal may show my owner and token, not released. Then the row has a newer version of mine, and the next send
-   goes above it. That is tried a handful of times; a row that refuses more was not written by us. After any other
+8. **Lost is final, and no renewal is sent for a lost lock**, because its row may still protect work in progress. A
+   refused renewal may show my owner and token, not released. Then the row has a newer version of mine, and the next
+   send goes above it. That is tried a handful of times; a row that refuses more was not written by us. After any other
    refusal, the lock is lost.
 9. **From the first send of a release on, the handle is neither held nor renewed.** A release that is refused at its
    first send did not release anything. Nor did any release of a lock that a refused renewal has shown to be lost. After

@@ -44,7 +44,7 @@ def place_of(key: str) -> Place:
 
 
 def owner_name(process: Process) -> str:
-    """Return an owner that is unique for each acquisition, as DESIGN section 2 requires."""
+    """Return an owner that is unique for each acquisition, as rule 10 of core/protocol.py requires."""
     return f"{process.name}#{process.world.chance.nonce()[:8]}"
 
 

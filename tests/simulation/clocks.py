@@ -1,7 +1,7 @@
 """The clocks of one process, as functions of true time. Each has its own rate and may stop in a freeze. The wall clock
 may be stepped.
 
-The assumption of DESIGN section 4 about looks is kept here: between two looks at least one clock neither stopped nor
+The assumption of docs/safety.md about looks is kept here: between two looks at least one clock neither stopped nor
 was stepped back.
 
 How fast clocks may run: both sides allow for DRIFT (core/lease.py), each against true time. A holder on a clock that is

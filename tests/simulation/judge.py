@@ -168,7 +168,7 @@ class Judge:
         self.line.forged(key, before, None)
 
     def _token(self, key: str, before: Any, after: Any) -> None:
-        # Deleted, or held by a foreign client, which drops our token or sets it back (DESIGN section 2): a new life.
+        # Deleted, or held by a foreign client, which drops our token or sets it back: a new life.
         if after is None or "fencingToken" not in after or expiry_of(after[JAVA.version]["S"]) is None:
             self._tokens.pop(key, None)
             self._granted.pop(key, None)

@@ -7,6 +7,7 @@ Every mutation patches the shipped core inside `with broken(name):` and runs und
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -1038,7 +1039,7 @@ def _(patch: _Patch) -> None:
     patch(requests.Update, "ttl", lambda self, expiry_ms, completed_until, ttl: original(self, expiry_ms, None, ttl))
 
 
-# -- the queue (DESIGN section 11) ------------------------------------------------------------------------------------
+# -- the queue --------------------------------------------------------------------------------------------------------
 
 _ORDER = ("out of order", "thrown out")
 
@@ -1513,7 +1514,7 @@ def _(patch: _Patch) -> None:
     patch(permits.PermitRow, "all_free_since_ms", lambda self, schema, date: self.free_since_ms(schema))
 
 
-# -- the assumptions of DESIGN section 4: breaking them shows ---------------------------------------------------------
+# -- the assumptions of docs/safety.md: breaking them shows -----------------------------------------------------------
 
 
 @mutation("front ends further apart than half a second", "slow-clocks", runs=200)
@@ -1541,6 +1542,19 @@ def _(patch: _Patch) -> None:
     patch(clocks.Clocks, "stop", stop)
 
 
+@mutation("a monotonic clock that jumps ahead", "mixed", "no-heartbeat", runs=40)
+def _(patch: _Patch) -> None:
+    original = clocks.Clocks.read
+
+    def read(self: Any, now: float) -> tuple[float, float, float]:
+        moves = vars(self).setdefault("moves", random.Random(now))
+        if moves.random() < 0.01:
+            self._values[clocks.MONOTONIC] += 60.0
+        return original(self, now)
+
+    patch(clocks.Clocks, "read", read)
+
+
 def _before_each_request(patch: _Patch, change: Callable[[Any, Any], None]) -> None:
     """Let something happen to the table before each request. ``change`` is given the world and the task."""
     original = network.Network._execute
@@ -1558,6 +1572,21 @@ def _now_and_then(world: Any) -> bool:
 
 def _rows(table: Any) -> dict[tuple[str], Any]:
     return {(item["key"]["S"],): item for item in table.items()}
+
+
+@mutation("a time of DynamoDB that jumps ahead", "mixed", "no-heartbeat", runs=60)
+def _(patch: _Patch) -> None:
+    def change(world: Any, task: Any) -> None:
+        world.ahead = vars(world).get("ahead", 0) + (3 if _now_and_then(world) else 0)
+
+    original = network.Network._date
+
+    def date(self: Any) -> int | None:
+        true = original(self)
+        return true if true is None else true + vars(self.world).get("ahead", 0)
+
+    _before_each_request(patch, change)
+    patch(network.Network, "_date", date)
 
 
 @mutation("rows deleted while they are held", "mixed", "calm", runs=40)
