@@ -14,6 +14,7 @@ import argparse
 import fcntl
 import json
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -138,12 +139,23 @@ def save(file: Path, text: str) -> None:
         new.unlink(missing_ok=True)
 
 
+def commit() -> str:
+    """What is proved: the commit that is checked out."""
+    asked = ["git", "describe", "--always", "--dirty=, with changes"]
+    try:
+        said = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return "on an unknown commit"
+    return f"on commit {said.stdout.strip()}" if said.returncode == 0 else "on an unknown commit"
+
+
 def prove(chosen: Sequence[Part], long: bool, build: Path, report: Path | None) -> bool:
     """Run parts, and write their figures. Returns whether all passed. report: the page to write; None for none."""
     quoting = report.with_name("safety.md") if report else None
     if quoting:
         quoted(quoting.read_text(), [])  # or half an hour would be for nothing
     results: list[Result] = []
+    proved = commit()  # before docs/ changes
     with alone(build / "prove"), closing(run_all(chosen, long, build / "prove")) as running:
         write(results, chosen, long, build / "prove.json")
         for result in running:
@@ -153,7 +165,7 @@ def prove(chosen: Sequence[Part], long: bool, build: Path, report: Path | None) 
     written = True
     try:
         if report and quoting:
-            save(report, page(results, long))
+            save(report, page(results, long, proved))
             save(quoting, quoted(quoting.read_text(), results))
     except OSError as error:
         say(f"docs/ could not be written: {error}")

@@ -52,13 +52,14 @@ def lines(results: list[Result]) -> list[str]:
     return said
 
 
-def page(results: list[Result], long: bool) -> str:
-    """The page for docs/."""
+def page(results: list[Result], long: bool, commit: str) -> str:
+    """The page for docs/. commit: what ran."""
     target = "make prove-long" if long else "make prove"
     text = [
         "# Figures of the latest proof",
         "",
-        f"`{target}` writes this page. It ran with Python {platform.python_version()} on {platform.system()}. "
+        f"`{target}` writes this page. It ran {commit}, with Python {platform.python_version()} on "
+        f"{platform.system()}. "
         "Each part can be run by itself with the command that is given.",
         "",
         "| part | command | result | minutes |",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 from pathlib import Path
@@ -98,6 +99,7 @@ def test_the_figures_of_all_parts_are_added_up(tmp_path: Path, capsys: pytest.Ca
     assert left["parts"]["one"]["figures"]["grants"] == 2000
     page = (tmp_path / "figures.md").read_text()
     assert "simulated grants: 2001" in page
+    assert re.search(r"It ran on (commit [0-9a-f]{7,}|an unknown commit)", page)
     assert "- happened: forked 9, killed 3" in page
     quoting = (tmp_path / "safety.md").read_text()
     assert "simulated grants: 2001\n" in quoting
