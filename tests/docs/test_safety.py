@@ -85,6 +85,13 @@ def test_each_file_that_the_page_names_exists() -> None:
         assert any((folder / name).exists() for folder in (ROOT, ROOT / "lambda_lock")), name
 
 
+def test_each_test_that_the_page_names_exists() -> None:
+    named = re.findall(r"(tests/[\w/]+\.py)::(\w+)", PAGE)
+    assert len(named) > 15
+    for file, test in named:
+        assert re.search(rf"^(?:async )?def {test}\(", (ROOT / file).read_text(), re.MULTILINE), test
+
+
 def test_each_name_that_the_page_finds_in_a_module_is_there() -> None:
     for text, module in re.findall(r"((?:`\w+`(?:, | and )?)+) in `(core/\w+\.py)`", PAGE):
         code = (ROOT / "lambda_lock" / module).read_text()
