@@ -102,7 +102,7 @@ PARTS = (
         aside=True,
         limits=(45, 480),
     ),
-    Part("simulation-mutants", "tests.simulation", ("--mutants", "--most-runs", "100"), ("--mutants",), _MUTANTS),
+    Part("simulation-mutants", "tests.simulation", ("--mutants",), ("--mutants",), _MUTANTS),
     Part(
         "histories",
         "tests.histories",

@@ -59,7 +59,6 @@ def _options() -> argparse.Namespace:
         "--mutations", metavar="PART", nargs="?", const="", help="run every mutation (with PART in its name or a bias)"
     )
     parser.add_argument("--mutants", action="store_true", help="run each mutation until a run shows it")
-    parser.add_argument("--most-runs", type=int, help="only --mutants that show within so many runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file")
     return parser.parse_args()
 
@@ -124,8 +123,7 @@ def _parts(options: argparse.Namespace) -> Iterator[Totals]:
 
 
 def _mutants(options: argparse.Namespace) -> int:
-    most = options.most_runs or max(mutation.runs for mutation in MUTATIONS.values())
-    names = [name for name, mutation in MUTATIONS.items() if not mutation.redundant and mutation.runs <= most]
+    names = [name for name, mutation in MUTATIONS.items() if not mutation.redundant]
     survivors = []
     started = time.monotonic()
     for name, shown in try_mutations(names, options.processes):
