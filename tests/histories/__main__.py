@@ -33,6 +33,7 @@ from .rounds import Plan, Round, play
 _KEPT = ROOT / "build" / "histories"
 _CALM_EVERY = 5  # of so many rounds of an engine, one is calm
 _BROKEN_A_ROUND = 10  # histories broken, for each way to break one
+_BROKEN_SECONDS = 300.0  # for one: to reject it, all orders must be tried
 
 # Rules whose absence callers can see in a short time. `make test-slow` breaks all of them in the simulator.
 MUTANTS = (
@@ -181,12 +182,13 @@ class Runner:
             for history in source.sample(histories, min(len(histories), _BROKEN_A_ROUND))
             if (found := broken(history, name, source)) is not None
         ]
-        judgement = judge(faulty)
+        judgement = judge(faulty, seconds=_BROKEN_SECONDS)
         self.totals.broken += judgement.histories
         self.totals.broken_rejected += judgement.illegal
         if judgement.illegal < judgement.histories:
-            rejected = {each["lock"] for each in judgement.listed if each["result"] == "illegal"}
-            missed = sorted(history.lock for history in faulty if history.lock not in rejected)
+            results = {each["lock"]: each["result"] for each in judgement.listed}
+            said = sorted(f"{history.lock} ({results.get(history.lock, 'legal')})" for history in faulty)
+            missed = [each for each in said if not each.endswith("(illegal)")]
             print(f"      not rejected: {'; '.join(missed[:5])}", flush=True)
         return f"{judgement.illegal} of {judgement.histories}"
 
