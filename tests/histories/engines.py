@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from rig.engine import DynamoDBLocal, Engine, EngineError, Ministack, stop
+from tests.support.waiting import wait_until
 
 _IN_MEMORY = "/dev/shm"  # noqa: S108 - only mkdtemp writes there
 
@@ -21,9 +22,12 @@ class Lasting(Engine):
     def restart(self) -> None:
         """Stop the process, and start another one with the same state. Connections are cut.
 
+        What the engine answered before this call is kept. What it answers during the call may be lost.
+
         Raises EngineError if it does not end, or if the other one does not become ready.
         """
         assert self._process is not None
+        self._mark()
         self._process.send_signal(self.stopped_by)
         try:
             self._process.wait(self.END_SECONDS)
@@ -32,9 +36,13 @@ class Lasting(Engine):
         for _ in range(self.ATTEMPTS):
             self._process = self._spawn(self._command())
             if self._becomes_ready():
+                self._mark()
                 return
             stop(self._process)
         raise EngineError(f"the engine did not come back on port {self.port}; it wrote:\n{self._log()}")
+
+    def _mark(self) -> None:
+        """Write something of our own, if a kill could lose what was answered before it."""
 
 
 class LastingMinistack(Lasting, Ministack):
@@ -49,10 +57,31 @@ class LastingDynamoDBLocal(Lasting, DynamoDBLocal):
 
     SQLite waits for the disk at each write, one after the other: 30 writes a second, where there are 500 in a file
     system in memory. A kill of the process loses as little there. Only a machine that stops would lose it.
+
+    It answers a transaction before it has stored it: of 200 kills beside three writers, 9 lost a transaction that had
+    been answered up to 0.4 ms before. No single write was lost. SQLite stores one write after the other, so an answered
+    write shows that all transactions answered before are stored.
     """
 
+    _MARKS = "marks"
     stopped_by = signal.SIGKILL
     FOLDERS = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
+
+    def _start(self) -> None:
+        super()._start()
+        self.create_table(self._MARKS)
+
+    def _mark(self) -> None:
+        wait_until(self._is_marked, self.END_SECONDS)
+
+    def _is_marked(self) -> bool:
+        try:
+            self.dynamodb("PutItem", {"TableName": self._MARKS, "Item": {"key": {"S": "mark"}}})
+        except EngineError as error:
+            if error.code == "ResourceNotFoundException":  # it answers for a moment before it has read its file again
+                return False
+            raise
+        return True
 
     def _command(self) -> list[str]:
         assert self._folder is not None

@@ -104,6 +104,16 @@ class _Network:
         self.tell("calm" if self._plan.calm else "storm")
         return self
 
+    @contextlib.contextmanager
+    def silence(self) -> Iterator[None]:
+        """Requests are still carried out, but no answer of the engine from now on reaches a caller."""
+        self.tell("silence")
+        for process in self._processes:
+            assert process.stdout is not None
+            process.stdout.readline()  # an older answer has been read by now, if perhaps not passed on
+        yield
+        self.tell("speak")
+
     def tell(self, command: str) -> None:
         for process in self._processes:
             assert process.stdin is not None
@@ -249,7 +259,8 @@ class _Mishaps:
 
     def _restart(self) -> None:
         started = now()
-        self._engine.restart()
+        with self._network.silence():
+            self._engine.restart()
         self.restarts.append((started, now()))
 
     def _black_out(self) -> None:

@@ -1,7 +1,7 @@
 """The network between callers and engine as a process of its own: ``python -m tests.histories.storm upstream seed``.
 
-It prints its URL. Then it reads commands, one a line: ``storm``, ``calm``, or ``blackout seconds``. At the end of its
-input it ends, and prints what it did as JSON.
+It prints its URL. Then it reads commands, one a line: ``storm``, ``calm``, ``blackout seconds``, ``silence`` (which it
+prints once no more answers pass) or ``speak``. At the end of its input it ends, and prints what it did as JSON.
 """
 
 from __future__ import annotations
@@ -145,6 +145,8 @@ class Upstream:
 class Storm:
     """A proxy on which faults happen by chance, while ``stormy``; a context manager.
 
+    While ``silent``, it has requests carried out, and cuts them when their answers come.
+
     faults: how many of a thousand requests each fault meets.
     slow: how long a slow request or reply takes, in seconds, from and to: longer than clients wait.
     late: after how many seconds a late copy is delivered, from and to.
@@ -166,6 +168,7 @@ class Storm:
         self._late = late
         self.counts: Counter[str] = Counter()
         self.stormy = False
+        self.silent = False
         self._random = random.Random(seed)
         self._dark_until = 0.0
         self._over = threading.Event()
@@ -236,9 +239,9 @@ class Storm:
             if name:
                 self._acts[name](client, request, upstream)
             else:
-                self._pass_on(client, upstream.ask(request))
+                self._pass_on(client, self._ask(request, upstream))
         except OSError:
-            client.cut()  # the engine is gone
+            client.cut()  # the engine is gone, or its answers are held back
             self._count("cut by the engine")
         if not name and time.monotonic() - started > SLOW:
             self._count("slow by itself")
@@ -254,6 +257,13 @@ class Storm:
     def _pause(self, least: float, most: float) -> None:
         self._over.wait(self._between(least, most))
 
+    def _ask(self, request: Message, upstream: Upstream) -> Message:
+        """Have a request carried out. Raises OSError if no answer comes, and if answers are held back when it comes."""
+        answer = upstream.ask(request)
+        if self.silent:
+            raise ConnectionError("the network holds answers back")
+        return answer
+
     def _pass_on(self, client: Handler, answer: Message) -> None:
         with client.unless_gone():
             client.connection.sendall(answer.whole)
@@ -261,39 +271,39 @@ class Storm:
     # What can happen to a request
 
     def _cut_after(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        upstream.ask(request)
+        self._ask(request, upstream)
         client.cut()
 
     def _reply_late(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        answer = upstream.ask(request)
+        answer = self._ask(request, upstream)
         self._pause(*self._slow)
         self._pass_on(client, answer)
 
     def _deliver_slowly(self, client: Handler, request: Message, upstream: Upstream) -> None:
         self._pause(*self._slow)
-        self._pass_on(client, upstream.ask(request))
+        self._pass_on(client, self._ask(request, upstream))
 
     def _cut_and_deliver_late(self, client: Handler, request: Message, upstream: Upstream) -> None:
         client.cut()
         self._deliver_copy(request, self._between(*self._late))
 
     def _double_at_once(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        answer = upstream.ask(request)
-        upstream.ask(request)
+        answer = self._ask(request, upstream)
+        self._ask(request, upstream)
         self._pass_on(client, answer)
 
     def _double_late(self, client: Handler, request: Message, upstream: Upstream) -> None:
         self._deliver_copy(request, self._between(*self._late))
-        self._pass_on(client, upstream.ask(request))
+        self._pass_on(client, self._ask(request, upstream))
 
     def _delay(self, client: Handler, request: Message, upstream: Upstream) -> None:
         self._pause(0.0, 0.05)
-        answer = upstream.ask(request)
+        answer = self._ask(request, upstream)
         self._pause(0.0, 0.05)
         self._pass_on(client, answer)
 
     def _hide_success(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        upstream.ask(request)
+        self._ask(request, upstream)
         self._refuse(client, 500, "InternalServerError")
 
     def _refuse(self, client: Handler, status: int, code: str) -> None:
@@ -302,24 +312,24 @@ class Storm:
         client.reply(status, body.encode(), headers)
 
     def _wrong_checksum(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        answer = upstream.ask(request)
+        answer = self._ask(request, upstream)
         self._pass_on(client, answer.altered(answer.body, zlib.crc32(answer.body) ^ 1))
 
     def _damage(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        answer = upstream.ask(request)
+        answer = self._ask(request, upstream)
         damaged = bytearray(answer.body)
         if damaged:
             damaged[int(self._between(0, len(damaged) - 1))] ^= 16
         self._pass_on(client, answer.altered(bytes(damaged), zlib.crc32(answer.body)))
 
     def _half(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        text = upstream.ask(request).whole
+        text = self._ask(request, upstream).whole
         with client.unless_gone():
             client.connection.sendall(text[: int(self._between(1, len(text) - 1))])
         client.cut()
 
     def _drip(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        text = upstream.ask(request).whole
+        text = self._ask(request, upstream).whole
         size = max(1, len(text) // 12)
         pause = self._between(0.01, 0.3)
         with client.unless_gone():
@@ -353,6 +363,11 @@ def main(upstream: str, seed: str) -> None:
             match line.split():
                 case ["blackout", seconds]:
                     storm.black_out(float(seconds))
+                case ["silence"]:
+                    storm.silent = True
+                    print("silence", flush=True)
+                case ["speak"]:
+                    storm.silent = False
                 case [mode]:
                     storm.stormy = mode == "storm"
         counts = dict(storm.counts)

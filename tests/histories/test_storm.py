@@ -107,6 +107,22 @@ def test_a_blackout_cuts_every_request_until_it_is_over(engine: Engine, table: s
         assert counted(engine, table) == 1
 
 
+def test_a_silent_network_has_requests_carried_out_and_passes_no_answer_on(engine: Engine, table: str) -> None:
+    with storm(engine, *FAULTS) as network:
+        network.stormy, network.silent = False, True
+        assert count_up(network.url, table) == "cut"
+        network.silent = False
+        assert count_up(network.url, table) == "200"
+        assert counted(engine, table) == 2
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_no_fault_passes_an_answer_of_the_engine_on_in_silence(engine: Engine, table: str, fault: str) -> None:
+    with storm(engine, fault) as network:
+        network.silent = True
+        assert count_up(network.url, table) != "200"
+
+
 def test_a_lock_is_taken_and_released_through_every_fault_at_once(
     engine: Engine, table: str, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
