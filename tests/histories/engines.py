@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 from rig.engine import DynamoDBLocal, Engine, EngineError, Ministack, stop
-from tests.support.waiting import wait_until
 
 _IN_MEMORY = "/dev/shm"  # noqa: S108 - only mkdtemp writes there
 
@@ -24,7 +24,7 @@ class Lasting(Engine):
 
         What the engine answered before this call is kept. What it answers during the call may be lost.
 
-        Raises EngineError if it does not end, or if the other one does not become ready.
+        Raises EngineError if it does not answer or does not end, or if the other one does not become ready.
         """
         assert self._process is not None
         self._mark()
@@ -42,7 +42,7 @@ class Lasting(Engine):
         raise EngineError(f"the engine did not come back on port {self.port}; it wrote:\n{self._log()}")
 
     def _mark(self) -> None:
-        """Write something of our own, if a kill could lose what was answered before it."""
+        """Write something of our own, if a kill could lose what was answered before it. Raises EngineError."""
 
 
 class LastingMinistack(Lasting, Ministack):
@@ -72,7 +72,11 @@ class LastingDynamoDBLocal(Lasting, DynamoDBLocal):
         self.create_table(self._MARKS)
 
     def _mark(self) -> None:
-        wait_until(self._is_marked, self.END_SECONDS)
+        end = time.monotonic() + self.END_SECONDS
+        while not self._is_marked():
+            if time.monotonic() > end:
+                raise EngineError(f"the engine on port {self.port} does not know its tables; it wrote:\n{self._log()}")
+            time.sleep(0.02)
 
     def _is_marked(self) -> bool:
         try:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -64,10 +65,10 @@ def play(plan: Plan) -> Round:
     with tempfile.TemporaryDirectory(prefix="lambda-lock-histories-") as folder, ENGINES[plan.engine]() as engine:
         engine.create_table("locks")
         engine.create_table("registers")
-        with _Network(engine.url, plan) as network:
-            crew = _Crew(plan, Path(folder), engine, network.urls)
+        with Network(engine.url, plan) as network:
+            crew = Crew(plan, Path(folder), engine, network.urls)
             try:
-                mishaps = _Mishaps(plan, engine, network, crew)
+                mishaps = Mishaps(plan, engine, network, crew)
                 crew.start()
                 mishaps.happen()
                 troubles = crew.finish()
@@ -81,7 +82,7 @@ def play(plan: Plan) -> Round:
         return Round(plan, recording, faults, mishaps.killed, mishaps.frozen, len(mishaps.restarts))
 
 
-class _Network:
+class Network:
     """Two proxies, each in a process of its own."""
 
     def __init__(self, upstream: str, plan: Plan) -> None:
@@ -91,7 +92,7 @@ class _Network:
         self._plan = plan
         self._processes: list[subprocess.Popen[str]] = []
 
-    def __enter__(self) -> _Network:
+    def __enter__(self) -> Network:
         for place in range(2):
             command = [sys.executable, "-m", "tests.histories.storm", self._upstream, f"{self._plan.seed * 10 + place}"]
             process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -106,11 +107,16 @@ class _Network:
 
     @contextlib.contextmanager
     def silence(self) -> Iterator[None]:
-        """Requests are still carried out, but no answer of the engine from now on reaches a caller."""
+        """What the engine answers within this context never reaches a caller of the network; requests reach the engine.
+
+        Raises EngineError if a proxy does not do so.
+        """
         self.tell("silence")
         for process in self._processes:
             assert process.stdout is not None
-            process.stdout.readline()  # an older answer has been read by now, if perhaps not passed on
+            ready, _, _ = select.select([process.stdout], [], [], _PATIENCE)
+            if not ready or not process.stdout.readline():
+                raise EngineError("a proxy has not fallen silent")
         yield
         self.tell("speak")
 
@@ -131,7 +137,7 @@ class _Network:
                 self.counts.update(json.loads(output))
 
 
-class _Crew:
+class Crew:
     """The processes of callers. One that was killed is replaced."""
 
     def __init__(self, plan: Plan, folder: Path, engine: Lasting, urls: list[str]) -> None:
@@ -217,10 +223,10 @@ class _Crew:
             process.wait()
 
 
-class _Mishaps:
+class Mishaps:
     """What happens to processes while they work."""
 
-    def __init__(self, plan: Plan, engine: Lasting, network: _Network, crew: _Crew) -> None:
+    def __init__(self, plan: Plan, engine: Lasting, network: Network, crew: Crew) -> None:
         self._plan = plan
         self._engine = engine
         self._network = network
@@ -237,9 +243,7 @@ class _Mishaps:
                 return
             if self._plan.calm:
                 continue
-            mishap = self._random.choices([self._kill, self._freeze, self._restart, self._black_out], [35, 35, 8, 15])[
-                0
-            ]
+            mishap = self._random.choices([self._kill, self._freeze, self.restart, self._black_out], [35, 35, 8, 15])[0]
             mishap()
 
     def _pauses(self) -> Iterator[float]:
@@ -257,7 +261,8 @@ class _Mishaps:
             time.sleep(self._random.uniform(0.2, 6.0))
         self.frozen += 1
 
-    def _restart(self) -> None:
+    def restart(self) -> None:
+        """Restart the engine, in silence: it may lose what it answers meanwhile."""
         started = now()
         with self._network.silence():
             self._engine.restart()

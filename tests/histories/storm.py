@@ -1,7 +1,8 @@
 """The network between callers and engine as a process of its own: ``python -m tests.histories.storm upstream seed``.
 
-It prints its URL. Then it reads commands, one a line: ``storm``, ``calm``, ``blackout seconds``, ``silence`` (which it
-prints once no more answers pass) or ``speak``. At the end of its input it ends, and prints what it did as JSON.
+It prints its URL. Then it reads commands, one a line: ``storm``, ``calm``, ``blackout seconds``, ``silence`` and
+``speak``. It prints ``silence`` when no answer that the engine gives from now on will pass. At the end of its input it
+ends, and prints what it did as JSON.
 """
 
 from __future__ import annotations
@@ -142,10 +143,14 @@ class Upstream:
         return idle > _IDLE_SECONDS or bool(select.select([connection], [], [], 0)[0])
 
 
+class HeldBackError(ConnectionError):
+    """An answer may have come in silence."""
+
+
 class Storm:
     """A proxy on which faults happen by chance, while ``stormy``; a context manager.
 
-    While ``silent``, it has requests carried out, and cuts them when their answers come.
+    Between ``silence()`` and ``speak()`` it passes requests on, and cuts them when the engine has answered.
 
     faults: how many of a thousand requests each fault meets.
     slow: how long a slow request or reply takes, in seconds, from and to: longer than clients wait.
@@ -168,7 +173,7 @@ class Storm:
         self._late = late
         self.counts: Counter[str] = Counter()
         self.stormy = False
-        self.silent = False
+        self._turns = 0  # between speech and silence: odd in silence
         self._random = random.Random(seed)
         self._dark_until = 0.0
         self._over = threading.Event()
@@ -226,6 +231,14 @@ class Storm:
         self.counts["blackouts"] += 1
         self._server.cut_connections()
 
+    def silence(self) -> None:
+        """Pass no answer on that the engine gives between now and ``speak``, however late it would arrive."""
+        if not self._turns % 2:
+            self._turns += 1
+
+    def speak(self) -> None:
+        self._turns += self._turns % 2
+
     def _handle(self, client: Handler, request: Message, upstream: Upstream) -> None:
         started = time.monotonic()
         with self._guard:
@@ -240,8 +253,11 @@ class Storm:
                 self._acts[name](client, request, upstream)
             else:
                 self._pass_on(client, self._ask(request, upstream))
+        except HeldBackError:
+            client.cut()
+            self._count("held back")
         except OSError:
-            client.cut()  # the engine is gone, or its answers are held back
+            client.cut()  # the engine is gone
             self._count("cut by the engine")
         if not name and time.monotonic() - started > SLOW:
             self._count("slow by itself")
@@ -258,10 +274,11 @@ class Storm:
         self._over.wait(self._between(least, most))
 
     def _ask(self, request: Message, upstream: Upstream) -> Message:
-        """Have a request carried out. Raises OSError if no answer comes, and if answers are held back when it comes."""
+        """Have a request carried out. Raises OSError if no answer comes, or if it may have come in silence."""
+        turn = self._turns
         answer = upstream.ask(request)
-        if self.silent:
-            raise ConnectionError("the network holds answers back")
+        if turn % 2 or turn != self._turns:
+            raise HeldBackError
         return answer
 
     def _pass_on(self, client: Handler, answer: Message) -> None:
@@ -364,10 +381,10 @@ def main(upstream: str, seed: str) -> None:
                 case ["blackout", seconds]:
                     storm.black_out(float(seconds))
                 case ["silence"]:
-                    storm.silent = True
+                    storm.silence()
                     print("silence", flush=True)
                 case ["speak"]:
-                    storm.silent = False
+                    storm.speak()
                 case [mode]:
                     storm.stormy = mode == "storm"
         counts = dict(storm.counts)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import http.client
 import json
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,7 +18,9 @@ from rig.engine import Engine, client_environment, request_headers
 from tests.support.clients import Make, make
 from tests.support.waiting import wait_until
 
-from .storm import FAULTS, Storm
+from .engines import LastingMinistack
+from .rounds import Crew, Mishaps, Network, Plan
+from .storm import FAULTS, Message, Storm, Upstream
 
 __all__ = ["make"]
 
@@ -55,6 +59,10 @@ def count_up(url: str, table: str) -> str:
     if not body or checksum not in (None, str(zlib.crc32(body))):
         return "unusable"
     return str(response.status)
+
+
+def is_counted(url: str, table: str) -> bool:
+    return count_up(url, table) == "200"
 
 
 def counted(engine: Engine, table: str) -> int:
@@ -109,18 +117,55 @@ def test_a_blackout_cuts_every_request_until_it_is_over(engine: Engine, table: s
 
 def test_a_silent_network_has_requests_carried_out_and_passes_no_answer_on(engine: Engine, table: str) -> None:
     with storm(engine, *FAULTS) as network:
-        network.stormy, network.silent = False, True
+        network.stormy = False
+        network.silence()
         assert count_up(network.url, table) == "cut"
-        network.silent = False
+        network.speak()
         assert count_up(network.url, table) == "200"
         assert counted(engine, table) == 2
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_no_fault_passes_an_answer_of_the_engine_on_in_silence(engine: Engine, table: str, fault: str) -> None:
+def test_only_what_the_storm_says_by_itself_passes_in_silence(engine: Engine, table: str, fault: str) -> None:
     with storm(engine, fault) as network:
-        network.silent = True
-        assert count_up(network.url, table) != "200"
+        network.silence()
+        expected = EFFECTS[fault][0] if fault in ("throttled", "500", "503") else "cut"
+        assert count_up(network.url, table) == expected
+
+
+def test_an_answer_that_came_in_silence_does_not_pass_after_it(
+    engine: Engine, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = Upstream.ask
+    with storm(engine, *FAULTS) as network:
+        network.stormy = False
+
+        def ask_over_a_silence(upstream: Upstream, request: Message) -> Message:
+            answer = ask(upstream, request)
+            network.silence()
+            network.speak()
+            return answer
+
+        monkeypatch.setattr(Upstream, "ask", ask_over_a_silence)
+        assert count_up(network.url, table) == "cut"
+
+
+def test_no_answer_reaches_a_caller_while_the_engine_is_restarted(engine: Engine, table: str, tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    class Restarting(LastingMinistack):
+        def restart(self) -> None:
+            heard.extend(count_up(url, table) for url in network.urls)
+
+    plan = Plan("ministack", seed=1, calm=True)
+    with Network(engine.url, plan) as network:
+        crew = Crew(plan, tmp_path, Restarting(), network.urls)
+        for _ in range(2):
+            Mishaps(plan, Restarting(), network, crew).restart()
+            for url in network.urls:
+                wait_until(functools.partial(is_counted, url, table))
+    assert heard == ["cut"] * 4
+    assert network.counts["requests"] >= 8
 
 
 def test_a_lock_is_taken_and_released_through_every_fault_at_once(
