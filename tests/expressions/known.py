@@ -18,7 +18,7 @@ class Known:
     reason: what is right, by the documentation or by DynamoDB Local, and what the engine does instead.
     applies: whether this is it, for a request, the engine's outcome and the table's.
     model: a defect in mistakes.py. This is it if the table with that defect has the engine's outcome.
-    hides: the mistake in mistakes.py that it hides, if it is not the model.
+    hides: the mistakes in mistakes.py that it hides, if they are not the model.
     """
 
     name: str
@@ -26,7 +26,7 @@ class Known:
     reason: str
     applies: Callable[[Request, Outcome, Outcome], bool] = lambda request, expected, found: False
     model: str = ""
-    hides: str = ""
+    hides: tuple[str, ...] = ()
 
 
 LOCAL, MINISTACK = "DynamoDB Local", "ministack"
@@ -185,14 +185,19 @@ KNOWN: tuple[Known, ...] = (
         MINISTACK,
         "A sum has 38 digits, and 2 + 0.0 is 2. ministack rounds to 28 digits, and stores 2.0.",
         model="sums are those of Decimal",
-        hides="sums have 28 digits",
+        hides=("sums have 28 digits", "numbers may have 39 digits"),
     ),
 )
 
 
 def hidden_by(*engines: str) -> set[str]:
     """The mistakes that each of these engines makes itself, so that none can show them."""
-    return set.intersection(*({each.hides or each.model for each in KNOWN if each.engine == name} for name in engines))
+    return set.intersection(
+        *(
+            {mistake for each in KNOWN if each.engine == name for mistake in each.hides or (each.model,)}
+            for name in engines
+        )
+    )
 
 
 def _repeats(request: Request) -> bool:

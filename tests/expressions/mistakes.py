@@ -509,11 +509,29 @@ def _left(change: Any) -> list[Any]:
 
 def _decimal(real: Any) -> Any:
     """Sums with 28 digits, which keep the zeros of their operands."""
-    return lambda one, other, sign: _rounded(one["N"], str(sign * Decimal(other["N"])))
+    return lambda one, other, sign: _rounded(one["N"], other["N"], sign)
 
 
-def _rounded(one: str, other: str = "0") -> Any:
-    return {"N": format(Decimal(one) + Decimal(other), "f")}
+def _rounded(one: str, other: str = "0", sign: int = 1) -> Any:
+    more = Decimal(other) if sign > 0 else Decimal(other).copy_negate()  # a product would be rounded, too
+    return {"N": format(Decimal(one) + more, "f")}
+
+
+def _to_nothing_as_written(real: Any) -> Any:
+    """ADD that keeps the zeros of a number that it adds to nothing. What a mistake below it adds is left alone."""
+
+    def make(attribute: Any, operand: Any) -> Any:
+        right = real(attribute, operand)
+
+        def evaluate(item: Any, names: Any, values: Any) -> Any:
+            result, more = right(item, names, values), operand(item, names, values)
+            if "N" not in more or attribute(item, names, values) is not None:
+                return result
+            return _rounded(more["N"]) if Decimal(result["N"]) == Decimal(more["N"]) else result
+
+        return evaluate
+
+    return make
 
 
 #: What an engine is known to do wrong (known.py), as changes to the tables that make them do the same.
@@ -531,7 +549,7 @@ DEFECTS: dict[str, tuple[Mistake, ...]] = {
     "REMOVE of a path that leads nowhere does nothing": ((table, "_changed_value", _removes_nothing),),
     "sums are those of Decimal": (
         (expressions, "_total", _decimal),
-        (expressions, "_added", _to_nothing(lambda more: _rounded(more["N"]) if "N" in more else None)),
+        (expressions, "_added", _to_nothing_as_written),
     ),
 }
 

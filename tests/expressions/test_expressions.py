@@ -83,6 +83,7 @@ NINES, HUGE = "9" * 38, "1" + "0" * 37
         ("SET x = :one - :other", f"-{NINES}", f"-{NINES}", "0"),
         ("SET x = :one + :other", f"-{NINES}", "9", f"-{NINES[:-1]}0"),
         ("SET x = :one - :other", HUGE, "1", NINES[:-1]),
+        ("SET x = :one + :other", "-75", f"1{'0' * 28}1", f"{'9' * 27}26"),
     ],
 )
 def test_a_sum_of_38_digits_is_exact_also_below_zero(real: Real, text: str, one: str, other: str, left: str) -> None:

@@ -438,7 +438,7 @@ def _pages(asked: Asked) -> Pieces:
     rng = asked.rng
     asked.server.pages += 1
     last: Any = {"key": {"S": str(asked.server.pages % rng.choice((1, 2, 3, 10**9)))}}
-    if rng.random() < 0.05:
+    if rng.random() < 0.01:
         last = anything(rng)
     row = asked.row()
     rows = [{"key": {"S": "k"}, **row} for _ in range(rng.choice((0, 1, 3))) if row is not None]

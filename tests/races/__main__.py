@@ -61,6 +61,7 @@ class Sweep:
         self.complete = self._in_turns(self._single(), until=minutes)
         if minutes or self.options.twice:
             self._in_turns(self._double(), until=minutes)
+        self._in_turns(self._untried(), until=None)
         return all(totals.schedules and not totals.failed for totals in self.totals.values())
 
     def figures(self) -> dict[str, Any]:
@@ -85,6 +86,15 @@ class Sweep:
     def _single(self) -> list[Iterator[Played]]:
         every, stride = self.options.every, self.options.stride
         return [self._planned(scenario, policy, every, stride, None) for scenario, policy in self._variants()]
+
+    def _untried(self) -> list[Iterator[Played]]:
+        """One schedule of each scenario that had none when the time was over, as on a busy machine."""
+        every, stride = self.options.every, self.options.stride
+        return [
+            itertools.islice(self._planned(SCENARIOS[name], next(iter(POLICIES)), every, stride, None), 1)
+            for name, totals in self.totals.items()
+            if not totals.schedules
+        ]
 
     def _http(self) -> list[Iterator[Played]]:
         return [
