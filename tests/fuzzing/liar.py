@@ -545,4 +545,5 @@ class Liar:
             "any error",
             "contradiction",
             "overtaken",
+            "pages",  # a client that meets the close sends again, which gives the play another course
         )
