@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import pytest
 
 from lambda_lock import LockClient
 from lambda_lock.cli.dashboard import Watcher
@@ -18,12 +20,18 @@ from .conftest import Rows
 class Readings:
     """A table that is read when the test says so."""
 
-    def __init__(self, table: str) -> None:
-        self._watcher = Watcher(LockClient(table), interval=1.0)
+    def __init__(self, client: LockClient) -> None:
+        self._watcher = Watcher(client, interval=1.0)
 
     def read(self, **question: str) -> dict[str, Any]:
         self._watcher.read()
         return self._watcher.answer(question)
+
+
+@pytest.fixture
+def readings(table: str) -> Iterator[Readings]:
+    with LockClient(table) as client:
+        yield Readings(client)
 
 
 def kinds(answer: dict[str, Any]) -> list[str]:
@@ -31,8 +39,7 @@ def kinds(answer: dict[str, Any]) -> list[str]:
     return [event["kind"] for event in reversed(answer["events"])]
 
 
-def test_a_grant_a_renewal_and_a_release_are_told_apart(table: str) -> None:
-    readings = Readings(table)
+def test_a_grant_a_renewal_and_a_release_are_told_apart(readings: Readings) -> None:
     readings.read()
     with LockClient(owner_prefix="worker") as client:
         lock = client.acquire("a", lease_duration=30)
@@ -52,8 +59,7 @@ def test_a_grant_a_renewal_and_a_release_are_told_apart(table: str) -> None:
     assert answer["counts"] == {"free": 1, "waiting": 0}
 
 
-def test_an_expired_lease_and_its_take_over_are_told_apart(table: str, rows: Rows) -> None:
-    readings = Readings(table)
+def test_an_expired_lease_and_its_take_over_are_told_apart(readings: Readings, rows: Rows) -> None:
     readings.read()
     rows.put_held("a", owner="dead", expires_in=-5, nonce="a" * 32)
     answer = readings.read()
@@ -67,15 +73,14 @@ def test_an_expired_lease_and_its_take_over_are_told_apart(table: str, rows: Row
         assert kinds(answer)[-2:] == ["taken over", "took over"]
 
 
-def test_what_the_first_reading_finds_has_not_just_happened(table: str, rows: Rows) -> None:
+def test_what_the_first_reading_finds_has_not_just_happened(readings: Readings, rows: Rows) -> None:
     rows.put_held("a")
-    answer = Readings(table).read()
+    answer = readings.read()
     assert answer["events"] == []
     assert answer["locks"][0]["holds"][0]["is_seen_whole"] is False
 
 
-def test_what_a_foreign_row_holds_is_shown_in_part(table: str, rows: Rows) -> None:
-    readings = Readings(table)
+def test_what_a_foreign_row_holds_is_shown_in_part(readings: Readings, rows: Rows) -> None:
     readings.read()
     names: dict[str, Any] = {str(number) + "n" * 1_000: {"N": "9e125"} for number in range(150)}
     rows.put_held("a", owner="foreign" + "x" * 100_000, expires_in=-5, **names)
@@ -89,8 +94,7 @@ def test_what_a_foreign_row_holds_is_shown_in_part(table: str, rows: Rows) -> No
     assert hold["ended"] is None  # it is recognised at the next reading
 
 
-def test_the_permits_of_a_semaphore_are_holds_of_their_own(table: str) -> None:
-    readings = Readings(table)
+def test_the_permits_of_a_semaphore_are_holds_of_their_own(readings: Readings) -> None:
     with LockClient() as client:
         first, second = (client.acquire("api", permits=3) for _ in range(2))
         (seen,) = readings.read()["locks"]
@@ -104,7 +108,7 @@ def test_the_permits_of_a_semaphore_are_holds_of_their_own(table: str) -> None:
 def test_a_permit_that_nobody_released_has_expired() -> None:
     clock = ManualClock()
     with in_memory(clock=clock), LockClient("locks", lease_duration=5, heartbeat_period=0) as client:
-        readings = Readings("locks")
+        readings = Readings(client)
         lock = client.acquire("api", permits=2)
         readings.read()
         clock.advance(60)
@@ -114,8 +118,7 @@ def test_a_permit_that_nobody_released_has_expired() -> None:
         lock.release(best_effort=True)
 
 
-def test_a_row_that_is_gone_is_no_lock_any_more(table: str, rows: Rows) -> None:
-    readings = Readings(table)
+def test_a_row_that_is_gone_is_no_lock_any_more(readings: Readings, rows: Rows) -> None:
     with LockClient() as client:
         lock = client.acquire("a", delete_on_release=True)
         assert readings.read()["found"] == 1
@@ -124,8 +127,7 @@ def test_a_row_that_is_gone_is_no_lock_any_more(table: str, rows: Rows) -> None:
     assert (answer["found"], kinds(answer)) == (0, ["deleted"])
 
 
-def test_the_number_of_waiters_has_a_past(table: str, rows: Rows) -> None:
-    readings = Readings(table)
+def test_the_number_of_waiters_has_a_past(readings: Readings, rows: Rows) -> None:
     rows.put_held("a", waiters={"L": [{"S": "place-1"}, {"S": "place-2"}]})
     readings.read()
     rows.put_held("a", waiters={"L": []})
@@ -134,8 +136,7 @@ def test_the_number_of_waiters_has_a_past(table: str, rows: Rows) -> None:
     assert readings.read(states="waiting")["found"] == 0
 
 
-def test_filters_count_what_they_leave(table: str, rows: Rows) -> None:
-    readings = Readings(table)
+def test_filters_count_what_they_leave(readings: Readings, rows: Rows) -> None:
     rows.put_held("order#1")
     rows.put_held("order#2", expires_in=-30)
     rows.put("import", recordVersionNumber={"S": "v"}, isReleased={"S": "1"})
