@@ -24,6 +24,7 @@ from .sweep import ordered
 HOW = ("at once", "woken", "time-out")
 STAGES = ("before", "after")
 _OF_THE_LOOP = 2  # sockets, by which other threads wake it
+_IN_THE_QUEUE = 5  # the number of a request by which a waiter has a place
 _GRACE = 5  # rounds of the loop between a cancellation and the request that goes on
 
 
@@ -60,11 +61,13 @@ class Gate:
         self.at = 0
         self.stage = ""
         self.times = 1
+        self.besides: dict[int, Callable[[], object]] = {}  # by the request before which it is done
         self.cancel: Callable[[], object] = lambda: None
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
         self.sent += 1
+        self.besides.pop(self.sent, lambda: None)()
         now = self.sent == self.at
         if now and self.stage == "before":
             self._cancel()
@@ -204,7 +207,8 @@ async def judge(scene: AsyncScene, operation: AsyncOperation, cancellation: Canc
     for lock in scene.handles:
         assert not lock.is_held
     for lock in scene.theirs:
-        lock.release()
+        if lock.is_held:
+            lock.release()
     if scene.error is None and isinstance(scene.given, str):
         scene.other.adopt(scene.given).release()
     assert _owners(scene) == {None}, "the lock is held for nobody"
@@ -292,6 +296,15 @@ def _held(scene: AsyncScene) -> AsyncLock:
     return lock
 
 
+async def _they_hold(scene: AsyncScene) -> None:
+    scene.theirs.append(scene.other.acquire(scene.key, wait=0))
+
+
+async def _wait(scene: AsyncScene) -> AsyncLock:
+    scene.gate.besides[_IN_THE_QUEUE] = scene.theirs[0].release
+    return await scene.client.acquire(scene.key, wait=DEADLINE)
+
+
 async def _handed_over(scene: AsyncScene) -> None:
     scene.string = scene.other.acquire(scene.key, wait=0).hand_over()
 
@@ -299,6 +312,11 @@ async def _handed_over(scene: AsyncScene) -> None:
 def _free(scene: AsyncScene) -> None:
     owners = _owners(scene)
     assert owners == {None}, f"the rows name {owners} after the cancellation"
+
+
+def _theirs_or_free(scene: AsyncScene) -> None:
+    assert scene.rows.owner(scene.key) == (scene.theirs[0].owner if scene.theirs[0].is_held else None)
+    assert scene.rows.waiters(scene.key) == [], "a place in the queue is kept for nobody"
 
 
 def _still_held(scene: AsyncScene) -> None:
@@ -320,6 +338,7 @@ OPERATIONS = {
     each.name: each
     for each in (
         AsyncOperation("acquire", _nothing, lambda s: s.client.acquire(s.key, wait=0), _free),
+        AsyncOperation("wait", _they_hold, _wait, _theirs_or_free),
         AsyncOperation("renew", _hold, lambda s: _held(s).heartbeat(data=b"new"), _still_held),
         AsyncOperation("release", _hold, lambda s: s.handles[0].release(), _free),
         AsyncOperation("commit", _hold, lambda s: _held(s).commit([item_of(s.key)]), _free),

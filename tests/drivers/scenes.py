@@ -66,6 +66,10 @@ class Rows:
         owner: str = item["ownerName"]["S"]
         return owner
 
+    def waiters(self, key: str) -> list[Any]:
+        """The places in the lock's queue."""
+        return list((self.get(key) or {}).get("waiters", {"L": []})["L"])
+
 
 @dataclass
 class Scene:
@@ -375,6 +379,7 @@ def _theirs(scene: Scene) -> None:
     (lock,) = scene.theirs
     assert scene.rows.owner(scene.key) == lock.owner
     assert lock.is_held
+    assert scene.rows.waiters(scene.key) == [], "a place in the queue is kept for nobody"
 
 
 def _leaping() -> dict[str, Any]:
