@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from aws_xray_sdk import global_sdk_config
 from aws_xray_sdk.core import xray_recorder
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -242,6 +243,8 @@ def test_a_tracer_that_fails_is_logged_and_harms_no_lock(
 @pytest.fixture
 def daemon() -> Iterator[socket.socket]:
     """The X-Ray daemon: what listens on its port for datagrams."""
+    was_enabled = global_sdk_config.sdk_enabled()
+    global_sdk_config.set_sdk_enabled(True)  # a Tracer of Powertools outside of Lambda switches it off
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listening:
         listening.bind(("127.0.0.1", 0))
         listening.settimeout(10)
@@ -249,6 +252,7 @@ def daemon() -> Iterator[socket.socket]:
             service="orders", daemon_address=f"127.0.0.1:{listening.getsockname()[1]}", sampling=False, plugins=()
         )
         yield listening
+    global_sdk_config.set_sdk_enabled(was_enabled)
 
 
 def test_the_daemon_of_xray_gets_subsegments(daemon: socket.socket, memory: ManualClock) -> None:
