@@ -36,12 +36,6 @@ from tests.simulation.mutations import MUTATIONS
 STATES = 150  # of each case, the ones that the fewest steps lead to
 
 
-@pytest.fixture(autouse=True)
-def _collected() -> Generator[None]:
-    yield
-    gc.collect()
-
-
 def small(*processes: Setup, **bounds: Any) -> Case:
     return Case("small", "", *processes, **bounds)
 
