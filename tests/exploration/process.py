@@ -132,7 +132,7 @@ class Process:
         self.told = ""  # of the newest last act
         self.failure = ""
         self.clean = True  # no request of the newest acquire may still land
-        self.robbed = False  # it has just been told that it lost a lock that was valid
+        self.robbed: tuple[str | None, int] | None = None  # owner and token of the valid lock that it has just lost
         self.asked = ""  # the owner of the newest acquire
         self.ended = False  # it has just ended without the lock
         self.gave_up = False  # the same, and its last request was answered
@@ -276,7 +276,8 @@ class Process:
         self.by_string = dict.fromkeys(self.by_string, 0)
         self.told = ""
         self.wanted = self.until = None
-        self.ended = self.gave_up = self.answered = self.robbed = False
+        self.ended = self.gave_up = self.answered = False
+        self.robbed = None
 
     def interrupt(self, late: bool) -> None:
         self.clean = self.clean and not late
@@ -285,7 +286,8 @@ class Process:
     def _go(self, task: int, told: Any) -> None:
         steps: Generator[Any, Any, Any] = self.tasks[task]
         answered = isinstance(told, Event) and isinstance(told.outcome, (Reply, ConditionFailed))
-        self.ended = self.gave_up = self.answered = self.robbed = False
+        self.ended = self.gave_up = self.answered = False
+        self.robbed = None
         hold = self.hold
         was_lost = hold is not None and hold.lost
         try:
@@ -302,7 +304,7 @@ class Process:
         else:
             self.actions[task] = action
         if hold is not None and hold.lost and not was_lost and not hold.ended:
-            self.robbed = self.elapsed.total < hold.valid_until
+            self.robbed = (hold.owner, hold.token) if self.elapsed.total < hold.valid_until else None
 
     def _over(self, task: int, value: Any, error: str | None, answered: bool) -> None:
         kind = self.kinds[task]

@@ -174,8 +174,8 @@ class Judge:
                 return "refused", f"{node.asked} was told that its row is damaged"
             if node.held is not None and (found := self._stranger(node)):
                 return found
-            if node.robbed and not any(owner == node.asked for owner, _ in self.tables.contents[after[1]][3]):
-                return "lost for nothing", f"{node.asked} was told that it lost a lock that was valid"
+            if node.robbed and node.robbed not in self.tables.contents[after[1]][3]:
+                return "lost for nothing", f"{node.robbed[0]} was told that it lost a lock that was valid"
             row = self.tables.lock(after[1])
             was = self.explorer.nodes[self.explorer.processes[before[at]][0]]
             left = node.gave_up or (node.ended and self._retries)
