@@ -49,8 +49,8 @@ async def test_many_acquires_at_once_share_a_few_threads_and_none_is_left(client
 async def test_one_request_after_the_other_needs_one_thread_at_a_time(client: AsyncLockClient) -> None:
     for number in range(20):
         async with await client.acquire(f"lock {number}"):
-            await until(lambda: len(sending()) <= 1)  # those before it may be about to end
-    await until(lambda: not sending())
+            assert len(sending()) <= 1  # it may be about to end
+        await until(lambda: not sending())  # the one that released it may be, too
 
 
 async def test_a_client_that_waits_for_a_lock_has_no_thread(wire: Wire, client: AsyncLockClient, rows: Rows) -> None:
