@@ -207,8 +207,7 @@ async def judge(scene: AsyncScene, operation: AsyncOperation, cancellation: Canc
     for lock in scene.handles:
         assert not lock.is_held
     for lock in scene.theirs:
-        if lock.is_held:
-            lock.release()
+        lock.release()
     if scene.error is None and isinstance(scene.given, str):
         scene.other.adopt(scene.given).release()
     assert _owners(scene) == {None}, "the lock is held for nobody"
@@ -301,7 +300,7 @@ async def _they_hold(scene: AsyncScene) -> None:
 
 
 async def _wait(scene: AsyncScene) -> AsyncLock:
-    scene.gate.besides[_IN_THE_QUEUE] = scene.theirs[0].release
+    scene.gate.besides[_IN_THE_QUEUE] = lambda: scene.theirs.pop().release()
     return await scene.client.acquire(scene.key, wait=DEADLINE)
 
 
@@ -315,7 +314,7 @@ def _free(scene: AsyncScene) -> None:
 
 
 def _theirs_or_free(scene: AsyncScene) -> None:
-    assert scene.rows.owner(scene.key) == (scene.theirs[0].owner if scene.theirs[0].is_held else None)
+    assert scene.rows.owner(scene.key) == (scene.theirs[0].owner if scene.theirs else None)
     assert scene.rows.waiters(scene.key) == [], "a place in the queue is kept for nobody"
 
 
