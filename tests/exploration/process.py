@@ -303,8 +303,8 @@ class Process:
             self._over(task, None, "escaped", answered)
         else:
             self.actions[task] = action
-        if hold is not None and hold.lost and not was_lost and not hold.ended:
-            self.robbed = (hold.owner, hold.token) if self.elapsed.total < hold.valid_until else None
+        if hold is not None and hold.lost and not was_lost and not hold.ended and self.elapsed.total < hold.valid_until:
+            self.robbed = hold.owner, hold.token
 
     def _over(self, task: int, value: Any, error: str | None, answered: bool) -> None:
         kind = self.kinds[task]
