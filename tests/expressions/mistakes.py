@@ -284,8 +284,8 @@ def _float(real: Any) -> Any:
     return total
 
 
-def _to_nothing(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """ADD or DELETE that does this to an attribute that is not there. It takes the operand."""
+def _to_nothing(change: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    """ADD or DELETE that does this to an attribute that is not there. It takes the operand and what is right."""
 
     def mistake(real: Any) -> Any:
         def make(attribute: Any, operand: Any) -> Any:
@@ -293,8 +293,9 @@ def _to_nothing(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
             def evaluate(item: Any, names: Any, values: Any) -> Any:
                 absent = attribute(item, names, values) is None
-                wrong = change(operand(item, names, values)) if absent else None
-                return right(item, names, values) if wrong is None else wrong
+                result = right(item, names, values)
+                wrong = change(operand(item, names, values), result) if absent else None
+                return result if wrong is None else wrong
 
             return evaluate
 
@@ -303,7 +304,7 @@ def _to_nothing(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return mistake
 
 
-def _refused(operand: Any) -> Any:
+def _refused(operand: Any, result: Any) -> Any:
     raise invalid("ADD to an attribute that is not there")
 
 
@@ -434,7 +435,7 @@ MISTAKES: dict[str, tuple[Mistake, ...]] = {
         (
             expressions,
             "_added",
-            _to_nothing(lambda more: {"N": str(Decimal(more["N"]) + 1)} if "N" in more else None),
+            _to_nothing(lambda more, _: {"N": str(Decimal(more["N"]) + 1)} if "N" in more else None),
         ),
     ),
     "ADD replaces a set": (
@@ -517,21 +518,9 @@ def _rounded(one: str, other: str = "0", sign: int = 1) -> Any:
     return {"N": format(Decimal(one) + more, "f")}
 
 
-def _to_nothing_as_written(real: Any) -> Any:
-    """ADD that keeps the zeros of a number that it adds to nothing. What a mistake below it adds is left alone."""
-
-    def make(attribute: Any, operand: Any) -> Any:
-        right = real(attribute, operand)
-
-        def evaluate(item: Any, names: Any, values: Any) -> Any:
-            result, more = right(item, names, values), operand(item, names, values)
-            if "N" not in more or attribute(item, names, values) is not None:
-                return result
-            return _rounded(more["N"]) if Decimal(result["N"]) == Decimal(more["N"]) else result
-
-        return evaluate
-
-    return make
+def _as_written(more: Any, result: Any) -> Any:
+    """Keeps the zeros of a number. What a mistake below it adds is left alone."""
+    return _rounded(more["N"]) if "N" in more and Decimal(result["N"]) == Decimal(more["N"]) else None
 
 
 #: What an engine is known to do wrong (known.py), as changes to the tables that make them do the same.
@@ -549,7 +538,7 @@ DEFECTS: dict[str, tuple[Mistake, ...]] = {
     "REMOVE of a path that leads nowhere does nothing": ((table, "_changed_value", _removes_nothing),),
     "sums are those of Decimal": (
         (expressions, "_total", _decimal),
-        (expressions, "_added", _to_nothing_as_written),
+        (expressions, "_added", _to_nothing(_as_written)),
     ),
 }
 
