@@ -10,6 +10,7 @@ from typing import Any
 
 _PATIENCE = 600.0  # seconds; no wait is meant to time out
 _READS = ("GetItem", "Query", "Scan")
+_NAME = 8  # characters of a place; the others are its expiry, which a renewal changes
 _NO_ROW: dict[str, Any] = {}
 
 
@@ -58,7 +59,7 @@ class LambdaLock(Contestant):
         from lambda_lock.transport import choose
 
         self._client_class, self._inner = LockClient, choose(now=time.time)
-        self._asked: str | None = None  # the place that was asked for
+        self._asked: str | None = None  # the name of the place that was asked for
         self._gone = False  # whether a request of ours may have removed it
 
     def open(self) -> None:
@@ -84,7 +85,7 @@ class LambdaLock(Contestant):
         expression = request.get("UpdateExpression", "")
         if "list_append" in expression:
             values = request["ExpressionAttributeValues"].values()
-            self._asked = next(value["L"][0]["S"] for value in values if value.get("L"))
+            self._asked = next(value["L"][0]["S"][:_NAME] for value in values if value.get("L"))
             self.placed, self._gone = None, False
         elif operation == "UpdateItem" and "waiters" in request.get("ExpressionAttributeNames", _NO_ROW).values():
             self._gone = True  # a claim; if it is refused, the row that is shown decides
@@ -99,7 +100,7 @@ class LambdaLock(Contestant):
     def _look(self, row: Any, *, refused: bool) -> None:
         if row is None or self._asked is None or "waiters" not in row:
             return
-        if any(place.get("S") == self._asked for place in row["waiters"].get("L", ())):
+        if any(place.get("S", "")[:_NAME] == self._asked for place in row["waiters"].get("L", ())):
             self.placed, self._gone = self.placed or time.monotonic(), False
         elif self.placed is not None and (refused or not self._gone):
             self.removed += 1

@@ -18,7 +18,7 @@ from lambda_lock.core import acquire, keep
 from lambda_lock.core.lease import Look
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.protocol import Chance, Event, Memory, Send, Wait, Wish
-from lambda_lock.core.queue import Queue
+from lambda_lock.core.queue import Pace, Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import JAVA
 from lambda_lock.testing.table import Table
@@ -28,8 +28,9 @@ from .rows import Row, rows
 
 _NOW = 1_800_000_000.0  # epoch seconds at the start
 _TRIP = (0.002, 0.006)  # seconds
-_LEASE_MS = 20_000
+_LEASE_MS = 100_000  # more than any hold
 _LONG = 60.0, 800.0  # seconds of a run at least, and in holds
+_MINUTE = 60.0
 _WAIT = 100_000.0  # seconds; no wait ends
 _PLACE = Place("locks", JAVA, "key", "k", None, None)
 
@@ -50,13 +51,20 @@ class World:
         self._numbers = itertools.count()
         self._workers = [{"waits": [], "writes": 0, "reads": 0, "removed": 0, "errors": []} for _ in range(row.workers)]
 
-    def run(self) -> Run:
-        end = max(_LONG[0], _LONG[1] * self._row.hold)
-        of: dict[Steps, dict[str, Any]] = {}
+        self._of: dict[Steps, dict[str, Any]] = {}
         for number, worker in enumerate(self._workers):
             life = self._life(number, worker)
-            of[life] = worker
+            self._of[life] = worker
             self._then(0.01 * self._rng.random(), life)
+
+    def run(self) -> Run:
+        end = max(_LONG[0], _LONG[1] * self._row.hold)
+        self.go_on(end)
+        return judge({"start": 0.0, "end": end, "workers": self._workers})
+
+    def go_on(self, end: float) -> int:
+        """Go on until ``end``. Return how many requests that took."""
+        requests = 0
         while self._agenda and self._agenda[0][0] <= end:
             self._now, _, life, sent, event = heapq.heappop(self._agenda)
             if sent is None:
@@ -64,11 +72,12 @@ class World:
                 if isinstance(step, Wait):
                     self._then(step.seconds, life, event=Event(self._look(), None))
                 else:
-                    of[life]["reads" if step.operation == "GetItem" else "writes"] += 1
+                    requests += 1
+                    self._of[life]["reads" if step.operation == "GetItem" else "writes"] += 1
                     self._then(self._half(), life, sent=step)
             else:
                 self._then(self._half(), life, event=Event(self._look(), self._apply(sent)))
-        return judge({"start": 0.0, "end": end, "workers": self._workers})
+        return requests
 
     def _life(self, number: int, worker: dict[str, Any]) -> Steps:
         row, memory = self._row, Memory(10)
@@ -119,10 +128,44 @@ def line(row: Row) -> str:
     return f"{row.title:<34}" + "".join(f"{cell:>10}" for cell in cells)
 
 
+def long_holds(workers: int, *, queue: bool) -> str:
+    """What waiting costs while the lock is held for a minute: that no hold before announced, and that one did."""
+    world = World(Row(workers, _MINUTE, 0, (), pause=0.02), queue=queue)
+    cells = [f"{world.go_on(end) / _MINUTE / (workers - 1):.2f}" for end in (_MINUTE, 2 * _MINUTE)]
+    title = f"{workers - 1} wait out a minute" + ("" if queue else ", polling")
+    return f"{title:<34}" + "".join(f"{cell:>10}" for cell in cells)
+
+
+def constants() -> None:
+    """What each number of the pace is for: the figures with it, and with half and twice of it."""
+    even, uneven = Row(8, 0.3, 0, ()), Row(8, 0.3, 0, (), exponential=True)
+    head = ("20 ms", "even", "uneven", "minute", "expected")
+    print(f"{'idle ms / requests of a grant':<22}" + "".join(f"{one:>14}" for one in head))
+    for name in ("as it is", *(name for name in vars(Pace) if name.isupper())):
+        for factor in (1.0,) if name == "as it is" else (0.5, 2.0):
+            before = getattr(Pace, name, None)
+            if before is not None:
+                setattr(Pace, name, before * factor)
+            runs = [World(row, queue=True).run() for row in (Row(8, 0.02, 0, ()), even, uneven)]
+            cells = [f"{run.idle * 1000:.1f} / {run.writes + run.reads:.1f}" for run in runs]
+            cells += long_holds(2, queue=True).split()[-2:]
+            if before is not None:
+                setattr(Pace, name, before)
+            title = name if before is None else f"{name} x {factor:g}"
+            print(f"{title:<22}" + "".join(f"{cell:>14}" for cell in cells), flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.contention.virtual", description=__doc__)
     parser.add_argument("--only", default="", help="only rows whose title contains this, such as '8 workers, 20 ms'")
+    parser.add_argument("--constants", action="store_true", help="what each number of the pace is for")
     arguments = parser.parse_args()
+    if arguments.constants:
+        constants()
+        return 0
+    print(f"{'requests a second and waiter':<34}" + "".join(f"{one:>10}" for one in ("unknown", "expected")))
+    for waiters, queue in itertools.product((1, 4, 16), (True, False)):
+        print(long_holds(waiters + 1, queue=queue), flush=True)
     head = ("share", "idle ms", "polling", "longest s", "in holds", "writes", "reads", "passed")
     print(f"{'':<34}" + "".join(f"{one:>10}" for one in head))
     for row in rows():

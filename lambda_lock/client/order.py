@@ -142,6 +142,7 @@ def order(
     checks.callback("on_lost", terms.on_lost)
     checks.callback("cancel_check", options.get("cancel_check"))
     session.check_open()
+    checks.real_threads()
     found = invocation.find((), {}, options.get("context"))
     left = None if found is None else found.remaining()
     _check_may_run(place, found, left)

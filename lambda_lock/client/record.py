@@ -102,7 +102,7 @@ class LockRecord:
     is_expired: whether the lock is held but its stored expiry has passed by DynamoDB's clock.
     completed_until: the time until which a completed event counts as done, in epoch seconds; None if there is none.
     result: the JSON text that a completed event stored; None if there is none.
-    waiters: the number of acquires that wait in the queue, as far as they can be read.
+    waiters: the number of acquires that wait in the queue, without those whose places have expired by ``read_at``.
     unreadable: the names of the attributes that cannot be read, such as a lease of another schema or of zero, or a
         token that is not a whole number; () if all can be read. Their values are None here, or absent from
         ``attributes``. An acquire that depends on one of them raises LockFormatError.
@@ -176,7 +176,7 @@ class LockRecord:
             "is_expired": not row.is_free and None not in (expires_at, read_at) and read_at >= expires_at,  # type: ignore[operator]
             "completed_until": row.completed_until,
             "result": _result(row.item.get(place.schema.result, {}).get("S")),
-            "waiters": len(row.waiters or ()),
+            "waiters": row.waiting(read_at),
             "unreadable": unreadable,
         }
         _fill(self, fields)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
         def run(self, step: Next) -> Steps[Next]: ...
         def leave(self, *, granted: bool = False) -> Steps[None]: ...
-        def ahead(self, waiters: tuple[str, ...]) -> int: ...
+        def ahead(self, row: Row) -> int: ...
 
 
 def acquire(
@@ -493,11 +493,11 @@ class Acquisition:
         return f"is held by {holder or 'somebody else'}" + (f", and {waiting} before this one" if ahead else "")
 
     def ahead(self) -> int | None:
-        """Return the number of waiters before this one. None if that is not known."""
+        """Return the number of waiters before this one whose places count. None if that is not known."""
         row = self.row
         if row is None or row.waiters is None or self.wish.place.schema.waiters is None:
             return None
-        return len(row.waiters) if self.queue is None else self.queue.ahead(row.waiters)
+        return row.waiting(self.date) if self.queue is None else self.queue.ahead(row)
 
     def turn(self, ahead: int) -> float | None:
         """Return an estimate of the seconds until it is this one's turn. None if nothing is known.
@@ -551,7 +551,6 @@ class Acquisition:
             delete=self.wish.delete_on_release,
             expiry_ms=self.sent[version].expiry_ms,
             content=requests.Content(ttl=self.wish.content.ttl),
-            free_since_ms=self.memory.server.free_since_ms(self.look),
         )
 
 

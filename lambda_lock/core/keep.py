@@ -123,7 +123,6 @@ def release(
         completion=done,
         content=requests.Content(data, ttl=hold.ttl),
         held_ms=hold.held_ms(look),
-        free_since_ms=memory.server.free_since_ms(look),
     )
     until = look.elapsed + DECISION
     before = hold.unclear
@@ -148,7 +147,6 @@ def release(
             delete=hold.delete_on_release if delete is None else delete,
             expiry_ms=row.expiry_ms or hold.expiry_ms,
             content=requests.Content(data, ttl=hold.ttl),
-            free_since_ms=memory.server.free_since_ms(look),
         )
         released, _, look = yield from exchange(again, memory, chance, look, until)
         if parked and isinstance(released, Reply):

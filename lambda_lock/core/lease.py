@@ -125,10 +125,6 @@ class ServerTime:
         date, sent = self._newest
         return max(self.now(look), date + 0.5 + look.elapsed - sent)
 
-    def free_since_ms(self, look: Look) -> int | None:
-        """Return the time of a release that is sent now, in epoch ms. None if only the wall clock is known."""
-        return int(self.after_freezes(look) * 1000) if self._newest is not None else None
-
 
 def expiry_ms(now: float, lease_ms: int) -> int:
     """Return the expiry to write, in epoch ms, for a lease of ``lease_ms`` taken at ``now`` (epoch seconds)."""

@@ -43,6 +43,7 @@ FOR_NOW = _NOT_NOW | {
     "BandwidthLimitExceeded",
     "LimitExceededException",
     "PriorRequestNotComplete",
+    "ReplicatedWriteConflictException",  # another Region writes the row. AWS does not say that this write was not made
     "SlowDown",
     "TransactionInProgressException",
     "RequestExpired",
@@ -145,6 +146,7 @@ class ServiceError(Exception):
     retryable: whether the request is worth sending again.
     date: as in Reply.
     operation: the operation that was sent. Errors about permissions name it. `answers` sets it.
+    region: the Region that was asked; None if that is not known. `answers` sets it.
 
     Example::
 
@@ -152,6 +154,7 @@ class ServiceError(Exception):
     """
 
     operation = ""
+    region: str | None = None
 
     def __init__(self, code: str, message: str, retryable: bool = False, date: int | None = None) -> None:
         super().__init__(printable(f"{code}: {message}" if message else code))
@@ -160,7 +163,8 @@ class ServiceError(Exception):
         self.retryable = retryable
         self.date = date
 
-    def answers(self, operation: str) -> ServiceError:
-        """Note which operation this is the answer to. The driver of the protocol calls it, for every transport."""
+    def answers(self, operation: str, region: str | None = None) -> ServiceError:
+        """Note what this is the answer to. The driver of the protocol calls it, for every transport."""
         self.operation = operation
+        self.region = region
         return self

@@ -156,14 +156,6 @@ class PermitRow(Row):
         """How many permits are there for the taking as everybody sees it."""
         return self.permits - sum(not _has_passed(entry, date) for entry in self.entries.values())
 
-    def all_free_since_ms(self, schema: Schema, date: int | None) -> int | None:
-        """Return since when all permits are there for the taking, in epoch ms. None if one is held, or if unknown."""
-        if not all(_has_passed(entry, date) for entry in self.entries.values()):
-            return None
-        ends = [entry.expiry_ms for entry in self.entries.values() if entry is not None]
-        since = self.free_since_ms(schema)
-        return max([*ends, *([] if since is None else [since])], default=None)
-
     def holders(self) -> tuple[Holder, ...]:
         """Return who holds the permits: all but the dead."""
         return tuple(holder_of(nonce, entry) for nonce, entry in self.entries.items() if nonce not in self.dead)
@@ -377,7 +369,6 @@ def release(
     completion: object = None,
     content: Content,
     held_ms: int | None = None,
-    free_since_ms: int | None = None,
 ) -> Request:
     """Remove my entry, under its token or its version. The row stays, and its ttl stays as it is (rule 7)."""
     assert not delete, "a semaphore's row is everybody's"
@@ -385,7 +376,7 @@ def release(
     update = _Change(place)
     update.drop(place.nonce)
     update.store(content)
-    update.note_free(held_ms, free_since_ms)
+    update.tell_waiters(held_ms)
     mine = ([] if token is None else [update.has_token(token)]) + (
         [] if version is None else [update.has_version(version)]
     )

@@ -1,27 +1,33 @@
 """Waiting first come, first served. Loaded when an acquire that queues has to wait.
 
-A row's ``waiters`` lists the places of those who wait, oldest first. Order only adds conditions to a claim or a first
-take-over. Taking and giving up a place touch nothing that decides who holds the lock, and never make a row. So the
-queue cannot make a second holder: who is granted the lock is decided by rules 1 to 5 of protocol.py, whoever waits.
+A row's ``waiters`` lists the places of those who wait, oldest first. A place is a lease: it has a name and an expiry,
+and its waiter renews it. It counts until a Date has passed its expiry. One that is dated too far ahead does not count,
+and neither does any other text. Order only adds conditions to a claim or a first take-over. Taking, renewing and giving
+up a place touch nothing that decides who holds the lock, and never make a row. So the queue cannot make a second
+holder: who is granted the lock is decided by rules 1 to 5 of protocol.py, whoever waits.
 
 1. **Who queues.** The client's `order.py` decides: an acquire that waits, for a plain lock that keeps its row.
    Everyone else claims and polls as if there were no queue. So does everyone while ``waiters`` cannot be read.
-2. **Fast path.** The first claim requires that nobody waits. Uncontended, it is the only request.
-3. **Taking a place.** After the refusal, the waiter looks again, and then appends a place. Its name is drawn anew: a
-   late copy of an old claim then finds no place to claim from. A waiter whose place is gone takes a new one, once. If
-   that is gone too, a client that drops the column takes part, and the waiter goes on without the queue.
-4. **Claiming from the first place** requires that the first place is mine, and removes it.
-5. **Ghosts.** Those ahead are dead if the lock was there for the taking for PATIENCE seconds, as the waiter saw it,
-   with the same ones ahead. Or for IDLE seconds by DynamoDB's clock, since the release or the dead holder's expiry. The
-   claim then requires the waiters as observed, and writes the rest. With more than one ahead, a waiter leaves the one
-   right behind the first enough time to do this: otherwise it would take that one for a ghost, too.
-6. **Giving up** first removes the place. After that, no claim from a place can land.
-7. **The last try** of a wait ignores the order. It also removes those ahead, if the waiter saw the lock free for as
-   long as anybody may sleep, with the same ones there.
-8. **When to look** follows from how long the last holders held the lock, how uneven that was, and from the place. Only
-   the first one wakes for the holder's expiry.
-9. The longest nap and PATIENCE are protocol, the same in every version: nobody who is alive sleeps longer than
-   others have patience.
+2. **Fast path.** The first claim requires that nobody waits. Uncontended, it is the only request. If its refusal shows
+   that the lock is free and no place counts, the next claim follows at once.
+3. **Taking a place.** Otherwise the waiter looks again, and then appends a place. If the list is full, it writes over a
+   place at its end that no longer counts. Each place has a new name: a late copy of an old claim then finds no place to
+   claim from. A waiter whose place is gone takes a new one, once. If that is gone too, a client that drops the column
+   takes part, and the waiter goes on without the queue.
+4. **Renewing.** A place that has little of its lease left is written anew, over its old text. So a late copy of a
+   renewal brings nothing back, and moves nobody.
+5. **Claiming** from a place requires that it is mine, and that none of those ahead counts. It removes mine and those
+   ahead, each as observed. A claim without a place requires that no place counts, and removes all, as observed.
+6. **Passing.** The first of those ahead is dead as well if it let the lock go by for PATIENCE seconds: as I saw it, the
+   lock was there for the taking for everybody, and nobody was granted it. Each one ahead is given as much. So whoever
+   is alive ahead passes the dead first one before me. I then claim from where I am, and remove the first one. The
+   others ahead keep their places.
+7. **Giving up** first removes the place. After that, no claim from a place can land. The last try of a wait ignores the
+   order. It removes nobody whose place counts.
+8. **When to look** follows from how long the last holders held the lock, how uneven that was, and from how many are
+   ahead. Only the first one wakes for the holder's expiry.
+9. LONGEST_NAP, PATIENCE, RENEWED and the longest lease are protocol, the same in every version. Nobody who is alive
+   sleeps longer than others have patience, or than its place counts, and no longer lease is believed.
 """
 
 from __future__ import annotations
@@ -30,7 +36,7 @@ from . import lease, requests
 from .acquire import Held, Take
 from .outcome import NOT_DONE, Reply, ServiceError
 from .protocol import SEND, STEPS, Hold, Send, Wait, row_of
-from .row import MOST_WAITERS
+from .row import LONGEST_BELIEVED, MOST_WAITERS, PLACE_NAME, counts, make_place, place_expiry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,16 +50,12 @@ if TYPE_CHECKING:
     from .row import Row, Schema
 
 LONGEST_NAP = 2.0  # seconds
-PATIENCE = 3.0  # seconds
-IDLE = 8.0  # seconds; more than the longest patience, and by more than two Dates of one moment may differ
-LONGEST_COUNTED = 1.0  # seconds that one look adds to the patience
-_AFTER_GRANT = 0.25  # of a look's seconds, if the lock was granted to somebody since the look before
-_TURN = 0.25  # seconds that each further waiter leaves to the one before it
-_TURNS = 2.0  # seconds, for all of them
-LONGEST_PATIENCE = PATIENCE + LONGEST_NAP - LONGEST_COUNTED + _TURNS
+PATIENCE = 3.0  # seconds, for each one ahead; more than a nap, and by more than the way of a request
+RENEWED = 5.0  # seconds: a place that counts for less is renewed; more than a nap, a look and a renewal take
+SHORTEST_LEASE = 10.0  # seconds of a place: how long its waiter's death is felt when its turn is near
+LONGEST_LEASE = LONGEST_BELIEVED - 5.0
+LONGEST_COUNTED = 1.0  # seconds that one look adds to the patience: clocks may step, and answers may be slow
 SHORTEST_NAP = 0.01  # seconds of a pause
-_USUAL_HOLD = 0.05  # seconds, if nothing is known
-_USUAL_SPREAD = 0.39  # of the hold
 _LEAVE = 1.0  # seconds for giving up a place
 _FULL = 1.0  # seconds, the longest nap while there is no place left
 LONGEST_OUTSIDE = 8.0  # seconds, the longest one after looks that DynamoDB throttled
@@ -66,23 +68,25 @@ class Queue:
         """unreadable: called if the waiters in the row cannot be read."""
         self.acquisition = acquisition
         self._unreadable = unreadable
-        self.mine: str | None = None  # the place
+        self.index: int | None = None  # of my place in the newest row
         self._name: str | None = None  # of the place that is being taken, until it is seen
         self._names: set[str] = set()  # of all places ever asked for: at most three
-        self._indexes: dict[str, int] = {}  # where each place that may be there was seen, or is expected
-        self._unclear: set[str] = set()  # the places among them whose append has no clear answer yet
+        self._asked: str | None = None  # a place that may be in the row, though none has seen it
+        self._there: dict[str, int] = {}  # the places of mine that may be in the row, and where they are expected
         self._shown: Row | None = None  # the newest row whose waiters were noted
         self._losses = 0
         self._crowding = 0  # grows with looks that were throttled while there is no place left, and falls with others
         self._stalls = 0  # pauses in a row because writes were refused
         self._refused = 0  # writes, in a row
-        self.ghosts = Ghosts()
+        self._sent = 0.0  # by the monotonic clock, which never runs ahead: before the newest look
+        self.patience = Patience()
         self.pace = Pace()
 
     def run(self, step: Next) -> Steps[Next]:
         """Wait until the lock is granted. Returns something else than a Hold if the wait goes on without the queue."""
         waiters = self._waiters()
-        if waiters is not None and not self._has_been_idle(step):
+        fresh = isinstance(step, Take) and step.version not in self.acquisition.sent
+        if waiters is not None and not (fresh and not self._living(waiters)):
             yield from self._sleep(self._moment())
             step = yield from self.acquisition.read()
         writes = 0
@@ -101,19 +105,11 @@ class Queue:
             step = yield from self._pause(step, waiters, write is not None)
         return step
 
-    def _has_been_idle(self, step: Next) -> bool:
-        """Whether the refusal shows a lock that has long been free: all that wait are dead, so no look is needed."""
-        acquisition = self.acquisition
-        fresh = isinstance(step, Take) and step.version not in acquisition.sent
-        return fresh and self.is_idle(step)
-
-    def is_idle(self, step: Next) -> bool:
-        """Whether the lock has been there for the taking for IDLE seconds by DynamoDB's clock."""
-        return has_been_idle(step, self.acquisition.date, self.acquisition.wish.place.schema)
-
-    def ahead(self, waiters: tuple[str, ...]) -> int:
-        """How many of ``waiters`` come before this one."""
-        return waiters.index(self.mine) if self.mine in waiters else len(waiters)
+    def ahead(self, row: Row) -> int:
+        """How many places that count come before this one in a row."""
+        waiters = row.waiters or ()
+        mine = next((index for index, place in enumerate(waiters) if self._is_mine(place)), None)
+        return sum(counts(place, self.acquisition.date) for place in waiters[:mine])
 
     # -- what to do -------------------------------------------------------------------------------------------------
 
@@ -126,18 +122,26 @@ class Queue:
         if row is self._shown and row is not None:  # nothing new: a place asked for since then cannot be in it
             return waiters
         self._shown = row
-        for name in [name for name in self._indexes if name not in waiters and name not in self._unclear]:
-            del self._indexes[name]
-        mine = [name for name in waiters if name in self._names]  # late copies of appends may bring old ones back
-        for name in mine:
-            self._indexes[name] = waiters.index(name)
-            self._unclear.discard(name)
-        if self.mine is not None and self.mine not in waiters:
-            self._losses += 1
-        self.mine = mine[0] if mine else None
-        if self.mine is not None:
+        had, self.index = self.index, None
+        self._there = {} if self._asked is None else {self._asked: self._there[self._asked]}
+        for index in reversed(range(len(waiters))):  # a late copy of an append may bring an old text of mine back
+            if self._is_mine(waiters[index]):
+                self._there[waiters[index]] = self.index = index
+        if self._asked in waiters:
+            self._asked = None
+        if self.index is not None:
             self._name = None
+        elif had is not None:
+            self._losses += 1
         return waiters
+
+    def _is_mine(self, place: str) -> bool:
+        return place[:PLACE_NAME] in self._names
+
+    def _living(self, waiters: tuple[str, ...]) -> tuple[int, ...]:
+        """The indexes of those ahead of me that count."""
+        date = self.acquisition.date
+        return tuple(index for index, place in enumerate(waiters[: self.index]) if counts(place, date))
 
     def _write(self, step: Next, waiters: tuple[str, ...]) -> Steps[Next] | None:
         """The write that the newest row calls for. None: wait."""
@@ -146,53 +150,107 @@ class Queue:
             return None
         if isinstance(step, Take) and step.version in acquisition.sent:
             return self._claim(step)  # a correction, which never looks at the queue
-        ahead = waiters[: self.ahead(waiters)]
-        self.ghosts.note(ahead, step, acquisition.look, acquisition.date)
-        self.pace.note(acquisition.row, acquisition.look, acquisition.date, acquisition.wish.place.schema)
+        living, row, look, last = self._living(waiters), step.row, acquisition.look, self._is_last()
+        schema = acquisition.wish.place.schema
+        self.pace.note(acquisition.row, look, acquisition.date, schema)
+        item = {} if row is None else row.item
+        grant = (item.get(schema.version), item.get(schema.token)) if isinstance(step, Take) else None
+        first = waiters[living[0]] if isinstance(step, Take) and living and self.is_free_for_all(step) else None
+        self.patience.note(grant, first, self._sent, look.monotonic)
         if isinstance(step, Take):
-            line = self.line(step, waiters, ahead)
-            if line is not None or acquisition.row is None or acquisition.look.elapsed >= acquisition.wait_until:
+            line = self.line(step, waiters, living)
+            if line is not None or last:
                 return self._claim(Take(step.version, step.row, line))
-        if self.mine is None and len(waiters) < MOST_WAITERS and acquisition.look.elapsed < acquisition.wait_until:
-            return self._take_place(waiters)
-        return None
+        if last:
+            return None
+        return self._take_place(waiters) if self.index is None else self._renew(waiters[self.index], len(living))
 
-    def line(self, step: Take, waiters: tuple[str, ...], ahead: tuple[str, ...]) -> requests.Line | None:
+    def _is_last(self) -> bool:
+        return self.acquisition.look.elapsed >= self.acquisition.wait_until
+
+    def is_free_for_all(self, step: Take) -> bool:
+        """Whether the lock is there for the taking as everybody sees it: released, or past its expiry by the Date, and
+        not just unchanged for its lease since I first saw it."""
+        row, date = step.row, self.acquisition.date
+        if step.version is None or row is None:
+            return True
+        return row.expiry_ms is not None and date is not None and date * 1000 >= row.expiry_ms
+
+    def line(self, step: Take, waiters: tuple[str, ...], living: tuple[int, ...]) -> requests.Line | None:
         """What a claim may require now. None: it may not be sent yet, or (at the last try) requires nothing."""
-        acquisition = self.acquisition
         if not waiters:
             return requests.NOBODY_WAITS
-        if self.mine is not None and not ahead:
-            return requests.Line(index=0, place=self.mine)
-        rest = waiters[len(ahead) + (self.mine is not None) :]
-        last = acquisition.look.elapsed >= acquisition.wait_until
-        if self.is_idle(step) or self.ghosts.patience_left() <= 0 or (last and self.ghosts.seconds >= LONGEST_NAP):
-            return requests.Line(observed=waiters, rest=rest)
-        if last and self.mine is not None:
-            return requests.Line(index=len(ahead), place=self.mine)
-        return None
+        if self.index is None:
+            return None if living else requests.Line(dict(enumerate(waiters)), alone=True)
+        if living and not self._is_last():
+            if self.patience.left(len(living)) > 0:
+                return None
+            living = living[1:]
+        return self.line_from(self.index, waiters, living)
+
+    def line_from(self, index: int, waiters: tuple[str, ...], left: tuple[int, ...], behind: int = 0) -> requests.Line:
+        """A claim from my place, which leaves those ahead who are ``left``."""
+        gone = {at: place for at, place in enumerate(waiters[: index + 1]) if at not in left}
+        return requests.Line(gone, behind=behind)
 
     def _claim(self, step: Take) -> Steps[Next]:
         outcome = yield from self.acquisition.write(step)
         self._count(outcome)
         return self.acquisition.judge(outcome)
 
-    def _take_place(self, waiters: tuple[str, ...]) -> Steps[Next]:
+    def _take_place(self, waiters: tuple[str, ...]) -> Steps[Next] | None:
+        """Append my place, or write it over the first of those at the end of a full list that do not count."""
+        date, index = self.acquisition.date, len(waiters)
+        if index >= MOST_WAITERS:
+            while index > 0 and not counts(waiters[index - 1], date):
+                index -= 1
+            if index == len(waiters):
+                return None
+        return self._ask(waiters, index)
+
+    def _ask(self, waiters: tuple[str, ...], index: int) -> Steps[Next]:
         acquisition = self.acquisition
-        # The same name until it is seen: a late copy of an append then cannot put me behind myself.
-        self._name = name = self._name or acquisition.chance.nonce()[:8]
-        known = name in self._unclear
+        place, living = acquisition.wish.place, len(self._living(waiters))
+        # The same name until it is seen, and the same text while an append is unclear: a late copy of one then cannot
+        # put me behind myself.
+        self._name = name = self._name or acquisition.chance.nonce()[:PLACE_NAME]
+        known, self._asked = self._asked is not None, self._asked or make_place(name, self._expiry(living))
         self._names.add(name)
-        self._indexes[name] = len(waiters)
-        self._unclear.add(name)  # until it is answered, the yield may raise
-        outcome, unclear = yield from acquisition.exchange(requests.take_place(acquisition.wish.place, name))
+        self._there[self._asked] = index
+        if index < len(waiters):
+            request = requests.write_place(place, index, waiters[index], self._asked)
+        else:
+            request = requests.take_place(place, self._asked)
+        outcome, unclear = yield from acquisition.exchange(request)  # which may raise: until then it is unclear
         self._count(outcome)
-        if not (unclear or known):
-            self._unclear.discard(name)
+        if not (unclear or known or isinstance(outcome, Reply)):
+            self._there.pop(self._asked)
+            self._asked = None
         if isinstance(outcome, ServiceError) and outcome.code == "ValidationException":
             self._losses = 2  # the column is not a list: go on without the queue
             return acquisition.last
         return acquisition.judge(outcome)
+
+    def _renew(self, mine: str, living: int) -> Steps[Next] | None:
+        """Renew my place, if it counts for less than RENEWED seconds or does not count."""
+        assert self.index is not None
+        date, until, expiry = self.acquisition.date, place_expiry(mine) or 0, self._expiry(living)
+        if date is None or (counts(mine, date) and (until - date >= RENEWED or expiry <= until)):
+            return None
+        new = make_place(mine[:PLACE_NAME], expiry)
+        return self._send_renewal(requests.write_place(self.acquisition.wish.place, self.index, mine, new))
+
+    def _send_renewal(self, request: requests.Request) -> Steps[Next]:
+        outcome, _ = yield from self.acquisition.exchange(request)
+        self._count(outcome)
+        return self.acquisition.judge(outcome)
+
+    def _expiry(self, living: int) -> int:
+        """The expiry of a place that is written now: soon after its turn, so that most waits renew nothing."""
+        acquisition, look = self.acquisition, self.acquisition.look
+        seconds = max(SHORTEST_LEASE, self.pace.turn(living, look) + RENEWED)
+        seconds = min(seconds, LONGEST_LEASE, max(acquisition.wait_until - look.elapsed, 0.0))
+        return -int(-(acquisition.memory.server.now(look) + seconds + 1) // 1)
 
     def _count(self, outcome: Outcome) -> None:
         self._refused = 0 if isinstance(outcome, Reply) else self._refused + 1
@@ -202,10 +260,10 @@ class Queue:
     def _pause(self, step: Next, waiters: tuple[str, ...], refused: bool) -> Steps[Next]:
         """Wait for the next look, and look. Raises the final error when the wait is over."""
         acquisition = self.acquisition
-        now = acquisition.look.elapsed
-        if now >= acquisition.wait_until:
+        now, living = acquisition.look.elapsed, len(self._living(waiters))
+        if self._is_last():
             raise acquisition.given_up(step.error if isinstance(step, Held) else None)
-        outside = not (refused or self._indexes)  # no place of mine is or may be in the row
+        outside = not (refused or self._there)  # no place of mine is or may be in the row
         if outside:
             seconds = self._nap_outside(step)
         elif isinstance(step, Held) and step.error is not None:
@@ -215,15 +273,14 @@ class Queue:
         elif refused:  # ever longer: a row of which nothing that is shown comes true must not make this a busy loop
             seconds = self._moment() * 2 ** min(self._stalls, 5)
         else:
-            free = self.ghosts.seconds if isinstance(step, Take) else None
-            seconds = self.pace.nap(self.ahead(waiters), acquisition.look, free)
-            if self.ahead(waiters) == 0 and isinstance(step, Held):
+            seconds = self.pace.nap(living, acquisition.look, self.patience.free(acquisition.look.monotonic))
+            if living == 0 and isinstance(step, Held):
                 seconds = min([seconds, *acquisition.soonest(step)])
         if isinstance(step, Take) and not refused:
-            seconds = min(seconds, max(self.ghosts.patience_left(), SHORTEST_NAP))
+            seconds = min(seconds, max(self.patience.left(living), SHORTEST_NAP))
         self._stalls = self._stalls + 1 if refused else 0
-        seconds = min(seconds, acquisition.wait_until - now)
-        yield from self._sleep(seconds)
+        yield from self._sleep(min(seconds, acquisition.wait_until - now))
+        self._sent = acquisition.look.monotonic
         return (yield from (self._look_once() if outside else acquisition.read()))
 
     def _nap_outside(self, step: Next) -> float:
@@ -236,7 +293,7 @@ class Queue:
         throttled = isinstance(error, ServiceError) and error.code in NOT_DONE
         self._crowding = min(self._crowding + 2, 8) if throttled else max(self._crowding - 1, 0)
         longest: float = min(_FULL * 2**self._crowding, LONGEST_OUTSIDE)
-        return longest * (0.2 + 0.8 * self.acquisition.chance.jitter())
+        return longest * (0.5 + 0.5 * self.acquisition.chance.jitter())
 
     def _look_once(self) -> Steps[Next]:
         """Read the row, and do not send that again if it is refused: the next nap is longer then."""
@@ -264,125 +321,95 @@ class Queue:
     # -- its end ----------------------------------------------------------------------------------------------------
 
     def leave(self, *, granted: bool = False) -> Steps[None]:
-        """Remove my places that may be in the row. Best effort: a place that stays is a ghost.
+        """Remove my places that may be in the row. Best effort: a place that stays expires.
 
         granted: the newest row is that of the grant, and shows which places of mine are left.
         """
         acquisition = self.acquisition
         place, limit = acquisition.wish.place, min(_LEAVE, acquisition.wish.decision)
         if granted:
-            self._unclear.clear()
-            self._shown = None
+            self._asked = self._shown = None
             self._waiters()
-        self.mine = None
-        for name, index in list(self._indexes.items()):
+        self.index = None
+        for mine, expected in list(self._there.items()):
             # Callers that came at once give up at once, and each that leaves moves the others.
-            until = acquisition.look.elapsed + limit
+            until, text, index = acquisition.look.elapsed + limit, mine, expected
             for attempt in range(MOST_WAITERS):
                 if attempt > 1 and acquisition.look.elapsed >= until:
                     break
-                event = yield Send(*requests.leave_place(place, index, name), limit)
+                event = yield Send(*requests.leave_place(place, index, text), limit)
                 acquisition.look = event.look
                 row = row_of(event.outcome, place)
                 acquisition.note_landed(row)
-                if row is None or row.waiters is None or name not in row.waiters:
+                left = () if row is None else row.waiters or ()
+                shown = [at for at, one in enumerate(left) if one[:PLACE_NAME] == mine[:PLACE_NAME]]
+                if not shown:
                     break
-                index = row.waiters.index(name)
-            del self._indexes[name]  # only now: an interrupt in between starts this again
+                index, text = shown[0], left[shown[0]]  # a renewal without an answer has changed its text
+            del self._there[mine]  # only now: an interrupt in between starts this again
 
 
-class Ghosts:
-    """Whether the waiters ahead are dead: the lock was there for the taking, and none of them took it."""
+class Patience:
+    """For how long those ahead have let the lock go by, as seen by one waiter."""
 
     def __init__(self) -> None:
-        self._found = False  # whether a look has found the lock free, with the same ones ahead
-        self._free: tuple[str | None] | None = None  # the version in the look before, if that found it free
-        self.seconds = 0.0  # for which all could see that it was free
-        self._ahead: tuple[str, ...] = ()
-        self._seen = 0.0  # for which I saw that it was free, as those who came before me do a nap later at the latest
-        self._last: float | None = None
-        self._version: str | None = None  # the row's, and since when this acquisition has seen it
-        self._version_since = 0.0
+        self.seconds = 0.0  # for which the first of those ahead has let it go by
+        self._grant: object = None  # the last one, if its holder has the lock no more
+        self._first: str | None = None
+        self._since = 0.0  # by the monotonic clock: I have seen that it is free
+        self._last = 0.0  # ... and what is counted ends here
 
-    def note(self, ahead: tuple[str, ...], step: Take | Held, look: Look, date: int | None) -> None:
-        """Note one look. The seconds add up over other grants in between: fail-fast callers may take the lock again.
-        They also do if one of those behind the first leaves: what kept the others from claiming is the first.
+    def note(self, grant: object, first: str | None, sent: float, now: float) -> None:
+        """Note one look. It counts the time since the one before, if that saw the same.
 
-        The very first look that finds the lock free counts the time since the look before, though it may have become
-        free only now. That is for the one right behind a ghost. Those further back wait for it to act first. After
-        another grant in between, such a look counts a part of it: those ahead may have slept while it was free before.
+        It may show what was the case when it was sent, so the time until its answer counts with the next one.
+
+        grant: what tells the last grant from others, if the lock is there for the taking. None if it is not.
+        first: the first of those ahead, if the lock is there for the taking for everybody.
         """
-        if ahead[:1] != self._ahead[:1] or not set(ahead) <= set(self._ahead):
-            self.seconds, self._seen, self._found, self._free, self._last = 0.0, 0.0, False, None, None
-        self._ahead = ahead
-        seen = self.is_seen(step.row, look)
-        free = None
-        if isinstance(step, Take):
-            free = (None if step.row is None else step.row.version,)
-            seconds = self._counted(free, look)
-            self._seen += seconds if seen else 0.0
-            self.seconds += seconds if self.all_see(step, date) else 0.0
-            self._found = True
-        self._free, self._last = free, look.elapsed
+        if grant is None or grant != self._grant:
+            self._since = now
+        if first is not None and (grant, first) == (self._grant, self._first):
+            self.seconds += min(max(sent - self._last, 0.0), LONGEST_COUNTED)
+            self._last = max(sent, self._last)
+        else:
+            self.seconds, self._last = 0.0, now
+        self._grant, self._first = grant, first
 
-    def _counted(self, free: tuple[str | None], look: Look) -> float:
-        """How many seconds a look counts that finds the lock free."""
-        if self._last is None or not (self._found or len(self._ahead) == 1):
-            return 0.0
-        seconds = min(look.elapsed - self._last, LONGEST_COUNTED)
-        return seconds if free == self._free or not self._found else _AFTER_GRANT * seconds
+    def free(self, now: float) -> float | None:
+        """For how many seconds I have seen that the lock is there for the taking. None if it is held."""
+        return None if self._grant is None else now - self._since
 
-    def is_seen(self, row: Row | None, look: Look) -> bool:
-        """Whether this acquisition has seen the row unchanged for its lease: what it remembers from others does not
-        count, since those ahead may not know it."""
-        if row is None:
-            return True
-        if row.version != self._version:
-            self._version, self._version_since = row.version, look.elapsed
-        return row.is_free or look.elapsed - self._version_since >= (row.lease_ms or 0) / 1000
+    def left(self, ahead: int) -> float:
+        """For how many more seconds. 0 or less: the first one is dead.
 
-    def all_see(self, step: Take, date: int | None) -> bool:
-        """Whether the lock is there for the taking for everybody: released or past its expiry, not just unchanged for
-        its lease since I first saw it."""
-        expiry_ms = None if step.row is None else step.row.expiry_ms
-        return step.version is None or (expiry_ms is not None and date is not None and date * 1000 >= expiry_ms)
-
-    def patience_left(self) -> float:
-        """For how many more seconds the lock must be there for the taking. 0 or less: those ahead are dead."""
-        patience = PATIENCE
-        if len(self._ahead) > 1:  # the one before may have slept this much longer than its look has counted
-            patience += LONGEST_NAP - LONGEST_COUNTED + min(_TURN * (len(self._ahead) - 1), _TURNS)
-        # Those ahead may have seen the holder's version a nap later than I did: they may take it over a nap later.
-        return min(patience - self.seconds, patience + LONGEST_NAP - self._seen)
-
-
-def has_been_idle(step: Next, date: int | None, schema: Schema) -> bool:
-    """Whether the lock has been there for the taking for IDLE seconds by DynamoDB's clock.
-
-    A claim dated by a slow clock has an expiry long past. Its row also carries the last release: what is older than
-    that counts from there.
-    """
-    row = step.row if isinstance(step, Take) else None
-    if row is None or date is None:
-        return False
-    if row.expiry_ms is None:
-        return False  # a foreign client had the lock last: it carries along the freeSince of a release before
-    since = row.free_since_ms(schema)
-    if not row.is_free:
-        since = max(row.expiry_ms, since or 0)
-    return since is not None and date * 1000 - since >= IDLE * 1000
+        Those ahead may begin to count a nap later than I do. Each that lives passes the first one before the next.
+        """
+        return PATIENCE * ahead - self.seconds
 
 
 class Pace:
     """When to look: from how long the last holders held the lock, and since when this one holds it.
 
-    The numbers are those for which `python -m benchmarks.contention.virtual` shows the throughput of polling, or close
-    to it, in every row, with few looks.
+    `python -m benchmarks.contention.virtual --constants` shows what each number is for.
     """
 
+    USUAL = 0.05  # seconds of a hold, if nothing is known
+    SPREAD = 0.25  # of a hold: how far the next may be from the only one that is known
+    FAR = 2.0  # of their mean distance from the mean: so far may the next hold be from it before it is early or late
+    PART = 0.2  # of a hold: the least that is expected of the next; of what is expected, the nap of one further back
+    GAP = 0.13  # of a hold: the nap of the first one when the lock may be released at any moment,
+    LONGEST_GAP = 0.1  # seconds at most,
+    LONG = 0.018  # or this part of a hold
+    EARLY = 0.25  # of the time until the lock may be released: when it was granted is not known exactly
+    LATE = 0.09  # of the time for which a hold has been longer than expected: looks become rarer
+    TURN = 0.75  # of the holds ahead: who is further back wakes so early, for the case that they are shorter
+    NAP = 0.25  # seconds: each place further back may sleep so much longer
+    LET_GO_BY = 0.2  # of the time that those ahead have let a free lock go by, or for which it should have been free
+
     def __init__(self) -> None:
-        self.hold = _USUAL_HOLD  # seconds, the running mean of those seen
-        self._spread = _USUAL_SPREAD * _USUAL_HOLD  # their mean distance from it; a guess, until there are several
+        self.hold = self.USUAL  # seconds, the running mean of those seen
+        self._spread = self.SPREAD * self.USUAL  # their mean distance from it; a guess, until there are several
         self._known = False
         self._token: int | None = None
         self._since = 0.0  # elapsed seconds
@@ -399,23 +426,28 @@ class Pace:
             self._since -= max(date - granted, 0.0)
 
     def learn(self, hold: float) -> None:
+        hold = max(hold, 0.001)  # no time at all is none to divide by
         known, self._known = self._known, True
-        self._spread = (self._spread + abs(hold - self.hold)) / 2 if known else _USUAL_SPREAD * hold
+        self._spread = (self._spread + abs(hold - self.hold)) / 2 if known else self.SPREAD * hold
         self.hold = (self.hold + hold) / 2 if known else hold
+
+    def turn(self, ahead: int, look: Look) -> float:
+        """A guess of the seconds until it is the turn of the place behind ``ahead`` others."""
+        return abs(self.hold - (look.elapsed - self._since)) + ahead * self.hold
 
     def nap(self, ahead: int, look: Look, free: float | None) -> float:
         """How long to sleep in the place behind ``ahead`` others.
 
         free: for how many seconds they have let the lock go by. None if it is held.
         """
-        uneven = self._spread > self.hold / 5
-        gap = min(max(self.hold / (8.0 if uneven else 6.3), SHORTEST_NAP), 0.1)
-        hold, held = max(self.hold - self._spread, self.hold / 5), look.elapsed - self._since
-        if ahead == 0 and free is None:  # a part of the rest only, because when the holder began is not known exactly
-            return min(max(0.25 * (hold - held), 0.05 * (held - hold), gap), LONGEST_NAP)
-        nap = min(max(hold / 5, 0.1 if uneven else 0.25), 1.0)
-        late = min(nap, 0.3 * (held - hold)) if held > hold else 0.0
+        gap = max(min(self.hold * self.GAP, max(self.LONGEST_GAP, self.hold * self.LONG)), SHORTEST_NAP)
+        far, held = self.FAR * self._spread, look.elapsed - self._since
+        hold = max(self.hold - far, self.hold * self.PART)
         if free is not None:
-            return min(max(0.6 * ahead * (hold + gap), gap, 0.3 * free), 1.0)
-        turn = max(hold - held, late, 0.0) + (0.55 if uneven else 0.8) * (ahead - 0.5) * (hold + gap)
+            return min(max(self.TURN * ahead * (hold + gap), gap, self.LET_GO_BY * free), LONGEST_COUNTED)
+        if ahead == 0:
+            return min(max(self.EARLY * (hold - held), self.LATE * (held - self.hold - far), gap), LONGEST_NAP)
+        nap = min(max(self.PART * hold, self.LATE * held, self.NAP * hold / self.hold), 1.0)
+        late = min(nap, self.LET_GO_BY * (held - hold))
+        turn = max(hold - held, late) + self.TURN * (ahead - 0.5) * (hold + gap)
         return min(max(turn, SHORTEST_NAP), LONGEST_NAP, (ahead + 1) * nap)

@@ -187,20 +187,14 @@ class Update:
         for attribute, value in content.attributes.items():
             self.set(attribute, value)
 
-    def note_free(self, held_ms: int | None, free_since_ms: int | None) -> None:
-        """SET what a release tells those who wait. The time of the release before never stays."""
-        schema = self.place.schema
-        if schema.held_ms is not None and held_ms is not None:
-            self.set(schema.held_ms, {"N": str(held_ms)})
-        if schema.free_since is not None and free_since_ms is not None:
-            self.set(schema.free_since, {"N": str(free_since_ms)})
-        elif schema.free_since is not None:
-            self.remove(schema.free_since)
+    def tell_waiters(self, held_ms: int | None) -> None:
+        """SET how long the lock was held. None leaves what is stored."""
+        if self.place.schema.held_ms is not None and held_ms is not None:
+            self.set(self.place.schema.held_ms, {"N": str(held_ms)})
 
     def request(self, condition: list[str], **more: Any) -> Request:
-        expression = "SET " + ", ".join(self.sets) if self.sets else ""
-        if self.removes:
-            expression += " REMOVE " + ", ".join(self.removes)
+        clauses = [("SET ", self.sets), ("REMOVE ", self.removes)]
+        expression = " ".join(clause + ", ".join(parts) for clause, parts in clauses if parts)
         return "UpdateItem", _write(self, condition, UpdateExpression=expression, **more)
 
 
@@ -252,41 +246,32 @@ class Completion:
 class Line:
     """What a claim requires of those who wait, and what it leaves of them.
 
-    index, place: the claim requires this place at this index, and removes it.
-    observed, rest: the claim requires these places, and leaves ``rest``. No places: nobody waits.
+    places: the claim requires each of these places at its index, and removes them. Whoever else is there stays.
+    alone: there are no others.
     behind: how many permits of a semaphore the claim leaves to those ahead.
     """
 
-    __slots__ = ("behind", "index", "observed", "place", "rest")
+    __slots__ = ("alone", "behind", "places")
 
-    def __init__(
-        self,
-        *,
-        index: int = 0,
-        place: str | None = None,
-        observed: tuple[str, ...] = (),
-        rest: tuple[str, ...] = (),
-        behind: int = 0,
-    ) -> None:
+    def __init__(self, places: dict[int, str], *, alone: bool = False, behind: int = 0) -> None:
+        self.places = places
+        self.alone = alone
         self.behind = behind
-        self.index = index
-        self.place = place
-        self.observed = observed
-        self.rest = rest
 
     def stand(self, update: Update, waiters: str) -> str:
         """Write what the claim leaves, and return its condition."""
-        if self.place is not None:
-            update.remove(waiters, f"[{self.index}]")
-            return f"{update.name(waiters)}[{self.index}] = {update.value({'S': self.place})}"
-        if not self.observed:
-            nobody = _equals(update, waiters, _list(()))
-            return f"(attribute_not_exists({update.name(waiters)}) OR {nobody})"
-        update.set(waiters, _list(self.rest))
-        return _equals(update, waiters, _list(self.observed))
+        name = update.name(waiters)
+        if not self.places:
+            return f"(attribute_not_exists({name}) OR {_equals(update, waiters, _list(()))})"
+        condition = [f"{name}[{index}] = {update.value({'S': place})}" for index, place in self.places.items()]
+        for index in sorted(self.places, reverse=True):  # DynamoDB takes any order, but ministack removes one by one
+            update.remove(waiters, f"[{index}]")
+        if self.alone:
+            condition.append(f"size({name}) = {update.value({'N': str(len(self.places))})}")
+        return " AND ".join(condition)
 
 
-NOBODY_WAITS = Line()
+NOBODY_WAITS = Line({}, alone=True)
 
 
 def _list(places: tuple[str, ...]) -> dict[str, Any]:
@@ -333,33 +318,43 @@ def claim(
     return update.request(condition, ReturnValues="ALL_NEW")
 
 
-def take_place(place: Place, name: str) -> Request:
+def take_place(place: Place, mine: str) -> Request:
     """Append a place to those who wait: only while the lock is held or somebody waits, and never to a missing row."""
     schema = place.schema
     assert schema.waiters is not None, "this schema has no queue"
     update = Update(place)
     waiters = update.name(schema.waiters)
-    none, mine = update.value(_list(())), update.value(_list((name,)))
-    update.sets.append(f"{waiters} = list_append(if_not_exists({waiters}, {none}), {mine})")
+    none, one = update.value(_list(())), update.value(_list((mine,)))
+    update.sets.append(f"{waiters} = list_append(if_not_exists({waiters}, {none}), {one})")
     most, zero = update.value({"N": str(MOST_WAITERS)}), update.value({"N": "0"})
     held = " AND ".join(update.not_released())
     condition = [
         f"attribute_exists({update.name(schema.version)})",
         f"({held} OR size({waiters}) > {zero})",
-        f"NOT contains({waiters}, {update.value({'S': name})})",
+        f"NOT contains({waiters}, {update.value({'S': mine})})",
         f"(attribute_not_exists({waiters}) OR size({waiters}) < {most})",
     ]
     return update.request(condition, ReturnValues="ALL_NEW")
 
 
-def leave_place(place: Place, index: int, name: str) -> Request:
+def write_place(place: Place, index: int, old: str, mine: str) -> Request:
+    """Write a place over another one: over my own to renew it, or over one that has expired."""
+    schema = place.schema
+    assert schema.waiters is not None, "this schema has no queue"
+    update = Update(place)
+    waiters, new = update.name(schema.waiters), update.value({"S": mine})
+    update.sets.append(f"{waiters}[{index}] = {new}")
+    condition = [f"{waiters}[{index}] = {update.value({'S': old})}", f"NOT contains({waiters}, {new})"]
+    return update.request(condition, ReturnValues="ALL_NEW")
+
+
+def leave_place(place: Place, index: int, mine: str) -> Request:
     """Remove a place from those who wait."""
     schema = place.schema
     assert schema.waiters is not None, "this schema has no queue"
     update = Update(place)
-    waiters = update.name(schema.waiters)
-    request = _write(update, [f"{waiters}[{index}] = {update.value({'S': name})}"])
-    return "UpdateItem", {**request, "UpdateExpression": f"REMOVE {waiters}[{index}]"}
+    update.remove(schema.waiters, f"[{index}]")
+    return update.request([f"{update.name(schema.waiters)}[{index}] = {update.value({'S': mine})}"])
 
 
 def replace(
@@ -439,17 +434,14 @@ def pass_on(
     return update.request(condition, ReturnValues="ALL_NEW")
 
 
-def end_hold(place: Place, *, seen: str, token: int, free_since_ms: int | None) -> Request:
-    """Release the hold that ``seen`` has under ``token``. The ttl stays as it is: the caller does not know the expiry.
-
-    free_since_ms: as for `release`.
-    """
+def end_hold(place: Place, *, seen: str, token: int) -> Request:
+    """Release the hold that ``seen`` has under ``token``. The ttl stays as it is: the caller does not know the
+    expiry."""
     schema = place.schema
     assert schema.released is not None, "rows of this schema are deleted on release"
     update = Update(place)
     condition = [*_is_mine(update, seen, token), *update.not_released()]
     update.set(schema.released, {"S": RELEASED})
-    update.note_free(None, free_since_ms)
     return update.request(condition)
 
 
@@ -514,13 +506,11 @@ def release(
     completion: Completion | None = None,
     content: Content,
     held_ms: int | None = None,
-    free_since_ms: int | None = None,
 ) -> Request:
     """Release the lock that ``owner`` holds under ``token``, or under ``version`` to give up a claim.
 
     completion: the completion of an event, which is written to the row.
     held_ms: how long the lock was held. None leaves what is stored.
-    free_since_ms: the time of this release by DynamoDB's clock, in epoch ms. None if it is not known.
 
     Under a version, the ttl stays as it is: a client that gives up a claim may not know how long the row's event counts
     as done.
@@ -545,7 +535,7 @@ def release(
         update.set_ttl(expiry_ms, completed_until, content.ttl)
     if content.data is not None:
         update.set(schema.data, {"B": content.data})
-    update.note_free(held_ms, free_since_ms)
+    update.tell_waiters(held_ms)
     return update.request(condition)
 
 

@@ -169,7 +169,7 @@ def release(place: Place, owner: str, token: int, memory: Memory, chance: Chance
     """
     seen, until, unclear = base_of(owner) or owner, look.elapsed + DECISION, False
     for _ in range(STEPS):
-        request = requests.end_hold(place, seen=seen, token=token, free_since_ms=memory.server.free_since_ms(look))
+        request = requests.end_hold(place, seen=seen, token=token)
         outcome, ambiguous, look = yield from exchange(request, memory, chance, look, until)
         unclear = unclear or ambiguous
         if isinstance(outcome, Reply):

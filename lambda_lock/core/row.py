@@ -30,7 +30,10 @@ _MS_DIGITS = 14  # of epoch ms, and of the ms that a lock was held
 MOST_WAITERS = 64
 MOST_PERMITS = 100
 LONGEST_PERMIT = 86_400.0  # seconds of a permit's lease: the time to live of a semaphore's row counts on it
-_LONGEST_PLACE = 64  # characters; ours have 8
+_LONGEST_PLACE = 64  # characters; ours have 14
+PLACE_NAME = 8  # characters of a place; the other 6 are its expiry
+LONGEST_BELIEVED = 35  # seconds from now to a place's expiry: the longest lease of a place, and 5 s for wrong clocks
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SECONDS_DIGITS = 11  # enough for epoch seconds up to the year 5138
 
 
@@ -70,7 +73,6 @@ class Schema:
     result: the attribute with an event's result.
     waiters: the attribute with the places of those who wait, oldest first; None if this schema has no queue.
     held_ms: the attribute with the time that the last holder held the lock; None if there is no queue.
-    free_since: the attribute with the time of the last release; None if there is no queue.
     permits: the attribute with the holders of a semaphore; None if this schema has no semaphores.
     permit_tokens: the attribute with their fencing tokens; None if this schema has no semaphores.
 
@@ -84,7 +86,6 @@ class Schema:
     __slots__ = (
         "completed_until",
         "data",
-        "free_since",
         "held_ms",
         "lease",
         "lease_format",
@@ -121,7 +122,6 @@ class Schema:
     result: str
     waiters: str | None
     held_ms: str | None
-    free_since: str | None
     permits: str | None
     permit_tokens: str | None
 
@@ -188,7 +188,6 @@ class Schema:
             self.result,
             self.waiters,
             self.held_ms,
-            self.free_since,
             self.permits,
             self.permit_tokens,
         )
@@ -304,13 +303,12 @@ JAVA = Schema(
     result="result",
     waiters="waiters",
     held_ms="heldMs",
-    free_since="freeSince",
     permits="permits",
     permit_tokens="permitTokens",
 )
 #: The schema of the Go client, cirello.io/dynamolock. It has no queue: a Go client that waits writes the columns of its
 #: first poll back.
-GO = JAVA.replace(name="GO", lease_format="go", waiters=None, held_ms=None, free_since=None)
+GO = JAVA.replace(name="GO", lease_format="go", waiters=None, held_ms=None)
 #: The schema of python-dynamodb-lock, which deletes a row on release and always gives it an expiry_time.
 PYTHON = Schema(
     name="PYTHON",
@@ -330,7 +328,6 @@ PYTHON = Schema(
     result="result",
     waiters=None,
     held_ms=None,
-    free_since=None,
     permits=None,
     permit_tokens=None,
 )
@@ -442,9 +439,9 @@ class Row:
         held_ms = None if schema.held_ms is None else whole_of(self.item, schema.held_ms, _MS_DIGITS)
         return None if held_ms is None or held_ms > _DAY_MS else held_ms
 
-    def free_since_ms(self, schema: Schema) -> int | None:
-        """Return when the lock was released, in epoch ms of DynamoDB's clock. None if that is not known."""
-        return None if schema.free_since is None else whole_of(self.item, schema.free_since, _MS_DIGITS)
+    def waiting(self, date: int | None) -> int:
+        """Return how many of the places count by a Date."""
+        return sum(counts(place, date) for place in self.waiters or ())
 
     def unreadable(self, schema: Schema) -> tuple[str, ...]:
         """Return the names of attributes that are present but cannot be read, and of a held row's missing lease."""
@@ -508,6 +505,27 @@ def _places(item: Item, name: str | None) -> tuple[str, ...] | None:
         return None
     places = [entry.get("S") for entry in entries]
     return tuple(places) if all(isinstance(place, str) and len(place) <= _LONGEST_PLACE for place in places) else None
+
+
+def make_place(name: str, expiry: int) -> str:
+    """Return a place in the queue: its name, and its expiry in epoch seconds, to the base 36 (until 2038-12-23)."""
+    digits = ""
+    for _ in range(6):
+        expiry, digit = divmod(expiry, 36)
+        digits = _DIGITS[digit] + digits
+    return name + digits
+
+
+def place_expiry(place: str) -> int | None:
+    """Return when a place expires, in epoch seconds. None if we did not write it."""
+    digits = place[PLACE_NAME:]
+    return int(digits, 36) if len(digits) == 6 and set(_DIGITS).issuperset(digits) else None
+
+
+def counts(place: str, date: int | None) -> bool:
+    """Return whether somebody is expected to wait in a place, by a Date. Without one, every place of ours counts."""
+    expiry = place_expiry(place)
+    return expiry is not None and (date is None or date <= expiry <= date + LONGEST_BELIEVED)
 
 
 def whole_of(item: Item, name: str, digits: int) -> int | None:

@@ -211,7 +211,6 @@ def _release(
         completion=completion,
         content=requests.Content(data, ttl=hold.ttl),
         held_ms=hold.held_ms(look),
-        free_since_ms=memory.server.free_since_ms(look),
     )
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from lambda_lock.core import requests
+from lambda_lock.core import acquire, requests
 from lambda_lock.core.lease import Observations
 from lambda_lock.core.outcome import ConditionFailed, Reply, TransportError
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import KEPT, PermitPlace
 from lambda_lock.core.protocol import Chance, Hold, Wish
-from lambda_lock.core.queue import LONGEST_PATIENCE
-from lambda_lock.core.row import GO, JAVA, SEAL, Holder, expiry_of
+from lambda_lock.core.queue import PATIENCE
+from lambda_lock.core.row import GO, JAVA, PLACE_NAME, SEAL, Holder, expiry_of, make_place
 from lambda_lock.errors import LockFormatError, LockNotGrantedError, LockTimeoutError
 
 from .driver import NOW, OnTable
@@ -65,7 +65,7 @@ def kind_of(operation: str, request: dict[str, Any]) -> str:
             "claim" if "size" in condition else "correct"
         )  # fmt: skip
     if "REMOVE" in update:
-        return "leave" if update.startswith("REMOVE") else "release"
+        return "leave" if "]" in update else "release"
     return "renew"
 
 
@@ -490,8 +490,9 @@ def test_a_waiter_takes_a_place_and_claims_from_it() -> None:
     assert len(driver.entries) == 2
 
 
-def places(*names: str) -> dict[str, Any]:
-    return {"L": [{"S": name} for name in names]}
+def places(*names: str, expiry: float = 30.0) -> dict[str, Any]:
+    """The places of others, which expire so long after the start."""
+    return {"L": [{"S": make_place(name.ljust(PLACE_NAME, "-"), int(NOW + expiry))} for name in names]}
 
 
 def test_with_two_permits_free_the_second_in_the_queue_may_claim_and_leaves_the_first_its_place() -> None:
@@ -504,44 +505,63 @@ def test_with_two_permits_free_the_second_in_the_queue_may_claim_and_leaves_the_
     assert driver.now < 1.5
 
 
-def test_with_one_permit_free_the_second_in_the_queue_waits_for_the_first_and_then_takes_it_for_a_ghost() -> None:
+def test_with_one_permit_free_the_second_in_the_queue_waits_for_the_first_and_then_passes_it() -> None:
     driver = Admitted()
     holds = [driver.acquire(), driver.acquire()]
     driver.damage(waiters=places("another1"))
     driver.at = [(0.5, releasing(driver, holds[0]))]
     driver.waiting()
-    assert driver.now > 3.0
+    assert 0.5 + PATIENCE < driver.now < 0.5 + PATIENCE + 1
     assert driver.row["waiters"] == {"L": []}
 
 
-def test_ghosts_of_an_idle_semaphore_cost_one_more_claim() -> None:
+def test_a_permit_that_was_granted_to_others_in_between_makes_nobody_dead() -> None:
+    driver = Admitted()
+    holds = [driver.acquire(permits=3), driver.acquire(permits=3)]
+    driver.damage(waiters=places("first", "second"))
+    first, *behind = driver.row["waiters"]["L"]
+
+    def first_claims() -> None:
+        driver.damage(waiters={"L": [first, *driver.row["waiters"]["L"][2:]]})
+        driver.run(acquire.acquire(driver.wish(permits=3), driver.memory, driver.chance, driver.look()))
+        driver.release(holds[1])
+
+    assert behind
+    driver.at = [(2.5, first_claims)]
+    before = driver.now
+    driver.waiting(permits=3, wait_until=30.0)
+    assert driver.now - before > 2.5 + PATIENCE - 1
+
+
+@pytest.mark.parametrize("dead", [1, 64])
+def test_the_dead_that_wait_for_a_semaphore_cost_one_more_claim_once_they_have_expired(dead: int) -> None:
     driver = Admitted()
     driver.release(driver.acquire())
-    driver.damage(waiters=places(*(f"ghost-{n}" for n in range(64))))
+    driver.damage(waiters=places(*(f"dead-{n}" for n in range(dead))))
     driver.now += 60
     driver.kinds.clear()
     driver.waiting()
     assert driver.kinds == ["claim", "claim"]
+    assert driver.row["waiters"] == {"L": []}
 
 
-def test_ghosts_of_a_semaphore_with_long_holds_cost_no_more_than_others() -> None:
+def test_the_dead_that_wait_for_a_semaphore_with_long_holds_cost_no_more_than_others() -> None:
     driver = Admitted()
     for hold in [driver.acquire(), driver.acquire()]:
         driver.release(hold)
-    driver.damage(waiters=places(*(f"ghost-{n}" for n in range(5))), heldMs={"N": "60000"})
-    before = driver.now
-    driver.waiting(wait_until=before + 60)
-    assert driver.now - before < LONGEST_PATIENCE + 1
+    driver.damage(waiters=places(*(f"dead-{n}" for n in range(5)), expiry=12.0), heldMs={"N": "60000"})
+    driver.waiting(wait_until=60.0)
+    assert driver.now < 14
 
 
 def test_a_wait_that_ends_gives_up_its_place_and_says_how_many_were_ahead() -> None:
     driver = Admitted()
     for _ in range(2):
         driver.acquire()
-    driver.damage(waiters=places("another1"), heldMs={"N": "1000"})
+    driver.damage(waiters=places("another1", expiry=10.0), heldMs={"N": "1000"})
     with pytest.raises(LockTimeoutError, match=r"2 of 2 are held, by .*, and 1 waits before this one") as caught:
         driver.waiting(wait_until=driver.now + 2)
-    assert driver.row["waiters"] == places("another1")
+    assert driver.row["waiters"] == places("another1", expiry=10.0)
     assert caught.value.ahead == 1
     assert caught.value.retry_after == pytest.approx(0.5 + 0.5 + 0.1)
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import count, pairwise
+from math import ceil
 from typing import Any
 
 import pytest
 
 from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransportError
 from lambda_lock.core.protocol import Wish
-from lambda_lock.core.queue import LONGEST_NAP, PATIENCE, Queue
-from lambda_lock.core.row import MOST_WAITERS
+from lambda_lock.core.queue import LONGEST_LEASE, LONGEST_NAP, PATIENCE, RENEWED, Queue
+from lambda_lock.core.row import LONGEST_BELIEVED, MOST_WAITERS, PLACE_NAME, counts, make_place, place_expiry
 from lambda_lock.errors import LockNotGrantedError, LockTimeoutError
 
 from .driver import NOW, OnTable
@@ -49,9 +50,25 @@ class Waiting(OnTable):
     def places(self) -> list[str]:
         return [place["S"] for place in self.row.get("waiters", {"L": []})["L"]]
 
+    @property
+    def names(self) -> list[str]:
+        """The names of those whose places ``wait`` wrote, and the places of others."""
+        return [place[:PLACE_NAME].rstrip("-") for place in self.places]
+
+    def wait(self, *names: str, seconds: float = 60.0) -> None:
+        """Let others wait, whose places count for ``seconds``. By default they look dated by a wrong clock."""
+        self.damage(waiters=self.others(*names, seconds=seconds))
+
+    def others(self, *names: str, seconds: float) -> dict[str, Any]:
+        expiry = ceil(NOW + self.now + seconds)
+        return places(*(make_place(name.ljust(PLACE_NAME, "-"), expiry) for name in names))
+
     def seconds_waited(self) -> float:
+        return self.seconds_waited_for(10.0)
+
+    def seconds_waited_for(self, wait: float) -> float:
         before = self.now
-        self.acquire()
+        self.acquire(wait_until=before + wait)
         return self.now - before
 
 
@@ -61,6 +78,8 @@ def kind_of(operation: str, request: dict[str, Any]) -> str:
         return "read"
     if "list_append" in update:
         return "append"
+    if "] = " in update:
+        return "renew"
     if update.startswith("REMOVE"):
         return "leave"
     return "claim" if "ReturnValues" in request else "release"
@@ -70,10 +89,10 @@ def places(*names: str) -> dict[str, Any]:
     return {"L": [{"S": name} for name in names]}
 
 
-def held(driver: Waiting) -> Any:
+def held(driver: Waiting, lease_ms: int = 20_000) -> Any:
     """Let another process take the lock. Return what releases it."""
     driver.kinds.clear()
-    other = driver.acquire(queue=None)
+    other = driver.acquire(queue=None, lease_ms=lease_ms)
     driver.kinds.clear()
 
     def release() -> None:
@@ -123,10 +142,11 @@ def fast(look: Any) -> Any:
 def test_a_wait_that_ends_gives_up_its_place_and_says_how_many_were_ahead() -> None:
     driver = Waiting()
     held(driver)
-    driver.damage(waiters=places("another1"), heldMs={"N": "500"})
+    driver.wait("another1", seconds=20)
+    driver.damage(heldMs={"N": "500"})
     with pytest.raises(LockTimeoutError) as caught:
         driver.acquire(wait_until=2.0)
-    assert driver.places == ["another1"]
+    assert driver.names == ["another1"]
     assert driver.kinds[-1] == "leave"
     assert caught.value.ahead == 1
     assert caught.value.retry_after == pytest.approx(1.1)
@@ -136,7 +156,8 @@ def test_a_wait_that_ends_gives_up_its_place_and_says_how_many_were_ahead() -> N
 def test_who_does_not_wait_is_told_how_many_do() -> None:
     driver = Waiting()
     held(driver)
-    driver.damage(waiters=places("another1", "another2"), heldMs={"N": "950"})
+    waiting = [*driver.others("another1", "another2", seconds=20)["L"], *driver.others("dead", seconds=-2)["L"]]
+    driver.damage(waiters={"L": waiting}, heldMs={"N": "950"})
     with pytest.raises(LockNotGrantedError) as caught:
         driver.acquire(patient=False, queue=None)
     assert caught.value.ahead == 2
@@ -180,7 +201,7 @@ def test_a_place_whose_removal_fails_stays_and_the_error_is_that_of_the_wait(out
 def test_a_place_that_moved_is_given_up_where_it_is_now() -> None:
     driver = Waiting()
     held(driver)
-    driver.damage(waiters=places("another1", "another2", "another3"))
+    driver.wait("another1", "another2", "another3")
 
     def answer(operation: str, request: dict[str, Any]) -> Any:
         if kind_of(operation, request) == "leave":  # another one leaves just before, each time
@@ -219,41 +240,205 @@ def test_an_interrupt_while_a_place_is_given_up_gives_it_up_again(step: int) -> 
     assert driver.places == []
 
 
-def released_with(driver: Waiting, *names: str, seconds_ago: float) -> None:
-    release = held(driver)
-    release()
-    driver.damage(waiters=places(*names), freeSince={"N": str(int((NOW + driver.now - seconds_ago) * 1000))})
+def released_with(driver: Waiting, *names: str, seconds: float) -> None:
+    """Let the lock be free, and others wait whose places count for ``seconds``."""
+    held(driver)()
+    driver.wait(*names, seconds=seconds)
 
 
-@pytest.mark.parametrize("ghosts", [1, 63, MOST_WAITERS])
-def test_ghosts_of_an_idle_lock_cost_one_more_claim(ghosts: int) -> None:
+def crowd(size: int) -> tuple[str, ...]:
+    return tuple(f"other-{number}" for number in range(size))
+
+
+# -- a place is a lease -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [1, 2, 63, MOST_WAITERS])
+@pytest.mark.parametrize("seconds", [-2.0, LONGEST_BELIEVED + 3.0])
+def test_places_that_have_expired_or_are_dated_too_far_ahead_cost_one_more_claim(size: int, seconds: float) -> None:
     driver = Waiting()
-    released_with(driver, *(f"ghost-{number}" for number in range(ghosts)), seconds_ago=60)
+    released_with(driver, *crowd(size), seconds=seconds)
     driver.acquire()
     assert driver.kinds == ["claim", "claim"]
     assert driver.places == []
 
 
-@pytest.mark.parametrize(("ghosts", "patience"), [(1, PATIENCE), (2, PATIENCE + 1.25), (MOST_WAITERS, PATIENCE + 3)])
-def test_a_ghost_costs_three_seconds_once_and_several_up_to_six(ghosts: int, patience: float) -> None:
+def test_the_claim_without_a_place_is_refused_if_one_of_the_places_was_renewed_or_another_came() -> None:
+    for change in ("renewed", "another came"):
+        driver = Waiting()
+        released_with(driver, "first", "second", seconds=-2)
+
+        def answer(operation: str, request: dict[str, Any], driver: Waiting = driver, change: str = change) -> Any:
+            if driver.kinds == ["claim"]:
+                added = driver.others("first" if change == "renewed" else "third", seconds=20)["L"]
+                driver.damage(waiters={"L": [*added, *driver.row["waiters"]["L"][change == "renewed" :]]})
+            return driver.watched(operation, request)
+
+        driver.answer = answer
+        driver.acquire(wait_until=driver.now + 0.5)  # its last try passes whoever is alive
+        assert driver.kinds[:3] == ["claim", "claim", "append"]
+        assert {"first", "third"} & set(driver.names)
+
+
+def test_a_place_that_was_written_by_another_library_or_by_hand_does_not_count_and_is_no_error() -> None:
     driver = Waiting()
-    released_with(driver, *(f"ghost-{number}" for number in range(ghosts)), seconds_ago=0)
-    waited = driver.seconds_waited()
-    assert patience <= waited < patience + 0.1
+    texts = ["", "12345678", "x" * 64, "12345678ABCDEF", "12345678 00000", "12345678-1zzzz", "12345678_1_1_1"]
+    assert [text for text in texts if counts(text, int(NOW)) or counts(text, None)] == []
+    held(driver)()
+    driver.damage(waiters=places(*texts))
+    driver.acquire()
+    assert driver.kinds == ["claim", "claim"]
     assert driver.places == []
 
 
-def test_ghosts_keep_no_more_patience_if_one_of_those_behind_the_first_leaves() -> None:
+def test_a_place_says_in_14_characters_when_it_expires() -> None:
+    place = make_place("01234567", int(NOW))
+    assert len(place) == 14
+    assert place_expiry(place) == NOW
+    assert make_place("01234567", 36**6 - 1).endswith("zzzzzz")
+    assert [counts(place, int(NOW) + seconds) for seconds in (-36, -35, 0, 1)] == [False, True, True, False]
+    assert counts(place, None)
+
+
+def test_a_place_is_renewed_while_its_waiter_lives_so_that_it_always_counts() -> None:
     driver = Waiting()
-    released_with(driver, "ghost", "leaving1", "alive", seconds_ago=0)
-    driver.at = [(driver.now + 2, lambda: driver.damage(waiters=places("ghost", "alive", *driver.places[3:])))]
-    assert driver.seconds_waited() < PATIENCE + 1.6
+    held(driver, lease_ms=200_000)
+    left: list[float] = []
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        if driver.asked_for and driver.places and driver.now < 90:  # in the end it expires with the wait
+            expiry = place_expiry(driver.places[0])
+            assert expiry is not None
+            left.append(expiry - NOW - driver.now)
+        return driver.watched(operation, request)
+
+    driver.answer = answer
+    with pytest.raises(LockTimeoutError):
+        driver.acquire(wait_until=100.0)
+    assert min(left) > RENEWED - LONGEST_NAP - 1
+    assert max(left) <= LONGEST_LEASE + 2
+    assert 2 <= driver.kinds.count("renew") <= 6
+    assert len({place[:PLACE_NAME] for place in driver.asked_for}) == 1
+    assert driver.places == []
 
 
-def test_short_moments_between_other_grants_do_not_make_those_ahead_ghosts() -> None:
+def test_a_wait_that_is_short_renews_nothing_and_its_place_expires_with_it() -> None:
+    driver = Waiting()
+    held(driver)
+    driver.troubles["leave"] = [TransportError(True)]
+    with pytest.raises(LockTimeoutError):
+        driver.acquire(wait_until=4.0)
+    assert "renew" not in driver.kinds
+    expiry = place_expiry(driver.places[0])
+    assert expiry is not None
+    assert 4 <= expiry - NOW <= 6.5
+
+
+def test_a_place_that_expired_while_its_waiter_was_frozen_is_renewed_where_it_is() -> None:
+    driver = Waiting()
+    held(driver, lease_ms=200_000)
+    times = count()
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        if kind_of(operation, request) == "read" and "append" in driver.kinds and next(times) == 3:
+            driver.now += 40
+            driver.damage(waiters={"L": [*driver.row["waiters"]["L"], *driver.others("behind", seconds=20)["L"]]})
+        return driver.watched(operation, request)
+
+    driver.answer = answer
+    with pytest.raises(LockTimeoutError):
+        driver.acquire(wait_until=60.0)
+    assert "renew" in driver.kinds
+    assert driver.kinds.count("append") == 1
+    assert driver.names == ["behind"]
+
+
+def test_a_renewal_is_refused_where_another_place_has_come_to_be() -> None:
+    driver = Waiting()
+    held(driver)
+    driver.wait("first", seconds=60)
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        if kind_of(operation, request) == "renew" and driver.kinds.count("renew") == 0:
+            driver.damage(waiters={"L": [*driver.row["waiters"]["L"][1:], *driver.others("behind", seconds=20)["L"]]})
+        return driver.watched(operation, request)
+
+    driver.answer = answer
+    with pytest.raises(LockTimeoutError):
+        driver.acquire(wait_until=18.0)
+    assert driver.kinds.count("renew") == 2
+    assert driver.names == ["behind"]
+
+
+def test_a_renewal_without_an_answer_does_not_keep_the_place_from_being_given_up() -> None:
+    driver = Waiting()
+    held(driver, lease_ms=200_000)
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        reply = driver.watched(operation, request)
+        if driver.kinds[-1] == "renew":
+            driver.thrown = {driver.steps + 1: Interrupt()}
+            return TransportError(True)
+        return reply
+
+    driver.answer = answer
+    with pytest.raises(Interrupt):
+        driver.acquire(wait_until=60.0)
+    assert driver.places == []
+    assert driver.kinds[-2:] == ["leave", "leave"]  # under its old text first, and then under the one shown
+
+
+def test_a_late_copy_of_an_append_is_left_to_its_expiry_and_goes_with_the_grant() -> None:
+    driver = Waiting()
+    driver.at = [(25.0, held(driver, lease_ms=200_000))]
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        reply = driver.watched(operation, request)
+        if driver.kinds[-1] == "renew" and driver.kinds.count("renew") == 1:
+            (append,) = [one for one in driver.sent if kind_of(*one) == "append"]
+            driver.apply(*append)
+        return reply
+
+    driver.answer = answer
+    driver.acquire(wait_until=60.0)
+    assert driver.kinds[-1] == "leave"
+    assert driver.places == []
+
+
+# -- passing ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 3])
+def test_those_ahead_are_given_three_seconds_each_before_the_first_of_them_is_passed(ahead: int) -> None:
+    driver = Waiting()
+    released_with(driver, *crowd(ahead), seconds=30)
+    waited = driver.seconds_waited()
+    assert PATIENCE * ahead <= waited < PATIENCE * ahead + 0.2
+    assert driver.names == list(crowd(ahead)[1:])
+
+
+@pytest.mark.parametrize("ahead", [1, 2, MOST_WAITERS - 1])
+def test_the_dead_cost_nothing_once_they_have_expired(ahead: int) -> None:
+    driver = Waiting()
+    held(driver)()
+    driver.wait(*crowd(ahead), seconds=12)
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        if kind_of(operation, request) == "read":  # somebody else has had the lock since each look
+            driver.damage(fencingToken={"N": str(10 + len(driver.sent))}, heldMs={"N": "900"})
+        return driver.watched(operation, request)
+
+    driver.answer = answer
+    waited = driver.seconds_waited_for(40.0)
+    assert 12 <= waited < 12 + 1 + LONGEST_NAP
+    assert driver.places == []
+
+
+def test_short_moments_between_other_grants_do_not_make_those_ahead_dead() -> None:
     driver = Waiting()
     release = held(driver)
-    driver.damage(waiters=places("alive"), heldMs={"N": "160000"})
+    driver.wait("alive", seconds=30)
+    driver.damage(heldMs={"N": "160000"})
     others: list[Any] = []
 
     def taken_again() -> None:
@@ -261,51 +446,93 @@ def test_short_moments_between_other_grants_do_not_make_those_ahead_ghosts() -> 
 
     driver.at = [(2.0, release), (3.2, taken_again), (5.7, lambda: others[0]())]
     driver.acquire(wait_until=30.0)
-    assert driver.now > 6.5  # free from 2.0 to 4.0, and from 6.0: not yet for as long as those ahead may sleep
+    assert driver.now > 5.7 + PATIENCE - LONGEST_NAP
+
+
+def test_a_first_one_that_renews_its_place_lives() -> None:
+    driver = Waiting()
+    released_with(driver, "first", seconds=8)
+
+    def renew() -> None:
+        driver.damage(waiters={"L": [*driver.others("first", seconds=20)["L"], *driver.row["waiters"]["L"][1:]]})
+
+    driver.at = [(driver.now + 2.5, renew)]
+    assert driver.seconds_waited() > 2.5 + PATIENCE - 1
 
 
 def test_another_first_one_is_given_its_own_time() -> None:
     driver = Waiting()
-    released_with(driver, "first", "second", seconds_ago=0)
-    driver.at = [(driver.now + 2, lambda: driver.damage(waiters=places("second", *driver.places[2:])))]
+    released_with(driver, "first", "second", seconds=30)
+    driver.at = [(driver.now + 2, lambda: driver.damage(waiters={"L": driver.row["waiters"]["L"][1:]}))]
     assert driver.seconds_waited() > 2 + PATIENCE - 1
 
 
-def test_a_release_by_a_foreign_client_is_not_dated_by_the_one_before() -> None:
+def test_a_lock_that_only_this_one_can_see_to_be_free_makes_nobody_dead() -> None:
     driver = Waiting()
-    released_with(driver, "waiting1", seconds_ago=60)
-    driver.damage(recordVersionNumber={"S": "a-foreign-version"})
-    assert driver.seconds_waited() >= PATIENCE
+    held(driver)
+    driver.wait("first", seconds=30)
+    driver.damage(recordVersionNumber={"S": "a-foreign-version"}, leaseDuration={"S": "1000"})
+    driver.acquire(wait_until=driver.now + 20.0)  # by the last try
+    assert driver.now > 19
+    assert driver.names == ["first"]
+    assert driver.kinds.count("read") < 100
 
 
-def test_a_claim_of_a_slow_clock_does_not_make_the_lock_look_idle() -> None:
+@pytest.mark.parametrize("wait", [0.3, 1.0, 2.9])
+def test_the_last_try_ignores_who_is_ahead_and_removes_only_who_has_expired(wait: float) -> None:
     driver = Waiting()
-    released_with(driver, "waiting1", seconds_ago=0)
-    expiry = int((NOW + driver.now - 60) * 1000)
-    driver.damage(isReleased=None, recordVersionNumber={"S": f"L1:{expiry}:{'5' * 32}"})
-    assert driver.seconds_waited() >= PATIENCE
-
-
-@pytest.mark.parametrize(("wait", "left"), [(1.0, ["waiting1", "waiting2"]), (LONGEST_NAP + 0.3, [])])
-def test_the_last_try_ignores_who_is_ahead_and_removes_them_if_they_let_the_lock_go_by_for_a_nap(
-    wait: float, left: list[str]
-) -> None:
-    driver = Waiting()
-    released_with(driver, "waiting1", "waiting2", seconds_ago=0)
+    held(driver)()
+    alive, dead = driver.others("alive-1", "alive-2", seconds=20)["L"], driver.others("dead", seconds=-2)["L"]
+    driver.damage(waiters={"L": [alive[0], *dead, alive[1]]})
     driver.acquire(wait_until=driver.now + wait)
-    assert driver.places == left
+    assert driver.names == ["alive-1", "alive-2"]
+
+
+def test_those_behind_stay_whether_they_have_expired_or_not() -> None:
+    driver = Waiting()
+    release = held(driver)
+    behind = [*driver.others("dead", seconds=-2)["L"], *driver.others("alive", seconds=20)["L"]]
+    driver.at = [(0.5, lambda: driver.damage(waiters={"L": [*driver.row["waiters"]["L"], *behind]})), (0.8, release)]
+    driver.acquire()
+    assert driver.names == ["dead", "alive"]
+
+
+# -- a full list ------------------------------------------------------------------------------------------------------
 
 
 def test_a_full_queue_is_looked_at_until_there_is_room() -> None:
     driver = Waiting()
     held(driver)
-    driver.damage(waiters=places(*(f"full-{number}" for number in range(MOST_WAITERS))))
-    driver.at = [(2.0, lambda: driver.damage(waiters=places("full-0")))]
+    driver.wait(*crowd(MOST_WAITERS), seconds=20)
+    driver.at = [(2.0, lambda: driver.wait("other-0", seconds=20))]
     with pytest.raises(LockTimeoutError):
         driver.acquire(wait_until=4.0)
     assert driver.kinds.count("append") == 1
     assert 2 <= driver.kinds[: driver.kinds.index("append")].count("read") <= 12
-    assert driver.places == ["full-0"]
+    assert driver.names == ["other-0"]
+
+
+def test_in_a_full_queue_the_first_of_the_dead_at_its_end_is_written_over() -> None:
+    driver = Waiting()
+    held(driver)
+    alive, dead = crowd(MOST_WAITERS)[:60], crowd(MOST_WAITERS)[60:]
+    waiting = [*driver.others(*alive, seconds=20)["L"], *driver.others(*dead, seconds=-2)["L"]]
+    driver.damage(waiters={"L": [waiting[-1], *waiting[:-1]]})  # one of the dead is first
+    shown: list[list[str]] = []
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        reply = driver.watched(operation, request)
+        shown.append(driver.names)
+        return reply
+
+    driver.answer = answer
+    with pytest.raises(LockTimeoutError):
+        driver.acquire(wait_until=2.0)
+    assert "append" not in driver.kinds
+    place = driver.kinds.index("renew")
+    assert shown[place][:61] == [dead[-1], *alive]
+    assert shown[place][62:] == list(dead[1:-1])
+    assert driver.names == [dead[-1], *alive, *dead[1:-1]]
 
 
 @pytest.mark.parametrize(
@@ -326,7 +553,9 @@ def test_waiters_that_cannot_be_read_do_not_keep_a_free_lock_from_anybody(waiter
 def test_looks_from_outside_are_sent_once_and_ever_less_often_while_they_are_throttled() -> None:
     driver = Waiting()
     held(driver)
-    driver.damage(waiters=places(*(f"full-{number}" for number in range(MOST_WAITERS))))
+    expired = make_place("expired-", int(NOW) - 10)
+    driver.damage(waiters=places(*[expired] * (MOST_WAITERS - 1), make_place("for-ever", int(NOW) + 30)))
+    driver.at = [(28.0, lambda: driver.damage(waiters=places("", *driver.places)))]  # not readable: without the queue
     times: list[float] = []
 
     def answer(operation: str, request: dict[str, Any]) -> Any:
@@ -398,14 +627,14 @@ def test_a_correction_does_not_ask_who_waits() -> None:
     def answer(operation: str, request: dict[str, Any]) -> Any:
         reply = driver.watched(operation, request)
         if driver.kinds[-1] == "claim" and "append" in driver.kinds and driver.kinds.count("claim") == 2:
-            driver.damage(waiters=places("another1"))
             driver.now += 30  # the validity is over when the grant arrives
+            driver.wait("another1", seconds=20)
         return reply
 
     driver.answer = answer
     assert driver.acquire(wait_until=60.0).is_held(driver.now)
     assert driver.kinds[-2:] == ["claim", "claim"]
-    assert driver.places == ["another1"]
+    assert driver.names == ["another1"]
 
 
 def test_a_copy_of_a_claim_that_lands_while_the_place_is_given_up_is_released() -> None:
@@ -460,7 +689,7 @@ def test_the_end_of_a_dead_holder_s_lease_is_the_earliest_turn() -> None:
 def test_a_refusal_names_the_holder_and_how_many_wait(names: tuple[str, ...], says: str) -> None:
     driver = Waiting()
     held(driver)
-    driver.damage(waiters=places(*names))
+    driver.wait(*names, seconds=20)
     with pytest.raises(LockNotGrantedError, match=says):
         driver.acquire(patient=False, queue=None)
 
@@ -476,7 +705,7 @@ def test_waiters_that_cannot_be_read_are_told() -> None:
 
 def test_a_grant_whose_validity_ended_while_its_place_was_removed_is_corrected() -> None:
     driver = Waiting()
-    released_with(driver, "waiting1", seconds_ago=0)
+    released_with(driver, "waiting1", seconds=20)
 
     def answer(operation: str, request: dict[str, Any]) -> Any:
         if kind_of(operation, request) == "claim" and "append" in driver.kinds and "leave" not in driver.kinds:

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from lambda_lock.core import acquire
+from lambda_lock.core import acquire, keep, requests
 from lambda_lock.core.lease import Look
-from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransportError
+from lambda_lock.core.outcome import ConditionFailed, ServiceError
 from lambda_lock.core.protocol import Event, Send, Wait
-from lambda_lock.core.queue import Queue
-from lambda_lock.errors import LockTimeoutError
+from lambda_lock.core.queue import PATIENCE, Queue
+from lambda_lock.core.row import MOST_WAITERS
+from lambda_lock.errors import LockNotGrantedError, LockTimeoutError
 
 from .driver import NOW
-from .test_queue import Waiting, held, kind_of, places, released_with
+from .test_queue import Waiting, held, kind_of, released_with
 
 
 class Crowd:
@@ -96,49 +97,16 @@ def test_waiters_that_give_up_at_one_moment_leave_no_places() -> None:
 
 
 def test_a_short_wait_does_not_throw_out_those_who_wait_longer() -> None:
-    """They may nap for up to 2 s. The two looks that rule 7 asks for are 15 ms apart here."""
     driver = Waiting()
-    released_with(driver, "alive--1", "alive--2", "alive--3", seconds_ago=0)
+    released_with(driver, "alive--1", "alive--2", "alive--3", seconds=20)
     driver.acquire(wait_until=driver.now + 0.26)
-    assert driver.places == ["alive--1", "alive--2", "alive--3"]
-
-
-def test_a_holder_whose_monotonic_clock_stood_still_dates_its_release_right() -> None:
-    driver = Waiting()
-    hold = driver.acquire(queue=None)
-    stopped = [0.0]
-    driver.look = lambda: Look(driver.now, driver.now - stopped[0], NOW + driver.now)  # type: ignore[method-assign]
-    driver.now += 12
-    stopped[0] = 10.0
-    driver.release(hold)
-    assert int(driver.row["freeSince"]["N"]) / 1000 >= NOW + driver.now - 2
-
-
-def test_a_claim_given_up_without_ever_a_date_is_not_dated_by_the_wall_clock() -> None:
-    driver = Waiting()
-    driver.look = lambda: Look(driver.now, driver.now, NOW + driver.now - 12)  # type: ignore[method-assign]
-    seen: list[Any] = []
-
-    def answer(operation: str, request: dict[str, Any]) -> Any:
-        driver.now += 1
-        seen.append((kind_of(operation, request), request))
-        return TransportError(True)
-
-    driver.answer = answer
-    with pytest.raises(TransportError):
-        driver.acquire(patient=False, queue=None)
-    releases = [request for kind, request in seen if kind == "release"]
-    assert releases
-    for request in releases:
-        assert (
-            "freeSince" not in request["ExpressionAttributeNames"].values() or "REMOVE" in request["UpdateExpression"]
-        )
+    assert driver.names == ["alive--1", "alive--2", "alive--3"]
 
 
 @pytest.mark.parametrize("held_ms", [1, 20, 50])
-def test_a_ghost_costs_a_waiter_few_reads(held_ms: int) -> None:
+def test_a_dead_waiter_costs_the_next_one_few_reads(held_ms: int) -> None:
     driver = Waiting()
-    released_with(driver, "ghost", seconds_ago=0)
+    released_with(driver, "dead", seconds=30)
     driver.damage(heldMs={"N": str(held_ms)})
     driver.acquire(wait_until=driver.now + 30)
     assert driver.kinds.count("read") <= 30
@@ -147,12 +115,13 @@ def test_a_ghost_costs_a_waiter_few_reads(held_ms: int) -> None:
 def test_the_retry_after_of_a_free_lock_does_not_count_the_last_holder_s_lease() -> None:
     driver = Waiting()
     release = held(driver)
-    driver.damage(waiters=places("another1"))
+    driver.wait("another1", seconds=20)
     driver.at = [(0.7, release), (0.7, lambda: driver.damage(heldMs=None))]
 
     def answer(operation: str, request: dict[str, Any]) -> Any:
         if kind_of(operation, request) == "claim" and driver.now > 0.9:  # its place moves each time
-            driver.damage(waiters=places(f"new-{len(driver.sent)}", *driver.places))
+            new = driver.others(f"new-{len(driver.sent)}", seconds=20)["L"]
+            driver.damage(waiters={"L": [*new, *driver.row["waiters"]["L"]]})
         return driver.watched(operation, request)
 
     driver.answer = answer
@@ -179,23 +148,131 @@ def test_an_append_called_invalid_at_the_end_of_the_wait_is_not_the_error_of_the
 def test_forged_hold_times_do_not_send_callers_away_for_days() -> None:
     driver = Waiting()
     held(driver)
-    driver.damage(waiters=places(*(f"g{number}" for number in range(64))), heldMs={"N": "86400000"})
+    driver.wait(*(f"g{number}" for number in range(64)), seconds=30)
+    driver.damage(heldMs={"N": "86400000"})
     with pytest.raises(Exception, match="wait before") as caught:
         driver.acquire(patient=False, queue=None)
     assert caught.value.retry_after < 2 * 86_400  # type: ignore[attr-defined]
 
 
-def test_two_ghosts_do_not_cost_the_living_behind_them_their_places() -> None:
+@pytest.mark.parametrize("dead", [1, 2, 3])
+def test_the_living_behind_the_dead_keep_their_places_and_their_order(dead: int) -> None:
     crowd = Crowd()
     holder = Member(crowd)
     holder.acquire(0)
     crowd.run(0.1)
-    crowd.table.damage(waiters=places("ghost-1", "ghost-2"))
+    crowd.table.wait(*(f"dead-{number}" for number in range(dead)), seconds=30)
     living = [Member(crowd) for _ in range(5)]
     for number, waiter in enumerate(living):
         crowd.at(0.2 + 0.05 * number, lambda waiter=waiter: waiter.acquire(100))
     crowd.run(3.0)
-    crowd.table.damage(isReleased={"S": "1"}, heldMs={"N": "100"}, freeSince={"N": str(int((NOW + 3) * 1000))})
-    crowd.run(20.0)
+    crowd.table.damage(isReleased={"S": "1"}, heldMs={"N": "100"})
+    appended = len(crowd.table.places)
+    crowd.run(3 + PATIENCE * dead + 4.5)
     granted = [number for number, waiter in enumerate(living) if waiter.result is not None]
     assert granted == [0]
+    assert len(crowd.table.places) == appended - 2  # its own, and that of the first dead one
+
+
+@pytest.mark.parametrize("wait", [0.3, 1.0, 1.5])
+@pytest.mark.parametrize("dead", [1, 2, 64])
+def test_short_waits_are_slowed_down_by_the_dead_until_their_places_expire(dead: int, wait: float) -> None:
+    driver = Waiting()
+    released_with(driver, *(f"dead-{number}" for number in range(dead)), seconds=12)
+    began = driver.now
+    for _ in range(200):
+        driver.sent.clear()
+        before = driver.now
+        driver.release(driver.acquire(wait_until=driver.now + wait))
+        assert driver.now - before < wait + 0.1
+        if before - began > 14.5:
+            assert driver.now - before < 0.1
+            assert driver.places == []
+            return
+        driver.now += 0.1
+    raise AssertionError("it took too many calls")
+
+
+def queueing(member: Member, wait: float, granted: list[float]) -> Any:
+    """The life of a caller that waits in order, for ``wait`` seconds again and again."""
+    process, crowd = member.process, member.crowd
+    while True:
+        wish = process.wish(wait_until=crowd.now + wait)
+        try:
+            hold = yield from acquire.acquire(wish, process.memory, process.chance, member.look())
+        except LockTimeoutError:
+            continue
+        granted.append(crowd.now)
+        yield Wait(0.05)
+        yield from keep.release(hold, process.memory, process.chance, member.look())
+        yield Wait(0.02)
+
+
+def taking(member: Member, wait: float) -> Any:
+    """The life of one that polls, or asks again and again."""
+    process, crowd = member.process, member.crowd
+    while True:
+        wish = process.wish(wait_until=crowd.now + wait, patient=wait > 0, queue=None)
+        try:
+            hold = yield from acquire.acquire(wish, process.memory, process.chance, member.look())
+        except LockNotGrantedError:
+            yield Wait(0.05)
+            continue
+        yield Wait(0.15)
+        yield from keep.release(hold, process.memory, process.chance, member.look())
+        yield Wait(0.02)
+
+
+def foreign(member: Member) -> Any:
+    """The life of a client of another library, which carries along the columns that it does not know."""
+    number = count()
+    place = member.process.wish().place
+    while True:
+        event = yield Send(*requests.read(place), 1.0)
+        item = event.outcome.item
+        if item and "isReleased" in item:
+            version = {"S": f"foreign-{next(number)}-{id(member)}"}
+            put = {
+                "TableName": "locks",
+                "Item": {**item, "ownerName": {"S": "java"}, "recordVersionNumber": version},
+                "ConditionExpression": "#v = :v",
+                "ExpressionAttributeNames": {"#v": "recordVersionNumber"},
+                "ExpressionAttributeValues": {":v": item["recordVersionNumber"]},
+            }
+            del put["Item"]["isReleased"]  # type: ignore[attr-defined]
+            event = yield Send("PutItem", put, 1.0)
+            if not isinstance(event.outcome, ConditionFailed):
+                yield Wait(0.15)
+                release = {
+                    "TableName": "locks",
+                    "Key": place.item_key,
+                    "UpdateExpression": "SET #r = :r",
+                    "ConditionExpression": "#v = :v",
+                    "ExpressionAttributeNames": {"#v": "recordVersionNumber", "#r": "isReleased"},
+                    "ExpressionAttributeValues": {":v": version, ":r": {"S": "1"}},
+                }
+                yield Send("UpdateItem", release, 1.0)
+        yield Wait(0.1)
+
+
+@pytest.mark.parametrize("wait", [0.3, 1.0, 1.5, 30.0])
+@pytest.mark.parametrize("dead", [1, 2, MOST_WAITERS])
+@pytest.mark.parametrize("busy", ["pollers", "fail-fast callers", "clients of another library"])
+def test_behind_the_dead_everybody_who_lives_is_granted_though_others_keep_the_lock_busy(
+    busy: str, dead: int, wait: float
+) -> None:
+    crowd = Crowd()
+    released_with(crowd.table, *(f"dead-{number:02}" for number in range(dead)), seconds=12)
+    crowd.table.now = 0.0
+    takers = {"pollers": lambda one: taking(one, 30.0), "fail-fast callers": lambda one: taking(one, 0.0)}
+    for number in range(4):
+        member = Member(crowd)
+        life = takers.get(busy, foreign)(member)
+        crowd.at(0.01 * number, lambda member=member, life=life: member.drive(life))
+    grants: list[list[float]] = [[] for _ in range(3)]
+    for granted in grants:
+        member = Member(crowd)
+        crowd.at(0.5, lambda member=member, granted=granted: member.drive(queueing(member, wait, granted)))
+    crowd.run(45.0)
+    assert not [name for name in crowd.table.names if name.startswith("dead")]
+    assert all(any(at > 14.5 for at in granted) for granted in grants)

@@ -76,9 +76,9 @@ class Case:
         self.row = row
         self.foreign_until = start + int(foreign * SECOND)
         self.permits = permits
-        # Nobody reads the time to live. Only those who queue read when and for how long the lock was held.
+        # Nobody reads the time to live. Only those who queue read for how long the lock was held.
         queues = any(setup.queue for setup in processes)
-        self.ignored = frozenset() if queues else frozenset({JAVA.ttl, str(JAVA.held_ms), str(JAVA.free_since)})
+        self.ignored = frozenset() if queues else frozenset({JAVA.ttl, str(JAVA.held_ms)})
         commits = any("commit" in setup.acts for setup in processes)
         self.application = application_row(is_open) if commits else None
 

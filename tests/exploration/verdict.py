@@ -297,7 +297,8 @@ class Judge:
     def _ends(self, item: Any, now: int) -> int:
         """In how long what is in the row ends, at the latest, for somebody who sees it now."""
         row = read_row(item, JAVA, KEY)
-        longest = 4 if self._newcomer.queue and row is not None and row.waiters else 0  # the patience with ghosts
+        # The patience with the dead: no place here counts for longer than the longest wait, and a second.
+        longest = 7 if self._newcomer.queue and row is not None and row.waiters else 0
         if row is None or row.is_free:
             return longest * SECOND
         held = [(text[3:16], row.lease_ms) for text in (row.version or "",)]

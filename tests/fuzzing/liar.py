@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lambda_lock.core.outcome import FOR_NOW, ConditionFailed, ServiceError, TransactionCanceled
+from lambda_lock.core.row import make_place
 from lambda_lock.testing.memory import Memory
 
 JSON = "application/x-amz-json-1.0"
@@ -182,15 +183,20 @@ def _permits(rng: random.Random, asked: Asked) -> dict[str, Any]:
     return {"M": entries}
 
 
+def _place(rng: random.Random, asked: Asked) -> dict[str, Any]:
+    if rng.random() < 0.1:
+        return {"S": f"{rng.random()}"}
+    return {"S": make_place(f"{rng.getrandbits(32):08x}", asked.now_ms // 1000 + rng.choice((-9, 2, 30, 600)))}
+
+
 _COLUMNS: dict[str, Callable[[random.Random, Asked], Any]] = {
     "recordVersionNumber": _or_any(_version),
     "ownerName": _or_any(lambda rng, asked: {"S": rng.choice(("other#1", "other", f"a#{rng.random()}", ""))}),
     "leaseDuration": _or_any(lambda rng, asked: {"S": rng.choice(("0", "1", "20000", "999999999", str(2**63)))}),
     "isReleased": _or_any(lambda rng, asked: {"S": rng.choice(("1", "0", "true"))}),
     "fencingToken": _or_any(lambda rng, asked: {"N": str(rng.randint(-1, 10**6))}),
-    "waiters": _or_any(lambda rng, asked: {"L": [{"S": f"{rng.random()}"} for _ in range(rng.choice((0, 1, 3, 64)))]}),
+    "waiters": _or_any(lambda rng, asked: {"L": [_place(rng, asked) for _ in range(rng.choice((0, 1, 3, 64)))]}),
     "heldMs": _or_any(lambda rng, asked: {"N": str(rng.choice((0, 1, 50, 10**9)))}),
-    "freeSince": _or_any(lambda rng, asked: {"N": str(asked.now_ms - rng.choice((0, 9_000, 10**6)))}),
     "completedUntil": _or_any(lambda rng, asked: {"N": str(asked.now_ms // 1000 + rng.choice((-9, 0, 600)))}),
     "permits": _or_any(_permits),
     "permitTokens": _or_any(lambda rng, asked: {"M": {}}),

@@ -135,7 +135,6 @@ _COLUMNS: dict[str, st.SearchStrategy[Any]] = {
     "fencingToken": numbers.map(lambda number: {"N": number}) | attributes,
     "waiters": st.lists(texts.map(lambda text: {"S": text}), max_size=70).map(lambda found: {"L": found}) | attributes,
     "heldMs": numbers.map(lambda number: {"N": number}) | attributes,
-    "freeSince": numbers.map(lambda number: {"N": number}) | attributes,
     "completedUntil": numbers.map(lambda number: {"N": number}) | attributes,
     "permits": entries | attributes,
     "permitTokens": st.dictionaries(nonces | texts, attributes, max_size=4).map(lambda found: {"M": found})

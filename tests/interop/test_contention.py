@@ -8,9 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from rig.engine import Ministack
+from tests.support.waiting import wait_until
 
 from .conftest import Start
-from .peers import KINDS, Answer, Peer
+from .peers import JAVA_CLIENT, KINDS, Answer, Peer
 
 LEASE = 1.0
 ABANDON = 0.1  # the share of grants that are abandoned, as in a crash
@@ -52,3 +53,36 @@ def test_minutes_of_mixed_contention_lose_no_increment(
         if minutes > 2:  # too short a run may pass one of them by
             assert all(tally["done"] for tally in mine), mine
             assert sum(tally["abandoned"] for tally in mine), mine
+
+
+@pytest.mark.parametrize("dead", [1, 2])
+def test_behind_waiters_that_were_killed_both_clients_are_granted_the_lock(
+    dead: int, engine: Ministack, make_table: Callable[..., str], start: Start
+) -> None:
+    table = make_table(JAVA_CLIENT.schema)
+    counters = engine.create_table(f"{table}-counter")
+    lease = {"lease": 2.0, "heartbeat": 0.5}
+    theirs, ours = start(JAVA_CLIENT, table, **lease), [start(None, table, **lease) for _ in range(2)]
+    holder, doomed = start(None, table, **lease), [start(None, table, **lease) for _ in range(dead)]
+    assert "granted" in holder.ask("acquire", key="k", wait=0, refresh=0.1)
+    for peer in doomed:
+        peer.tell("acquire", key="k", wait=60, refresh=0.1)
+    wait_until(lambda: len(engine.scan(table)[0].get("waiters", {"L": []})["L"]) == dead)
+    for peer in doomed:
+        peer.kill()
+    assert holder.ask("release", key="k") == {"released": True}
+    running = [theirs, *ours]
+    tallies: list[Answer] = [{"done": 0} for _ in running]
+    for _ in range(MOST_RUNS):
+        for peer in running:
+            peer.tell("count", key="k", counters=counters, seconds=4, wait=30, refresh=0.05, abandon=0)
+        for tally, peer in zip(tallies, running, strict=True):
+            answer = peer.answer()
+            assert "error" not in answer, answer
+            tally["done"] += answer["done"]
+        if all(tally["done"] for tally in tallies):
+            break
+    [row] = engine.scan(counters)
+    assert int(row["n"]["N"]) == sum(tally["done"] for tally in tallies)
+    assert all(tally["done"] for tally in tallies), tallies
+    assert not any(row.get("waiters", {"L": []})["L"] for row in engine.scan(table))  # Java's release deletes the row

@@ -73,6 +73,7 @@ class Client:
         self.process = beside.process if beside else Process(world, name, world.rng.choice(world.settings.skews))
         self.memory = beside.memory if beside else protocol.Memory(100)
         self.zombies: list[OurHolding] = []  # lost, but released only later
+        self.polls = world.rng.random() < world.settings.pollers if world.settings.pollers else False
         if not beside:
             world.clients.append(self)
         self.task = self.process.start(self.successor(string) if beside else self.life())
@@ -92,6 +93,8 @@ class Client:
                 yield from self.hold(holding)
             if settings.idle and self.rng.random() < settings.idle:
                 yield Wait(self.rng.uniform(0.5, 3) * 86_400)
+            elif self.polls:
+                yield Wait(10 ** self.rng.uniform(-2, 0))
             elif self.rng.random() < 0.5:
                 yield Wait(self.rng.uniform(0, 0.5) * self.rng.choice((0.1, self.world.scale)))
 
@@ -203,10 +206,12 @@ class Client:
             ttl = rng.choice((0, 60, 86_400))
         if settings.reap:
             ttl = rng.choice(settings.ttls)
+        if settings.waits and patient:
+            options["wait_until"] = now + rng.choice(settings.waits)
         if settings.event and rng.random() < settings.event:
             window = self.world.events.window(place.key)
         kind = PermitQueue if settings.permits else Queue
-        queue = kind if queues and window is None and options["wait_until"] - now >= 0.25 else None
+        queue = kind if queues and not self.polls and window is None and options["wait_until"] - now >= 0.25 else None
         if settings.permits:
             permits = self.world.permits
             if settings.other_permits and rng.random() < settings.other_permits:

@@ -43,7 +43,7 @@ class ForeignHolding:
         return not self.over and self.process.monotonic() < self.until
 
     def owns(self, item: Any) -> bool:
-        return item is not None and "isReleased" not in item and item["ownerName"]["S"] == self.process.name
+        return item is not None and "isReleased" not in item and item.get("ownerName") == {"S": self.process.name}
 
     def __repr__(self) -> str:
         return f"{self.process.name} (foreign)"

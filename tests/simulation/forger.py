@@ -1,23 +1,26 @@
-"""Rows whose waiters nobody who waits wrote: ghosts from before the run, and somebody who edits them."""
+"""Rows whose waiters nobody who waits wrote: the dead from before the run, and somebody who edits them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from lambda_lock.core.row import MOST_WAITERS, make_version
+from lambda_lock.core.row import MOST_WAITERS, make_place, make_version
 
 from . import permits
 from .clocks import EPOCH
 from .world import World
 
-WAITERS, HELD_MS, FREE_SINCE = "waiters", "heldMs", "freeSince"
+WAITERS, HELD_MS = "waiters", "heldMs"
 
 
 def begin(world: World, key: str) -> None:
-    """Start with a row that ghosts wait for: released long ago, just now, or never, by a dead holder."""
-    ghosts = world.rng.choice(world.settings.ghosts)
-    if not ghosts:
+    """Start with a row that the dead wait for: released long ago, just now, or never, by a dead holder."""
+    dead = world.rng.choice(world.settings.dead)
+    if not dead:
         return
+    left = world.rng.choice(
+        (-60, 3, 12, 31, 31, 90)
+    )  # seconds for which their places count; the last: of a wrong clock
     ago = world.rng.choice((0.0, 2.0, 60.0, 86_400.0))
     item: dict[str, Any] = {
         "key": {"S": key},
@@ -25,14 +28,12 @@ def begin(world: World, key: str) -> None:
         "leaseDuration": {"S": "5000"},
         "recordVersionNumber": {"S": make_version(int((EPOCH + 5 - ago) * 1000), "0" * 32)},
         "fencingToken": {"N": "7"},
-        WAITERS: {"L": [{"S": f"ghost-{number}"} for number in range(ghosts)]},
+        WAITERS: {"L": [{"S": make_place(f"dead-{number:03}", int(EPOCH) + left)} for number in range(dead)]},
     }
     if world.permits:
         item = permits.sealed(item, world)
     elif world.rng.random() < 0.6:
         item |= {"isReleased": {"S": "1"}, HELD_MS: {"N": "300"}}
-        if world.rng.random() < 0.8:
-            item[FREE_SINCE] = {"N": str(int((EPOCH - ago) * 1000))}
     world.table.store(world.table.key(item, False), item)
 
 
@@ -42,6 +43,7 @@ def forge(world: World, key: str) -> None:
     if row is None:
         return
     places = list(row.get(WAITERS, {"L": []}).get("L", []))
+    soon = int(EPOCH + world.now) + 30
     waiters: dict[str, Any] | None = rng.choice(
         (
             None,
@@ -51,6 +53,8 @@ def forge(world: World, key: str) -> None:
             {"L": [*places, *places]},
             {"L": [{"S": "forged-1"}, *places]},
             {"L": [{"S": f"forged-{number}"} for number in range(MOST_WAITERS)]},
+            {"L": [{"S": make_place("forged-1", soon)}, *places]},
+            {"L": [{"S": make_place(f"f{number:07}", soon)} for number in range(MOST_WAITERS)]},
             {"L": [{"S": f"f{number}"} for number in range(200)]},
             {"L": [*places, {"N": "1"}]},
             {"L": [{"S": "x" * 2000}]},
@@ -60,9 +64,8 @@ def forge(world: World, key: str) -> None:
         )
     )
     changed: dict[str, Any] = {**row, WAITERS: waiters}
-    for name in (HELD_MS, FREE_SINCE):
-        if rng.random() < 0.3:
-            changed[name] = {"N": rng.choice(("0", "1", "-5", "1e30", "999999999999999", "0.5"))}
+    if rng.random() < 0.3:
+        changed[HELD_MS] = {"N": rng.choice(("0", "1", "-5", "1e30", "999999999999999", "0.5"))}
     item = {name: value for name, value in changed.items() if value is not None}
     world.table.store(world.table.key(item, False), item)
     world.judge.changed[key] = world.now

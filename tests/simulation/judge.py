@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lambda_lock.core import lease
 from lambda_lock.core.outcome import NOT_DONE, ConditionFailed, Reply, ServiceError
 from lambda_lock.core.protocol import DECISION, Send, Wait
-from lambda_lock.core.queue import LONGEST_NAP, LONGEST_OUTSIDE, LONGEST_PATIENCE
-from lambda_lock.core.row import JAVA, Row, base_of, expiry_of, read_row
+from lambda_lock.core.queue import LONGEST_NAP, LONGEST_OUTSIDE, PATIENCE
+from lambda_lock.core.row import JAVA, LONGEST_BELIEVED, Row, base_of, expiry_of, read_row
 from lambda_lock.errors import DuplicateEventError, TransportError
 
 from .clocks import EPOCH
@@ -478,7 +478,7 @@ class Waiter(Errand):
         self._writes = world.judge.writes[self.key]
         self._was_free = self._is_free()
         self._giving_back: float | None = None  # elapsed time of the first release
-        self.began = process.peek()
+        self.began = self.looked = process.peek()
         self.waits = True
         self.places: set[str] = set()  # all that it asked for
         self.losses = 0  # places that others removed
@@ -505,14 +505,16 @@ class Waiter(Errand):
 
     def woke(self, outcome: Any) -> None:
         super().woke(outcome)
+        self.looked = self.process.peek()
         if outcome is not None:
             self._note(outcome)
         self._throttled = self._throttled or (isinstance(outcome, ServiceError) and outcome.code in NOT_DONE)
         if not self.wish.patient:
             return
         now, refresh = self.world.now, self.wish.refresh_period
-        if self.wish.queue is not None:  # it naps, and has patience: its first look counts a second already
-            queued = LONGEST_NAP + LONGEST_PATIENCE + (LONGEST_OUTSIDE if self._throttled else 0.0)
+        if self.wish.queue is not None:  # it naps, and has patience with those ahead, until their places expire
+            patience = min(PATIENCE * self.world.judge.line.ahead(self), LONGEST_BELIEVED + DATES)
+            queued = LONGEST_NAP + patience + (LONGEST_OUTSIDE if self._throttled else 0.0)
             refresh = max(refresh, queued) if self.strayed or self.losses > 1 else queued
         since = max(self.started, self.process.faulted, self.world.judge.changed.get(self.key, 0.0))
         if now <= since + refresh + SLACK:

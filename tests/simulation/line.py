@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lambda_lock.core.row import JAVA, MOST_WAITERS
+from lambda_lock.core.queue import LONGEST_NAP, PATIENCE
+from lambda_lock.core.row import JAVA, MOST_WAITERS, PLACE_NAME, counts, expiry_of
 
 from .clocks import EPOCH
 
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from .judge import Waiter
     from .world import Process, World
 
-DATES = 1.5  # seconds between two Dates of one moment, truncated
-_OLD = 4.0  # seconds: a release that is dated so long before it landed may make the lock look idle
+_LOOKED_AFTER = 15.0  # seconds without a fault in which whoever lives renews its place
+_HOP = 0.1  # seconds from a look to the claim that follows from it, without a fault
 
 
 class Place:
@@ -27,7 +28,7 @@ class Place:
 
 
 class Line:
-    """The places of a run.
+    """The places of a run, by name.
 
     disturbed: the keys whose waiters somebody else wrote (foreign clients, forgers). Their places have no order of
         their own but the one that the row shows.
@@ -38,99 +39,137 @@ class Line:
         self.disturbed: set[str] = set()
         self.places: dict[str, Place] = {}
         self._appends = 0
-        self._freed: dict[str, float] = {}  # the true time of each key's last release
+        self._grants: dict[str, tuple[Any, float]] = {}  # each key's last grant, and since when the row shows it
+        self._released: dict[str, float] = {}  # when each was released, if it is
         self._owners: dict[str, Waiter] = {}  # of each name that was ever asked for
         self._claims: dict[int, tuple[Waiter, bool, Any]] = {}  # by request: whose, and whether it is a last try
 
     def sends(self, waiter: Waiter, action: Send) -> None:
         """A waiter sends a request."""
-        if takes_place(action):
-            for value in action.request["ExpressionAttributeValues"].values():
-                for entry in value.get("L", ()):
-                    self._owners[entry["S"]] = waiter
-                    waiter.places.add(entry["S"])
+        place = place_in(action)
+        if place is not None:
+            self._owners.setdefault(place[:PLACE_NAME], waiter)
+            waiter.places.add(place[:PLACE_NAME])
         elif "ReturnValues" in action.request or action.operation == "PutItem":
-            last = waiter.process.peek() >= waiter.wish.wait_until
+            last = waiter.looked >= waiter.wish.wait_until  # as it decided: a clock may be stepped before it sends
             self._claims.setdefault(id(action.request), (waiter, last, action.request))
 
     def wrote(self, process: Process, key: str, action: Send, before: Any, after: Any) -> None:
         """Judge what a write did to those who wait."""
-        old, new = _names(before), _names(after)
-        if self._frees(before or {}, after or {}):
-            self._freed[key] = self.world.now
+        old, new = _places(before), _places(after)
+        free_for = self._free_for(key, before or {})
+        state = self._state(after or {})
+        if self._grants.get(key, (None, 0.0))[0] != state:
+            self._grants[key] = state, self.world.now
+        if JAVA.released not in (before or {}) or state != self._state(before or {}):
+            self._released[key] = self.world.now
         if old is None or new is None:
             self.disturbed.add(key)
             return
         if old == new and id(action.request) not in self._claims:
             return
         waiter, last, _ = self._claims.get(id(action.request), (None, False, None))
-        for name in new:
-            if name not in old:
-                owner = self._owners.get(name)
-                if owner is None or not takes_place(action):
-                    self.disturbed.add(key)
-                else:  # taken anew, where a late copy of an append brings back a place that was removed
-                    self._appends += 1
-                    self.places[name] = Place(owner, self._appends)
-        if len(new) > MOST_WAITERS and len(new) > len(old):
-            self.world.judge.fail("crowd", f"{len(new)} wait for {key}")
-        if len(set(new)) < len(new) and key not in self.disturbed:
-            self.world.judge.fail("crowd", f"a place is twice in {new}")
+        self._came(key, action, before, after)
         removed = [name for name in old if name not in new]
         if action.operation in ("PutItem", "DeleteItem"):  # the Java client's, replace=True, or the row is gone
             for name in removed:
                 self._lost(name)
             return
-        if removed:
-            self._removed(process, key, waiter, last or self._seems_idle(key, before), removed)
+        first = next((name for name in old if self._counts(old[name])), None)
+        for name in removed:
+            passed = name == first and waiter is not None and not last and free_for >= PATIENCE - _HOP
+            self._removed(process, key, waiter, name, old[name], passed)
         granted = waiter is not None and self._is_grant(waiter, before or {}, after or {})
         if waiter is not None and granted and waiter.wish.queue is not None and not last:
-            self._granted(key, waiter, old)
+            self._granted(key, waiter, old, removed)
+
+    def _came(self, key: str, action: Send, before: Any, after: Any) -> None:
+        """Judge who came, who was renewed, and whether anybody was moved."""
+        old, new, place = _places(before) or {}, _places(after) or {}, place_in(action)
+        for name in new:
+            if name not in old:
+                if name not in self._owners or place is None or place[:PLACE_NAME] != name:
+                    self.disturbed.add(key)
+                else:  # taken anew, where a late copy of an append brings back a place that was removed
+                    self._appends += 1
+                    self.places[name] = Place(self._owners[name], self._appends)
+                    if place_renewed(action) == name:
+                        self.world.judge.fail("came back to wait", f"a renewal brought back the place {name}")
+        if key in self.disturbed:
+            return
+        if len(new) > MOST_WAITERS and len(new) > len(old):
+            self.world.judge.fail("crowd", f"{len(new)} wait for {key}")
+        texts = _texts(after) or []
+        if len(set(texts)) < len(texts):
+            self.world.judge.fail("crowd", f"a place is twice in {texts}")
+        left = iter([text[:PLACE_NAME] for text in _texts(before) or []])
+        stayed = [text[:PLACE_NAME] for text in texts if text[:PLACE_NAME] in old]
+        if place_renewed(action) is not None or place is None:
+            stays = all(name in left for name in stayed)
+        else:
+            stays = all(name in left for name in stayed if name != place[:PLACE_NAME])
+        if not stays:
+            self.world.judge.fail("moved", f"{_texts(before)} became {texts}")
 
     def forged(self, key: str, before: Any, after: Any) -> None:
         """Somebody else wrote the waiters."""
         self.disturbed.add(key)
-        for name in set(_names(before) or ()) - set(_names(after) or ()):
+        for name in set(_places(before) or ()) - set(_places(after) or ()):
             self._lost(name)
 
     def _lost(self, name: str) -> None:
         if name in self._owners:
             self._owners[name].losses += 1
 
-    def _removed(self, process: Process, key: str, waiter: Waiter | None, last: bool, removed: list[str]) -> None:
-        """A request of ours removed places. Those of others were ghosts, or the request was a last try."""
-        ghosts = 0  # before the one looked at
-        for name in removed:
-            owner = self._owners.get(name)
-            if owner is None:
-                ghosts += 1
-                continue
-            alive = owner is not waiter and self._is_alive(name, key)
-            owner.losses += 1
-            if owner.process is process:
-                ghosts += owner is not waiter
-            elif waiter is None:
-                self.world.judge.fail("thrown out", f"{process.name} removed the place {name} of {owner.wish.owner}")
-            elif not alive:
-                ghosts += 1
-                self.world.counts["ghosts removed"] += 1
-            elif not last and ghosts > 1:  # rule 5 takes it for one of them
-                self.world.counts["removed with ghosts"] += 1
-            elif not last and ghosts:
-                self.world.counts["removed behind one ghost"] += 1
-            elif not last:
-                self.world.judge.fail("thrown out", f"{owner.wish.owner}, who waits, lost its place to {process.name}")
+    def _removed(self, process: Process, key: str, waiter: Waiter | None, name: str, place: str, passed: bool) -> None:
+        """A request of ours removed a place. Nobody may remove the place of one who waits, but for the first one that
+        let the lock go by, and what has expired.
 
-    def _seems_idle(self, key: str, before: Any) -> bool:
-        """Whether a release that was written long before it landed makes the lock look idle."""
-        since = float((before or {}).get(JAVA.free_since, {"N": "0"})["N"]) / 1000 - EPOCH
-        return self._is_released(before or {}) and since + _OLD - DATES < self._freed.get(key, 0.0)
+        passed: whether it was the first one, and the lock was there for the taking for as long as others have patience.
+        """
+        owner = self._owners.get(name)
+        if owner is None:
+            return
+        owner.losses += 1
+        if owner.process is process and waiter in (None, owner):
+            return
+        self.world.counts["places removed"] += 1
+        if not owner.waits or owner.process.dead or owner.losses > 2 or key in self.disturbed:
+            return
+        said = f"{owner.wish.owner}, who waits, lost its place to {process.name}"
+        now = self.world.now
+        if not self._counts(place):
+            if not owner.process.frozen and owner.process.faulted < now - _LOOKED_AFTER:
+                self.world.judge.fail("thrown out", f"{said}: it had expired")
+        elif not passed:
+            self.world.judge.fail("thrown out", said)
+        elif not owner.process.frozen and owner.process.faulted < now - PATIENCE - LONGEST_NAP:
+            self.world.judge.fail("thrown out", f"{said}: it was taken for dead")
+        else:
+            self.world.counts["taken for dead"] += 1
 
-    def _frees(self, before: Any, after: Any) -> bool:
-        return self._is_released(after) and not self._is_released(before)
+    def _counts(self, place: str) -> bool:
+        """Whether a place counts for every front end, now."""
+        now, apart = EPOCH + self.world.now, self.world.settings.front_ends
+        return counts(place, int(now - apart)) and counts(place, int(now + apart))
 
-    def _is_released(self, item: Any) -> bool:
-        return JAVA.released in item
+    def _free_for(self, key: str, row: Any) -> float:
+        """For how many seconds the row has shown one grant that is over."""
+        _, since = self._grants.get(key, (None, 0.0))
+        return self.world.now - max(since, self._over_since(key, row))
+
+    def _over_since(self, key: str, row: Any) -> float:
+        """Since when a row's grant is over for everybody: released, or past its expiry by the Date."""
+        if JAVA.version not in row:
+            return 0.0
+        expiry_ms, until = expiry_of(row[JAVA.version]["S"]), self.world.now
+        if JAVA.released in row:
+            until = self._released.get(key, 0.0)
+        return until if expiry_ms is None else min(until, expiry_ms / 1000 - EPOCH - self.world.settings.front_ends)
+
+    def _state(self, row: Any) -> Any:
+        """What tells a grant from others."""
+        return [row.get(name) for name in (JAVA.version, JAVA.token)]
 
     def _is_grant(self, waiter: Waiter, before: Any, after: Any) -> bool:
         """Whether a write of a waiter takes the lock, and does not only correct."""
@@ -141,30 +180,28 @@ class Line:
         """How many more may hold the key."""
         return 0
 
-    def _granted(self, key: str, waiter: Waiter, old: tuple[str, ...]) -> None:
+    def _granted(self, key: str, waiter: Waiter, old: dict[str, str], removed: list[str]) -> None:
         """A claim of a waiter landed, that is not a last try. Nobody may wait before it, unless enough is left."""
         if waiter.losses > 1 or waiter.strayed:
             return  # goes on without the queue
-        if len(set(old)) < len(old):
-            return  # forged
-        mine = [name for name in old if name in waiter.places]
-        ahead = old[: old.index(mine[0])] if mine else old
+        names = list(old)
+        mine = [name for name in names if name in waiter.places]
+        ahead = names[: names.index(mine[0])] if mine else names
         if key not in self.disturbed:  # also those that took their place earlier, wherever the row has them
             taken = self.places[mine[0]].taken if mine else self._appends + 1
-            ahead = tuple(name for name in old if name in self.places and self.places[name].taken < taken)
+            ahead = [name for name in names if name in self.places and self.places[name].taken < taken]
         alive = [
             self._owners[name].wish.owner
             for name in ahead
-            if self._owners.get(name) is not waiter and self._is_alive(name, key) and name in self._after(key)
+            if self._owners.get(name) is not waiter
+            and name not in removed
+            and self._counts(old[name])
+            and self._is_alive(name)
         ]
         if len(alive) > self._left(key, waiter):
             self.world.judge.fail("out of order", f"{waiter.wish.owner} got {key}, though {alive[0]} waits")
 
-    def _after(self, key: str) -> tuple[str, ...]:
-        """Who waits now: those that a claim removed are judged by `_removed`."""
-        return _names(self.world.table.get(key)) or ()
-
-    def _is_alive(self, name: str, key: str) -> bool:
+    def _is_alive(self, name: str) -> bool:
         """Whether the owner of a place waits for it, and no fault has kept it from looking after it.
 
         A freeze may stop the clock by which it observes a dead holder, so any fault counts.
@@ -180,24 +217,56 @@ class Line:
             and owner.losses < 2
         )
 
+    def ahead(self, waiter: Waiter) -> int:
+        """How many places are before those of a waiter."""
+        names = list(_places(self.world.table.get(waiter.key)) or ())
+        return next((at for at, name in enumerate(names) if name in waiter.places), len(names))
+
     def ended(self, waiter: Waiter) -> None:
         """An acquisition is over. If no fault hit it, none of its places is left."""
-        left = [name for name in self._after(waiter.key) if name in waiter.places]
+        left = [name for name in _places(self.world.table.get(waiter.key)) or () if name in waiter.places]
         if left and waiter.unharmed and waiter.key not in self.disturbed:
             self.world.judge.fail("place left", f"{waiter.wish.owner} is done, and left its place {left[0]}")
 
 
-def takes_place(action: Send) -> bool:
-    return "list_append" in action.request.get("UpdateExpression", "")
+def place_in(action: Send) -> str | None:
+    """The place that a request takes or renews."""
+    update, values = action.request.get("UpdateExpression", ""), action.request.get("ExpressionAttributeValues", {})
+    place: str | None = None
+    if "list_append" in update:
+        place = values[":v1"]["L"][0]["S"]
+    elif "] = " in update:
+        place = values[":v0"]["S"]
+    return place
+
+
+def place_renewed(action: Send) -> str | None:
+    """The name of the place that a request renews."""
+    place, values = place_in(action), action.request.get("ExpressionAttributeValues", {})
+    if place is None or "list_append" in action.request["UpdateExpression"]:
+        return None
+    name = place[:PLACE_NAME]
+    return name if all(value["S"][:PLACE_NAME] == name for value in values.values()) else None
 
 
 def leaves_place(action: Send) -> bool:
-    return action.request.get("UpdateExpression", "").startswith("REMOVE")
+    update = action.request.get("UpdateExpression", "")
+    return update.startswith("REMOVE") and "]" in update
 
 
-def _names(item: Any) -> tuple[str, ...] | None:
-    """The places in a row. None if they cannot be read."""
+def _places(item: Any) -> dict[str, str] | None:
+    """The places in a row, by name. Of one that is there twice, the first. None if they cannot be read."""
+    texts = _texts(item)
+    if texts is None:
+        return None
+    found: dict[str, str] = {}
+    for text in texts:
+        found.setdefault(text[:PLACE_NAME], text)
+    return found
+
+
+def _texts(item: Any) -> list[str] | None:
     entries = (item or {}).get(JAVA.waiters, {"L": []}).get("L")
     if not isinstance(entries, list) or any("S" not in entry for entry in entries):
         return None
-    return tuple(entry["S"] for entry in entries)
+    return [entry["S"] for entry in entries]

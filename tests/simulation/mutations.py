@@ -1053,10 +1053,10 @@ def _(patch: _Patch) -> None:
 def _(patch: _Patch) -> None:
     original = queue.Queue.line
 
-    def line(self: Any, step: Any, waiters: Any, ahead: Any) -> Any:
-        if self.mine is not None:
-            return requests.Line(index=len(ahead), place=self.mine)
-        return original(self, step, waiters, ahead)
+    def line(self: Any, step: Any, waiters: Any, living: Any) -> Any:
+        if self.index is not None:
+            return self.line_from(self.index, waiters, living)
+        return original(self, step, waiters, living)
 
     patch(queue.Queue, "line", line)
 
@@ -1068,9 +1068,9 @@ def _(patch: _Patch) -> None:
     original = requests.Line.stand
 
     def stand(self: Any, update: Any, waiters: str) -> str:
+        before = list(update.removes)
         condition = original(self, update, waiters)
-        if self.place is not None:
-            update.removes.pop()
+        update.removes[:] = before
         return condition
 
     patch(requests.Line, "stand", stand)
@@ -1105,7 +1105,7 @@ def _(patch: _Patch) -> None:
 
 @mutation("a place left in the row of a grant", "queue-late", "queue-calm", "queue-beside", runs=120,
           shows=("place left",), redundant="a claim removes the place it comes from, so only a lost or late request "
-          "leaves one, and such a place is a ghost like any other: 3 s once")  # fmt: skip
+          "leaves one, and such a place expires like that of any who died")  # fmt: skip
 def _(patch: _Patch) -> None:
     patch(queue.Queue, "leave", _without_leave(queue.Queue.leave, granted=True))
 
@@ -1153,33 +1153,137 @@ def _(patch: _Patch) -> None:
     patch(queue, "PATIENCE", 1.0)
 
 
-@mutation("ghosts never removed", "queue-idle", "queue-full", runs=60, shows=("starved", "stuck"))
+def _a_quarter_more(self: Any, ahead: int) -> float:
+    return float(queue.PATIENCE + min(0.25 * (ahead - 1), 2.0) - self.seconds)
+
+
+@mutation("patience of a quarter of a second more for each further one ahead", "queue-dying", runs=400, shows=_ORDER)
 def _(patch: _Patch) -> None:
-    patch(queue.Ghosts, "patience_left", lambda self: 1.0)
-    patch(queue, "has_been_idle", lambda step, date, schema: False)
+    patch(queue.Patience, "left", _a_quarter_more)
 
 
-@mutation("ghosts removed whoever is among them by then", "queue-ghosts", "queue-full", runs=120, shows=_ORDER,
-          redundant="a place that was appended meanwhile is behind the one that claims, or its owner is a newcomer "
-          "that comes after it: it is removed with the ghosts and takes a new place")  # fmt: skip
+@mutation("the dead never passed", "queue-idle", "queue-dying", runs=60, shows=("starved", "stuck"))
 def _(patch: _Patch) -> None:
-    original = requests.Line.stand
-
-    def stand(self: Any, update: Any, waiters: str) -> str:
-        condition = original(self, update, waiters)
-        return _always(condition) if self.observed else condition
-
-    patch(requests.Line, "stand", stand)
+    patch(queue.Patience, "left", lambda self, ahead: 1.0)
 
 
-@mutation("ghosts by Date the moment the lock is free", "queue-calm", "queue", runs=100, shows=("thrown out",))
+def _blind(patch: _Patch) -> None:
+    original = queue.Patience.note
+    patch(queue.Patience, "note", lambda self, grant, first, sent, now: original(
+        self, None if grant is None else "any", first, sent, now
+    ))  # fmt: skip
+
+
+@mutation("patience that goes on over other grants", "queue-pollers-many", runs=60, shows=_ORDER,
+          redundant="whoever is first and alive takes the lock before the next one has often seen it free. "
+          "tests/core/test_queue.py shows it")  # fmt: skip
 def _(patch: _Patch) -> None:
-    patch(queue, "IDLE", -1.0)
+    _blind(patch)
+    original = queue.Patience.note
+
+    def note(self: Any, grant: Any, first: Any, sent: float, now: float) -> None:
+        if grant is not None:  # and while others hold the lock
+            original(self, grant, first, sent, now)
+
+    patch(queue.Patience, "note", note)
 
 
-@mutation("ghosts by what one waiter alone can see", "queue-idle", "queue-ghosts", runs=2000, shows=("thrown out",))
+@mutation("patience that counts until the answer of a look", "queue-slow", "queue-throttled", runs=2000, shows=_ORDER)
 def _(patch: _Patch) -> None:
-    patch(queue.Ghosts, "all_see", lambda self, step, date: True)
+    original = queue.Patience.note
+    patch(queue.Patience, "note", lambda self, grant, first, sent, now: original(self, grant, first, now, now))
+
+
+@mutation("all those ahead removed once the first one is dead", "queue-freezes", "queue-deaths", "queue-throttled",
+          runs=400, shows=("thrown out",))  # fmt: skip
+def _(patch: _Patch) -> None:
+    original = queue.Queue.line_from
+
+    def line_from(self: Any, index: int, waiters: Any, left: Any, behind: int = 0) -> Any:
+        return original(self, index, waiters, left if self._is_last() else (), behind)
+
+    patch(queue.Queue, "line_from", line_from)
+
+
+@mutation("a last try that removes whoever is ahead", "queue-calm", "queue-brief", runs=100, shows=("thrown out",))
+def _(patch: _Patch) -> None:
+    original = queue.Queue.line_from
+
+    def line_from(self: Any, index: int, waiters: Any, left: Any, behind: int = 0) -> Any:
+        return original(self, index, waiters, () if self._is_last() else left, behind)
+
+    patch(queue.Queue, "line_from", line_from)
+
+
+@mutation("places that are never renewed", "queue-calm", "queue", runs=100, shows=_ORDER)
+def _(patch: _Patch) -> None:
+    patch(queue.Queue, "_renew", lambda self, mine, living: None)
+
+
+@mutation("places renewed when hardly anything is left", "queue-calm", "queue", runs=200, shows=_ORDER)
+def _(patch: _Patch) -> None:
+    patch(queue, "RENEWED", 0.0)
+
+
+def _renewal_under(patch: _Patch, condition: str) -> None:
+    original = requests.write_place
+
+    def write_place(place: Any, index: int, old: str, mine: str) -> Any:
+        operation, request = original(place, index, old, mine)
+        values = {name: value for name, value in request["ExpressionAttributeValues"].items() if name == ":v0"}
+        kept = condition.format(index=index)
+        return operation, {**request, "ConditionExpression": kept, "ExpressionAttributeValues": values}
+
+    patch(requests, "write_place", write_place)
+
+
+@mutation("a renewal by index, over whoever is there", "queue-late", "queue", "queue-leaving", runs=400,
+          shows=("thrown out", "moved", "came back to wait"))  # fmt: skip
+def _(patch: _Patch) -> None:
+    _renewal_under(patch, "attribute_exists(#n0[{index}])")
+
+
+@mutation("a late copy of a renewal that brings a place back", "queue-late", runs=400, shows=("came back to wait",))
+def _(patch: _Patch) -> None:
+    _renewal_under(patch, "attribute_exists(#n0) AND NOT contains(#n0, :v0)")
+
+
+def _by_local_clock(self: Any, waiters: Any) -> Any:
+    now = int(self.acquisition.look.wall)
+    return tuple(index for index, place in enumerate(waiters[: self.index]) if row.counts(place, now))
+
+
+@mutation("places that expire by the waiter's own clock", "queue", "queue-calm", runs=100, shows=_ORDER)
+def _(patch: _Patch) -> None:
+    patch(queue.Queue, "_living", _by_local_clock)
+
+
+@mutation("places dated by the waiter's own clock", "queue", "queue-calm", runs=200, shows=_ORDER)
+def _(patch: _Patch) -> None:
+    def expiry(self: Any, living: int) -> int:
+        return int(self.acquisition.look.wall) + 20
+
+    patch(queue.Queue, "_expiry", expiry)
+
+
+@mutation("a place that counts however far ahead it is dated", "queue-idle", runs=200, shows=("starved", "stuck"))
+def _(patch: _Patch) -> None:
+    def counts(place: str, date: int | None) -> bool:
+        expiry = row.place_expiry(place)
+        return expiry is not None and (date is None or date <= expiry)
+
+    patch(queue, "counts", counts)
+    patch(queue.Patience, "left", lambda self, ahead: 1.0)  # by which it would be passed
+
+
+@mutation("a place written over one that counts", "queue-full", runs=200, shows=("thrown out",))
+def _(patch: _Patch) -> None:
+    original = queue.Queue._take_place
+
+    def take_place(self: Any, waiters: Any) -> Any:
+        return self._ask(waiters, len(waiters) - 1) if len(waiters) >= 64 else original(self, waiters)
+
+    patch(queue.Queue, "_take_place", take_place)
 
 
 @mutation("no last try", "queue-idle", runs=100, shows=("refused",))
@@ -1196,11 +1300,11 @@ def _(patch: _Patch) -> None:
 def _(patch: _Patch) -> None:
     original = queue.Queue.line
 
-    def line(self: Any, step: Any, waiters: Any, ahead: Any) -> Any:
+    def line(self: Any, step: Any, waiters: Any, living: Any) -> Any:
         until = self.acquisition.wait_until
         self.acquisition.wait_until = 0.0
         try:
-            return original(self, step, waiters, ahead)
+            return original(self, step, waiters, living)
         finally:
             self.acquisition.wait_until = until
 
@@ -1209,7 +1313,7 @@ def _(patch: _Patch) -> None:
 
 @mutation("naps longer than others have patience", "queue-calm", "queue", runs=400, shows=("thrown out", "starved"))
 def _(patch: _Patch) -> None:
-    patch(queue.Pace, "nap", lambda self, ahead, takeable, look: 6.0)
+    patch(queue.Pace, "nap", lambda self, ahead, look, free: 6.0)
 
 
 @mutation(
@@ -1237,18 +1341,17 @@ def _(patch: _Patch) -> None:
     "queue-slow",
     runs=120,
     shows=("place left", "crowd"),
-    redundant="the place that landed is a ghost: 3 s for those behind it",
+    redundant="the place that landed is that of one who died: 3 s for those behind it",
 )
 def _(patch: _Patch) -> None:
-    original = queue.Queue._take_place
+    original = queue.Queue._ask
 
-    def take_place(self: Any, waiters: Any) -> Any:
-        self._name = None
+    def ask(self: Any, waiters: Any, index: int) -> Any:
+        self._name = self._asked = None
         self._names.clear()
-        self._unclear.clear()
-        return original(self, waiters)
+        return original(self, waiters, index)
 
-    patch(queue.Queue, "_take_place", take_place)
+    patch(queue.Queue, "_ask", ask)
 
 
 @mutation(
@@ -1280,7 +1383,7 @@ def _(patch: _Patch) -> None:
 @mutation(
     "a row made by taking a place",
     "queue-foreign",
-    runs=120,
+    runs=600,
     shows=("robbed", "escaped", "token"),  # the older clients cannot read a row without a version
 )
 def _(patch: _Patch) -> None:
@@ -1336,7 +1439,7 @@ def _(patch: _Patch) -> None:
 
 def _more_permits(original: Any, more_permits: int) -> Any:
     def claim(place: Any, *arguments: Any, **more: Any) -> Any:
-        behind = requests.Line(behind=-more_permits) if more.get("line") is None else None
+        behind = requests.Line({}, behind=-more_permits) if more.get("line") is None else None
         return original(place, *arguments, **{**more, "line": behind or more["line"]})
 
     return claim
@@ -1480,10 +1583,10 @@ def _(patch: _Patch) -> None:
 def _(patch: _Patch) -> None:
     original = permit_queue.PermitQueue.line
 
-    def line(self: Any, step: Any, waiters: Any, ahead: Any) -> Any:
-        if waiters and self.mine is not None:
-            return requests.Line(index=len(ahead), place=self.mine)
-        return original(self, step, waiters, ahead)
+    def line(self: Any, step: Any, waiters: Any, living: Any) -> Any:
+        if self.index is not None:
+            return self.line_from(self.index, waiters, living)
+        return original(self, step, waiters, living)
 
     patch(permit_queue.PermitQueue, "line", line)
 
@@ -1491,27 +1594,33 @@ def _(patch: _Patch) -> None:
 @mutation("a claim from a place that leaves nothing to those ahead", "permits-queue-beside", "permits-queue", runs=1000,
           shows=_ORDER)  # fmt: skip
 def _(patch: _Patch) -> None:
-    original = permit_queue.PermitQueue.line
+    original = queue.Queue.line_from
 
-    def line(self: Any, step: Any, waiters: Any, ahead: Any) -> Any:
-        made = original(self, step, waiters, ahead)
-        if made is not None:
-            made = requests.Line(index=made.index, place=made.place, observed=made.observed, rest=made.rest)
-        return made
+    def line_from(self: Any, index: int, waiters: Any, left: Any, behind: int = 0) -> Any:
+        return original(self, index, waiters, left)
 
-    patch(permit_queue.PermitQueue, "line", line)
+    patch(queue.Queue, "line_from", line_from)
 
 
-@mutation("ghosts of a semaphore never removed", "permits-queue-idle", runs=60, shows=("starved", "stuck"))
+@mutation("the dead that wait for a semaphore never passed", "permits-queue-idle", "permits-queue-dying", runs=100,
+          shows=("starved", "stuck"))  # fmt: skip
 def _(patch: _Patch) -> None:
-    patch(queue.Ghosts, "patience_left", lambda self: 1.0)
-    patch(permit_queue.PermitQueue, "is_idle", lambda self, step: False)
+    patch(queue.Patience, "left", lambda self, ahead: 1.0)
 
 
-@mutation("ghosts of a semaphore by Date while others hold permits", "permits-queue-calm", "permits-queue", runs=200,
-          shows=_ORDER)  # fmt: skip
+@mutation("patience with those who wait for a semaphore that goes on over other grants", "permits-queue-dying",
+          "permits-queue-pollers", runs=60, shows=_ORDER,
+          redundant="whoever is alive ahead passes the dead first one long before, and the patience begins anew. "
+          "tests/core/test_permits.py shows it")  # fmt: skip
 def _(patch: _Patch) -> None:
-    patch(permits.PermitRow, "all_free_since_ms", lambda self, schema, date: self.free_since_ms(schema))
+    _blind(patch)
+
+
+@mutation("little patience with those who wait for a semaphore, over other grants", "permits-queue-dying",
+          "permits-queue-pollers", runs=200, shows=_ORDER)  # fmt: skip
+def _(patch: _Patch) -> None:
+    _blind(patch)
+    patch(queue.Patience, "left", _a_quarter_more)
 
 
 # -- the assumptions of docs/safety.md: breaking them shows -----------------------------------------------------------

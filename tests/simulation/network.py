@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled, TransportError
+from lambda_lock.transport.classify import refusal
 
 from .clocks import EPOCH
 
@@ -98,11 +99,11 @@ class Network:
         self._trace(task, action, "  (5xx, carried out)")
         hop = self._hop()
         self._fly(hop, task, action)
-        self._answer(hop + self._hop(), task, serial, ServiceError("InternalServerError", "", True, None))
+        self._answer(hop + self._hop(), task, serial, _unclear(action, serial, "InternalServerError"))
 
     def _failed_before(self, task: Task, serial: int, action: Send, timeout: float) -> None:
         self._trace(task, action, "  (5xx, not carried out)")
-        self._answer(self._hop(), task, serial, ServiceError("ServiceUnavailable", "", True, None))
+        self._answer(self._hop(), task, serial, _unclear(action, serial, "ServiceUnavailable"))
 
     def _throttled(self, task: Task, serial: int, action: Send, timeout: float) -> None:
         self._trace(task, action, "  (throttled)")
@@ -215,6 +216,14 @@ class Network:
     def _trace(self, task: Task, action: Send, what: str) -> None:
         if self.world.traced:
             self.world.trace(task.process.name, f"{what} {describe(action)}" if what == "sends" else what)
+
+
+def _unclear(action: Send, serial: int, code: str) -> Exception:
+    """An answer that does not say whether the request was carried out. To every second write, it is the one of a table
+    with multi-Region strong consistency: another Region writes the row."""
+    if serial % 2 and action.operation in ("UpdateItem", "PutItem", "DeleteItem"):
+        return refusal("ReplicatedWriteConflictException", "", {}, None)
+    return ServiceError(code, "", True, None)
 
 
 def keys_of(action: Send) -> list[str]:

@@ -52,7 +52,7 @@ def sealed(item: dict[str, Any], world: World) -> dict[str, Any]:
         "permitTokens": {"M": {nonce: {"N": str(number)} for nonce, number in dead.items()}},
     }
     if not dead and world.rng.random() < 0.8:
-        row |= {"heldMs": {"N": "300"}, "freeSince": {"N": str(expiry_ms - 7000)}}
+        row |= {"heldMs": {"N": "300"}}
     return row
 
 
@@ -201,11 +201,11 @@ class PermitWaiter(Waiter):
 
 
 class PermitLine(Line):
-    def _frees(self, before: Any, after: Any) -> bool:
-        return len(by_nonce(after)) < len(by_nonce(before))
+    def _state(self, row: Any) -> Any:
+        return row.get(JAVA.token)
 
-    def _is_released(self, item: Any) -> bool:
-        return JAVA.free_since in item
+    def _over_since(self, key: str, row: Any) -> float:
+        return 0.0  # the size is a condition of each claim
 
     def _is_grant(self, waiter: Waiter, before: Any, after: Any) -> bool:
         nonce = nonce_of(waiter.wish)

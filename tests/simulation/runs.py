@@ -17,9 +17,9 @@ from lambda_lock.core import acquire, protocol
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import Wish
-from lambda_lock.core.queue import LONGEST_NAP, LONGEST_PATIENCE, Queue
+from lambda_lock.core.queue import LONGEST_NAP, Queue
 from lambda_lock.core.requests import Content
-from lambda_lock.core.row import JAVA, read_row
+from lambda_lock.core.row import JAVA, LONGEST_BELIEVED, read_row
 from lambda_lock.errors import DuplicateEventError
 
 from .clients import Client, place_of
@@ -135,7 +135,7 @@ def _try_once_more(world: World, key: str) -> None:
         row = None
     queues = bool(world.settings.queue) and world.rng.random() < 0.7
     if queues:  # behind whoever is left in the row
-        patience = LONGEST_NAP + LONGEST_PATIENCE
+        patience = LONGEST_NAP + LONGEST_BELIEVED + DATES
     if row is not None and not row.is_free:
         if row.lease_ms is None:
             return

@@ -60,7 +60,9 @@ class Settings:
     idle = 0.0  # of the turns of a client are followed by a day or more without any
     replace = 0.1  # of the acquires: the row is replaced whole
     queue = 0.0  # of the acquires that wait do so in order
-    ghosts = (0,)  # how many places of nobody a row has at the start
+    pollers = 0.0  # of the processes never queue, and ask again and again
+    waits: tuple[float, ...] = ()  # seconds, if waits are short
+    dead = (0,)  # how many places of the dead a row has at the start
     permits: tuple[int, ...] = ()  # N of a run, if its keys are semaphores
     other_permits = 0.0  # of the acquires pass another N
     executions: tuple[int, ...] = (0,)  # how many work under holds that outlive invocations
@@ -254,28 +256,56 @@ BIASES: dict[str, dict[str, Any]] = {
     "queue-late": {
         **_LATE, **_QUEUE, "fail_fast": 0.1, "give_up": 0.3, "clients": (4, 6), "grants": 14, "die": 0.15,
     },
-    "queue-ghosts": {
+    "queue-deaths": {
         **_QUEUE, "die": 0.4, "give_up": 0.3, "clients": (4, 6), "grants": 14, "freeze": 0.06,
         "leases": ("short", "second"),
     },
     "queue-foreign": {
         **_QUEUE, **_BESIDE, "foreign": 2, "clients": (3, 4), "grants": 10, "leases": ("short", "second"),
     },
-    # An idle or a dead holder's row whose places are all ghosts, or nearly all.
+    # An idle or a dead holder's row behind the dead.
     "queue-idle": {
-        **_CLEAN, **_QUEUE, "ghosts": (1, 5, 62, 63, 64, 64), "clients": (1, 3, 5), "queue": 1.0, "fail_fast": 0.0,
+        **_CLEAN, **_QUEUE, "dead": (1, 2, 5, 62, 63, 64), "clients": (1, 3, 5), "queue": 1.0, "fail_fast": 0.0,
         "replace": 0.0, "give_up": 0.02, "grants": 8,
     },
     "queue-full": {
-        **_QUEUE, "ghosts": (61, 63, 64), "clients": (4, 6), "grants": 12, "die": 0.2, "give_up": 0.2, "replace": 0.02,
+        **_QUEUE, "dead": (61, 63, 64), "clients": (4, 6), "grants": 12, "die": 0.2, "give_up": 0.2, "replace": 0.02,
     },
-    "queue-forged": {**_QUEUE, "forge": 0.5, "ghosts": (0, 3), "clients": (3, 5), "grants": 12},
+    "queue-forged": {**_QUEUE, "forge": 0.5, "dead": (0, 3), "clients": (3, 5), "grants": 12},
     # Callers that do not wait, and callers without the queue, beside those in it.
     "queue-beside": {
         **_CLEAN, **_QUEUE, "queue": 0.5, "fail_fast": 0.5, "clients": (4, 8), "grants": 14, "replace": 0.02,
     },
     "queue-slow": {**_QUEUE, "slow": 0.4, "clients": (3, 5), "grants": 12, "die": 0.02},
     "queue-freezes": {**_QUEUE, "freeze": 0.1, "step": 0.1, "clients": (3, 5), "grants": 12, "die": 0.02},
+    # Callers that poll or fail fast keep the lock busy, also as the majority, in front of the dead or with waits that
+    # are over before anybody's patience is.
+    "queue-pollers": {
+        **_QUEUE, "pollers": 0.6, "queue": 1.0, "dead": (0, 1, 2, 64), "clients": (5, 8), "grants": 24,
+        "leases": ("second", "short"), "replace": 0.0, "die": 0.03,
+    },
+    "queue-pollers-calm": {
+        **_CLEAN, **_QUEUE, "pollers": 0.4, "queue": 1.0, "dead": (0, 1, 2, 64), "clients": (5, 8), "grants": 24,
+        "leases": ("second", "short"), "replace": 0.0, "die": 0.1, "no_heartbeat": 0.0,
+    },
+    # The first one in the queue loses again and again.
+    "queue-pollers-many": {
+        **_CLEAN, **_QUEUE, "pollers": 0.6, "queue": 1.0, "clients": (10, 14), "grants": 80, "leases": ("second",),
+        "replace": 0.0, "die": 0.02, "no_heartbeat": 0.0, "waits": (20.0, 40.0), "deadline": 0.0,
+    },
+    "queue-brief": {
+        **_QUEUE, "pollers": 0.2, "queue": 1.0, "waits": (0.3, 1.0, 1.5), "dead": (0, 1, 2, 64), "clients": (4, 6),
+        "grants": 20, "leases": ("second",), "replace": 0.0, "fail_fast": 0.0,
+    },
+    # Several that die at once, in the middle of others.
+    "queue-dying": {
+        **_CLEAN, **_QUEUE, "queue": 1.0, "fail_fast": 0.0, "replace": 0.0, "die": 0.5, "clients": (6, 9), "grants": 18,
+        "leases": ("second", "short"), "dead": (0, 2, 3), "deadline": 0.0,
+    },
+    # Half of all requests are throttled.
+    "queue-throttled": {
+        **_QUEUE, "throttled": 0.5, "clients": (4, 6), "grants": 12, "die": 0.05, "leases": ("short", "second"),
+    },
     # Many that give up at once.
     "queue-leaving": {
         **_CLEAN, **_QUEUE, "give_up": 0.6, "queue": 1.0, "fail_fast": 0.0, "clients": (6, 10), "grants": 12,
@@ -359,8 +389,16 @@ BIASES: dict[str, dict[str, Any]] = {
         **_CLEAN, **_PERMITS, "queue": 0.8, "fail_fast": 0.5, "clients": (8, 12), "grants": 40, "die": 0.0,
         "forget": 0.0, "leases": ("second",), "permits": (2, 3, 4), "deadline": 0.0, "no_heartbeat": 0.0,
     },
+    "permits-queue-pollers": {
+        **_CLEAN, **_PERMITS, "pollers": 0.4, "queue": 1.0, "dead": (0, 1, 2), "clients": (6, 10), "grants": 30,
+        "die": 0.1, "leases": ("second",), "permits": (2, 3, 4), "no_heartbeat": 0.0,
+    },
+    "permits-queue-dying": {
+        **_CLEAN, **_PERMITS, "queue": 1.0, "fail_fast": 0.0, "die": 0.4, "clients": (6, 10), "grants": 24,
+        "leases": ("second", "short"), "dead": (0, 2, 3), "permits": (2, 3, 4), "deadline": 0.0,
+    },
     "permits-queue-idle": {
-        **_CLEAN, **_PERMITS, "queue": 1.0, "ghosts": (1, 5, 63, 64), "clients": (2, 4), "fail_fast": 0.0,
+        **_CLEAN, **_PERMITS, "queue": 1.0, "dead": (1, 2, 5, 64), "clients": (2, 4), "fail_fast": 0.0,
         "give_up": 0.02, "grants": 8, "leases": ("short", "second"),
     },
     "holds": _HOLDS,
