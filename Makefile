@@ -6,6 +6,7 @@
 #   .venv-cdk-oldest  the oldest CDK that is supported
 #   .venv-durable     the SDK of durable functions, with its testing package
 #   .venv-docs        what builds the documentation site
+#   .venv-pythons     an environment for each other version of Python, with few packages
 #   node_modules      the CDK's command line
 # Build results go into build/.
 
@@ -37,6 +38,9 @@ DOCS := .venv-docs/.installed
 CDK := node_modules/.package-lock.json
 JAVA_PEER := build/interop/java/.built
 DYNAMODB_LOCAL := build/dynamodb-local/.built
+# Python 3.14, where it is not on the PATH and Maven has it for this machine.
+NEWEST := $(if $(shell python3.14 --version 2>/dev/null),,$(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname \
+  -m)),$(if $(shell command -v mvn),build/python/.built)))
 
 .PHONY: help
 help: ## Print the targets
@@ -63,8 +67,12 @@ format: $(DEV) ## Format the sources, and fix what the linter can fix
 
 .PHONY: test
 # Without Node the tests of the CDK are skipped, so its command line is not needed either.
-test: $(DEV) $(ENGINE) $(if $(shell command -v npm),$(CDK)) ## Run the tests (ARGS='-k name' selects some, JOBS=1 runs them one after another)
+test: $(DEV) $(ENGINE) $(NEWEST) $(if $(shell command -v npm),$(CDK)) ## Run the tests (ARGS='-k name' selects some, JOBS=1 runs them one after another)
 	@$(BIN)/pytest --quiet $(PARALLEL) $(ARGS)
+
+.PHONY: test-pythons
+test-pythons: $(DEV) $(ENGINE) $(NEWEST) ## Run the tests that need few packages on each other version of Python that is claimed
+	@$(BIN)/python -m rig.pythons $(PARALLEL) $(ARGS)
 
 .PHONY: quick
 quick: JOBS := 3
@@ -97,7 +105,7 @@ prove-long: $(DEV) $(ENGINE) $(DYNAMODB_LOCAL) ## The same for hours
 	@$(BIN)/python -m tests.prove --long $(ARGS)
 
 .PHONY: test-dynamodb-local
-test-dynamodb-local: $(DEV) $(DYNAMODB_LOCAL) ## Run the tests on Amazon's DynamoDB Local (needs Java and Maven)
+test-dynamodb-local: $(DEV) $(NEWEST) $(DYNAMODB_LOCAL) ## Run the tests on Amazon's DynamoDB Local (needs Java and Maven)
 	@LAMBDA_LOCK_ENGINE=dynamodb-local $(BIN)/pytest --quiet $(PARALLEL) $(ARGS)
 
 .PHONY: peers
@@ -162,13 +170,13 @@ layer: $(DEV) ## Build a Lambda layer, build/lambda-lock-layer.zip, for each Pyt
 
 .PHONY: clean
 clean: ## Remove everything that make has created
-	@rm -rf .venv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest .venv-durable .venv-docs node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest .venv-durable .venv-docs .venv-pythons node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: requirements
 requirements: $(DEV) ## Pin requirements/*.in again, with hashes (needs uv)
 	@command -v uv >/dev/null || { echo "uv is not installed: $(PYTHON) -m pip install uv"; exit 1; }
-	@cd requirements && for name in dev engine bench interop cdk-oldest durable docs; do \
+	@cd requirements && for name in dev engine bench interop cdk-oldest durable docs pythons; do \
 	  uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --python-version 3.11 "$$name.in" --output-file "$$name.txt" >/dev/null; done
 
@@ -236,3 +244,10 @@ $(JAVA_PEER): $(wildcard tests/interop/java/*)
 
 $(DYNAMODB_LOCAL): $(wildcard rig/java/*)
 	$(call build_java,rig/java)
+
+build/python/.built: rig/python/pom.xml
+	@echo "Unpacking Python 3.14 into build/python"
+	@rm -rf build/python
+	@mvn --quiet --batch-mode -Dstyle.color=never --file rig/python/pom.xml dependency:unpack-dependencies
+	@chmod +x build/python/org/bytedeco/cpython/linux-x86_64/bin/*
+	@touch $@

@@ -89,7 +89,7 @@ def send(step: Send, transport: Transport) -> Outcome:
         reply = transport.send(step.operation, step.request, timeout=step.timeout)
         return reply if _answers(step.operation, step.request, reply) else another_answer(step.operation)
     except ServiceError as error:
-        return error.answers(step.operation)
+        return error.answers(step.operation, getattr(transport, "region", None))
     except TransportError as error:
         return error
     except (ConditionFailed, TransactionCanceled) as refused:  # not kept in a variable: its traceback has this frame

@@ -8,6 +8,7 @@ import os
 from ..core.protocol import Event, Send
 from ..errors import TransportError
 from .drive import Pause, check_process, send
+from .signalsafe import Ticket
 from .threads import LIMIT, Busy
 
 TYPE_CHECKING = False
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ..transport import Transport
     from .threads import Threads
     from .timeline import Timeline
+    from .under_way import UnderWay
 
     T = TypeVar("T")
 
@@ -32,14 +34,17 @@ async def drive_async(
     asking: Threads,
     giving_back: Threads,
     patience: float,
+    under_way: UnderWay,
 ) -> T:
-    """`drive` for asyncio. Requests are sent on the threads ``asking``.
+    """`drive` for asyncio. Requests are sent on the threads ``asking``, and noted as ``under_way`` there.
 
     What is raised meanwhile is thrown into the steps. What they still send then, to release what may have been taken,
     is sent on a thread of ``giving_back`` to its end: cancelling again does not keep anything from being released. If
     no thread is free for that within ``patience`` seconds, what may be held is left to its lease.
 
     A forked child sends nothing, as with `drive`. It has no running loop, so it mostly leaves by asyncio's error.
+
+    If the coroutine is closed in the midst of the steps, they are left as they are: nothing can be awaited then.
     """
     pid = os.getpid()
     event: Any = None
@@ -48,10 +53,12 @@ async def drive_async(
             step = steps.send(event)
             outcome = None
             if isinstance(step, Send):
-                outcome = await _send(pid, step, transport, asking)
+                outcome = await _send(pid, steps, step, transport, asking, under_way)
             else:
                 await (asyncio.sleep if isinstance(step, Pause) else sleep)(step.seconds)
             event = Event(timeline.look(), outcome)
+    except GeneratorExit:
+        raise
     except BaseException as error:
         if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
             if isinstance(error, StopIteration):  # else one of the application's, as of its cancel_check
@@ -64,7 +71,7 @@ async def drive_async(
             raise
         step = steps.throw(error)
         try:
-            return await giving_back.settle(_finish, steps, step, transport, timeline, patience=patience)
+            return await giving_back.settle(_finish, steps, step, transport, timeline, under_way, patience=patience)
         except Busy:
             steps.close()
             raise error from None
@@ -81,22 +88,35 @@ def unsent(seconds: float, cause: Busy) -> TransportError:
     return error
 
 
-async def _send(pid: int, step: Send, transport: Transport, threads: Threads) -> Outcome:
+async def _send(
+    pid: int, steps: Steps[T], step: Send, transport: Transport, threads: Threads, under_way: UnderWay
+) -> Outcome:
     try:
-        return await threads.settle(_send_in, pid, step, transport, patience=step.timeout, needed=False)
+        return await threads.settle(
+            _send_in, pid, steps, step, transport, under_way, patience=step.timeout, needed=False
+        )
     except Busy as error:
         return unsent(step.timeout, error)
 
 
-def _send_in(pid: int, step: Send, transport: Transport) -> Outcome:
+def _send_in(pid: int, steps: Steps[T], step: Send, transport: Transport, under_way: UnderWay) -> Outcome:
     check_process(pid)  # a child may have started a thread of its own for the request
-    return send(step, transport)
-
-
-def _finish(steps: Steps[T], step: Send | Wait, transport: Transport, timeline: Timeline) -> T:
-    """Drive the steps from ``step`` to their end, on this thread."""
+    request = Ticket()
+    under_way.begin(request)
     try:
-        while True:
+        if not under_way.may_send(steps):  # asked after it was noted: closing the client sees one or the other
+            return TransportError(False, "nothing was sent: the client was closed")
+        return send(step, transport)
+    finally:
+        under_way.end(request)
+
+
+def _finish(steps: Steps[Any], step: Send | Wait, transport: Transport, timeline: Timeline, under_way: UnderWay) -> Any:
+    """Drive the steps from ``step`` to their end, on this thread, unless closing the client does."""
+    work = Ticket()
+    under_way.begin(work)
+    try:
+        while under_way.may_send(steps):
             outcome = None
             if isinstance(step, Send):
                 outcome = send(step, transport)
@@ -104,5 +124,6 @@ def _finish(steps: Steps[T], step: Send | Wait, transport: Transport, timeline: 
                 timeline.clock.sleep(step.seconds)
             step = steps.send(Event(timeline.look(), outcome))
     except StopIteration as end:
-        result: T = end.value
-        return result
+        return end.value
+    finally:
+        under_way.end(work)

@@ -12,10 +12,15 @@ thousands that have time.
 Both reference locks weakly, so a lock that the application forgets is not renewed for ever. What other threads, signal
 handlers and finalizers call here takes no lock (signalsafe.py says why). Commands go through a SimpleQueue, whose put()
 may be called from any of them (Python library reference, queue.SimpleQueue).
+
+A lock or a client that is collected is noticed by that put() itself, as the callback of a weak reference. It is written
+in C, so no signal handler runs within it: what that raises would be dropped, as all that a finalizer raises. And it
+waits for nothing. When the interpreter ends, other threads are frozen where they are, with every lock that they have.
 """
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 import os
@@ -30,8 +35,7 @@ from .timeline import elapsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Protocol, TypeAlias
+    from typing import Any, Protocol, TypeAlias
 
     class Beating(Protocol):
         """What a heartbeat needs of a lock."""
@@ -39,8 +43,13 @@ if TYPE_CHECKING:
         def tick(self) -> float | None:
             """Do what is due now, without waiting; the seconds until the next call, None for none until `watch`."""
 
+    class Renewed(Protocol):
+        """What sending its renewals needs of a lock."""
+
+        def renew(self) -> None:
+            """Send the renewal that is due, and wait for its outcome."""
+
     Reference: TypeAlias = weakref.ref[Beating]
-    Renewal: TypeAlias = weakref.WeakMethod[Callable[[], None]]
 
 
 _LOOK = 1.0  # seconds: sleep no longer than this while something is held, so that a thaw is noticed soon
@@ -54,7 +63,8 @@ class Heartbeat:
     """Calls ticks when they are due. Any thread, signal handler or finalizer may use it."""
 
     def __init__(self) -> None:
-        self._commands: SimpleQueue[tuple[float, int, Reference] | None] = SimpleQueue()
+        # (when, number of the watch, lock), or (id of a lock, number) for one that is collected, or None: look again
+        self._commands: SimpleQueue[tuple[float, int, Reference] | tuple[int, int] | None] = SimpleQueue()
         self._due: list[tuple[float, int, Reference]] = []  # a heap; the thread's alone
         self._live: dict[int, int] = {}  # id of a watched lock: the number of its newest watch
         self._numbers = itertools.count(1)
@@ -67,7 +77,8 @@ class Heartbeat:
         """
         identity, number = id(lock), next(self._numbers)
         self._live[identity] = number
-        reference = weakref.ref(lock, lambda _: self._gone(identity, number))
+        # put() gets the dead reference as well. It takes that for `block`, which it does not use.
+        reference = weakref.ref(lock, functools.partial(self._commands.put, (identity, number)))
         self._commands.put((elapsed() + seconds, number, reference))
         try:
             self._start_unless_alive()
@@ -122,7 +133,9 @@ class Heartbeat:
             command = self._commands.get(timeout=seconds) if seconds != 0 else self._commands.get_nowait()
         except Empty:
             command = None
-        if command is not None:
+        if command is not None and len(command) == 2:
+            self._gone(*command)
+        elif command is not None:
             heapq.heappush(self._due, command)
             self._drop_stale()
         if self._due and self._due[0][0] <= elapsed():
@@ -166,108 +179,102 @@ class Renewals:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self._work = _Work()
+        self._work = _Work(self)
 
-    def put(self, renew: Callable[[], None], before: float) -> None:
-        """Call a lock's method soon, on a thread. If no thread can be started, it is called here and now.
+    def put(self, lock: Renewed, before: float) -> None:
+        """Call ``lock.renew()`` soon, on a thread. If no thread can be started, it is called here and now.
 
         before: the end of the lock's validity, in elapsed seconds. The soonest is called first.
         """
         if self._pid != os.getpid():
             self._begin()  # a forked child: the threads are its parent's
-        if not self._work.put(weakref.WeakMethod(renew), before):
+        work = self._work
+        if not work.put(weakref.ref(lock), before):
             return
-        # The thread gets _work, not self: a Renewals that is collected ends its threads.
-        thread = threading.Thread(target=_send, args=(self._work,), name="lambda_lock-renewal", daemon=True)
+        sender = object()
+        work.senders.add(sender)
+        # The thread gets the work, not self: a Renewals that is collected ends its threads.
+        thread = threading.Thread(target=_send, args=(work, sender), name="lambda_lock-renewal", daemon=True)
         try:
             thread.start()
         except RuntimeError:
-            self._work.has_failed_to_start()
-            if not self._work.senders:
-                _renew(self._work.get_nowait())
+            work.senders.discard(sender)
+            if not work.senders:
+                _renew(work.get_nowait())
 
     def close(self) -> None:
         """End the threads once they have sent what was put before."""
         if self._pid == os.getpid():
-            self._work.close()
-
-    def __del__(self) -> None:
-        self.close()
+            self._work.end()
 
     def __repr__(self) -> str:
-        return f"<Renewals on {self._work.senders} threads>"
+        return f"<Renewals on {len(self._work.senders)} threads>"
 
 
 class _Work:
-    """The renewals that wait to be sent, and the number of threads that send them.
+    """The renewals that wait to be sent, and the threads that send them.
 
-    The condition's lock is re-entrant, because a finalizer may come here in the middle of it. No signal handler or
-    other thread waits long for it, since its holder waits for nothing.
+    There is no lock, because a thread may be frozen with it. Each step is a single operation of a built-in type. A
+    token in the queue entitles a sender to take one renewal, whichever is the most urgent then. Any other object there
+    tells it to end. A sender passes that on.
     """
 
-    def __init__(self) -> None:
-        self.senders = 0
-        self._idle = 0
-        self._closed = False
-        self._waiting: list[tuple[float, int, Renewal]] = []  # a heap
+    def __init__(self, owner: Renewals) -> None:
+        self.senders: set[object] = set()
+        self._idle: set[object] = set()  # those of them that wait for a token
+        self._waiting: list[tuple[float, int, weakref.ref[Renewed]]] = []  # a heap
         self._numbers = itertools.count()
-        # Entered by itself: an interrupt within Condition.__enter__, which is Python, would leave it taken for ever.
-        self._guard = threading.RLock()
-        self._changed = threading.Condition(self._guard)
+        self._tokens: SimpleQueue[Any] = SimpleQueue()
+        self._owner = weakref.ref(owner, self._tokens.put)  # once it is collected, its reference tells them to end
 
-    def put(self, renewal: Renewal, before: float) -> bool:
+    def put(self, lock: weakref.ref[Renewed], before: float) -> bool:
         """Add a renewal. Returns whether another sender is to be started for it."""
-        entry = (before, next(self._numbers), renewal)
-        with self._guard:
-            heapq.heappush(self._waiting, entry)  # compares numbers alone: nothing can come in between
-            if self._idle >= len(self._waiting):
-                self._changed.notify()
-                return False
-            if self.senders >= _MOST_SENDERS:
-                return False
-            self.senders += 1
-            return True
+        # It compares numbers alone: nothing can come in between.
+        heapq.heappush(self._waiting, (before, next(self._numbers), lock))
+        self._tokens.put(True)
+        return len(self._idle) < len(self._waiting) and len(self.senders) < _MOST_SENDERS
 
-    def has_failed_to_start(self) -> None:
-        with self._guard:
-            self.senders -= 1
-
-    def get_nowait(self) -> Renewal | None:
-        with self._guard:
-            return heapq.heappop(self._waiting)[2] if self._waiting else None
-
-    def get(self) -> Renewal | None:
-        """The renewal that a sender sends next. None: the sender is to end, and is no longer counted."""
-        with self._guard:
-            self._idle += 1
-            try:
-                while not self._waiting:
-                    stays = self.senders == 1
-                    if self._closed or not (self._changed.wait(None if stays else _SENDER_IDLE) or stays):
-                        self.senders -= 1
-                        return None
+    def get(self, sender: object) -> weakref.ref[Renewed] | None:
+        """The lock that ``sender`` renews next. None: it is to end, and is no longer counted."""
+        while True:
+            self._idle.add(sender)
+            token = self._next(None if len(self.senders) == 1 else _SENDER_IDLE)
+            self._idle.discard(sender)  # before it takes a renewal: put() must not count on it any more
+            if token is True:
                 return heapq.heappop(self._waiting)[2]
-            finally:
-                self._idle -= 1
+            if token is not None:
+                self._tokens.put(token)
+            self.senders.discard(sender)
+            # Looked at after that. So either put() has not counted on this sender, or its renewal is seen here.
+            if not self._waiting and (token is not None or self.senders):
+                return None
+            self.senders.add(sender)
 
-    def close(self) -> None:
-        with self._guard:
-            self._closed = True
-            self._changed.notify_all()
+    def get_nowait(self) -> weakref.ref[Renewed] | None:
+        return heapq.heappop(self._waiting)[2] if self._next(0) is True else None
+
+    def end(self) -> None:
+        self._tokens.put(False)
+
+    def _next(self, seconds: float | None) -> Any:
+        try:
+            return self._tokens.get(timeout=seconds)
+        except Empty:
+            return None
 
 
-def _send(work: _Work) -> None:
+def _send(work: _Work, sender: object) -> None:
     """One sender."""
-    while (renewal := work.get()) is not None:
-        _renew(renewal)
+    while (reference := work.get(sender)) is not None:
+        _renew(reference)
 
 
-def _renew(renewal: Renewal | None) -> None:
-    renew = renewal() if renewal is not None else None
-    if renew is None:
+def _renew(reference: weakref.ref[Renewed] | None) -> None:
+    lock = reference() if reference is not None else None
+    if lock is None:
         return
     try:
-        renew()
+        lock.renew()
     except BaseException as error:  # noqa: BLE001 - the next renewal must find this thread alive
         _tell_failed(error)
 

@@ -184,12 +184,15 @@ def sleeps(pid: int | None) -> bool:
 
 
 def switches(pid: int | None) -> int:
-    """How often the threads of a process but its first (the runtime's, which polls) have gone to sleep so far."""
+    """How often the threads of a process but the runtime's, which polls, have gone to sleep so far.
+
+    It polls on the first thread, or on one of a ThreadPoolExecutor. /proc has the names of threads since Python 3.14.
+    """
     total = 0
     for status in Path(f"/proc/{pid}/task").glob("*/status"):
-        if status.parent.name == str(pid):
-            continue
         lines = status.read_text().splitlines()
+        if status.parent.name == str(pid) or lines[0].endswith("\tThreadPoolExecu"):
+            continue
         total += int(next(line for line in lines if line.startswith("voluntary_ctxt_switches")).split()[1])
     return total
 

@@ -1,0 +1,143 @@
+"""The acquires and last acts of a client that are under way. Closing the client waits for them, or ends them.
+
+Each step is a single operation on a dict or list, because signal handlers and other threads may run in between.
+"""
+
+from __future__ import annotations
+
+import os
+import threading  # the Lambda runtime has it loaded, through logging
+
+from ..errors import ClientClosedError, LockAlreadyReleasedError, LockError, TransportError
+from .signalsafe import Flag
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+    from typing import Any
+
+    from ..core.protocol import Send, Steps
+
+_NOBODY = 0  # instead of a thread
+_MOST_LEFT = 100  # a client that is never closed must not keep each coroutine that was
+_HOW = "the client was closed in the midst of it, as by a signal handler"
+
+
+class UnderWay:
+    """Steps of operations, and requests on other threads: each with the process and thread that goes on with it."""
+
+    __slots__ = ("_by", "_endings", "_waiting")
+
+    def __init__(self) -> None:
+        self._by: dict[object, tuple[int, int]] = {}
+        self._endings: dict[object, list[Send]] = {}
+        self._waiting: list[Flag] = []  # set when the next one ends
+
+    def begin(self, what: object) -> None:
+        """This thread goes on with it."""
+        self._by[what] = os.getpid(), threading.get_ident()
+
+    def end(self, what: object) -> bool:
+        """It has ended. Return whether a thread went on with it until now."""
+        thread = self._by.pop(what, (0, _NOBODY))[1]
+        if self._waiting:  # seldom: only closing the client waits
+            self._wake()
+        return thread != _NOBODY
+
+    def leave(self, what: object) -> None:
+        """Nobody goes on with it, until it is taken from `left`. Of too many, the oldest is left to its lease."""
+        self._by[what] = os.getpid(), _NOBODY
+        left = [what for what, (_, thread) in list(self._by.items()) if thread == _NOBODY]
+        if len(left) > _MOST_LEFT:
+            self._by.pop(left[0], None)
+        self._wake()
+
+    def may_send(self, steps: Steps[Any]) -> bool:
+        """Whether a request of these steps may be sent: somebody goes on with them."""
+        return self._by.get(steps, (0, 1))[1] != _NOBODY and steps.gi_frame is not None  # type: ignore[attr-defined]
+
+    def leave_mine(self) -> None:
+        """Leave the steps that this thread cannot go on with before it returns: those that a signal handler has
+        interrupted, and those that coroutines of its loop wait in. Steps that run at this very instant are not left.
+        """
+        here = os.getpid(), threading.get_ident()
+        for what in list(self._by):
+            if self._by.get(what) == here and getattr(what, "gi_suspended", False):
+                self.leave(what)
+
+    def elsewhere(self) -> bool:
+        """Whether another thread of this process goes on with any."""
+        pid, mine = os.getpid(), (_NOBODY, threading.get_ident())
+        return any(of == pid and thread not in mine for of, thread in list(self._by.values()))
+
+    def wait(self, seconds: float) -> None:
+        """Wait until one ends, at most ``seconds``. Return at once if no other thread goes on with any."""
+        ended = Flag()
+        self._waiting.append(ended)
+        try:
+            if self.elsewhere():  # asked after the flag was added, so that `_wake` cannot miss it
+                ended.wait(seconds)
+        finally:
+            self._waiting.remove(ended)
+
+    def _wake(self) -> None:
+        for ended in list(self._waiting):
+            ended.set()
+
+    def left(self) -> Iterator[Steps[Any]]:
+        """The steps that nobody goes on with, each of them once."""
+        nobody = os.getpid(), _NOBODY
+        for what in list(self._by):
+            if self._by.get(what) == nobody and self._by.pop(what, None) is not None:
+                steps: Any = what
+                yield steps
+
+    def ending(self, what: object) -> list[Send]:
+        """For the requests by which closing the client ends these steps."""
+        return self._endings.setdefault(what, [])
+
+    def take_ending(self, what: object) -> list[Send]:
+        """Those requests, once."""
+        return self._endings.pop(what, []) if self._endings else []
+
+
+class Act:
+    """A context in which the steps of an operation are driven. If closing the client has ended them, it raises that.
+
+    takes: an acquire. ends: for a last act, what makes its error: `released` or `unclear`. Other steps are not noted.
+    """
+
+    __slots__ = ("_ends", "_steps", "_takes", "_under_way")
+
+    def __init__(
+        self, under_way: UnderWay, steps: Steps[Any], *, takes: bool, ends: Callable[[], LockError] | None
+    ) -> None:
+        self._under_way = under_way
+        self._steps = steps
+        self._takes = takes
+        self._ends = ends
+
+    def __enter__(self) -> None:
+        if self._takes or self._ends is not None:
+            self._under_way.begin(self._steps)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._takes and self._ends is None:
+            return
+        if kind is GeneratorExit:  # a coroutine was closed that waited in the steps: closing the client ends them
+            self._under_way.leave(self._steps)
+        elif not self._under_way.end(self._steps) and kind is None:
+            raise ClientClosedError(_HOW) if self._ends is None else self._ends()
+
+
+def released() -> LockError:
+    """Of a release that closing the client has ended."""
+    return LockAlreadyReleasedError(f"{_HOW}: the lock is released")
+
+
+def unclear() -> LockError:
+    """Of another last act: the request that it was at may have been carried out."""
+    return TransportError(True, f"{_HOW}: it is unknown whether it was carried out. The lock is released")

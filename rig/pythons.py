@@ -1,0 +1,101 @@
+"""The versions of Python that the project claims, and the tests on each of them that is not the one of ``.venv``.
+
+``python -m rig.pythons`` is `make test-pythons`. It runs the tests that need few packages, in an environment of its own
+for each version: ``.venv-pythons/3.13``. pip installs requirements/pythons.txt there.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from .engine import ROOT, inherited_environment
+
+_CLASSIFIER = "Programming Language :: Python :: 3."
+_PINS = ROOT / "requirements" / "pythons.txt"
+_UNPACKED = ROOT / "build" / "python" / "org" / "bytedeco" / "cpython" / "linux-x86_64" / "bin"  # by make
+_NOTHING_TO_RUN = 5  # pytest's code, such as where all that failed was on another version
+_SECONDS = 60  # for an interpreter that only says what it is
+#: The folders whose tests run on every version. `make test` itself runs tests/runtime/test_ending.py on all of them.
+FOLDERS = ("core", "transport", "with_lock", "deduplicate", "batch", "handover", "observe", "greenlets")
+
+CLAIMED = tuple(
+    f"3.{line.removeprefix(_CLASSIFIER)}"
+    for line in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    if line.startswith(_CLASSIFIER)
+)
+
+
+@functools.cache
+def find(version: str) -> str | None:
+    """The program of a version such as ``3.13``: this Python, one of the PATH, or the one that make has unpacked."""
+    name = f"python{version}"
+    named = [shutil.which(name, path=folder) for folder in os.get_exec_path()]
+    for program in filter(None, [sys.executable, *named, shutil.which(name, path=_UNPACKED)]):
+        found = _says_that_it_is(program, version)
+        if found:
+            return found
+    return None
+
+
+def _says_that_it_is(program: str, version: str) -> str | None:
+    probe = "import sys; print('%d.%d' % sys.version_info[:2], sys.executable)"
+    # A pyenv that has the version runs it only when told so.
+    environment = inherited_environment() | {"PYENV_VERSION": version}
+    done = subprocess.run(
+        [program, "-I", "-c", probe], env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False
+    )
+    said, _, path = done.stdout.strip().partition(" ")
+    return path if done.returncode == 0 and said == version else None
+
+
+def missing(version: str) -> str:
+    return (
+        f"Python {version} is not on the PATH: install it, for example with uv python install {version}. On Linux on "
+        "x86_64, make unpacks the newest from Maven's packages if mvn is there"
+    )
+
+
+def install(version: str, program: str) -> Path:
+    """The Python of the version's environment, which has the pinned packages of now."""
+    folder = ROOT / ".venv-pythons" / version
+    python, stamp = folder / "bin" / "python", folder / ".installed"
+    if not stamp.exists() or stamp.read_bytes() != _PINS.read_bytes():
+        sys.stdout.write(f"Installing {_PINS.relative_to(ROOT)} into {folder.relative_to(ROOT)}\n")
+        sys.stdout.flush()
+        subprocess.run([program, "-m", "venv", "--clear", folder], check=True)
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
+        subprocess.run([*pip, "--require-hashes", "-r", str(_PINS)], check=True)
+        # As in .venv: a process can import this folder from anywhere.
+        (folder / "lib" / f"python{version}" / "site-packages" / "lambda_lock.pth").write_text(f"{ROOT}\n")
+        stamp.write_bytes(_PINS.read_bytes())
+    return python
+
+
+def main(arguments: list[str]) -> int:
+    """Run the tests on each version, with pytest's ``arguments``. In CI, a version that is not there is a failure."""
+    failed, tests = 0, [f"tests/{folder}" for folder in FOLDERS]
+    for version in CLAIMED:
+        program = find(version)
+        if program == sys.executable:
+            continue  # `make test` runs all tests on it
+        if program is None:
+            failed += bool(os.environ.get("CI"))
+            sys.stdout.write(f"{missing(version)}\n")
+            continue
+        python = install(version, program)
+        sys.stdout.write(f"Python {version}:\n")
+        sys.stdout.flush()
+        options = ["--quiet", "-o", f"cache_dir=.pytest_cache/{version}"]
+        command = [str(python), "-B", "-m", "pytest", *options, *tests, *arguments]
+        failed += subprocess.run(command, cwd=ROOT, check=False).returncode not in (0, _NOTHING_TO_RUN)
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

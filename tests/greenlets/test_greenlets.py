@@ -1,0 +1,58 @@
+"""gevent and eventlet: the real packages, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from rig.engine import ROOT
+from rig.wire import Wire
+
+PROGRAM = Path(__file__).with_name("locking.py")
+# `make test-pythons` has them: requirements/pythons.txt.
+pytestmark = pytest.mark.skipif(
+    not (find_spec("gevent") and find_spec("eventlet")), reason="gevent and eventlet are not installed"
+)
+
+
+def said(when: str, patching: str) -> str:
+    """What a process that patches so printed."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(PROGRAM), when, patching],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    "patching",
+    [
+        "gevent.monkey:patch_all:",
+        "gevent.monkey:patch_all:thread",  # the heartbeat ran, and the release failed: greenlet.error
+        "gevent.monkey:patch_thread:",
+        "eventlet:monkey_patch:",
+        "eventlet:monkey_patch:socket",
+    ],
+)
+def test_a_lock_is_refused_where_threads_or_sockets_were_replaced(when: str, patching: str, wire: Wire) -> None:
+    library = patching.partition(":")[0].partition(".")[0]
+    error = said(when, patching)
+    assert error.startswith(f"{library} has replaced this process's threads or sockets")
+    assert "gthread" in error
+    assert wire.operations == []
+
+
+@pytest.mark.parametrize("patching", ["gevent.monkey::", "eventlet::"])
+def test_a_lock_is_kept_where_they_are_only_imported(patching: str, table: str) -> None:
+    assert said("before", patching) == "renewed"

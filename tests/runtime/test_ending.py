@@ -1,0 +1,60 @@
+"""A process ends, whatever the library's threads do when its interpreter ends: on each Python that is claimed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rig import pythons
+from rig.engine import ROOT
+
+PROGRAM = Path(__file__).with_name("ending.py")
+RUNS = 6  # of the process with five clients; `frozen` tries each line in one
+SECONDS = 100.0  # within which each of them ends on any machine
+
+
+def begin(version: str, name: str) -> subprocess.Popen[str]:
+    """Start the program on a version of Python, with this process's environment."""
+    python = pythons.find(version)
+    if python is None:
+        if os.environ.get("CI"):
+            pytest.fail(pythons.missing(version))
+        pytest.skip(pythons.missing(version))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return subprocess.Popen(
+        [python, "-B", str(PROGRAM), name],
+        env=environment | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def end(process: subprocess.Popen[str]) -> str:
+    """What a process printed. It ended by itself, and reported nothing of ours."""
+    try:
+        out, error = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, error = process.communicate()
+        pytest.fail(f"the process did not end; it printed {out!r} and {error!r}")
+    assert process.returncode == 0, error
+    assert "lambda_lock" not in error, error  # Python itself may report a thread that it has frozen
+    return out
+
+
+@pytest.mark.parametrize("version", pythons.CLAIMED)
+def test_a_process_ends_though_its_senders_are_frozen_at_any_line(version: str, table: str) -> None:
+    places = end(begin(version, "frozen")).split()
+    assert len(places) > 30
+    assert {place.partition(":")[0] for place in places} >= {"heartbeat.py", "upkeep.py", "threading.py"}
+
+
+@pytest.mark.parametrize("version", pythons.CLAIMED)
+def test_a_process_whose_clients_have_renewed_and_are_closed_ends(version: str, table: str) -> None:
+    for _ in range(RUNS // 2):
+        for process in [begin(version, "renewed") for _ in range(2)]:
+            end(process)
