@@ -85,11 +85,13 @@ class AsyncLock(Handle):
         await self._runner.run_last(self._held, self._held.commit(items, data, result))
 
     async def hand_over(self, *, lease_duration: float | None = None) -> str:
-        """`Lock.hand_over`, awaited. If the task is cancelled, the string is lost, and the lock is released.
+        """`Lock.hand_over`, awaited. If the task is cancelled, the string is lost, and the lock is released; a resumed
+        one is left to the next attempt.
 
         Example: ``token = await lock.hand_over(lease_duration=300)``
         """
-        return await self._runner.run_last(self._held, self._held.hand_over(lease_duration))
+        operation = self._held.hand_over(lease_duration)
+        return await self._runner.run_last(self._held, operation, again=self._held.stop_handing)
 
     async def __aenter__(self) -> Self:
         return self

@@ -42,7 +42,8 @@ class AsyncMultiLock(MultiHandle):
 
         Example: ``await locks.release()``
         """
-        return await self._runner.run_last(self._group, self._group.release())
+        operation = self._group.release()
+        return await self._runner.run_last(self._group, operation, again=operation[1])
 
     async def commit(self, items: Sequence[Mapping[str, Any]]) -> None:
         """`MultiLock.commit`, awaited. If the task is cancelled, the commit may have been carried out; the locks are
@@ -61,6 +62,7 @@ class AsyncMultiLock(MultiHandle):
         if self._group.released or not self._group.is_in_this_process():
             return
         try:
-            await self._runner.run_last(self._group, self._group.release(best_effort=True))
+            operation = self._group.release(best_effort=True)
+            await self._runner.run_last(self._group, operation, again=operation[1])
         except LockAlreadyReleasedError:  # another task releases them at this moment
             return

@@ -18,24 +18,19 @@ from ..core import protocol
 from ..runtime.drive_async import drive_async, unsent
 from ..runtime.threads import Busy, Threads
 from ..runtime.timeline import SYSTEM
+from ..runtime.under_way import Act, released, unclear
 from .session import Explained
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol, TypeVar
+    from typing import TypeVar
 
     from ..errors import LockError
     from .held import Begin
-    from .session import Operation, Session
+    from .session import Ending, Operation, Session
 
     T = TypeVar("T")
-
-    class Ending(Protocol):
-        """What a last act ends: a HeldLock, or a Group of them."""
-
-        def give_up(self, last_act: Begin[bool] | None = None) -> None: ...
-        def tell_not_released(self, error: LockError) -> None: ...
 
 
 _LOOK = 0.25  # seconds between two checks whether the client was closed
@@ -59,14 +54,12 @@ class AsyncRunner:
         return await self._drive(operation, self._ending)
 
     async def run_last(self, held: Ending, operation: Operation[T], again: Begin[bool] | None = None) -> T:
-        """Run a last act. If the task is cancelled, the lock is released before the CancelledError propagates: whatever
-        the act did, no other code would release it.
-
-        again: the steps to release it by. None: those of a plain release.
-        """
+        """`Session.run_last`, awaited. Cancelling the task is an interrupt, too."""
         try:
-            return await self.run_first(operation)
-        except asyncio.CancelledError:
+            return await self._drive(operation, self._ending, ends=released if again is operation[1] else unclear)
+        except (Exception, GeneratorExit):  # nothing can be awaited while a coroutine is closed
+            raise
+        except BaseException:
             try:
                 await self._ending.settle(functools.partial(held.give_up, again), patience=_GIVING_BACK)
             except Busy as error:
@@ -78,7 +71,12 @@ class AsyncRunner:
         return await self._ending.settle(function)
 
     async def _drive(
-        self, operation: Operation[T], threads: Threads, after_wait: Callable[[], None] | None = None
+        self,
+        operation: Operation[T],
+        threads: Threads,
+        after_wait: Callable[[], None] | None = None,
+        *,
+        ends: Callable[[], LockError] | None = None,
     ) -> T:
         session, (place, steps) = self._session, operation
         if not session.has_transport:
@@ -89,15 +87,19 @@ class AsyncRunner:
             if after_wait is not None:
                 after_wait()
 
-        with Explained(place):
+        made = steps(session.timeline.look())
+        with Explained(place), Act(session.under_way, made, takes=after_wait is not None, ends=ends):
+            if after_wait is not None:
+                session.check_open()  # as in Session.run
             return await drive_async(
-                steps(session.timeline.look()),
+                made,
                 session.transport,
                 session.timeline,
                 sleep,
                 threads,
                 self._ending,
                 _GIVING_BACK,
+                session.under_way,
             )
 
     async def _sleep(self, seconds: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence  # loaded by every Python
 
 from ..core.lease import MIN_LEASE
@@ -28,6 +29,26 @@ _ACTIONS = frozenset({"Put", "Update", "Delete", "ConditionCheck"})
 _warned = False
 
 
+def real_threads() -> None:
+    """Raise LockConfigurationError where gevent or eventlet has replaced threads or sockets (monkey patching).
+
+    Then the heartbeat, a thread that waits, would stop the whole process, and threads could not share connections.
+    """
+    for library, module, asks in (
+        ("gevent", "gevent.monkey", "is_module_patched"),
+        ("eventlet", "eventlet.patcher", "is_monkey_patched"),
+    ):
+        if (loaded := sys.modules.get(module)) is None:
+            continue
+        is_patched = getattr(loaded, asks)
+        if any(map(is_patched, ("thread", "threading", "socket", "ssl"))):
+            raise LockConfigurationError(
+                f"{library} has replaced this process's threads or sockets by its own (monkey patching), and a lock "
+                "is renewed from a real thread. Take locks in a process without it, such as gunicorn's workers of "
+                "class gthread, or with AsyncLockClient on asyncio"
+            )
+
+
 def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
     """Check a partition or sort key: a str of 1 to ``limit`` bytes."""
     if not isinstance(value, str):
@@ -35,7 +56,8 @@ def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
     size = len(value.encode("utf-8", "surrogatepass"))
     if not size:
         raise LockArgumentError(
-            f"{name} is empty. Give each lock a name: all callers with an empty one would share a lock"
+            f"{name} is empty. Give each lock a name: all callers with an empty one would share a lock",
+            key=value,
         )
     if size > limit:
         raise LockArgumentError(

@@ -3,30 +3,87 @@
 from __future__ import annotations
 
 import functools  # the Lambda runtime has it loaded
+import time
+from contextlib import suppress
 
+from ..core.protocol import DECISION, SEND, Send, may_pass
 from ..errors import LockAlreadyReleasedError, LockError, TransportError
+from ..runtime.drive import drive
+from ..runtime.timeline import SYSTEM
 from .signals import leave_to_lease
 from .taking import give_back
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
-    from ..core.protocol import Hold
+    from ..core.protocol import Hold, Steps
     from .held import HeldLock
     from .session import Session
 
 _OUTAGE = 2  # after so many releases in a row without an answer, no more are sent. A single one may be due to its row
+_PATIENCE = SEND + DECISION  # seconds: a request that is under way, and the release of what it took
+
+
+class _Ended(BaseException):
+    """Thrown into steps that nobody goes on with."""
 
 
 def close(session: Session, *, release: bool) -> None:
     """`LockClient.close`, on this thread."""
     session.closed.set()
     if release:
+        _settle(session)
         _release_all(session)
     else:
         session.open_locks.abandon()
     session.end()
+
+
+def _settle(session: Session) -> None:
+    """Let all acquires and last acts end, in bounded time. The process may be gone right after close().
+
+    Other threads end theirs by themselves. What this thread cannot go on with until close() returns is ended here: what
+    was taken is given back, and its place in the queue.
+    """
+    under_way, end = session.under_way, time.monotonic() + _PATIENCE
+    under_way.leave_mine()  # first: no further request of it is sent
+    while under_way.elsewhere():
+        if session.timeline is not SYSTEM:  # nobody may turn another clock on
+            return
+        left = end - time.monotonic()
+        if left <= 0:
+            break
+        under_way.wait(left)
+    unanswered = 0  # in a row
+    for steps in under_way.left():
+        if unanswered == _OUTAGE:
+            steps.close()
+            continue
+        with suppress(LockError):  # without an answer, the lease ends what was taken
+            ending = _ending(steps, under_way.ending(steps))
+            answered = drive(ending, session.transport, session.timeline, session.timeline.clock.sleep)
+            unanswered = 0 if answered else unanswered + 1
+
+
+def _ending(steps: Steps[Any], sent: list[Send]) -> Steps[bool]:
+    """Let steps that were left in their midst end, as an interrupt does. Returns whether the last request was answered.
+
+    sent: gets all requests.
+    """
+    answered = True
+    try:
+        step = steps.throw(_Ended())
+        while True:
+            if isinstance(step, Send):
+                sent.append(step)
+            event = yield step
+            if event.outcome is not None:
+                answered = not may_pass(event.outcome)
+            step = steps.send(event)
+    except (StopIteration, _Ended):
+        return answered
 
 
 def _release_all(session: Session) -> None:
@@ -65,7 +122,8 @@ def _to_release(session: Session) -> Iterator[tuple[Hold, Callable[[], object], 
 
 
 def _release(held: HeldLock) -> None:
-    held.session.run(*held.release())
+    operation = held.release()
+    held.session.run_last(held, operation, operation[1])
 
 
 def _open(session: Session) -> Iterator[HeldLock]:

@@ -9,9 +9,28 @@ from ..core.outcome import CREDENTIALS, ServiceError
 from ..errors import LockArgumentError, LockConfigurationError, LockError, TransportError
 from ..permissions import ACTIONS, IN_WORDS
 
+_DENIED = ("AccessDeniedException", "AccessDenied")
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..core.requests import Place
+
+
+def reason_of(error: Exception) -> str:
+    """Return in a word why an acquire failed, for searches and alarms. docs/observing.md lists the words."""
+    if isinstance(error, TransportError):
+        return "no_answer"
+    if not isinstance(error, ServiceError):
+        return "misconfigured"
+    if error.message.startswith("KMS "):
+        return "key"
+    if error.code == "ResourceNotFoundException":
+        return "not_found"
+    if error.code in _DENIED:
+        return "denied"
+    if error.code in CREDENTIALS:
+        return "credentials"
+    return "throttled" if error.retryable else "refused"
 
 
 def explain(error: ServiceError, place: Place) -> LockError:
@@ -19,7 +38,9 @@ def explain(error: ServiceError, place: Place) -> LockError:
     said, code = f" (DynamoDB said {error.code}: {error.message})", error.code
     if code == "ResourceNotFoundException":
         return LockConfigurationError(_not_found(error, place) + said, key=place.key)
-    if code in ("AccessDeniedException", "AccessDenied"):
+    if error.message.startswith("KMS ") and "is not authorized to perform" not in error.message:  # with any code
+        return LockConfigurationError(_unusable_key(place) + said, key=place.key or None)
+    if code in _DENIED:
         return LockConfigurationError(_denied(error, place) + said, key=place.key or None)
     if code in CREDENTIALS:
         return LockConfigurationError(
@@ -41,8 +62,9 @@ def _not_found(error: ServiceError, place: Place) -> str:
             "a table of the transaction was not found in this account and Region, and DynamoDB does not say which one. "
             f"Check TableName in each item of the commit; the lock itself is in table {place.table!r}"
         )
+    region = f" {error.region}" if error.region else ""
     return (
-        f"table {place.table!r} was not found in this account and Region. Create it ({_command(place)}, or "
+        f"table {place.table!r} was not found in this account and Region{region}. Create it ({_command(place)}, or "
         "LockTable in the CDK), or set LAMBDA_LOCK_TABLE, the Region or the endpoint to where it is"
     )
 
@@ -57,16 +79,32 @@ def _command(place: Place) -> str:
     return f"lambda-lock table create {bare_name(place.table)}{options}"
 
 
+def _unusable_key(place: Place) -> str:
+    return (
+        f"DynamoDB cannot use the key that encrypts table {place.table!r}: it may be disabled, about to be deleted, or "
+        "not allowed to this role. Enable it, or allow its use in the key's policy or the role's"
+    )
+
+
+#: How AWS says that another policy than the role's has to be changed (IAM User Guide, "Troubleshooting access denied").
+_ELSEWHERE = r"because no (?!identity-based ).* allows .*|with an explicit deny in .*"
+
+
 def _denied(error: ServiceError, place: Place) -> str:
     """Say which permission is missing, and how to grant it. For a transaction, one of its writes needs it."""
     named = re.search(r"perform: (\w+:\w+)(?: on resource: (\S+))?", error.message)
     action = named[1] if named else f"dynamodb:{error.operation}"
     where = f"table {place.table!r}"
+    resource = named[2] if named else None
+    if elsewhere := re.search(_ELSEWHERE, error.message):
+        return (
+            f"permission {action} on {resource or where} is refused {elsewhere[0]}. Change it there: adding "
+            "the permission to the role's policy does not help"
+        )
     if action in ("dynamodb:Scan", "dynamodb:Query"):
         return f"permission {action} on {where} is missing. Listing locks needs it on top of a lock's four permissions"
     if action not in ACTIONS and not action.startswith("kms:"):
         return f"permission {action} on {where} is missing. A lock does not need it: grant it to the role that does"
-    resource = named[2] if named else None
     if resource and ":table/" in resource and bare_name(resource) != bare_name(place.table):
         return f"permission {action} on {resource} is missing. An item of the transaction needs it: grant it there"
     what = f"the key of {where}" if action.startswith("kms:") else where

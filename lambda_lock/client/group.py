@@ -19,6 +19,7 @@ from ..errors import (
     TransportError,
 )
 from ..runtime.signalsafe import Ticket, Turn
+from ..runtime.under_way import released
 from . import checks
 from .session import Explained
 
@@ -94,6 +95,10 @@ class Group:
 
     def is_held(self) -> bool:
         return all(member.is_held() for member in self.members)
+
+    def holds(self, key: str) -> bool:
+        """Whether the lock of this key is held, whatever has become of the others."""
+        return any(member.key == key and member.is_held() for member in self.members)
 
     def is_lost(self) -> bool:
         lost = [member.is_lost() for member in self.members]  # each one notices its own loss
@@ -219,9 +224,11 @@ class Group:
         yield from self._release_rest(best_effort=True)
 
     def give_up(self, last_act: Begin[bool] | None = None) -> None:
-        """Release on this thread after a last act was cancelled, with any outcome. Errors are logged."""
+        """Release on this thread after a last act was interrupted, with any outcome. Errors are logged."""
+        if not self.is_in_this_process():  # as in HeldLock
+            return
         try:
-            self.session.run(*self.release(best_effort=True))
+            self.session.run(*self.release(best_effort=True), ends=released)
         except LockAlreadyReleasedError:
             return
 

@@ -17,6 +17,7 @@ from ..errors import (
 )
 from ..runtime.late import Late
 from ..runtime.signalsafe import Ticket, Turn
+from ..runtime.under_way import released
 from . import checks
 from .session import Explained
 from .signals import leave_to_lease
@@ -183,21 +184,34 @@ class HeldLock(Standing):
         return self.hold.place, self._last(self.check_open, steps)
 
     def give_up(self, last_act: Begin[bool] | None = None) -> None:
-        """Release on this thread after a last act was cancelled, with any outcome. Errors are logged.
+        """Release on this thread after a last act was interrupted, with any outcome. Errors are logged.
 
-        last_act: the release that was cancelled, to be sent again. None: it was another last act.
-
-        A resumed lock that was being handed over is not released: an earlier string of its hold is still good.
+        last_act: what is sent instead of a plain release: the release that was interrupted, again; or `stop_handing`.
         """
-        if last_act is None and self.is_left():
-            self.abandon()
+        if not self.is_in_this_process():  # a child leaves that was forked meanwhile: the lock is its parent's
             return
         try:
-            self.session.run(self.hold.place, last_act or self._last(self.check_not_released, self._release))
+            begin = last_act or self._last(self.check_not_released, self._release)
+            self.session.run(self.hold.place, begin, ends=released)
         except LockAlreadyReleasedError:
             return
         except LockError as error:
             self.tell_not_released(error)
+
+    def stop_handing(self, look: Look) -> Steps[bool]:
+        """Release after `hand_over` was interrupted, whose string is lost with that.
+
+        A resumed lock is not released but left to the next attempt: an earlier string of its hold is still good.
+        """
+
+        def steps(look: Look) -> Steps[bool]:
+            if not self.hold.resumed or self.hold.unclear:
+                return (yield from self._release(look))
+            self.hold.hand_over()  # the interrupt may have come before
+            self.abandon()
+            return False
+
+        return self._last(self.check_not_released, steps)(look)
 
     def ends_with_block(self) -> bool:
         """Whether leaving its block releases it. What is left to the next attempt is not held from here on."""

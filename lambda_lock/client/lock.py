@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self, TypeAlias, TypeVar
 
-    from .held import HeldLock
+    from .held import Begin, HeldLock
     from .session import Operation
 
     T = TypeVar("T")
@@ -209,11 +209,13 @@ class Lock(Handle):
         Raises LockAlreadyReleasedError the second time, OwnerMismatchError in another process,
         TransportError(ambiguous=True) if the outcome is unknown (the lease ends by itself), TransportError or
         LockConfigurationError if DynamoDB refused, and LockArgumentError or TypeError for bad input. After a
-        TransportError or LockConfigurationError, release may be called again.
+        TransportError or LockConfigurationError, release may be called again. An interrupt propagates once the lock is
+        released, as it does from `commit` and `hand_over`; by `hand_over`, a resumed one is left to the next attempt.
 
         Example: ``lock.release(data=b"done")``
         """
-        return self._run(self._held.release(data, delete, best_effort))
+        operation = self._held.release(data, delete, best_effort)
+        return self._run_last(operation, again=operation[1])
 
     def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None) -> None:
         """Write ``items`` and release the lock in one transaction: the items are written only while the row is ours.
@@ -236,7 +238,7 @@ class Lock(Handle):
 
         Example: ``lock.commit([{"Put": {"TableName": "orders", "Item": {"id": {"S": "7"}}}}])``
         """
-        self._run(self._held.commit(items, data, result))
+        self._run_last(self._held.commit(items, data, result))
 
     def hand_over(self, *, lease_duration: float | None = None) -> str:
         """End this handle, and return a string with which another process continues the lock: `LockClient.resume`,
@@ -255,7 +257,7 @@ class Lock(Handle):
 
         Example: ``queue.send_message(MessageBody=lock.hand_over(lease_duration=300))``
         """
-        return self._run(self._held.hand_over(lease_duration))
+        return self._run_last(self._held.hand_over(lease_duration), again=self._held.stop_handing)
 
     def __enter__(self) -> Self:
         return self
@@ -271,7 +273,11 @@ class Lock(Handle):
             return
 
     def _complete(self, result: str | None) -> bool:
-        return self._run(self._held.complete(result))
+        operation = self._held.complete(result)
+        return self._run_last(operation, again=operation[1])
+
+    def _run_last(self, operation: Operation[T], again: Begin[bool] | None = None) -> T:
+        return self._held.session.run_last(self._held, operation, again)
 
     def _run(self, operation: Operation[T]) -> T:
         return self._held.session.run(*operation)

@@ -98,7 +98,9 @@ class LockClient(Client):
         holder: a name for this work that stays the same when it is tried again, such as a state machine's execution: 1
             to 512 bytes. The owner is then ``holder#nonce``. If an earlier attempt of this holder has the lock, go on
             with its hold at once, as `resume` does, and store nothing: pass it only where that attempt is known to be
-            dead, and never any client's ``owner_prefix``. Such an acquire never queues. Not together with permits,
+            dead, and never any client's ``owner_prefix``. What runs at the same time, such as the items of a Map, needs
+            a name each. Under one name the second takes the lock from the first, which is refused only at its next
+            renewal or `hand_over`, also within one process. Such an acquire never queues. Not together with permits,
             replace, delete_on_release or reentrant. None: anybody's.
         context: the Lambda context, for the time it has left. None: the context of the enclosing decorator, or the one
             passed to `register_lambda_context`.
@@ -446,6 +448,10 @@ class LockClient(Client):
         """Close the client. Acquires that are waiting raise ClientClosedError, and held locks are released.
 
         release: False: leave held locks to their lease.
+
+        Acquires and releases that are under way end first: those of other threads within 8 s, and the one that a signal
+        handler has interrupted here, which then raises ClientClosedError or LockAlreadyReleasedError; commit and
+        hand_over raise TransportError(ambiguous=True).
 
         Locks whose handles were dropped are released as well, except resumed ones: the next attempt goes on with them.
         If a release fails, that is logged, and the others are still tried. If two in a row get no answer (10 s at

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any, Self, TypeAlias, TypeVar
 
     from .group import Group
+    from .held import Begin
     from .session import Operation
 
     T = TypeVar("T")
@@ -106,7 +107,8 @@ class MultiLock(MultiHandle):
 
         Example: ``locks.release()``
         """
-        return self._run(self._group.release())
+        operation = self._group.release()
+        return self._run_last(operation, again=operation[1])
 
     def commit(self, items: Sequence[Mapping[str, Any]]) -> None:
         """Write ``items`` and release all locks in one transaction: the items are written only while all are held.
@@ -122,7 +124,7 @@ class MultiLock(MultiHandle):
 
         Example: ``locks.commit([{"Update": take_from_one}, {"Update": give_to_the_other}])``
         """
-        self._run(self._group.commit(items))
+        self._run_last(self._group.commit(items))
 
     def __enter__(self) -> Self:
         return self
@@ -133,9 +135,13 @@ class MultiLock(MultiHandle):
         if self._group.released or not self._group.is_in_this_process():
             return
         try:
-            self._run(self._group.release(best_effort=True))
+            operation = self._group.release(best_effort=True)
+            self._run_last(operation, again=operation[1])
         except LockAlreadyReleasedError:  # another thread releases them at this moment
             return
 
     def _run(self, operation: Operation[T]) -> T:
         return self._group.session.run(*operation)
+
+    def _run_last(self, operation: Operation[T], again: Begin[bool] | None = None) -> T:
+        return self._group.session.run_last(self._group, operation, again)

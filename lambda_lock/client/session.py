@@ -16,21 +16,23 @@ from ..observe.log import logger as package_logger
 from ..observe.log import tell
 from ..observe.observer import Observer
 from ..runtime import invocation
-from ..runtime.drive import drive
+from ..runtime.drive import drive, send
 from ..runtime.late import Late
 from ..runtime.signalsafe import Flag
 from ..runtime.timeline import SYSTEM, Timeline
+from ..runtime.under_way import Act, UnderWay, released, unclear
 from .open_locks import OpenLocks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-    from typing import TypeAlias, TypeVar
+    from typing import Protocol, TypeAlias, TypeVar
 
     from ..core.lease import Look
     from ..core.protocol import Hold, Steps
     from ..core.requests import Place
+    from ..errors import LockError
     from ..runtime.heartbeat import Renewals
     from ..transport import BotoTransport, HttpsTransport, Transport
     from ..transport.mocked import Mocked
@@ -39,6 +41,12 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     #: What a method asks of DynamoDB: the lock that errors name, and the steps, which begin with a look at the clocks.
     Operation: TypeAlias = tuple[Place, Callable[[Look], Steps[T]]]
+
+    class Ending(Protocol):
+        """What a last act ends: a HeldLock, or a Group of them."""
+
+        def give_up(self, last_act: Callable[[Look], Steps[bool]] | None = None) -> None: ...
+        def tell_not_released(self, error: LockError) -> None: ...
 
 
 _MOST_TOLD = 100  # locks
@@ -55,21 +63,31 @@ class Session:
         self.memory = protocol.Memory(settings.observation_cache_size)
         self.chance = protocol.Chance(_nonce, _jitter)
         self.open_locks = OpenLocks()
+        self.under_way = UnderWay()
         self.closed = Flag()
         self._next_slot = 0.0
         self._renewals: Renewals | None = None
         self._chosen: HttpsTransport | BotoTransport | None = None
+        self.unended: list[tuple[Hold, float]] = []  # holds whose handles were dropped, and when: their traces are due
         self._told_unreadable: set[tuple[str, str | None]] = set()
-        self._mocked: Mocked | None = None
+        self._mocked: Mocked[HttpsTransport | BotoTransport] | None = None
         self._prepared: tuple[int, HttpsTransport | BotoTransport] | None = None  # with its environment
 
     # -- sending ----------------------------------------------------------------------------------------------------
 
-    def run(self, place: Place, steps: Callable[[Look], Steps[T]], after_wait: Callable[[], None] | None = None) -> T:
+    def run(
+        self,
+        place: Place,
+        steps: Callable[[Look], Steps[T]],
+        after_wait: Callable[[], None] | None = None,
+        *,
+        ends: Callable[[], LockError] | None = None,
+    ) -> T:
         """Run an operation on this thread and return its result.
 
-        after_wait: called after each pause of an operation that closing the client ends. It raises what ends the wait.
-        None: closing the client does not end the operation.
+        after_wait: called after each pause of an acquire, which closing the client ends. It raises what ends the wait.
+            None: another operation.
+        ends: for a last act, the error if closing the client ends it, as for `Act`.
         """
         timeline = self.timeline
 
@@ -80,8 +98,30 @@ class Session:
             self._sleep_while_open(seconds)
             after_wait()
 
-        with Explained(place):
-            return drive(steps(timeline.look()), self.transport, timeline, sleep)
+        made = steps(timeline.look())
+        try:
+            with Explained(place), Act(self.under_way, made, takes=after_wait is not None, ends=ends):
+                if after_wait is not None:
+                    self.check_open()  # either close() finds the steps under way, or the client is found closed here
+                return drive(made, self.transport, timeline, sleep)
+        finally:
+            # A signal handler closed the client in the midst of a request, which DynamoDB may have got after these.
+            for request in self.under_way.take_ending(made):
+                send(request, self.transport)
+
+    def run_last(self, held: Ending, operation: Operation[T], again: Callable[[Look], Steps[bool]] | None = None) -> T:
+        """Run a last act on this thread. If an interrupt (Ctrl-C, sys.exit() in a signal handler) ends it, the lock is
+        released before that propagates: whatever the act did, no other code would release it.
+
+        again: the steps to release it by: those of the operation, if it is a release. None: those of a plain release.
+        """
+        try:
+            return self.run(*operation, ends=released if again is operation[1] else unclear)
+        except Exception:
+            raise
+        except BaseException:
+            held.give_up(again)
+            raise
 
     def _sleep_while_open(self, seconds: float) -> None:
         if self.timeline is SYSTEM:
@@ -209,6 +249,11 @@ class Session:
         )
         tell(self.log, "waiters_unreadable", "%s", message, key=place.key)
 
+    def note_unended(self, hold: Hold, now: float) -> None:
+        """Note at ``now`` (elapsed seconds) that nobody will end this hold. A finalizer calls it, and no tracer."""
+        if self.observer.measures and len(self.unended) < _MOST_TOLD:
+            self.unended.append((hold, now))
+
     # -- its end ----------------------------------------------------------------------------------------------------
 
     def check_open(self) -> None:
@@ -218,6 +263,11 @@ class Session:
 
     def end(self) -> None:
         """Close connections and end the threads for renewals, after all locks were released or abandoned."""
+        if self.unended:
+            with Late():
+                from .timed import tell_unended
+
+            tell_unended(self)
         if self._renewals is not None:
             self._renewals.close()
         for transport in (self._chosen, None if self._mocked is None else self._mocked.transport):

@@ -5,7 +5,13 @@ from __future__ import annotations
 from ..core import keep, protocol
 from ..core import several as core
 from ..core.outcome import ServiceError
-from ..errors import LockAlreadyReleasedError, LockError, LockNotGrantedError, TransportError
+from ..errors import (
+    LockAlreadyReleasedError,
+    LockConfigurationError,
+    LockError,
+    LockNotGrantedError,
+    TransportError,
+)
 from ..runtime.drive import check_process
 from . import checks
 from .group import Group
@@ -15,7 +21,7 @@ from .multi_lock import MultiLock
 from .order import order
 from .session import Explained
 from .signals import leave_to_lease
-from .taking import give_back, tell_refused
+from .taking import give_back, tell_failed, tell_refused
 from .terms import Terms
 
 TYPE_CHECKING = False
@@ -65,7 +71,8 @@ class Several:
             place = next((place for place in self._places if place.key == error.key), self.place)
             tell_refused(session, error, place, cancelled=self._order.cancelled)
             raise
-        except (ServiceError, TransportError):
+        except (ServiceError, TransportError, LockConfigurationError) as error:
+            tell_failed(session, error, self.place)
             with Explained(self.place):
                 raise
 

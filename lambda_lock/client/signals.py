@@ -75,7 +75,7 @@ class Signals:
 
     def tell(self, event: str, message: str, *arguments: object, cause: BaseException | None = None) -> None:
         """Tell an event of this lock. The key is the first argument of ``message``."""
-        if self.quiet:
+        if self.quiet and event != "renewal_failed":  # which concerns the table, not only this lock
             return
         hold, observer = self._hold, self._session.observer
         subject = self._subject() if observer.wants(event) else None

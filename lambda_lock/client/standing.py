@@ -195,9 +195,13 @@ class Standing:
 
     def __del__(self) -> None:
         hold = getattr(self, "hold", None)  # None: an interrupt came while this was made
-        if hold is None or sys.is_finalizing() or hold not in self.session.open_locks:
+        if hold is None or sys.is_finalizing():
             return
         now = self.elapsed()
+        if not hold.ended and self.is_in_this_process():
+            self.session.note_unended(hold, now)
+        if hold not in self.session.open_locks:
+            return
         if self._is_live(now):
             self._tell_forgotten()
         elif now >= hold.valid_until:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..core import acquire as core
 from ..core import keep
-from ..errors import DuplicateEventError, LockError, LockNotGrantedError
+from ..core.outcome import ServiceError
+from ..errors import DuplicateEventError, LockConfigurationError, LockError, LockNotGrantedError, TransportError
 from ..runtime.drive import check_process
 from ..runtime.late import Late
 from .held import HeldLock
@@ -82,6 +83,9 @@ class Fresh:
             self._register(hold)
         except (DuplicateEventError, LockNotGrantedError) as error:
             tell_refused(self._session, error, self.place, cancelled=self._order.cancelled)
+            raise
+        except (ServiceError, TransportError, LockConfigurationError) as error:
+            tell_failed(self._session, error, self.place)
             raise
 
     def lock(self) -> Lock:
@@ -185,6 +189,16 @@ def tell_refused(
             error.add(_OWN)
         event = "too_late" if error.too_late else "cancelled" if cancelled else "not_granted"
     session.observer.tell(event, error, place.table, "%s", error, key=place.key, holder=holder)
+
+
+def tell_failed(session: Session, error: ServiceError | TransportError | LockConfigurationError, place: Place) -> None:
+    """Tell that an acquire ended because DynamoDB could not be used."""
+    with Late():
+        from .explain import explain, reason_of
+
+    told = explain(error, place) if isinstance(error, ServiceError) else error
+    message, reason = "lock %r was not acquired, because DynamoDB could not be used: %s", reason_of(error)
+    session.observer.tell("failed", None, place.table, message, place.key, told, key=place.key, reason=reason)
 
 
 def give_back(session: Session, hold: Hold) -> None:

@@ -69,7 +69,7 @@ class Upkeep:
             return None
         if self._is_due() and not self._awaits_its_slot():
             self._dispatched = True
-            self._session.renewals.put(self._send, self._hold.valid_until)
+            self._session.renewals.put(self, self._hold.valid_until)
         return self._seconds_to_next_tick(sending=self._dispatched)
 
     def _is_due(self) -> bool:
@@ -87,7 +87,7 @@ class Upkeep:
         self._slot = None
         return False
 
-    def _send(self) -> None:
+    def renew(self) -> None:
         """Send the renewal that `tick` found due."""
         self._next = self._elapsed() + _AFTER_FAULT  # in case it fails without an answer
         try:

@@ -54,9 +54,18 @@ class Holding:
         This is not contention, so it is not a LockNotGrantedError: trying again would not help.
         """
         for kind in _KINDS:
-            if any(place in (places or ()) and lock.is_held for places, lock in kind._entries.get()):
+            if any(place in (places or ()) and _holds(lock, key) for places, lock in kind._entries.get()):
                 raise LockConfigurationError(
                     f"this call holds the lock {key!r} already, by an outer @{kind.decorator}, and would wait for "
                     "itself: give the inner one another key or, if it has no list of keys, reentrant=True",
                     key=key,
                 )
+
+
+def _holds(lock: Any, key: str) -> bool:
+    """Whether the lock of this key is held. Of several, one may be lost while the others are still renewed."""
+    if not hasattr(lock, "keys"):
+        return bool(lock.is_held)
+    from ..client.multi_lock import group_of  # loaded, since there is one
+
+    return group_of(lock).holds(key)

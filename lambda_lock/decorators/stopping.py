@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import _thread
 import atexit
+import functools
 import os
 import signal
 import sys
 import threading
+import time
 from contextlib import suppress
 
 from ..client.base import Client, session_of
@@ -16,10 +19,20 @@ from .environment import default_client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from collections.abc import Callable
     from types import FrameType
+    from typing import Any
 
     from ..client.async_client import AsyncLockClient
     from ..client.lock_client import LockClient
+
+_SOON = 0.05  # seconds
+_to_raise: list[_Stop] = []  # what a loop was asked to raise, and has not yet
+
+
+class _Stop(SystemExit):
+    """What SIGTERM raises."""
 
 
 def release_on_sigterm(*clients: LockClient | AsyncLockClient) -> None:
@@ -28,10 +41,15 @@ def release_on_sigterm(*clients: LockClient | AsyncLockClient) -> None:
     clients: the clients whose locks are released. None: the default client.
 
     SIGTERM then ends the process as sys.exit() does: SystemExit is raised in the main thread, so ``with`` blocks and
-    decorated functions release their locks on the way out. Python then waits for the other threads, except for daemon
-    threads, so let these end by themselves. What is still held after that is released. Without this, SIGTERM kills the
-    process, and others wait until the leases end. Further SIGTERMs are ignored. A handler of the application's own
-    stays: let it end the process by sys.exit().
+    decorated functions release their locks on the way out. If asyncio runs there, it is raised between two steps of the
+    loop: asyncio.run() then cancels all tasks, which release their locks. Python waits for the other threads, except
+    for daemon threads, so let these end by themselves. At the very end, acquires that are still under way have 8 s to
+    end, and what is still held is released. Without this, SIGTERM kills the process, and others wait until the leases
+    end.
+
+    A second SIGTERM raises SystemExit anew, and right where the main thread is if the loop did not get to the first
+    one. At the very end, further ones are ignored. A handler of the application's own stays: let it end the process by
+    sys.exit() or, with asyncio, cancel the main task.
 
     Call it once, in the main thread. In Lambda it is not needed: a lease ends with its invocation.
 
@@ -50,13 +68,72 @@ def release_on_sigterm(*clients: LockClient | AsyncLockClient) -> None:
 
 
 def _exit(number: int, frame: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_IGN)  # a second one must not interrupt the releases
-    sys.exit(128 + number)  # as a shell says that a signal ended it
+    stop = _Stop(128 + number)  # as a shell says that a signal ended it
+    loop = _running_loop()
+    if loop is not None and not _to_raise:
+        # Raised right here, it could take a step of a task away from the loop, which then waits for that task for ever.
+        _to_raise.append(stop)
+        loop.call_soon_threadsafe(_raise, stop)
+        _on_a_thread(_insist, loop)
+        return
+    _to_raise.clear()
+    if getattr(sys.unraisablehook, "func", None) is not _heed:
+        sys.unraisablehook = functools.partial(_heed, sys.unraisablehook)
+    raise stop
+
+
+def _running_loop() -> AbstractEventLoop | None:
+    with suppress(KeyError, AttributeError, RuntimeError):  # not loaded, half loaded, none is running
+        loop: AbstractEventLoop = sys.modules["asyncio"].get_running_loop()
+        return loop
+    return None
+
+
+def _raise(stop: _Stop) -> None:
+    _to_raise.clear()
+    raise stop
+
+
+def _insist(loop: AbstractEventLoop) -> None:
+    """Signal again if the loop ends before it has raised what it was asked to."""
+    while _to_raise and loop.is_running():
+        time.sleep(_SOON)
+    time.sleep(_SOON)  # asyncio.run() runs its loop again at its end
+    if _to_raise:
+        _signal_again()
+
+
+def _heed(told: Callable[[Any], object], lost: Any) -> None:
+    """For `sys.unraisablehook`. Python drops what a signal handler raises within a finalizer: signal again after it."""
+    told(lost)
+    if isinstance(lost.exc_value, _Stop) and lost.object not in (None, threading):  # as at the end of the interpreter
+        _on_a_thread(_signal_again)
+
+
+def _signal_again() -> None:
+    time.sleep(_SOON)  # until that code is left
+    if sys.platform != "win32":
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+
+def _on_a_thread(function: Callable[..., object], *arguments: Any) -> None:
+    with suppress(RuntimeError):  # the interpreter ends
+        _thread.start_new_thread(function, arguments)  # takes no lock that the interrupted code may have
 
 
 def _release(pid: int, clients: tuple[Client, ...]) -> None:
     if pid != os.getpid():  # a forked child has inherited this
         return
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in before:
+        _set(number, signal.SIG_IGN)  # the process ends anyway
     for client in clients or (default_client(),):
         with suppress(Exception):  # releases that fail are logged; the process ends all the same
             close(session_of(client), release=True)
+    for number, handler in before.items():
+        _set(number, handler)
+
+
+def _set(number: int, handler: Any) -> None:
+    with suppress(ValueError, TypeError):  # another thread ends the interpreter; None: a handler that is not Python's
+        signal.signal(number, handler)

@@ -30,6 +30,7 @@ from lambda_lock import (
 )
 from lambda_lock.client.async_runner import AsyncRunner
 from lambda_lock.client.base import session_of
+from lambda_lock.client.closing import close
 from lambda_lock.runtime.timeline import SystemClock
 from rig.engine import Ministack
 from rig.wire import Wire
@@ -623,6 +624,27 @@ def test_a_client_serves_one_loop_after_the_other(make: Make, rows: Rows) -> Non
     asyncio.run(until(lambda: lock.version > version))
     asyncio.run(go_on(lock))
     assert not rows.is_held("a")
+
+
+def test_closing_in_an_outage_is_bounded_however_many_tasks_wait_in_a_loop_that_stands_still(
+    wire: Wire, make: Make, wired: AsyncLockClient
+) -> None:
+    async def begin() -> None:
+        await make().acquire("a", lease_duration=3600)
+        waiting.extend(start(wired.acquire("a", wait=3600, refresh_period=3600)) for _ in range(9))
+        await until(lambda: wire.count("UpdateItem") >= 2 * 9)  # each has asked for its place by then
+
+    waiting: list[asyncio.Task[Any]] = []
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(begin())
+    wire.clear()
+    outage = wire.unavailable("UpdateItem", times=float("inf"))
+    close(session_of(wired), release=True)  # as at the end of a process
+    assert outage.reached.is_set()
+    assert wire.count("UpdateItem") == 2  # after two in a row without an answer the other places are left
+    for task in waiting:
+        assert isinstance(loop.run_until_complete(ended(task)), ClientClosedError)
+    loop.close()
 
 
 def test_two_loops_at_once_share_a_client(make: Make, rows: Rows) -> None:

@@ -175,7 +175,7 @@ def test_senders_are_as_many_in_a_second_burst_as_in_the_first() -> None:
     for _ in range(3):
         burst = Burst()
         for _ in range(50):
-            renewals.put(burst.renew, before=0.0)
+            renewals.put(burst, before=0.0)
         wait_until(lambda burst=burst: burst.inside == 8)  # type: ignore[misc]
         burst.gate.set()
         wait_until(lambda burst=burst: burst.done == 50)  # type: ignore[misc]
@@ -199,7 +199,7 @@ def test_of_the_renewals_that_wait_the_one_whose_lock_ends_first_is_sent_first()
     occupied = [Held(0.0) for _ in range(8)]
     waiting = [Held(before) for before in (*(100.0 + n for n in range(50)), 50.0, 20.0, 90.0, 30.0)]
     for held in occupied + waiting:
-        renewals.put(held.renew, held.before)
+        renewals.put(held, held.before)
     gate.set()
     wait_until(lambda: len(order) == len(occupied) + len(waiting))
     # Eight threads note themselves: each may be overtaken by those that began after it.

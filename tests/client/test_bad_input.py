@@ -294,6 +294,7 @@ def test_an_unknown_table_is_named_with_the_remedy(make: Make) -> None:
             act,
             LockConfigurationError,
             *("'no-such-table'", "was not found", "Create it", "LockTable", "LAMBDA_LOCK_TABLE"),
+            f"in this account and Region {os.environ['AWS_REGION']}.",
             "lambda-lock table create no-such-table,",
         )
         assert isinstance(error, LockError)

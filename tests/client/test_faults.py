@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -280,6 +281,38 @@ def test_a_refused_release_is_an_error_unless_best_effort(
     assert lock.release(best_effort=True) is False
     assert "'a' was not released" in caplog.text
     assert lock.release() is True
+
+
+@pytest.mark.parametrize("carried_out", [False, True])
+@pytest.mark.parametrize("act", ["acquire", "heartbeat", "release"])
+def test_a_write_that_another_region_makes_at_once_is_sent_again_and_may_have_been_made(
+    wire: Wire, wired: LockClient, rows: Rows, act: str, carried_out: bool
+) -> None:
+    def conflict(answer: Answer) -> Answer:
+        body = {
+            "__type": "com.amazonaws.dynamodb.v20120810#ReplicatedWriteConflictException",
+            "message": "says the wire",
+        }
+        headers = [(name, value) for name, value in answer.headers if name.lower() in ("content-type", "date")]
+        return Answer(400, headers, json.dumps(body).encode())
+
+    def fail() -> None:
+        if carried_out:
+            wire.alter_reply(conflict, "UpdateItem")
+        else:
+            wire.answer(400, "ReplicatedWriteConflictException", "UpdateItem")
+
+    if act == "acquire":
+        fail()
+    lock = wired.acquire("a", wait=0)
+    if act == "heartbeat":
+        fail()
+    lock.heartbeat()
+    if act == "release":
+        fail()
+    assert lock.release() is True
+    assert wire.count("UpdateItem") == 4
+    assert not rows.is_held("a")
 
 
 def test_an_error_of_release_does_not_hide_the_error_of_the_block(wire: Wire, wired: LockClient) -> None:

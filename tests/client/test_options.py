@@ -426,8 +426,8 @@ def test_ensure_looks_at_its_argument(seconds: Any, error: type[Exception], wire
 class Inline(Renewals):
     """Renewals that are sent at once, on the thread that ticks."""
 
-    def put(self, renew: Callable[[], None], before: float) -> None:
-        renew()
+    def put(self, lock: Any, before: float) -> None:
+        lock.renew()
 
 
 def ticking(clock: StandingClock, make: Make, number: int, rate: float | None) -> list[Any]:

@@ -13,6 +13,7 @@ import pytest
 from lambda_lock import LockClient
 from lambda_lock.client.lock import held_by
 from lambda_lock.errors import ClientClosedError, LockAlreadyReleasedError, LockNotGrantedError, LockTimeoutError
+from lambda_lock.runtime.timeline import SystemClock
 from rig.wire import Request, Wire
 from tests.support.clients import Make
 from tests.support.clocks import LeapingClock
@@ -298,3 +299,25 @@ def test_a_lost_lock_is_not_released_by_closing(wire: Wire, make: Make, rows: Ro
     client.close()
     assert wire.operations == []
     assert rows.is_held("a")
+
+
+@pytest.mark.parametrize("looks", [1, 2])  # at the clocks, before the first request
+def test_an_acquire_that_begins_while_another_thread_closes_the_client_sends_nothing(
+    looks: int, make: Make, wire: Wire
+) -> None:
+    """The process may end right after that, before a grant can be given back."""
+
+    class Closes(SystemClock):
+        left = 0
+
+        def monotonic(self) -> float:
+            self.left -= 1
+            if not self.left:
+                in_thread(client.close)()
+            return super().monotonic()
+
+    client = make(clock=(clock := Closes()), heartbeat_period=0)
+    clock.left = looks
+    with pytest.raises(ClientClosedError):
+        client.acquire("a", wait=0)
+    assert wire.operations == []

@@ -56,7 +56,8 @@ class Interrupt(Fault):
 
     def happen(self) -> None:
         self.scene.look()
-        self.in_finalizer = any(frame.f_code.co_name in ("__del__", "_end", "_gone") for frame in _callers())
+        names = [frame.f_code.co_qualname.rpartition(".") for frame in _callers()]
+        self.in_finalizer = any(name in ("__del__", "_gone") or (of, name) == ("Turn", "_end") for of, _, name in names)
         raise KeyboardInterrupt
 
     def settle(self, operation: Operation) -> None:
@@ -67,6 +68,7 @@ class Interrupt(Fault):
         assert isinstance(scene.error, KeyboardInterrupt), f"the interrupt became {scene.error!r}"
         if operation.takes:
             operation.ended(scene)
+        scene.look_at_rows()
 
 
 class Handler(Fault):

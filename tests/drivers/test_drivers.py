@@ -25,6 +25,16 @@ from .sweep import Swept, course, ordered, sweep
 #: The modules whose points the tests of `make test` sweep: what drives the protocol, and what hands locks out.
 DRIVERS = ("runtime/", "client/taking.py", "client/lock_client.py", "client/closing.py", "client/open_locks.py")
 
+#: The modules whose points they sweep for releases: these end a hold before its row is released.
+ENDING = (
+    "runtime/drive.py",
+    "client/lock.py",
+    "client/multi_lock.py",
+    "client/held.py",
+    "client/group.py",
+    "core/keep.py",
+)
+
 #: The tests play one point in so many; `python -m tests.drivers` plays all.
 ONE_IN = 3
 
@@ -52,6 +62,22 @@ def good(swept: Swept) -> int:
 def test_an_interrupt_at_any_instant_leaves_nothing_held_and_the_client_of_use(operation: str, stage: Stage) -> None:
     name = f"{operation}: interrupt"
     played = sweep(name, lambda first: course(stage, operation, "interrupt", first, within=DRIVERS, one_in=ONE_IN))
+    assert good(played) > 15
+
+
+@pytest.mark.parametrize("operation", ["release", "leave a block", "commit", "release all"])
+def test_a_release_that_an_interrupt_ends_is_completed_at_once(operation: str, stage: Stage) -> None:
+    name = f"{operation}: interrupt"
+    played = sweep(name, lambda first: course(stage, operation, "interrupt", first, within=ENDING, one_in=ONE_IN))
+    assert good(played) > 15
+
+
+@pytest.mark.parametrize("operation", ["acquire", "acquire all", "adopt", "commit"])
+def test_a_signal_handler_that_closes_the_client_amid_a_request_leaves_nothing_held(
+    operation: str, stage: Stage
+) -> None:
+    name, fault, within = f"{operation}: handler closes", "handler closes", ("runtime/drive.py", "transport/http1.py")
+    played = sweep(name, lambda first: course(stage, operation, fault, first, within=within, one_in=ONE_IN))
     assert good(played) > 15
 
 

@@ -323,6 +323,18 @@ def test_both_strings_of_an_acquire_step_that_ran_twice_are_good(client: LockCli
     assert len(tokens) == 1
 
 
+def test_two_at_once_under_one_holder_both_go_on_until_the_first_one_hands_over(client: LockClient) -> None:
+    """Nothing here tells a retry from a second line of work. Each needs a holder's name of its own."""
+    first, second = (client.acquire("a", holder="execution", wait=0) for _ in range(2))
+    first.raise_if_lost()
+    second.raise_if_lost()
+    with pytest.raises(LockLostError):
+        first.hand_over()
+    with pytest.raises(LockNotGrantedError):
+        client.acquire("a", holder="execution/1", wait=0)
+    second.hand_over()
+
+
 def test_a_holder_waits_for_another_without_the_queue(client: LockClient, rows: Rows) -> None:
     held = client.acquire("a", lease_duration=1)
     held.hand_over(lease_duration=1)

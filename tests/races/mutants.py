@@ -11,7 +11,7 @@ from typing import Any
 
 from lambda_lock.client import closing, held, signals, standing, taking, upkeep
 from lambda_lock.core import keep, protocol
-from lambda_lock.runtime import heartbeat, signalsafe
+from lambda_lock.runtime import heartbeat, signalsafe, under_way
 
 from .scheduler import Patches
 
@@ -35,13 +35,15 @@ class Mutant:
 _SHORTER = "renewal / heartbeat() with a shorter lease"
 _WATCH = """\
     self._live[identity] = number
-    reference = weakref.ref(lock, lambda _: self._gone(identity, number))
+    # put() gets the dead reference as well. It takes that for `block`, which it does not use.
+    reference = weakref.ref(lock, functools.partial(self._commands.put, (identity, number)))
     self._commands.put((elapsed() + seconds, number, reference))
 """
 
 _CLOSE = """\
     session.closed.set()
     if release:
+        _settle(session)
         _release_all(session)
     else:
         session.open_locks.abandon()
@@ -96,8 +98,11 @@ MUTANTS: dict[str, Mutant] = {
         closing,
         "close",
         _CLOSE,
-        "".join(_CLOSE.splitlines(keepends=True)[line] for line in (1, 2, 3, 4, 0)),
+        "".join(_CLOSE.splitlines(keepends=True)[line] for line in (1, 2, 3, 4, 5, 0)),
         ("close / acquire",),
+    ),
+    "close does not look again once it can be woken": Mutant(
+        under_way.UnderWay, "wait", "if self.elsewhere():", "if True:", ("close / acquire that waits",)
     ),
     "an acquire looks whether its client was closed before its handle is known": Mutant(
         taking.Fresh,

@@ -377,7 +377,7 @@ class Queue:
         self._scheduler = scheduler
         self._items: deque[Any] = deque()
 
-    def put(self, item: Any) -> None:
+    def put(self, item: Any, _block: object = True) -> None:
         self._items.append(item)
 
     def get(self, block: bool = True, timeout: float | None = None) -> Any:

@@ -290,6 +290,19 @@ def test_it_is_renewed_also_where_the_client_renews_nothing(make: Make, rows: Ro
     assert rows.version("a") == last
 
 
+def test_a_renewal_that_fails_while_a_later_one_is_waited_for_is_logged(
+    make: Make, wire: Wire, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    holder, client = make().acquire("b"), make(lease_duration=2.0)
+    with caplog.at_level(logging.INFO, "lambda_lock"):
+        taking = in_thread(lambda: client.acquire_all(["a", "b"], wait=60))
+        wait_until(lambda: rows.is_held("a"))
+        wire.throttle("UpdateItem", when=lambda request: key_of(request) == "a")
+        wait_until(lambda: "renewal of lock 'a' failed, trying again" in caplog.text)
+        holder.release()
+        taking().release()
+
+
 def test_before_it_returns_each_lock_has_nearly_its_whole_lease(make: Make, wire: Wire, rows: Rows) -> None:
     clock = StandingClock()
     client = make(clock=clock, heartbeat_period=0, lease_duration=20)

@@ -1,0 +1,238 @@
+"""SIGTERM ends a worker, and nothing stays held. `python -m tests.stopping` plays more of the same."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from lambda_lock import LockClient
+from rig.wire import Fault, Wire
+from tests.support.waiting import wait_until
+
+from .rounds import PATIENCE, ROOT, play
+from .worker import SHAPES
+
+STOPPED = 128 + signal.SIGTERM
+RUNS = 2
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_workers_that_are_stopped_at_random_moments_leave_nothing(shape: str, table: str) -> None:
+    with LockClient(table) as client:
+        for number in range(RUNS):
+            assert play(shape, f"{shape} {number}", client) == {}
+
+
+@contextmanager
+def worker(script: str) -> Iterator[subprocess.Popen[str]]:
+    """A worker that has printed its first line."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
+def let_go(fault: Fault) -> Iterator[None]:
+    """The wire ends only once nothing is held up."""
+    try:
+        yield
+    finally:
+        fault.release()
+
+
+def is_free(table: str, key: str) -> bool:
+    with LockClient(table) as client:
+        record = client.get(key)
+    return record is None or (record.is_released and not record.waiters)
+
+
+FINALIZER = """
+import os, signal, time
+from lambda_lock import default_client, release_on_sigterm
+class Kept:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(100):
+            pass
+release_on_sigterm()
+with default_client().acquire("a", lease_duration=600):
+    kept = Kept()
+    del kept
+    print("ready", flush=True)
+    for _ in range(6000):
+        time.sleep(0.1)
+"""
+
+
+def test_a_sigterm_that_python_drops_in_a_finalizer_ends_the_process_all_the_same(table: str) -> None:
+    with worker(FINALIZER) as process:
+        assert process.wait(PATIENCE) == STOPPED
+    assert is_free(table, "a")
+
+
+SWALLOWED = """
+import time
+from lambda_lock import default_client, release_on_sigterm
+release_on_sigterm()
+with default_client().acquire("a", lease_duration=600):
+    try:
+        print("ready", flush=True)
+        for _ in range(6000):
+            time.sleep(0.1)
+    except BaseException:
+        print("swallowed", flush=True)
+    for _ in range(6000):
+        time.sleep(0.1)
+"""
+
+BLOCKED = """
+import asyncio, time
+from lambda_lock import AsyncLockClient, release_on_sigterm
+async def main():
+    client = AsyncLockClient()
+    release_on_sigterm(client)
+    async with client.acquire("a", lease_duration=600):
+        print("ready", flush=True)
+        for _ in range(60_000):
+            time.sleep(0.01)  # no other step of the loop gets to run
+asyncio.run(main())
+"""
+
+
+def test_a_second_sigterm_ends_a_process_that_swallowed_the_first(table: str) -> None:
+    with worker(SWALLOWED) as process:
+        process.terminate()
+        assert process.stdout is not None
+        assert process.stdout.readline() == "swallowed\n"
+        process.terminate()
+        assert process.wait(PATIENCE) == STOPPED
+    assert is_free(table, "a")
+
+
+def test_a_second_sigterm_ends_a_process_whose_loop_is_blocked(table: str) -> None:
+    with worker(BLOCKED) as process:
+
+        def ended() -> bool:
+            process.terminate()  # the two of them may come as one
+            return process.poll() is not None
+
+        wait_until(ended)
+        assert process.returncode in (STOPPED, -signal.SIGTERM)  # the last one may come after Python's own end
+    assert is_free(table, "a")
+
+
+# Each has a claim under way that was carried out, and whose answer does not come.
+UNANSWERED = {
+    "a daemon thread": """
+import threading, time
+from lambda_lock import LockClient, release_on_sigterm
+client = LockClient()
+release_on_sigterm(client)
+client.prewarm()
+print("ready", flush=True)
+threading.Thread(target=client.acquire, args=["a"], kwargs={"lease_duration": 600}, daemon=True).start()
+for _ in range(6000):
+    time.sleep(0.1)
+""",
+    "a loop that nobody runs again": """
+import asyncio
+from lambda_lock import AsyncLockClient, release_on_sigterm
+client = AsyncLockClient()
+release_on_sigterm(client)
+async def main():
+    await client.prewarm()
+    print("ready", flush=True)
+    await client.acquire("a", lease_duration=600)
+loop = asyncio.new_event_loop()
+loop.run_until_complete(main())
+""",
+    "a handler that closes the client and ends the process": """
+import os, signal
+from lambda_lock import LockClient
+client = LockClient()
+client.prewarm()
+def end(*_):
+    client.close()
+    os._exit(128 + signal.SIGTERM)
+signal.signal(signal.SIGTERM, end)
+print("ready", flush=True)
+client.acquire("a", lease_duration=600)
+""",
+}
+
+
+@pytest.mark.parametrize("how", UNANSWERED)
+def test_a_claim_that_was_begun_is_given_back_before_the_process_ends(how: str, table: str, wire: Wire) -> None:
+    delayed = wire.delay_reply("UpdateItem")
+    with worker(UNANSWERED[how]) as process, let_go(delayed):
+        wait_until(lambda: not is_free(table, "a"))
+        process.terminate()
+        assert process.wait(PATIENCE) == STOPPED
+        assert is_free(table, "a")
+
+
+WAITING = """
+import os, signal
+from lambda_lock import LockClient
+client = LockClient()
+def end(*_):
+    client.close()
+    os._exit(128 + signal.SIGTERM)
+signal.signal(signal.SIGTERM, end)
+print("ready", flush=True)
+client.acquire("a", wait=600)
+"""
+
+RELEASING = """
+import os, signal
+from lambda_lock import LockClient
+client = LockClient()
+def end(*_):
+    client.close()
+    os._exit(128 + signal.SIGTERM)
+signal.signal(signal.SIGTERM, end)
+lock = client.acquire("a", lease_duration=600)
+print("ready", flush=True)
+lock.release()
+"""
+
+
+def test_a_handler_that_closes_the_client_and_ends_the_process_leaves_no_place_in_the_queue(table: str) -> None:
+    with LockClient(table) as client, client.acquire("a"), worker(WAITING) as process:
+
+        def waiters() -> int:
+            record = client.get("a")
+            return record.waiters if record is not None else 0
+
+        wait_until(lambda: waiters() == 1)
+        process.terminate()
+        assert process.wait(PATIENCE) == STOPPED
+        assert waiters() == 0
+
+
+def test_a_handler_that_closes_the_client_and_ends_the_process_completes_a_release(table: str, wire: Wire) -> None:
+    numbers = itertools.count(1)
+    held_up = wire.hold("UpdateItem", when=lambda _: next(numbers) == 2)  # the claim is the first one
+    with worker(RELEASING) as process, let_go(held_up):
+        assert held_up.reached.wait(PATIENCE)
+        process.terminate()
+        assert process.wait(PATIENCE) == STOPPED
+        assert is_free(table, "a")
