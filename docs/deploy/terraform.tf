@@ -47,3 +47,19 @@ resource "aws_lambda_function" "function" {
     }
   }
 }
+
+resource "aws_cloudwatch_metric_alarm" "locks" {
+  for_each            = toset(["LockLost", "LockFailed"])
+  alarm_name          = "locks-${each.key}"
+  namespace           = "lambda_lock"
+  metric_name         = each.key
+  dimensions          = { Table = aws_dynamodb_table.locks.name }
+  statistic           = "Sum"
+  period              = 300
+  comparison_operator = "GreaterThanThreshold"
+  threshold           = 0
+  evaluation_periods  = 1
+  datapoints_to_alarm = 1
+  treat_missing_data  = "notBreaching"
+  alarm_actions       = [aws_sns_topic.alarms.arn]
+}

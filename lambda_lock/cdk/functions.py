@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.metrics import METRICS_VARIABLE
@@ -18,7 +17,8 @@ from . import synthesis
 
 Connectable: TypeAlias = lambda_.Function | lambda_.SingletonFunction
 
-_OLDEST = 11  # the library runs on Python 3.11 and newer
+_OLDEST = (3, 11)  # the library runs on Python 3.11 and newer
+_OTHER_LANGUAGES = re.compile(r"nodejs|java|dotnet|go\d|ruby")
 _LOUD = ("WARN", "ERROR", "FATAL")  # levels that drop a line of level INFO
 
 
@@ -29,10 +29,11 @@ def missing(function: Connectable, wanted: Mapping[str, str]) -> dict[str, str]:
     is kept, with a warning.
     """
     resource = _resource(function)
-    if resource is None:
-        return dict(wanted)
+    return _compare(function, wanted, {} if resource is None else _read(resource, "environment").get("variables") or {})
+
+
+def _compare(function: Connectable, wanted: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, str]:
     resolve = cdk.Stack.of(function).resolve
-    found = _read(resource, "environment").get("variables") or {}
     variables = {}
     for name, value in wanted.items():
         if name not in found:
@@ -57,39 +58,42 @@ def missing(function: Connectable, wanted: Mapping[str, str]) -> dict[str, str]:
 
 def judge_when_synthesized(function: Connectable, wanted: Mapping[str, str]) -> None:
     """Warn of what will not work, if there is anything when the function is synthesized. Refuse another table then."""
-    construct = _resource(function) or function
+    resource = _resource(function)
+    if resource is None:
+        return
 
-    def look() -> list[str]:
-        _warn_of_runtime(function)
+    def look(template: synthesis.Template) -> list[str]:
+        properties = template.properties(resource)
+        _warn_of_runtime(function, properties.get("Runtime"))
         if METRICS_VARIABLE in wanted:
-            _warn_of_level(function)
-            _warn_of_log_class(function)
+            logging = properties.get("LoggingConfig", {})
+            _warn_of_level(function, logging)
+            _warn_of_log_class(function, template, logging.get("LogGroup"))
         try:
-            missing(function, wanted)
+            _compare(function, wanted, properties.get("Environment", {}).get("Variables", {}))
         except LockConfigurationError as error:
             return [str(error)]
         return []
 
-    synthesis.judge(construct, look)
+    synthesis.judge(resource, look)
 
 
-def _warn_of_runtime(function: Connectable) -> None:
-    runtime = function.runtime
-    python = re.fullmatch(r"python3\.(\d+)", runtime.name)
-    if runtime.family in _OTHER_LANGUAGES or (python is not None and int(python[1]) < _OLDEST):
+def _warn_of_runtime(function: Connectable, runtime: object) -> None:
+    if not isinstance(runtime, str):  # an image has none
+        return
+    python = re.fullmatch(r"python(\d+)\.(\d+)", runtime)
+    if _OTHER_LANGUAGES.match(runtime) or (python is not None and (int(python[1]), int(python[2])) < _OLDEST):
         _warn(
             function,
             "runtime",
-            f"{function.node.path} runs on {runtime.name}, and lambda_lock needs Python 3.{_OLDEST} or newer. For a "
-            "function with another client of the same table, call grant()",
+            f"{function.node.path} runs on {runtime}, and lambda_lock needs Python {_OLDEST[0]}.{_OLDEST[1]} or newer. "
+            "For a function with another client of the same table, call grant()",
         )
 
 
-def _warn_of_level(function: Connectable) -> None:
-    resource = _resource(function)
-    logging = {} if resource is None else _read(resource, "loggingConfig")
-    level = logging.get("applicationLogLevel")
-    if logging.get("logFormat") == "JSON" and level in _LOUD:
+def _warn_of_level(function: Connectable, logging: Mapping[str, Any]) -> None:
+    level = logging.get("ApplicationLogLevel")
+    if logging.get("LogFormat") == "JSON" and level in _LOUD:
         _warn(
             function,
             "log-level",
@@ -99,26 +103,18 @@ def _warn_of_level(function: Connectable) -> None:
         )
 
 
-def _warn_of_log_class(function: Connectable) -> None:
+def _warn_of_log_class(function: Connectable, template: synthesis.Template, group: object) -> None:
     """Only the standard class of log groups turns lines into metrics: see "Log classes", CloudWatch Logs User Guide."""
-    resource = _resource(function)
-    group = None if resource is None else _read(resource, "loggingConfig").get("logGroup")
-    if not isinstance(group, dict):
-        return
-    stack = cdk.Stack.of(function)
-    for each in stack.node.find_all():
-        if (
-            isinstance(each, logs.CfnLogGroup)
-            and each.log_group_class not in (None, "STANDARD")
-            and stack.resolve(each.ref) == group
-        ):
-            _warn(
-                function,
-                "log-class",
-                f"{function.node.path} logs to {each.node.path} of the class {each.log_group_class}, of which "
-                "CloudWatch makes no metrics: the alarm LockLost cannot go off. Use a log group of the class STANDARD. "
-                "Or pass metrics_namespace=None to the lock table",
-            )
+    name = group.get("Ref") if isinstance(group, dict) else None
+    log_class = template.resources.get(str(name), {}).get("Properties", {}).get("LogGroupClass", "STANDARD")
+    if log_class != "STANDARD":
+        _warn(
+            function,
+            "log-class",
+            f"{function.node.path} logs to {name} of the class {log_class}, of which CloudWatch makes no metrics: the "
+            "alarm LockLost cannot go off. Use a log group of the class STANDARD. Or pass metrics_namespace=None to "
+            "the lock table",
+        )
 
 
 def log_group_name(function: Connectable) -> str | None:
@@ -166,10 +162,3 @@ def _read(resource: lambda_.CfnFunction, name: str) -> dict[str, Any]:
 
 def _warn(function: Connectable, id: str, text: str) -> None:
     cdk.Annotations.of(function).add_warning_v2(f"lambda-lock:{id}", text)
-
-
-_OTHER_LANGUAGES = tuple(
-    family
-    for family in lambda_.RuntimeFamily
-    if family not in (lambda_.RuntimeFamily.PYTHON, lambda_.RuntimeFamily.OTHER)
-)

@@ -15,6 +15,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk.region_info import RegionInfo
 from constructs import Construct, Dependable
 
 from ..client.reading import PREWARM_KEY
@@ -39,6 +40,11 @@ KEY_ACTIONS = (
     "kms:ReEncryptTo",
 )
 KEY_READ_ACTIONS = ("kms:Decrypt", "kms:DescribeKey")  # those of TableV2.grant_read_data
+
+REPLACED = (
+    "The CDK would choose a name. Then CloudFormation replaces a table that is deployed without one, and for a while "
+    "both would grant the same locks."
+)
 
 
 def allow(
@@ -65,12 +71,18 @@ def allow(
     if lookups.is_dummy_role(principal):
         lookups.report(scope, "grantee", _name(grantee))
         return iam.Grant.drop(grantee, "locks")
+    via = _via_dynamodb(table)
     if isinstance(principal, iam.PrincipalBase) and _is_outside(principal):
         grant = _allow_by_table(scope, table, principal, actions, conditions)
-        _allow_by_key(scope, key, principal, key_actions)
+        _allow_by_key(scope, key, principal, key_actions, via)
         if differ(principal.principal_account, home(table)[1]):
-            _allow_by_itself(table, key, principal, actions, key_actions, conditions)
+            iam.Grant.add_to_principal(  # a wrapped role has a policy of its own; other principals have none
+                grantee=principal, actions=[*actions], resource_arns=[table.table_arn], conditions=conditions
+            )
+            if key is not None:
+                _allow_key_from_elsewhere(key, principal, key_actions, via)
         return grant
+    _check_name(scope, table, grantee)
     account = getattr(principal, "principal_account", None)  # the principal of a function without a role has none
     grant = iam.Grant.add_to_principal(
         grantee=grantee, actions=[*actions], resource_arns=[table.table_arn], conditions=conditions
@@ -89,10 +101,8 @@ def allow(
         )
     if key is None:
         key_grant = None
-    elif differ(account, key.env.account):
-        key_grant = iam.Grant.add_to_principal(
-            grantee=grantee, actions=[*key_actions], resource_arns=[_key_arn_from_elsewhere(key)]
-        )
+    elif differ(account, key.env.account) or _is_elsewhere(grantee, key):
+        key_grant = _allow_key_from_elsewhere(key, grantee, key_actions, via)
     else:
         key_grant = key.grant(grantee, *key_actions)
         if not key_grant.success:
@@ -101,10 +111,13 @@ def allow(
                 "that is imported by its name. Pass the key itself: kms.Key.from_key_arn(…), or kms.Key.from_lookup(…, "
                 "alias_name=…)"
             )
+        for statement in (key_grant.principal_statement, key_grant.resource_statement):
+            if statement is not None:
+                statement.add_conditions(via)
     if elsewhere and is_in_app(table):
         theirs = _as_seen_from_the_table(principal)
         _allow_by_table(scope, table, theirs, actions, conditions)
-        _allow_by_key(scope, key, theirs, key_actions)
+        _allow_by_key(scope, key, theirs, key_actions, via)
     return grant if key_grant is None else grant.combine(key_grant)
 
 
@@ -190,34 +203,19 @@ def _allow_by_table(
     if not _has_in_resource_policy(table, allowed):
         raise LockConfigurationError(
             f"grant: this version of aws-cdk-lib drops the resource policy of {scope.node.path}, which a grantee in "
-            "another account needs (github.com/aws/aws-cdk/issues/30793). Update aws-cdk-lib"
+            "another account, with conditions or of an organization needs (github.com/aws/aws-cdk/issues/30793). "
+            "Update aws-cdk-lib to 2.222 or newer"
         )
     return grant
 
 
-def _allow_by_itself(
-    table: AnyTable,
-    key: kms.IKey | None,
-    principal: iam.PrincipalBase,
-    actions: Sequence[str],
-    key_actions: Sequence[str],
-    conditions: Conditions | None,
+def _allow_by_key(
+    scope: Construct, key: kms.IKey | None, principal: iam.PrincipalBase, actions: Sequence[str], via: Conditions
 ) -> None:
-    """Add to the policy of a role of another account that the principal wraps. Other principals have none."""
-    iam.Grant.add_to_principal(
-        grantee=principal, actions=[*actions], resource_arns=[table.table_arn], conditions=conditions
-    )
-    if key is not None:
-        iam.Grant.add_to_principal(
-            grantee=principal, actions=[*key_actions], resource_arns=[_key_arn_from_elsewhere(key)]
-        )
-
-
-def _allow_by_key(scope: Construct, key: kms.IKey | None, principal: iam.PrincipalBase, actions: Sequence[str]) -> None:
     """Add a statement to the key's policy, or say that somebody else has to."""
     if key is None:
         return
-    statement = iam.PolicyStatement(actions=[*actions], resources=["*"], principals=[principal])
+    statement = iam.PolicyStatement(actions=[*actions], resources=["*"], principals=[principal], conditions=via)
     if not key.add_to_resource_policy(statement, True).statement_added:
         cdk.Annotations.of(scope).add_warning_v2(
             "lambda-lock:key-policy",
@@ -269,28 +267,73 @@ def _has_in_resource_policy(table: AnyTable, principal: iam.PrincipalBase) -> bo
     return all(json.dumps(resolve(part)) in written for part in parts)
 
 
-def _key_arn_from_elsewhere(key: kms.IKey) -> str:
-    """A key's ARN for a policy in another account. That of a key of the app is known only in the key's own stack."""
-    if key.node.default_child is None:
-        return key.key_arn
-    return cdk.Stack.of(key).format_arn(service="kms", resource="key", resource_name="*")
+def _allow_key_from_elsewhere(
+    key: kms.IKey, grantee: iam.IGrantable, actions: Sequence[str], via: Conditions
+) -> iam.Grant:
+    """Allow the use of a key in a policy of another account or Region.
+
+    The ARN of a key of the app is known only in the key's own stack. So all keys of its account and Region are named,
+    as far as DynamoDB uses them: for a table that the grantee may use.
+    """
+    arn = key.key_arn
+    if key.node.default_child is not None:
+        arn = cdk.Stack.of(key).format_arn(service="kms", resource="key", resource_name="*")
+    return iam.Grant.add_to_principal(grantee=grantee, actions=[*actions], resource_arns=[arn], conditions=via)
+
+
+def _is_elsewhere(grantee: iam.IGrantable, key: kms.IKey) -> bool:
+    """Whether the CDK would take them to be in two accounts or Regions, and allow the use of all keys there are."""
+    stack = _stack(grantee)
+    if stack is None or (key.node.default_child is None and ":alias/" in key.key_arn):  # whose ARN allows nothing
+        return False
+    return stack.environment != cdk.Stack.of(key).environment
+
+
+def _via_dynamodb(table: AnyTable) -> Conditions:
+    """The condition that a key is used by DynamoDB, in the table's Region (see kms:ViaService, AWS KMS)."""
+    region, _ = home(table)
+    known = None if cdk.Token.is_unresolved(region) else RegionInfo.get(region).domain_suffix
+    return {"StringEquals": {"kms:ViaService": f"dynamodb.{region}.{known or cdk.Aws.URL_SUFFIX}"}}
 
 
 def _check_can_cross(scope: Construct, table: AnyTable, grantee: iam.IGrantable, account: str | None) -> None:
-    """Refuse a grant across accounts that could not be deployed, or that one half would be missing of."""
-    if not is_in_app(table):
-        if differ(account, cdk.Stack.of(scope).account):
-            raise LockConfigurationError(
-                f"grant: {_name(grantee)} is in another account than {scope.node.path}. Call "
-                "LockTable.from_table_arn in the grantee's own stack and grant() there, and "
-                "grant(iam.AccountPrincipal(…)) where the table is made"
-            )
-    elif _name_in_template(table) is None:
+    """Refuse a grant across accounts that one half would be missing of."""
+    if not is_in_app(table) and differ(account, cdk.Stack.of(scope).account):
         raise LockConfigurationError(
-            f"grant: {_name(grantee)} is in another account than {scope.node.path}, whose table has no name that "
-            "could be told there. Set table_name=. (The CDK would choose a name. Then CloudFormation replaces a table "
-            "that is deployed without one, and for a while both would grant the same locks.)"
+            f"grant: {_name(grantee)} is in another account than {scope.node.path}. Call LockTable.from_table_arn in "
+            "the grantee's own stack and grant() there, and grant(iam.AccountPrincipal(…)) where the table is made"
         )
+
+
+def is_unnamed(table: AnyTable) -> bool:
+    """Whether it is a table of the app whose name CloudFormation chooses."""
+    return is_in_app(table) and _name_in_template(table) is None
+
+
+def _check_name(scope: Construct, table: AnyTable, grantee: iam.IGrantable) -> None:
+    """Refuse a grantee in whose stack the table's ARN needs a name that the table does not have."""
+    stack = _stack(grantee)
+    if stack is None or not is_unnamed(table):
+        return
+    try:
+        stack.resolve(table.table_arn)  # gives a TableV2 a name, if one is needed
+        if is_unnamed(table):
+            return
+    except RuntimeError:  # the CDK cannot name an older Table
+        pass
+    of_account = differ(getattr(grantee.grant_principal, "principal_account", None), home(table)[1])
+    raise LockConfigurationError(
+        f"grant: {_name(grantee)} is in another account {'' if of_account else 'or Region '}than {scope.node.path}, "
+        f"whose table has no name that could be told there. Set table_name=. ({REPLACED})"
+    )
+
+
+def _stack(grantee: iam.IGrantable) -> cdk.Stack | None:
+    """The stack of the policy that a grant is written into."""
+    for each in (grantee.grant_principal, grantee):  # the principal of a managed policy is not a construct
+        if getattr(each, "node", None) is not None:
+            return cdk.Stack.of(cast("Construct", each))
+    return None
 
 
 def _check_received(grantee: iam.IGrantable, grant: iam.Grant) -> None:

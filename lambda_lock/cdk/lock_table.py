@@ -21,12 +21,33 @@ from ..client import checks
 from ..client.settings import PARTITION_KEY_VARIABLE, SORT_KEY_VARIABLE, TABLE_VARIABLE
 from ..core.row import JAVA
 from ..errors import LockArgumentError, LockConfigurationError
-from ..observe.metrics import DUPLICATE, LOST, METRICS_VARIABLE, NAMESPACE, NOT_GRANTED, UNAVAILABLE
+from ..observe.metrics import (
+    DUPLICATE,
+    FAILED,
+    GROUP_VARIABLE,
+    LOST,
+    METRICS_VARIABLE,
+    NAMESPACE,
+    NOT_GRANTED,
+    UNAVAILABLE,
+)
 from ..permissions import ACTIONS
 from . import arguments, functions, lookups, synthesis
 from .arguments import kind
-from .grants import KEY_ACTIONS, KEY_READ_ACTIONS, TABLE_ARN, AnyTable, allow, differ, home, leading_keys
-from .monitoring import AlarmActions, MetricOptions, Watch, check_alarm_actions, check_namespace
+from .grants import (
+    KEY_ACTIONS,
+    KEY_READ_ACTIONS,
+    REPLACED,
+    TABLE_ARN,
+    AnyTable,
+    allow,
+    differ,
+    home,
+    is_in_app,
+    is_unnamed,
+    leading_keys,
+)
+from .monitoring import AlarmActions, MetricOptions, Watch, check_alarm_actions, check_group, check_namespace
 
 _NO_REPLICAS = (
     "a lock table must not have replicas. With multi-Region eventual consistency, two Regions would each grant the "
@@ -57,6 +78,7 @@ class ExistingTableOptions(TypedDict, total=False):
     sort_key_name: str | None
     encryption_key: kms.IKey | None
     metrics_namespace: str | None
+    metrics_group: str | None
     alarm_actions: AlarmActions | None
     dashboard: bool
 
@@ -89,8 +111,12 @@ class LockTable(Construct, Generic[Table]):
     resource_policy: the table's resource policy, to which `grant` adds; None: none until `grant` needs one.
     metrics_namespace: the CloudWatch namespace of the metrics that connected functions write; None: they write none,
         and nothing watches the locks.
+    metrics_group: what the metrics of connected functions are counted by, instead of their functions, such as a team:
+        the alarms and the dashboard of this construct then watch its locks only; "none": by the table alone. None: by
+        function, which is a custom metric for each function.
     alarm_actions: SNS topics or alarm actions that alarms notify; None: no alarms; an empty list: alarms that notify
-        nobody. The alarms watch for throttling, DynamoDB's own errors and lost locks, never for contention.
+        nobody. The alarms watch for lost locks, failed operations, throttling and DynamoDB's own errors, never for
+        contention.
     dashboard: whether to create a CloudWatch dashboard.
     parameter_name: the name of an SSM parameter for the table's name; None: no parameter.
     replicas: always refused, because two Regions would each grant the same lock.
@@ -120,6 +146,7 @@ class LockTable(Construct, Generic[Table]):
         contributor_insights: bool | dynamodb.ContributorInsightsSpecification = False,
         resource_policy: iam.PolicyDocument | None = None,
         metrics_namespace: str | None = NAMESPACE,
+        metrics_group: str | None = None,
         alarm_actions: AlarmActions | None = None,
         dashboard: bool = False,
         parameter_name: str | None = None,
@@ -132,7 +159,7 @@ class LockTable(Construct, Generic[Table]):
         tags = {} if tags is None else tags
         arguments.check_tags(tags)
         arguments.check_flag("time_to_live", time_to_live)
-        _check_watched(metrics_namespace, alarm_actions, dashboard)
+        _check_watched(metrics_namespace, metrics_group, alarm_actions, dashboard)
         retained = removal_policy != cdk.RemovalPolicy.DESTROY
         super().__init__(scope, id)
         table = dynamodb.TableV2(
@@ -153,7 +180,8 @@ class LockTable(Construct, Generic[Table]):
         )
         if lookups.is_dummy(table_name):
             lookups.report(self, "table_name", str(table_name))
-        synthesis.judge(table, lambda: _warn_of_protection(self, table))
+        synthesis.judge(table, lambda template: _warn_of_protection(self, table, template))
+        synthesis.judge(table, lambda template: _judge_time_to_live(table, JAVA.ttl, template))
         if parameter_name is not None:
             ssm.StringParameter(
                 self,
@@ -162,7 +190,16 @@ class LockTable(Construct, Generic[Table]):
                 string_value=table.table_name,
                 description="The table for locks",
             )
-        self._serve(table, table.encryption_key, table.table_name, keys, metrics_namespace, alarm_actions, dashboard)
+        self._serve(
+            table,
+            table.encryption_key,
+            table.table_name,
+            keys,
+            metrics_namespace,
+            metrics_group,
+            alarm_actions,
+            dashboard,
+        )
 
     def _serve(
         self,
@@ -171,6 +208,7 @@ class LockTable(Construct, Generic[Table]):
         address: str,
         keys: Keys,
         metrics_namespace: str | None,
+        metrics_group: str | None,
         alarm_actions: AlarmActions | None,
         dashboard: bool,
     ) -> None:
@@ -178,11 +216,14 @@ class LockTable(Construct, Generic[Table]):
 
         address: the table's name or ARN, as clients name the table.
         """
-        synthesis.judge(table, lambda: [_NO_REPLICAS] if _is_replicated(table) else [])
+        synthesis.judge(table, lambda template: [_NO_REPLICAS] if _is_replicated(table, template) else [])
+        if is_unnamed(table):
+            synthesis.judge(table, lambda _: _check_unnamed(self, table))
         self._table, self._key, self._address, self._key_names = table, key, address, keys
+        self._prefixes: dict[str, list[str] | None] = {}  # that were granted first, by the path of the role
         _, owner = home(table)
         is_here = not differ(owner, cdk.Stack.of(self).account)
-        self._watch = Watch(self, table.table_name, metrics_namespace, is_here)
+        self._watch = Watch(self, table.table_name, metrics_namespace, metrics_group, is_here)
         self._alarms = () if alarm_actions is None else self._watch.make_alarms(alarm_actions)
         if dashboard:
             self._watch.make_dashboard()
@@ -239,17 +280,25 @@ class LockTable(Construct, Generic[Table]):
 
     @classmethod
     def from_table(
-        cls, scope: Construct, id: str, table: OneTable, **options: Unpack[ExistingTableOptions]
+        cls,
+        scope: Construct,
+        id: str,
+        table: OneTable,
+        *,
+        ttl: str | None = JAVA.ttl,
+        **options: Unpack[ExistingTableOptions],
     ) -> LockTable[OneTable]:
         """A table of this app, or one that the app has imported: any ITable or ITableV2.
 
             locks = LockTable.from_table(self, "Locks", table)
 
         table: the table. Its customer-managed key is known from it.
+        ttl: the attribute on which its time to live may be, as for `check_table`; None: it must be off.
         options: see ExistingTableOptions.
 
         Raises LockArgumentError if the names of its keys are others than those of the options, if they are not strings,
-        or if it is in another Region, and TypeError for what is no table.
+        if its time to live is on another attribute, or if it is in another Region, and TypeError for what is no table.
+        A time to live that is changed later is judged when synthesizing.
         """
         given: object = table
         if not hasattr(given, "table_arn"):
@@ -257,7 +306,9 @@ class LockTable(Construct, Generic[Table]):
         region, _ = home(table)
         if differ(region, cdk.Stack.of(scope).region):
             raise LockArgumentError(f"table={table.node.path}: {_other_region(cdk.Stack.of(scope))}")
-        _check_schema(table, options.get("partition_key_name", JAVA.partition_key), options.get("sort_key_name"))
+        _check_schema(table, options.get("partition_key_name", JAVA.partition_key), options.get("sort_key_name"), ttl)
+        if is_in_app(table):
+            synthesis.judge(table, lambda template: _judge_time_to_live(table, ttl, template))
         options.setdefault("encryption_key", table.encryption_key)
         locks: LockTable[OneTable] = _ExistingTable(scope, id, lambda _: table, address=table.table_arn, **options)
         return locks
@@ -289,6 +340,8 @@ class LockTable(Construct, Generic[Table]):
         variables = {TABLE_VARIABLE: self._address}
         if self._watch.namespace is not None:
             variables[METRICS_VARIABLE] = self._watch.namespace
+        if self._watch.group is not None:
+            variables[GROUP_VARIABLE] = self._watch.group
         if partition_key_name != JAVA.partition_key:
             variables[PARTITION_KEY_VARIABLE] = partition_key_name
         if sort_key_name is not None:
@@ -305,15 +358,29 @@ class LockTable(Construct, Generic[Table]):
             iam.AccountPrincipal allows another account, whose own policies then decide.
         key_prefixes: allow only locks whose keys begin with one of these; None: all locks. Prefixes are literal.
 
-        Returns the grant. Raises LockConfigurationError if the grant would have no effect: the grantee cannot receive
-        permissions, or it is in another account and the table has no name that could be told there. Raises
-        LockArgumentError for bad prefixes, and TypeError for an argument of the wrong type.
+        Returns the grant. Raises LockConfigurationError if the grantee cannot receive permissions, or if it is in
+        another account or Region and the table has no name: the CDK would choose one, and CloudFormation would replace
+        the table. Raises LockArgumentError for bad prefixes, and TypeError for an argument of the wrong type. Annotates
+        a warning if the role was granted other prefixes before, because it then has both.
         """
         conditions = None
         if key_prefixes is not None:
             conditions = leading_keys(key_prefixes)
             functions.check_prefixes(grantee, key_prefixes)
-        return allow(self, self._table, self._key, grantee, ACTIONS, KEY_ACTIONS, conditions)
+        grant = allow(self, self._table, self._key, grantee, ACTIONS, KEY_ACTIONS, conditions)
+        self._warn_of_other_prefixes(grantee, None if key_prefixes is None else sorted(key_prefixes))
+        return grant
+
+    def _warn_of_other_prefixes(self, grantee: iam.IGrantable, prefixes: list[str] | None) -> None:
+        node = getattr(grantee.grant_principal, "node", None)
+        if node is None or (before := self._prefixes.setdefault(node.path, prefixes)) == prefixes:
+            return
+        cdk.Annotations.of(self).add_warning_v2(
+            "lambda-lock:prefixes",
+            f"grant: {node.path} has been granted key_prefixes={before}, and now key_prefixes={prefixes} (None: all "
+            "keys). A role has all that it was granted, so each function with this role may lock the keys of both. "
+            "Give each function its own role, or pass the same prefixes each time",
+        )
 
     def grant_inspect(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow ``grantee`` to read single locks: ``lambda-lock get``, ``client.get(key)``.
@@ -344,13 +411,27 @@ class LockTable(Construct, Generic[Table]):
 
             locks.metric_lock_lost(function=function).create_alarm(self, "Lost", threshold=1, evaluation_periods=1)
 
-        function: only those of this function, with all its versions; None: of all functions in this account.
+        function: only those of this function, with all its versions; None: of all functions in this account, or of the
+            ``metrics_group``.
         options: see MetricOptions.
 
-        Returns the metric. Raises LockConfigurationError if the lock table has ``metrics_namespace=None``, and
-        TypeError for what is no function.
+        Returns the metric. Raises LockConfigurationError if the lock table has ``metrics_namespace=None``, or for a
+        function if it has a ``metrics_group``, and TypeError for what is no function.
         """
         return self._watch.metric(LOST, function, options)
+
+    def metric_lock_failed(
+        self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
+    ) -> cloudwatch.Metric:
+        """The number of acquires that failed: a missing permission or table, throttling, no answer.
+
+            locks.metric_lock_failed(function=function)
+
+        function, options: as for `metric_lock_lost`.
+
+        Returns the metric. Raises what `metric_lock_lost` raises.
+        """
+        return self._watch.metric(FAILED, function, options)
 
     def metric_lock_not_granted(
         self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
@@ -447,31 +528,31 @@ class _ExistingTable(LockTable[Table]):
         sort_key_name: str | None = None,
         encryption_key: kms.IKey | None = None,
         metrics_namespace: str | None = NAMESPACE,
+        metrics_group: str | None = None,
         alarm_actions: AlarmActions | None = None,
         dashboard: bool = False,
     ) -> None:
         """find: gives the table, for this construct. address: its ARN, for tables of another account."""
         keys = _check_keys(partition_key_name, sort_key_name)
         arguments.check_key(encryption_key)
-        _check_watched(metrics_namespace, alarm_actions, dashboard)
+        _check_watched(metrics_namespace, metrics_group, alarm_actions, dashboard)
         Construct.__init__(self, scope, id)  # LockTable.__init__ would create a table
         table = find(self)
         _, owner = home(table)
         if owner == cdk.Stack.of(self).account:
             address = table.table_name
-        self._serve(table, encryption_key, address, keys, metrics_namespace, alarm_actions, dashboard)
+        self._serve(table, encryption_key, address, keys, metrics_namespace, metrics_group, alarm_actions, dashboard)
 
 
-def _is_replicated(table: AnyTable) -> bool:
+def _is_replicated(table: AnyTable, template: synthesis.Template) -> bool:
     """Whether the app makes copies of the table in other Regions or accounts, or the table is such a copy."""
     resource = table.node.default_child
     if isinstance(table.node.scope, dynamodb.TableV2):  # what TableV2.replica returns
         return True
     if isinstance(resource, dynamodb.CfnGlobalTable):
-        if _is_copy(resource):
-            return True
-        replicas = cdk.Stack.of(table).resolve(resource.replicas)
-        return len(replicas) > 1 or _ASSOCIATE in json.dumps(replicas)
+        replicas = template.properties(resource).get("Replicas", [])
+        unknown = not isinstance(replicas, list)  # until it is deployed: an Fn::If
+        return _is_copy(resource) or unknown or len(replicas) > 1 or _ASSOCIATE in json.dumps(replicas)
     return any(getattr(each, "cfn_resource_type", None) == _COPY for each in table.node.find_all())
 
 
@@ -480,14 +561,27 @@ def _is_copy(resource: dynamodb.CfnGlobalTable) -> bool:
     return getattr(resource, "global_table_source_arn", None) is not None
 
 
-def _warn_of_protection(scope: LockTable[Any], table: dynamodb.TableV2) -> list[str]:
+def _check_unnamed(scope: LockTable[Any], table: AnyTable) -> list[str]:
+    """Refuse a name that the CDK chose, because a stack of another account or Region refers to the table."""
+    resource = table.node.default_child
+    if (
+        not isinstance(resource, dynamodb.CfnGlobalTable | dynamodb.CfnTable)
+        or is_unnamed(table)
+        or not cdk.Token.is_unresolved(resource.table_name)  # the app's own choice, made later
+    ):
+        return []
+    return [
+        f"a stack of another account or Region refers to the table of {scope.node.path}, which has no name that could "
+        f"be told there. Set table_name=. ({REPLACED})"
+    ]
+
+
+def _warn_of_protection(scope: LockTable[Any], table: dynamodb.TableV2, template: synthesis.Template) -> list[str]:
     resource = table.node.default_child
     if isinstance(resource, dynamodb.CfnGlobalTable):
-        (here, *_) = cdk.Stack.of(table).resolve(resource.replicas)
-        if (
-            here.get("deletionProtectionEnabled")
-            and resource.cfn_options.deletion_policy is cdk.CfnDeletionPolicy.DELETE
-        ):
+        replicas = template.properties(resource).get("Replicas", [])
+        protected = any(isinstance(each, dict) and each.get("DeletionProtectionEnabled") for each in replicas)
+        if protected and template.of(resource).get("DeletionPolicy") == "Delete":
             cdk.Annotations.of(scope).add_warning_v2(
                 "lambda-lock:protected",
                 f"the table of {scope.node.path} is to be deleted with its stack, and its deletion protection lets "
@@ -540,8 +634,8 @@ def _check_keys(partition_key_name: str, sort_key_name: str | None) -> Keys:
     return partition_key_name, sort_key_name
 
 
-def _check_schema(table: AnyTable, partition_key_name: str, sort_key_name: str | None) -> None:
-    """Compare the keys of a table of the app with those that clients would be told."""
+def _check_schema(table: AnyTable, partition_key_name: str, sort_key_name: str | None, ttl: str | None) -> None:
+    """Compare the keys and the time to live of a table of the app with what clients write."""
     resource = table.node.default_child
     if not isinstance(resource, dynamodb.CfnGlobalTable | dynamodb.CfnTable):
         return
@@ -562,10 +656,29 @@ def _check_schema(table: AnyTable, partition_key_name: str, sort_key_name: str |
                 f"table={table.node.path}: its key {name!r} has the type {types[name]}, and the keys of locks are "
                 "strings (S). Use another table"
             )
+    time_to_live = resolve(resource.time_to_live_specification) or {}
+    for wrong in _wrong_time_to_live(table, ttl, time_to_live.get("enabled"), time_to_live.get("attributeName")):
+        raise LockArgumentError(wrong)
 
 
-def _check_watched(namespace: object, alarm_actions: object, dashboard: object) -> None:
+def _judge_time_to_live(table: AnyTable, ttl: str | None, template: synthesis.Template) -> list[str]:
+    resource = cast("cdk.CfnResource", table.node.default_child)
+    time_to_live = template.properties(resource).get("TimeToLiveSpecification", {})
+    return _wrong_time_to_live(table, ttl, time_to_live.get("Enabled"), time_to_live.get("AttributeName"))
+
+
+def _wrong_time_to_live(table: AnyTable, ttl: str | None, enabled: object, attribute: object) -> list[str]:
+    if not enabled or attribute == ttl:
+        return []
+    return [
+        f"ttl={ttl!r}, but the time to live of {table.node.path} is on {attribute!r}: DynamoDB may delete a live lock. "
+        "Change it there, or pass from_table the attribute that your clients' schema has for it as ttl="
+    ]
+
+
+def _check_watched(namespace: object, group: object, alarm_actions: object, dashboard: object) -> None:
     check_namespace(namespace)
+    check_group(group, namespace)
     check_alarm_actions(alarm_actions)
     arguments.check_flag("dashboard", dashboard)
 

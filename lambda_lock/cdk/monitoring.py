@@ -25,13 +25,16 @@ from constructs import Construct
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.metrics import (
     DUPLICATE,
+    FAILED,
     FUNCTION_DIMENSION,
+    GROUP_DIMENSION,
     LOST,
     METRICS_VARIABLE,
     NOT_GRANTED,
     POWERTOOLS,
     TABLE_DIMENSION,
     UNAVAILABLE,
+    UNGROUPED,
 )
 from ..permissions import OPERATIONS
 from . import arguments, functions, lookups
@@ -43,11 +46,17 @@ _REQUESTS = (*OPERATIONS, "TransactWriteItems")  # the last is what commit() sen
 _WIDTH = 12  # columns of the dashboard's 24
 _LOG_GROUPS = 50  # the most that one query may have
 _NAMESPACE = re.compile(r"(?!AWS/|:)[0-9A-Za-z._\-/#: ]{1,255}")  # see "Namespaces", Amazon CloudWatch User Guide
+_GROUP = re.compile(r"(?![: ])[ !#-\[\]-~]{1,255}")  # see "Dimension", Amazon CloudWatch API Reference
 
 _LOST_TEXT = (
     "A lock of the table {table} was lost while its holder worked, so two may have worked at once. Which one: in the "
     'log of the function, filter lock_event = "lost". Then make the work shorter than its lease, raise '
     "lease_duration=, or write its results with lock.commit(), which a lost lock refuses."
+)
+_FAILED_TEXT = (
+    "Functions could not use the lock table {table}, so their work was not done: a permission or the table is missing, "
+    "or DynamoDB refused or did not answer. The cause: in the log of the function, filter LockFailed = 1. Meanwhile, "
+    "messages may end in dead-letter queues."
 )
 _THROTTLED_TEXT = (
     "DynamoDB keeps throttling the lock table {table}, so locks are granted late or not at all. Raise the maximum of "
@@ -80,11 +89,14 @@ class Watch:
     """The metrics of one lock table, and what is made of them.
 
     scope: the lock table. table_is_here: whether the table is in the account of the stack. namespace: of the metrics
-    that functions write; None: they write none.
+    that functions write; None: they write none. group: what they count by instead of the function; UNGROUPED: nothing.
     """
 
-    def __init__(self, scope: Construct, table_name: str, namespace: str | None, table_is_here: bool) -> None:
+    def __init__(
+        self, scope: Construct, table_name: str, namespace: str | None, group: str | None, table_is_here: bool
+    ) -> None:
         self.namespace = namespace
+        self.group = group
         self._scope = scope
         self._table_name = table_name
         self._table_is_here = table_is_here
@@ -103,23 +115,32 @@ class Watch:
         source: Construct | lambda_.IFunction = self._scope
         if function is not None:
             arguments.check_function(function)
+            if self.group is not None:
+                raise LockConfigurationError(
+                    f"there is no metric {name} of single functions, because {self._scope.node.path} has "
+                    f"metrics_group={self.group!r}. Leave out function="
+                )
             # What the library reports is the name of the function, without an alias or a version.
             source = unqualified = getattr(function, "lambda_", function)
             dimensions[FUNCTION_DIMENSION] = unqualified.function_name
+        elif self.group is not None and self.group != UNGROUPED:
+            dimensions[GROUP_DIMENSION] = self.group
         usual: MetricOptions = {"statistic": cloudwatch.Stats.SUM, "period": Duration.minutes(5), "label": name}
         usual.update(options)
         metric = cloudwatch.Metric(namespace=self.namespace, metric_name=name, dimensions_map=dimensions, **usual)
         return metric.attach_to(source).with_(**options)  # attaching writes over account and region in an older CDK
 
     def make_alarms(self, alarm_actions: AlarmActions) -> tuple[cloudwatch.Alarm, ...]:
-        """Create alarms for lost locks, throttled requests and DynamoDB's own errors.
+        """Create alarms for lost locks, failed operations, throttled requests and DynamoDB's own errors.
 
-        A single lost lock raises an alarm. The library sends a throttled or failed request again, so these raise an
-        alarm only if they persist. There is no alarm for contention and duplicates, because handling them is the
-        purpose of a lock. There is none for failed conditions either, because that is how DynamoDB reports contention.
+        A single lost lock raises an alarm, and so does a single operation that failed for good: a function may run once
+        an hour. The library sends a throttled or failed request again, so these raise an alarm only if they persist.
+        There is no alarm for contention and duplicates, because handling them is the purpose of a lock. There is none
+        for failed conditions either, because that is how DynamoDB reports contention.
         """
         if self.namespace is not None:
             self._alarm("LockLost", self.metric(LOST, None, {}), _LOST_TEXT, within=1)
+            self._alarm("LockFailed", self.metric(FAILED, None, {}), _FAILED_TEXT, within=1)
         if self._table_is_here:
             self._alarm("Throttled", self._throttled(), _THROTTLED_TEXT, within=5)
             self._alarm("SystemErrors", self._system_errors(), _ERRORS_TEXT, within=5)
@@ -172,7 +193,11 @@ class Watch:
             return []
         events = [self.metric(name, None, {}) for name in (NOT_GRANTED, DUPLICATE)]
         lost = self.metric(LOST, None, {"color": cloudwatch.Color.RED})
+        failed = self.metric(FAILED, None, {"color": cloudwatch.Color.PURPLE})
         unlocked = self.metric(UNAVAILABLE, None, {"color": cloudwatch.Color.ORANGE})
+        by_kind = self._graph("Locks", [*events, lost, failed, unlocked], thresholds_of=("LockLost", "LockFailed"))
+        if self.group is not None:
+            return [by_kind]
         search = (
             f'SEARCH(\'{{"{self.namespace}",{TABLE_DIMENSION},{FUNCTION_DIMENSION}}} MetricName="{NOT_GRANTED}" '
             f"{TABLE_DIMENSION}=\"{self._table_name}\"', 'Sum', 300)"
@@ -180,10 +205,7 @@ class Watch:
         by_function = cloudwatch.MathExpression(
             expression=search, using_metrics={}, label="", period=Duration.minutes(5)
         )
-        return [
-            self._graph("Locks", [*events, lost, unlocked], thresholds_of=("LockLost",)),
-            self._graph("Contention by function", [by_function]),
-        ]
+        return [by_kind, self._graph("Contention by function", [by_function])]
 
     def _graphs_of_table(self) -> list[cloudwatch.IWidget]:
         capacity = [self._table_sum(f"Consumed{way}CapacityUnits") for way in ("Read", "Write")]
@@ -272,6 +294,22 @@ def check_namespace(namespace: object) -> None:
         raise LockArgumentError(
             f"metrics_namespace={namespace!r} is not a namespace of your own: use 1 to 255 letters, digits, spaces and "
             "'._-/#:', not beginning with 'AWS/' or ':'. Or pass None for no metrics"
+        )
+
+
+def check_group(group: object, namespace: object) -> None:
+    """Raises TypeError or LockArgumentError for what is not a dimension's value, or would have no effect."""
+    if group is None:
+        return
+    arguments.check_text("metrics_group", group, f"Pass the name of a team, {UNGROUPED!r} or None")
+    if namespace is None:
+        raise LockArgumentError(
+            f"metrics_group={group!r} has no effect with metrics_namespace=None. Leave one of them out"
+        )
+    if not cdk.Token.is_unresolved(group) and not _GROUP.fullmatch(str(group)):
+        raise LockArgumentError(
+            f"metrics_group={group!r} is not the value of a dimension: use 1 to 255 ASCII characters without quotes, "
+            "not beginning with ':' or a space"
         )
 
 

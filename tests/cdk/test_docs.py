@@ -71,6 +71,7 @@ def test_the_page_names_every_variable_and_every_action() -> None:
         settings.PARTITION_KEY_VARIABLE,
         settings.SORT_KEY_VARIABLE,
         metrics.METRICS_VARIABLE,
+        metrics.GROUP_VARIABLE,
     )
     for name in (*variables, *FOUR_ACTIONS, metrics.LOST, metrics.NOT_GRANTED, metrics.DUPLICATE):
         assert name in _PAGE

@@ -26,6 +26,7 @@ from tests.cdk.apps import (
     new_stack,
     policies,
     the_only,
+    warnings,
 )
 
 KEY_ACTIONS = [
@@ -37,6 +38,7 @@ KEY_ACTIONS = [
     "kms:ReEncryptFrom",
     "kms:ReEncryptTo",
 ]
+VIA_DYNAMODB = {"StringEquals": {"kms:ViaService": "dynamodb.eu-central-1.amazonaws.com"}}
 FUNCTION_ARN = f"arn:aws:lambda:eu-central-1:{ACCOUNT}:function:theirs"
 ROLE_ARN = f"arn:aws:iam::{ACCOUNT}:role/theirs"
 
@@ -67,7 +69,27 @@ def test_a_customer_managed_key_is_granted_with_its_table() -> None:
     locks = LockTable(stack, "Locks", encryption=dynamodb.TableEncryptionV2.customer_managed_key(key))
     locks.grant(new_function(stack))
     table, arn = stack.resolve(locks.table.table_arn), stack.resolve(key.key_arn)
-    assert policies(stack) == [document(allow(FOUR_ACTIONS, table), allow(KEY_ACTIONS, arn))]
+    assert policies(stack) == [document(allow(FOUR_ACTIONS, table), allow(KEY_ACTIONS, arn, Condition=VIA_DYNAMODB))]
+
+
+@pytest.mark.parametrize(
+    ("region", "service"),
+    [
+        ("cn-north-1", "dynamodb.cn-north-1.amazonaws.com.cn"),
+        (
+            None,
+            {"Fn::Join": ["", ["dynamodb.", {"Ref": "AWS::Region"}, ".", {"Ref": "AWS::URLSuffix"}]]},
+        ),
+    ],
+    ids=["China", "unknown"],
+)
+def test_the_use_of_a_key_is_limited_to_dynamodb_in_the_tables_region(region: str | None, service: Any) -> None:
+    stack = new_stack(environment=cdk.Environment(account=ACCOUNT, region=region) if region else None)
+    partition_key = dynamodb.Attribute(name="key", type=dynamodb.AttributeType.STRING)
+    table = dynamodb.Table(stack, "Table", partition_key=partition_key, encryption_key=kms.Key(stack, "Key"))
+    LockTable.from_table(stack, "Locks", table).grant(new_function(stack))
+    (policy,) = policies(stack)
+    assert policy["Statement"][1]["Condition"] == {"StringEquals": {"kms:ViaService": service}}
 
 
 def test_a_key_that_cannot_be_granted_is_an_error() -> None:
@@ -110,7 +132,7 @@ def test_an_existing_table_grants_the_same(has_key: bool) -> None:
     key = kms.Key.from_key_arn(stack, "Key", key_arn) if has_key else None
     arn = f"arn:aws:dynamodb:eu-central-1:{ACCOUNT}:table/theirs"
     LockTable.from_table_arn(stack, "Locks", arn, encryption_key=key).grant(iam.User(stack, "User"))
-    more = [allow(KEY_ACTIONS, key_arn)] if has_key else []
+    more = [allow(KEY_ACTIONS, key_arn, Condition=VIA_DYNAMODB)] if has_key else []
     assert policies(stack) == [document(allow(FOUR_ACTIONS, arn), *more)]
 
 
@@ -241,6 +263,29 @@ def test_bad_prefixes_are_refused(prefixes: Any, error: type[Exception], said: s
         LockTable(stack, "Locks").grant(new_function(stack), key_prefixes=prefixes)
 
 
+@pytest.mark.parametrize("others", [["order#"], None], ids=["other prefixes", "all keys"])
+def test_prefixes_of_two_functions_with_one_role_unite_with_a_warning(others: list[str] | None) -> None:
+    stack = new_stack()
+    role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    locks = LockTable(stack, "Locks")
+    locks.connect(new_function(stack, "Invoices", role=role), key_prefixes=["invoice#"])
+    locks.connect(new_function(stack, "Orders", role=role), key_prefixes=others)
+    (warning,) = warnings(stack)
+    assert f"Stack/Role has been granted key_prefixes=['invoice#'], and now key_prefixes={others}" in warning
+    assert "each function with this role may lock the keys of both" in warning
+
+
+def test_the_same_prefixes_and_roles_of_their_own_give_no_warning() -> None:
+    stack = new_stack()
+    role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    locks = LockTable(stack, "Locks")
+    locks.connect(new_function(stack, "One", role=role), key_prefixes=["invoice#", "order#"])
+    locks.connect(new_function(stack, "Two", role=role), key_prefixes=["order#", "invoice#"])
+    locks.connect(new_function(stack, "Three"), key_prefixes=["customer#"])
+    locks.grant_inspect(role)
+    assert warnings(stack) == []
+
+
 def test_two_tables_in_one_role_are_two_statements() -> None:
     stack = new_stack()
     function = new_function(stack)
@@ -260,9 +305,10 @@ def test_reading_single_locks_and_listing_them_are_grants_of_their_own() -> None
     locks.grant_inspect(iam.User(stack, "Support"))
     locks.grant_list(iam.User(stack, "Lister"))
     table = stack.resolve(locks.table.table_arn)
+    of_key = allow(["kms:Decrypt", "kms:DescribeKey"], key, Condition=VIA_DYNAMODB)
     assert policies(stack) == [
-        document(allow("dynamodb:GetItem", table), allow(["kms:Decrypt", "kms:DescribeKey"], key)),
-        document(allow(["dynamodb:Scan", "dynamodb:Query"], table), allow(["kms:Decrypt", "kms:DescribeKey"], key)),
+        document(allow("dynamodb:GetItem", table), of_key),
+        document(allow(["dynamodb:Scan", "dynamodb:Query"], table), of_key),
     ]
 
 

@@ -13,7 +13,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 
-from lambda_lock import LockConfigurationError
+from lambda_lock import LockArgumentError, LockConfigurationError
 from lambda_lock.cdk import LockTable
 from lambda_lock.observe import metrics
 from tests.cdk.apps import ACCOUNT, REGION, in_an_account, new_function, new_stack, resources, the_only
@@ -31,7 +31,7 @@ DYNAMODB = {
     "SuccessfulRequestLatency": {"TableName", "Operation"},
 }
 OPERATIONS = {"GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
-LIBRARY = {name: {metrics.TABLE_DIMENSION} for name in metrics.COUNTED.values()}
+LIBRARY = {name: {metrics.TABLE_DIMENSION} for name in (*metrics.COUNTED.values(), metrics.FAILED)}
 PUBLISHED = {"AWS/DynamoDB": DYNAMODB, metrics.NAMESPACE: LIBRARY}
 
 
@@ -59,6 +59,7 @@ def test_nothing_is_watched_unless_asked_for() -> None:
 def test_alarms_are_about_lost_locks_throttling_and_failures_and_keep_their_ids() -> None:
     assert set(resources(_watched(), ALARM)) == {
         "LocksLockLostF5800995",
+        "LocksLockFailed74B50F4A",
         "LocksThrottled95DE639C",
         "LocksSystemErrors801FD1C5",
     }
@@ -74,6 +75,7 @@ def test_the_alarms_add_up_what_is_published_for_the_table() -> None:
     }
     assert watched == {
         "LockLost": {(metrics.NAMESPACE, metrics.LOST, None)},
+        "LockFailed": {(metrics.NAMESPACE, metrics.FAILED, None)},
         "Throttled": {("AWS/DynamoDB", f"{way}ThrottleEvents", None) for way in ("Read", "Write")},
         "SystemErrors": {("AWS/DynamoDB", "SystemErrors", operation) for operation in OPERATIONS},
     }
@@ -109,12 +111,17 @@ def test_a_metric_without_data_does_not_hide_the_others_of_a_sum() -> None:
             assert all(each["ReturnData"] is False for each in alarm["Metrics"] if "MetricStat" in each)
 
 
-def test_one_lost_lock_alarms_and_one_throttled_minute_does_not() -> None:
+def test_one_lost_lock_or_failure_alarms_and_one_throttled_minute_does_not() -> None:
     alarms = _alarms(_watched())
     assert {
         name: (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"], {each["Period"] for each in _metrics(alarm)})
         for name, alarm in alarms.items()
-    } == {"LockLost": (1, 1, {300}), "Throttled": (3, 5, {60}), "SystemErrors": (3, 5, {60})}
+    } == {
+        "LockLost": (1, 1, {300}),
+        "LockFailed": (1, 1, {300}),
+        "Throttled": (3, 5, {60}),
+        "SystemErrors": (3, 5, {60}),
+    }
 
 
 def test_topics_and_alarm_actions_are_told() -> None:
@@ -122,7 +129,7 @@ def test_topics_and_alarm_actions_are_told() -> None:
     topics = [sns.Topic(stack, id) for id in ("One", "Other")]
     LockTable(stack, "Locks", alarm_actions=[topics[0], cloudwatch_actions.SnsAction(topics[1])])
     told = [stack.resolve(topic.topic_arn) for topic in topics]
-    assert [alarm["AlarmActions"] for alarm in _alarms(stack).values()] == [told] * 3
+    assert [alarm["AlarmActions"] for alarm in _alarms(stack).values()] == [told] * 4
 
 
 def test_what_can_be_bound_to_something_else_is_no_alarm_action() -> None:
@@ -147,7 +154,7 @@ def test_the_dashboard_shows_contention_and_duplicates_beside_what_is_alarmed() 
     locks, trouble, *_ = (widget["properties"]["metrics"] for widget in widgets)
     assert [metric[:4] for metric in locks] == [
         [metrics.NAMESPACE, name, metrics.TABLE_DIMENSION, "LocksTable84FB9352"]
-        for name in (metrics.NOT_GRANTED, metrics.DUPLICATE, metrics.LOST, metrics.UNAVAILABLE)
+        for name in (metrics.NOT_GRANTED, metrics.DUPLICATE, metrics.LOST, metrics.FAILED, metrics.UNAVAILABLE)
     ]
     assert [metric[0]["label"] for metric in trouble if isinstance(metric[0], dict)] == ["Throttled", "System errors"]
 
@@ -157,7 +164,7 @@ def test_every_metric_of_the_dashboard_is_published_and_events_are_summed() -> N
     LockTable(stack, "Locks", dashboard=True)
     widgets, _ = _dashboard(stack)
     shown = [metric for widget in widgets for metric in widget["properties"]["metrics"] if isinstance(metric[0], str)]
-    assert len(shown) == 18
+    assert len(shown) == 19
     for namespace, name, *dimensions, options in shown:
         assert PUBLISHED[namespace][name] == set(dimensions[::2])
         assert options["stat"] == ("p99" if name == "SuccessfulRequestLatency" else "Sum")
@@ -167,6 +174,7 @@ def test_the_dashboard_shows_the_alarms_where_there_are_any() -> None:
     widgets, text = _dashboard(_watched(dashboard=True))
     assert widgets[0]["properties"]["alarms"] == [
         "LocksLockLostF5800995",
+        "LocksLockFailed74B50F4A",
         "LocksThrottled95DE639C",
         "LocksSystemErrors801FD1C5",
     ]
@@ -185,7 +193,7 @@ def test_of_a_table_in_another_account_only_the_locks_are_watched_because_only_t
     stack = in_an_account()
     arn = "arn:aws:dynamodb:eu-central-1:222222222222:table/theirs"
     LockTable.from_table_arn(stack, "Locks", arn, alarm_actions=[], dashboard=True)
-    assert set(_alarms(stack)) == {"LockLost"}
+    assert set(_alarms(stack)) == {"LockLost", "LockFailed"}
     text = json.dumps(the_only(stack, DASHBOARD))
     assert metrics.NAMESPACE in text
     assert "AWS/DynamoDB" not in text
@@ -208,10 +216,58 @@ def test_another_namespace_is_the_one_that_is_watched() -> None:
     assert metrics.NAMESPACE not in _dashboard(stack)[1].replace("lambda_lock#", "")
 
 
+def test_each_team_on_one_table_has_alarms_that_watch_its_own_locks() -> None:
+    stack = new_stack()
+    table, function = LockTable(stack, "Locks").table, new_function(stack)
+    for team in ("orders", "billing"):
+        locks = LockTable.from_table(stack, team, table, metrics_group=team, alarm_actions=[], dashboard=True)
+        locks.connect(new_function(stack, f"{team}-function"))
+        dimensions = {metrics.TABLE_DIMENSION: TABLE, metrics.GROUP_DIMENSION: team}
+        assert stack.resolve(locks.metric_lock_lost().dimensions) == dimensions
+        with pytest.raises(LockConfigurationError, match=f"has metrics_group='{team}'"):
+            locks.metric_lock_lost(function=function)
+    made = resources(stack, ALARM)
+    for team in ("orders", "billing"):
+        for name in (metrics.LOST, metrics.FAILED):
+            (alarm,) = (each["Properties"] for id, each in made.items() if id.startswith(f"{team}{name}"))
+            (watched,) = _metrics(alarm)
+            assert (watched["Metric"]["MetricName"], _dimension(watched, metrics.TABLE_DIMENSION)) == (name, TABLE)
+            assert _dimension(watched, metrics.GROUP_DIMENSION) == team
+    functions = resources(stack, "AWS::Lambda::Function")
+    for team in ("orders", "billing"):
+        (told,) = (each["Properties"]["Environment"] for id, each in functions.items() if id.startswith(team))
+        assert told["Variables"][metrics.GROUP_VARIABLE] == team
+    assert metrics.FUNCTION_DIMENSION not in json.dumps(resources(stack, DASHBOARD))
+
+
+def test_without_groups_the_alarms_watch_all_functions_and_none_is_counted_by_itself() -> None:
+    stack = new_stack()
+    locks = LockTable(stack, "Locks", metrics_group="none", alarm_actions=[], dashboard=True)
+    assert locks.environment[metrics.GROUP_VARIABLE] == metrics.UNGROUPED
+    assert stack.resolve(locks.metric_lock_lost().dimensions) == {metrics.TABLE_DIMENSION: TABLE}
+    assert metrics.FUNCTION_DIMENSION not in _dashboard(stack)[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"metrics_group": 7}, TypeError, "metrics_group must be a str"),
+        ({"metrics_group": ""}, LockArgumentError, "metrics_group='' is not the value of a dimension"),
+        ({"metrics_group": ":a"}, LockArgumentError, "metrics_group=':a' is not"),
+        ({"metrics_group": "Jürgen"}, LockArgumentError, "metrics_group='Jürgen' is not"),
+        ({"metrics_group": "a", "metrics_namespace": None}, LockArgumentError, "has no effect with metrics_namespace"),
+    ],
+)
+def test_a_bad_group_is_refused(options: dict[str, Any], error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        LockTable(new_stack(), "Locks", **options)
+
+
 @pytest.mark.parametrize(
     ("method", "name"),
     [
         ("metric_lock_lost", metrics.LOST),
+        ("metric_lock_failed", metrics.FAILED),
         ("metric_lock_not_granted", metrics.NOT_GRANTED),
         ("metric_duplicate_event", metrics.DUPLICATE),
         ("metric_lock_unavailable", metrics.UNAVAILABLE),
@@ -262,7 +318,7 @@ def test_a_metric_is_looked_for_where_it_arises() -> None:
 def test_the_alarms_can_be_had() -> None:
     stack = new_stack()
     locks = LockTable(stack, "Locks", alarm_actions=[])
-    assert [alarm.node.id for alarm in locks.alarms] == ["LockLost", "Throttled", "SystemErrors"]
+    assert [alarm.node.id for alarm in locks.alarms] == ["LockLost", "LockFailed", "Throttled", "SystemErrors"]
     assert LockTable(stack, "Unwatched").alarms == ()
 
 
@@ -284,7 +340,9 @@ def test_the_dashboard_shows_contention_by_function_losses_in_red_and_the_thresh
         'SEARCH(\'{"lambda_lock",Table,FunctionName} MetricName="LockNotGranted" Table="LocksTable84FB9352"\', '
         "'Sum', 300)"
     )
-    assert [line["value"] for line in by_title["Locks"]["annotations"]["horizontal"]] == [0]
+    (failed,) = (each for each in by_title["Locks"]["metrics"] if each[1] == metrics.FAILED)
+    assert failed[-1]["color"] == "#9467bd"
+    assert [line["value"] for line in by_title["Locks"]["annotations"]["horizontal"]] == [0, 0]
     assert len(by_title["Problems of the table"]["annotations"]["horizontal"]) == 2
 
 

@@ -28,10 +28,10 @@ from tests.cdk.apps import (
     the_only,
     warnings,
 )
-from tests.cdk.test_grants import KEY_ACTIONS
+from tests.cdk.test_grants import KEY_ACTIONS, VIA_DYNAMODB
 
 OTHER = "222222222222"
-# The oldest CDK drops what is added to the policy of a TableV2 (github.com/aws/aws-cdk/issues/30793).
+# CDKs before 2.222 drop what is added to the policy of a TableV2 (github.com/aws/aws-cdk/issues/30793).
 _DROPPED = version("aws-cdk-lib").startswith("2.166.")
 needs_table_policies = pytest.mark.skipif(_DROPPED, reason="this CDK drops the policies of tables")
 THIRD = "arn:aws:iam::333333333333:root"
@@ -64,8 +64,8 @@ def _table_policy(stack: cdk.Stack) -> dict[str, Any] | None:
     return found.get("PolicyDocument")
 
 
-def _role(stack: cdk.Stack, **options: Any) -> iam.Role:
-    return iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"), **options)
+def _role(stack: cdk.Stack, id: str = "Role", **options: Any) -> iam.Role:
+    return iam.Role(stack, id, assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"), **options)
 
 
 @needs_table_policies
@@ -106,11 +106,11 @@ def test_the_policy_of_a_customer_managed_key_is_written_too(owner: cdk.Stack, u
     locks = LockTable(owner, "Locks", table_name="locks", encryption=encryption)
     locks.grant(iam.AccountPrincipal(OTHER) if grantee == "account" else new_function(user))
     key_policy = the_only(owner, "AWS::KMS::Key")["Properties"]["KeyPolicy"]
-    assert key_policy["Statement"][1:] == [allow(KEY_ACTIONS, "*", Principal=_account(OTHER))]
+    assert key_policy["Statement"][1:] == [allow(KEY_ACTIONS, "*", Principal=_account(OTHER), Condition=VIA_DYNAMODB)]
     if grantee == "function":
         keys = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":kms:{REGION}:{ACCOUNT}:key/*"]]}
         (policy,) = policies(user)
-        assert policy["Statement"][1:] == [allow(KEY_ACTIONS, keys)]
+        assert policy["Statement"][1:] == [allow(KEY_ACTIONS, keys, Condition=VIA_DYNAMODB)]
 
 
 @needs_table_policies
@@ -122,7 +122,7 @@ def test_a_key_of_another_app_is_granted_and_a_warning_says_whose_policy_is_miss
     locks = LockTable(owner, "Locks", table_name="locks", encryption=encryption)
     locks.grant(new_function(user))
     (policy,) = policies(user)
-    assert policy["Statement"][1:] == [allow(KEY_ACTIONS, key.key_arn)]
+    assert policy["Statement"][1:] == [allow(KEY_ACTIONS, key.key_arn, Condition=VIA_DYNAMODB)]
     (warning,) = warnings(owner)
     assert "the policy of Owner/Key cannot be changed here" in warning
 
@@ -182,7 +182,7 @@ def test_a_role_of_another_account_in_a_wrapper_gets_both_halves_of_the_same_wid
     prefixes = {"dynamodb:LeadingKeys": ["invoice#*", "lambda_lock#prewarm"]}
     assert on_table == allow(FOUR_ACTIONS, ARN, Condition={"ForAllValues:StringLike": prefixes})
     keys = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":kms:{REGION}:{ACCOUNT}:key/*"]]}
-    assert on_key == allow(KEY_ACTIONS, keys)
+    assert on_key == allow(KEY_ACTIONS, keys, Condition=VIA_DYNAMODB)
     written = _table_policy(owner)
     assert written is not None
     (statement,) = written["Statement"]
@@ -240,7 +240,8 @@ def test_a_grant_across_accounts_reaches_whom_the_tables_own_grant_reaches_with_
     for name in ("table", "key"):
         role = theirs[name]["Principal"]["AWS"]
         assert ours[name]["Principal"] == _account(OTHER)
-        assert ours[name]["Condition"] == {"ArnEquals": {"aws:PrincipalArn": role}}
+        assert ours[name]["Condition"].pop("ArnEquals") == {"aws:PrincipalArn": role}
+    assert [ours[name].get("Condition") for name in ours] == [{}, VIA_DYNAMODB, None, VIA_DYNAMODB]
     assert ours["role on table"]["Resource"] == theirs["role on table"]["Resource"]
     for name in ours:
         patterns = [re.compile(pattern.replace("*", ".*")) for pattern in theirs[name]["Action"]]
@@ -329,6 +330,10 @@ def test_a_cdk_that_drops_the_tables_policy_is_told_of(owner: cdk.Stack) -> None
     )
     for number, policy in enumerate((None, iam.PolicyDocument(statements=[deny]))):
         locks = LockTable(owner, f"Locks{number}", resource_policy=policy)
-        for principal in (iam.AccountPrincipal(OTHER), iam.OrganizationPrincipal("o-a1b2c3d4e5")):
-            with pytest.raises(LockConfigurationError, match="Update aws-cdk-lib"):
+        for principal in (
+            iam.AccountPrincipal(OTHER),
+            iam.OrganizationPrincipal("o-a1b2c3d4e5"),
+            iam.PrincipalWithConditions(_role(owner, id=f"Role{number}"), OF_ORGANIZATION),
+        ):
+            with pytest.raises(LockConfigurationError, match=r"Update aws-cdk-lib to 2\.222 or newer"):
                 locks.grant(principal)

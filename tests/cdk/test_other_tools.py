@@ -21,7 +21,17 @@ from aws_cdk.cloudformation_include import CfnInclude
 
 from lambda_lock.cdk import LockTable
 from rig.engine import ROOT
-from tests.cdk.apps import ACCOUNT, in_an_account, new_function, new_stack, policies, synthesized, the_only
+from tests.cdk.apps import (
+    ACCOUNT,
+    REGION,
+    in_an_account,
+    new_function,
+    new_stack,
+    policies,
+    resources,
+    synthesized,
+    the_only,
+)
 
 _PAGE = ROOT / "docs" / "deploy.md"
 _FOLDER = ROOT / "docs" / "deploy"
@@ -119,6 +129,32 @@ def test_the_terraform_configuration_is_what_the_construct_makes() -> None:
     ]
 
 
+def test_the_alarms_of_the_terraform_configuration_are_what_the_construct_makes() -> None:
+    options = hcl2.SerializationOptions(strip_string_quotes=True, explicit_blocks=False)
+    written = _blocks("resource", options)["aws_cloudwatch_metric_alarm"]["locks"]
+    stack = new_stack()
+    table = LockTable(stack, "Locks", alarm_actions=[]).table
+    alarms = [each["Properties"] for each in resources(stack, "AWS::CloudWatch::Alarm").values()]
+    made = {each["Metrics"][0].get("Label"): each for each in alarms}
+    assert written["for_each"] == '${toset(["LockLost", "LockFailed"])}'
+    for name in ("LockLost", "LockFailed"):
+        alarm, stat = made[name], made[name]["Metrics"][0]["MetricStat"]
+        assert stat["Metric"]["Dimensions"] == [{"Name": "Table", "Value": stack.resolve(table.table_name)}]
+        assert (stat["Metric"]["MetricName"], written["metric_name"]) == (name, "${each.key}")
+        assert {key: written[key] for key in written if key not in ("for_each", "alarm_name", "metric_name")} == {
+            "namespace": stat["Metric"]["Namespace"],
+            "dimensions": {"Table": "${aws_dynamodb_table.locks.name}"},
+            "statistic": stat["Stat"],
+            "period": stat["Period"],
+            "comparison_operator": alarm["ComparisonOperator"],
+            "threshold": alarm["Threshold"],
+            "evaluation_periods": alarm["EvaluationPeriods"],
+            "datapoints_to_alarm": alarm["DatapointsToAlarm"],
+            "treat_missing_data": alarm["TreatMissingData"],
+            "alarm_actions": ["${aws_sns_topic.alarms.arn}"],
+        }
+
+
 @pytest.mark.parametrize(
     ("file", "prefixes"), [("policy.json", None), ("policy-for-prefixes.json", ["invoice#"])], ids=str
 )
@@ -139,6 +175,7 @@ _NAMES = {
     "Key961B73FD": "Key",
     "LocksTable84FB9352": "Locks",
     "LocksLockLostF5800995": "LockLost",
+    "LocksLockFailed74B50F4A": "LockFailed",
     "LocksThrottled95DE639C": "Throttled",
     "LocksSystemErrors801FD1C5": "SystemErrors",
     "LocksDashboard6028BEAB": "Dashboard",
@@ -180,9 +217,9 @@ def _watched() -> dict[str, Any]:
     table["Type"] = "AWS::DynamoDB::Table"
     table["Properties"]["DeletionProtectionEnabled"] = replica["DeletionProtectionEnabled"]
     table["Properties"]["SSESpecification"] |= replica["SSESpecification"]
-    resources = {
-        _NAMES[id]: each for id, each in json.loads(json.dumps(made).replace(ACCOUNT, "${AWS::AccountId}")).items()
-    }
+    text = json.dumps(made).replace(ACCOUNT, "${AWS::AccountId}")
+    text = text.replace(f"dynamodb.{REGION}.amazonaws.com", "dynamodb.${AWS::Region}.${AWS::URLSuffix}")
+    resources = {_NAMES[id]: each for id, each in json.loads(text).items()}
     policy = resources["Policy"]["Properties"]
     resources["Policy"]["Properties"] = {"PolicyDocument": policy["PolicyDocument"]}
     plain: dict[str, Any] = _plain(resources)

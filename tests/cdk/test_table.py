@@ -216,7 +216,7 @@ def test_a_table_of_the_app_is_granted_with_its_key_and_told_by_its_name() -> No
     arns = [statement["Resource"] for statement in policy["Statement"]]
     assert arns == [stack.resolve(table.table_arn), stack.resolve(key.key_arn)]
     assert stack.resolve(locks.environment["LAMBDA_LOCK_TABLE"]) == stack.resolve(table.table_name)
-    assert len(locks.alarms) == 3
+    assert len(locks.alarms) == 4
 
 
 def test_an_imported_table_can_be_passed_too() -> None:
@@ -248,6 +248,25 @@ def test_a_table_of_the_app_with_other_keys_or_replicas_is_refused() -> None:
         LockTable.from_table(stack, "Numbered", numbers)
     with pytest.raises(RuntimeError, match="two Regions would each grant the same lock"):
         synthesized(stack)
+
+
+def test_a_table_of_the_app_whose_time_to_live_is_on_another_attribute_is_refused() -> None:
+    """As by check_table. DynamoDB deletes a row by that attribute, also that of a live lock."""
+    stack = in_an_account()
+    table = _older_table(stack, time_to_live_attribute="expires")
+    with pytest.raises(LockArgumentError, match="ttl='ttl', but the time to live of Stack/OlderTable is on 'expires'"):
+        LockTable.from_table(stack, "Locks", table)
+    with pytest.raises(LockArgumentError, match="ttl=None, but the time to live of Stack/OlderTable is on 'expires'"):
+        LockTable.from_table(stack, "Off", table, ttl=None)
+    LockTable.from_table(stack, "Theirs", table, ttl="expires")
+    newer = dynamodb.TableV2(
+        stack,
+        "Newer",
+        partition_key=dynamodb.Attribute(name="key", type=dynamodb.AttributeType.STRING),
+        time_to_live_attribute="expires",
+    )
+    with pytest.raises(LockArgumentError, match="ttl='ttl', but the time to live of Stack/Newer is on 'expires'"):
+        LockTable.from_table(stack, "Mine", newer)
 
 
 def test_replicas_of_an_older_table_are_refused_when_synthesizing() -> None:

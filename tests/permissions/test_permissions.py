@@ -425,11 +425,61 @@ def test_a_transaction_names_the_table_where_the_service_does() -> None:
 
 
 def test_a_key_that_may_not_be_used_is_named() -> None:
-    place = Place(LOCKS, JAVA, "key", "k", None, None)
     said = "User: u is not authorized to perform: kms:Decrypt on resource: arn:aws:kms:us-east-1:1:key/2 because"
-    error = explain(_refusal("UpdateItem", said), place)
+    error = explain(_refusal("UpdateItem", said), _PLACE)
     assert f"permission kms:Decrypt on the key of table '{LOCKS}' is missing" in str(error)
     assert "LockTable.grant" in str(error)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "with an explicit deny in a service control policy: arn:aws:organizations::1:policy/o-1/p-1",
+        "with an explicit deny in an identity-based policy",
+        "because no service control policy allows the dynamodb:UpdateItem action",
+        "because no permissions boundary allows the dynamodb:UpdateItem action",
+        "because no VPC endpoint policy allows the dynamodb:UpdateItem action",
+        "because no session policy allows the dynamodb:UpdateItem action",
+        "because no resource-based policy allows the dynamodb:UpdateItem action",
+    ],
+)
+def test_a_policy_other_than_the_roles_is_named_instead_of_the_roles(reason: str) -> None:
+    said = f"User: u is not authorized to perform: dynamodb:UpdateItem on resource: {_arn(LOCKS)} {reason}"
+    error = str(explain(_refusal("UpdateItem", said), _PLACE))
+    assert error.startswith(f"permission dynamodb:UpdateItem on {_arn(LOCKS)} is refused {reason}. Change it there")
+    assert "add them to the role's policy" not in error
+
+
+def test_a_statement_that_the_role_lacks_is_added_to_the_role() -> None:
+    reason = "because no identity-based policy allows the dynamodb:UpdateItem action"
+    said = f"User: u is not authorized to perform: dynamodb:UpdateItem on resource: {_arn(LOCKS)} {reason}"
+    assert "add them to the role's policy" in str(explain(_refusal("UpdateItem", said), _PLACE))
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (
+            "ValidationException",
+            "KMS key disabled error: com.amazonaws.services.kms.model.DisabledException: arn:aws:kms:eu-west-1:1:key/2 "
+            "is disabled. (Service: AWSKMS; Status Code: 400; Error Code: DisabledException; Proxy: null)",
+        ),
+        (
+            "AccessDeniedException",
+            "KMS key access denied error: com.amazonaws.services.kms.model.AWSKMSException: The ciphertext refers to a "
+            "customer master key that does not exist, does not exist in this region, or you are not allowed to access.",
+        ),
+    ],
+)
+def test_a_key_that_cannot_be_used_is_neither_a_missing_action_nor_a_key_schema(code: str, said: str) -> None:
+    error = str(explain(ServiceError(code, said).answers("UpdateItem"), _PLACE))
+    assert error.startswith(f"DynamoDB cannot use the key that encrypts table '{LOCKS}'")
+    assert said in error
+    assert "key schema" not in error
+    assert "four permissions" not in error
+
+
+_PLACE = Place(LOCKS, JAVA, "key", "k", None, None)
 
 
 def _refusal(operation: str, message: str) -> ServiceError:
