@@ -1,10 +1,11 @@
-"""The first two operations of a durable lock: a name for its holder, and the acquire.
+"""The first operations of a durable lock: a name for its holder, and the acquire of each key.
 
-The name is checkpointed before the lock is asked for. So an acquire that was killed before its checkpoint is run again
+The name is checkpointed before a lock is asked for. So an acquire that was killed before its checkpoint is run again
 under the same name, and goes on with what it had taken (core/resume.py, rule 6).
 
-The acquire is one operation of the kind ``wait_for_condition``, however often it is tried. Between tries the execution
+An acquire is one operation of the kind ``wait_for_condition``, however often it is tried. Between tries the execution
 is suspended. What one try found is the state with which the next begins, so the outcome is the same in every replay.
+Several keys share one wait: the first try of a key begins with the time that was waited for those before it.
 """
 
 from __future__ import annotations
@@ -22,18 +23,20 @@ from ..errors import LockError, LockNotGrantedError, LockTimeoutError, Transport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, TypedDict
 
     from aws_durable_execution_sdk_python.context import DurableContext
 
     from .hold import DurableHold
+    from .holds import Holds
 
     class State(TypedDict, total=False):
         """What the tries have come to. A dict, which the SDK writes as JSON."""
 
         owner: str  # granted, with token
         token: int
-        since: float  # epoch seconds of the first try
+        since: float  # epoch seconds of the first try, of the first key
         waited: float  # seconds, the pause that follows included
         pause: int  # seconds until the next try; 0: there is none
         refusal: str  # the last try's error
@@ -44,42 +47,54 @@ if TYPE_CHECKING:
 _GROWTH = 0.1  # a pause is a tenth of the time waited so far: a year of waiting takes about 500 tries
 _LONGEST_PAUSE = 86_400  # seconds
 _LONGEST_ARN = 400  # characters; a holder may have 512 bytes
-_LABEL = 200  # characters of a key in an operation's name, which may have 256
+_LABEL = 200  # characters of the keys in an operation's name, which may have 256
+LATE = 5.0  # seconds by which a suspended execution may go on too late; a lease must cover them
 
 
 class Polling:
     """How long to wait for the lock, and how often to try. Seconds; no wait: None."""
 
-    def __init__(self, wait: float | None, poll: float) -> None:
+    def __init__(self, wait: float | None, poll: float, held: float = math.inf) -> None:
+        """held: the shortest lease of what is held meanwhile, which is renewed at each try."""
         self.wait = math.inf if wait is None else wait
         self.poll = poll
+        self.longest = min(_LONGEST_PAUSE, held - LATE)
 
     def pause(self, waited: float) -> int:
         """Return the whole seconds until the next try. 0: the wait is over."""
         left = self.wait - waited
         if left <= 0:
             return 0
-        return max(1, math.ceil(min(max(self.poll, waited * _GROWTH), _LONGEST_PAUSE, left)))
+        return max(1, math.ceil(min(max(self.poll, waited * _GROWTH), self.longest, left)))
 
 
-def label(act: str, key: str) -> str:
+def label(act: str, keys: Sequence[str]) -> str:
     """The name of an operation. The service takes printable ASCII only."""
-    return f"{act} lock {ascii(key)[:_LABEL]}"
+    return f"{act} {'lock' if len(keys) == 1 else 'locks'} {', '.join(map(ascii, keys))[:_LABEL]}"
 
 
-def acquire(context: DurableContext, hold: DurableHold, polling: Polling) -> None:
-    """Take the lock in two operations. On a replay, only read what they came to.
+def acquire(context: DurableContext, holds: Holds, polling: Polling) -> None:
+    """Take the locks one after another: one operation for the holder's name, and one for each. On a replay, only read
+    what they came to.
 
     Raises LockNotGrantedError, LockTimeoutError, TransportError and what LockClient.acquire raises for other reasons.
     """
-    holder = context.step(lambda _: _holder(context), name=label("name", hold.key))
+    holder = context.step(lambda _: _holder(context), name=label("name", holds.keys))
+    waited: State = {}
+    for hold in holds.all:
+        waited = _acquire_one(context, hold, holder, polling, waited)
+        holds.taken.append(hold)
+
+
+def _acquire_one(context: DurableContext, hold: DurableHold, holder: str, polling: Polling, before: State) -> State:
+    """Take one lock. Returns the time that was waited so far."""
 
     def try_once(state: State, _: object) -> State:
         return _try(hold, holder, polling, state)
 
-    config: WaitForConditionConfig[Any] = WaitForConditionConfig(wait_strategy=_next, initial_state={})
+    config: WaitForConditionConfig[Any] = WaitForConditionConfig(wait_strategy=_next, initial_state=before)
     try:
-        state: State = context.wait_for_condition(try_once, config=config, name=label("acquire", hold.key))
+        state: State = context.wait_for_condition(try_once, config=config, name=label("acquire", [hold.key]))
     except WaitForConditionError as error:
         found = _of_ours(error, hold.key)
         if found is None:
@@ -88,6 +103,7 @@ def acquire(context: DurableContext, hold: DurableHold, polling: Polling) -> Non
     if "owner" not in state:
         raise _refused(state, hold.key, polling)
     hold.begin(state["owner"], state["token"])
+    return {"since": state["since"], "waited": state["waited"]}
 
 
 def _holder(context: DurableContext) -> str:
@@ -111,7 +127,7 @@ def _try(hold: DurableHold, holder: str, polling: Polling, before: State) -> Sta
             "outage": isinstance(error, TransportError),
             "holder": getattr(error, "holder", None),
         }
-    return {"owner": hold.owner, "token": hold.token}
+    return {"owner": hold.owner, "token": hold.token, "since": since, "waited": before.get("waited", 0.0)}
 
 
 def _next(state: State, _: int) -> WaitForConditionDecision:
@@ -124,8 +140,16 @@ def _next(state: State, _: int) -> WaitForConditionDecision:
 def _refused(state: State, key: str, polling: Polling) -> LockError:
     if state["outage"]:
         return TransportError(True, state["refusal"], key=key)
-    kind = LockTimeoutError if polling.wait else LockNotGrantedError
-    return kind(state["refusal"], key=key, holder=state["holder"], waited=state["waited"])
+    holder, waited, refusal = state["holder"], state["waited"], state["refusal"]
+    if not polling.wait:
+        return LockNotGrantedError(refusal, key=key, holder=holder, waited=waited)
+    return LockTimeoutError(
+        f"lock {key!r} {f'is held by {holder}' if holder else 'was not free'}, even after {waited:.0f} s of waiting. "
+        "Pass durable_lock a longer wait=, or let the caller try again",
+        key=key,
+        holder=holder,
+        waited=waited,
+    )
 
 
 def _of_ours(error: WaitForConditionError, key: str) -> LockError | None:

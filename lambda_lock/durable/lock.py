@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+from contextvars import ContextVar
 from dataclasses import replace
 
 from aws_durable_execution_sdk_python.config import Duration, StepConfig
@@ -12,53 +14,77 @@ from aws_durable_execution_sdk_python.retries import RetryDecision, RetryPresets
 
 from ..client import checks
 from ..client.lock_client import LockClient
+from ..core.several import MOST_KEYS, ordered
 from ..decorators.environment import default_client
 from ..errors import LockAlreadyReleasedError, LockArgumentError, LockError, LockLostError
-from ..observe.log import logger, tell, tell_not_released
 from ..runtime import invocation
-from .acquiring import Polling, acquire, label
+from .acquiring import LATE, Polling, acquire, label
 from .ending import Ending, ending_of
 from .hold import DurableHold, HoldLostError
+from .holds import Holds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-    from typing import Any, Self, TypeVar
+    from typing import Any, Required, Self, TypedDict, TypeVar, Unpack, overload
 
     from aws_durable_execution_sdk_python.types import StepContext
 
     T = TypeVar("T")
     Retries = Callable[[Exception, int], RetryDecision]
 
-_LATE = 5.0  # seconds by which a suspended execution may go on too late; its lease must cover them
+    class Options(TypedDict, total=False):
+        """What `durable_lock` takes besides the context and the key."""
+
+        lease_duration: Required[float]
+        wait: float | None
+        poll: float
+        client: LockClient | None
+
+
 _LOST = f"{HoldLostError.__module__}.{HoldLostError.__qualname__}"  # as the SDK writes the type of an error
 _RELEASE_TRIES = 9  # within 9 minutes; after them the lock is left to its lease
+_entered: ContextVar[tuple[Block, ...]] = ContextVar(
+    "entered"
+)  # the blocks that this thread is in, the outermost first
+
+if TYPE_CHECKING:
+
+    @overload
+    def durable_lock(context: DurableContext, key: str, **options: Unpack[Options]) -> DurableLock: ...
+
+    @overload
+    def durable_lock(
+        context: DurableContext, key: list[str] | tuple[str, ...], **options: Unpack[Options]
+    ) -> DurableMultiLock: ...
 
 
 def durable_lock(
     context: DurableContext,
-    key: str,
+    key: str | list[str] | tuple[str, ...],
     *,
     lease_duration: float,
     wait: float | None = None,
     poll: float = 60,
     client: LockClient | None = None,
-) -> DurableLock:
+) -> DurableLock | DurableMultiLock:
     """Hold the lock ``key`` in a ``with`` block of a durable function, over suspensions, replays and killed attempts.
 
     context: the DurableContext of the handler, of a child context or of a branch.
-    key: 1 to 2,048 bytes of UTF-8. The same in every replay.
+    key: 1 to 2,048 bytes of UTF-8. The same in every replay. A list or tuple of 1 to 50 different keys, in any order:
+        all of them are held, or none. They are taken in one order, so that no two executions wait for each other.
     lease_duration: seconds, 1 or more. It must outlast the longest suspension within the block, with retries, callbacks
         and pauses of the execution. If a function is killed for good, others wait that long.
-    wait: seconds to wait for the lock, 0 or more. 0: try once. None and inf: until the execution times out. While it
-        waits, the execution is suspended.
+    wait: seconds to wait for the lock, or for all, 0 or more. 0: try each once. None and inf: until the execution times
+        out. While it waits, the execution is suspended.
     poll: seconds between two tries, 1 or more. After ten times as many seconds, pauses become a tenth of the time
-        waited, at most a day.
+        waited, at most a day. While other locks are held, by the same block or by those around it, a pause is at least
+        5 s shorter than their leases, but never under 1 s, and each try renews them.
     client: the LockClient. None: default_client(), which reads LAMBDA_LOCK_TABLE.
 
-    Returns the DurableLock, which acquires when its block is entered. It does so in two operations, and releases in a
-    third, however often it is tried and the block replayed.
+    Returns the DurableLock, for several keys the DurableMultiLock. It acquires when its block is entered, in one
+    operation and one more for each key, and releases in another, however often it is tried and the block replayed.
 
     - Left by return or error: released, in a step. If that gets no answer within 9 minutes, it is logged, and the lock
       is left to its lease.
@@ -68,7 +94,7 @@ def durable_lock(
 
     Raises TypeError and LockArgumentError for bad input. Entering raises LockNotGrantedError if ``wait=0`` finds the
     lock held, LockTimeoutError if the wait ran out, TransportError if it ran out in an outage, and otherwise what
-    LockClient.acquire raises.
+    LockClient.acquire raises. What was taken of several keys is then released.
 
     Example::
 
@@ -84,37 +110,26 @@ def durable_lock(
         )
     if client is not None and not isinstance(client, LockClient):
         raise TypeError(f"client= must be a LockClient, not {type(client).__name__}")
-    checks.key_text("key", key)
-    checks.lease_duration(lease_duration)
+    several = isinstance(key, (list, tuple))
+    keys = ordered(checks.several_keys(key, MOST_KEYS)) if several else [checks.key_text("key", key)]
+    lease_duration = checks.lease_duration(lease_duration)
     checks.optional_seconds("wait", wait, endless=True)
-    polling = Polling(wait, checks.seconds("poll", poll, least=1.0))
-    return DurableLock(context, DurableHold(client or default_client(), key, float(lease_duration)), polling)
+    poll = checks.seconds("poll", poll, least=1.0)
+    client = client or default_client()
+    holds = Holds([DurableHold(client, each, lease_duration) for each in keys])
+    return (DurableMultiLock if several else DurableLock)(context, holds, wait, poll)
 
 
-class DurableLock:
-    """A lock in the block of `durable_lock`. Use it within the block only."""
+class Block:
+    """What the block of one key and that of several have in common."""
 
-    def __init__(self, context: DurableContext, hold: DurableHold, polling: Polling) -> None:
+    def __init__(self, context: DurableContext, holds: Holds, wait: float | None, poll: float) -> None:
         self._context = context
-        self._hold = hold
-        self._polling = polling
+        self._holds = holds
+        self._wait = wait
+        self._poll = poll
         self._state = "not entered"
-
-    @property
-    def key(self) -> str:
-        """The lock's key."""
-        return self._hold.key
-
-    @property
-    def fencing_token(self) -> int:
-        """Rises with every grant of this key. The same in every replay and attempt of this block.
-
-        Pass it to stores that must refuse late writers. It does not tell the attempts of this execution apart:
-        `transact_item` does. Raises LockAlreadyReleasedError before the block is entered.
-        """
-        if self._hold.token < 0:
-            raise self._outside()
-        return self._hold.token
+        self._around: tuple[Block, ...] = ()
 
     def step(self, func: Callable[[StepContext], T], name: str | None = None, config: StepConfig | None = None) -> T:
         """Run a function in a step while the lock is held. One operation.
@@ -124,7 +139,7 @@ class DurableLock:
         config: as for ``context.step``. Its retry strategy also decides about an outage in which the lock could not be
             verified.
 
-        The lock is verified before ``func`` runs, by one or two requests in the first step of an invocation and by the
+        Each lock is verified before ``func`` runs, by one or two requests in the first step of an invocation and by the
         clocks after that. Long steps are renewed in the background. It belongs to the context that durable_lock was
         given: in a branch, use the branch's own steps, which begin with `raise_if_lost`.
 
@@ -145,7 +160,7 @@ class DurableLock:
 
         @functools.wraps(func)
         def verified(step: StepContext) -> T:
-            self._hold.verified()
+            self._holds.verified()
             token = invocation.enter(invocation.find((self._context.lambda_context,), {}))
             try:
                 return func(step)
@@ -158,18 +173,19 @@ class DurableLock:
         except StepError as error:
             if error.error_type != _LOST:
                 raise
-            raise LockLostError(error.message or "", key=self.key) from error
+            raise LockLostError(error.message or "", key=self._key) from error
         return result
 
     def wait(self, duration: Duration, name: str | None = None) -> None:
         """Suspend the execution for a time that the lease covers. One operation.
 
-        duration: the SDK's Duration, at least 1 s, and at least 5 s below the lease.
+        duration: the SDK's Duration, at least 1 s, and at least 5 s below the lease, and below those of the other
+            blocks that the execution is in, around this one or within it.
         name: as for ``context.wait``.
 
-        The lease is renewed to its full length before the suspension. If that fails in an outage and the rest of the
-        lease does not cover the wait, the invocation fails, and the service runs it again. If the lock is lost, the
-        next `step` says so.
+        The leases of this block, and of the others in the same context, are renewed to their full length before
+        the suspension. If that fails in an outage and the rest of a lease does not cover the wait, the invocation
+        fails, and the service runs it again. If a lock is lost, its next `step` says so.
 
         Raises LockArgumentError for a wait that is too long, TypeError for another type, and LockAlreadyReleasedError
         outside of the block.
@@ -179,15 +195,15 @@ class DurableLock:
         self._check_inside()
         if not isinstance(duration, Duration):
             raise TypeError(f"duration must be a Duration of the SDK, not {duration!r} ({type(duration).__name__})")
-        needed = duration.to_seconds() + _LATE
-        if needed > self._hold.lease_duration:
-            raise LockArgumentError(
-                f"wait({duration.to_seconds()} s) is longer than the lease of lock {self.key!r} covers, which is "
-                f"{self._hold.lease_duration:g} s: pass durable_lock lease_duration={needed:g} or more",
-                key=self.key,
-            )
+        needed = duration.to_seconds() + LATE
+        suspended = dict.fromkeys((*_entered.get(()), self))
+        for block in suspended:
+            block._check_covers(needed)
         if not self._context.is_replaying():
-            self._renew_for(needed)
+            for block in suspended:
+                # The threads of other contexts may be at work under a lock, which then needs its attempt.
+                if block._context is self._context:
+                    block._renew_for(needed)
         self._context.wait(duration, name=name)
 
     def raise_if_lost(self) -> None:
@@ -200,7 +216,121 @@ class DurableLock:
 
         Example: ``branch.step(lambda _: (lock.raise_if_lost(), send(letter)))``
         """
-        self._hold.verified()
+        self._holds.verified()
+
+    def __enter__(self) -> Self:
+        if self._state != "not entered":
+            raise self._outside()
+        self._state = "entered"
+        self._around = _entered.get(())
+        _entered.set((*self._around, self))
+        leases = [block._holds.lease_duration for block in self._around]
+        if len(self._holds.all) > 1:
+            leases.append(self._holds.lease_duration)
+        try:
+            acquire(self._context, self._holds, Polling(self._wait, self._poll, min(leases, default=math.inf)))
+        except BaseException as error:
+            # What was taken and not checkpointed is only left: the next attempt of this holder goes on with it.
+            self._leave(error)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave(error)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {', '.join(map(repr, self._holds.keys))} {self._state}>"
+
+    def _leave(self, error: BaseException | None) -> None:
+        self._state = "left"
+        _entered.set(self._around)
+        ending = ending_of(error)
+        if ending is Ending.SUSPENDED:
+            self._holds.suspend()
+        elif ending is Ending.CUT_OFF:
+            self._release_now()
+        elif self._holds.tokens:
+            self._release_in_step()
+
+    def _check_covers(self, needed: float) -> None:
+        """Raise LockArgumentError if a suspension for so many seconds is longer than the lease."""
+        if needed > self._holds.lease_duration:
+            raise LockArgumentError(
+                f"wait({needed - LATE:g} s) is longer than the lease of {self._name} covers, which is "
+                f"{self._holds.lease_duration:g} s: pass its durable_lock lease_duration={needed:g} or more",
+                key=self._key,
+            )
+
+    def _renew_for(self, needed: float) -> None:
+        try:
+            self._holds.renew_for(needed)
+        except LockError as error:
+            raise InvocationError(f"{self._name} was not renewed before a wait: {error}") from error
+
+    def _release_in_step(self) -> None:
+        """Release, so that replays do not. Errors of the release are logged."""
+        config = StepConfig(retry_strategy=_release_again)
+        try:
+            self._context.step(lambda _: self._holds.release(), name=label("release", self._holds.keys), config=config)
+        except StepError as error:
+            self._holds.leave()
+            self._holds.tell_not_released(LockError(error.message or ""))
+        except BaseException as error:
+            if ending_of(error) is Ending.CUT_OFF:
+                self._release_now()
+            else:
+                self._holds.leave()  # until the next try; nobody needs a renewal
+            raise
+
+    def _release_now(self) -> None:
+        """Release, where no operation can be made any more."""
+        try:
+            self._holds.release()
+        except LockError as error:
+            self._holds.tell_not_released(error)
+
+    @property
+    def _name(self) -> str:
+        return label("durable", self._holds.keys)
+
+    @property
+    def _key(self) -> str | None:
+        """The key, for an error. None if there are several."""
+        keys = self._holds.keys
+        return keys[0] if len(keys) == 1 else None
+
+    def _check_inside(self) -> None:
+        if self._state != "entered":
+            raise self._outside()
+
+    def _outside(self) -> LockAlreadyReleasedError:
+        return LockAlreadyReleasedError(
+            f"{self._name} was {self._state}: use it within its block, `with durable_lock(...) as lock:`, and call "
+            "durable_lock again for another block",
+            key=self._key,
+        )
+
+
+class DurableLock(Block):
+    """A lock in the block of `durable_lock`. Use it within the block only."""
+
+    @property
+    def key(self) -> str:
+        """The lock's key."""
+        return self._holds.keys[0]
+
+    @property
+    def fencing_token(self) -> int:
+        """Rises with every grant of this key. The same in every replay and attempt of this block.
+
+        Pass it to stores that must refuse late writers. It does not tell the attempts of this execution apart:
+        `transact_item` does. Raises LockAlreadyReleasedError before the block is entered.
+        """
+        for token in self._holds.tokens.values():
+            return token
+        raise self._outside()
 
     def transact_item(self) -> dict[str, Any]:
         """Return an Update for a transaction of your own, which then succeeds only while this attempt holds the lock.
@@ -211,96 +341,45 @@ class DurableLock:
 
         Example: ``boto3_client.transact_write_items(TransactItems=[lock.transact_item(), put])``
         """
-        return self._hold.verified().transact_item()
+        return self._holds.verified()[0].transact_item()
 
-    def __enter__(self) -> Self:
-        if self._state != "not entered":
+
+class DurableMultiLock(Block):
+    """The locks in the block of `durable_lock` with several keys. Use it within the block only.
+
+    `step` and `raise_if_lost` verify each lock, `wait` renews each. The LockLostError of a step names the key in its
+    message only.
+
+    Example::
+
+        with durable_lock(context, ["account#7", "account#3"], lease_duration=3600) as locks:
+            locks.step(lambda _: transfer(locks.fencing_tokens))
+    """
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys, each one once, in the order in which the locks are taken: by their bytes in UTF-8."""
+        return self._holds.keys
+
+    @property
+    def fencing_tokens(self) -> dict[str, int]:
+        """The fencing token of each lock, by key. See `DurableLock.fencing_token`.
+
+        Raises LockAlreadyReleasedError before the block is entered.
+        """
+        tokens = self._holds.tokens
+        if len(tokens) < len(self._holds.all):
             raise self._outside()
-        self._state = "entered"
-        try:
-            acquire(self._context, self._hold, self._polling)
-        except BaseException as error:
-            self._state = "left"
-            # If it was taken and not checkpointed, the next attempt of this holder goes on with it.
-            self._end(ending_of(error), suspended=self._hold.leave)
-            raise
-        return self
+        return tokens
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._state = "left"
-        self._end(ending_of(error), suspended=self._suspend)
+    def transact_items(self) -> list[dict[str, Any]]:
+        """Return an Update for each lock: a transaction that has them all succeeds only while this attempt holds all.
 
-    def __repr__(self) -> str:
-        return f"<DurableLock {self.key!r} {self._state}>"
+        Inside a step, as `DurableLock.transact_item`. Raises what `raise_if_lost` raises.
 
-    def _end(self, ending: Ending, *, suspended: Callable[[], None]) -> None:
-        if ending is Ending.SUSPENDED:
-            suspended()
-        elif ending is Ending.CUT_OFF:
-            self._release_now()
-        elif self._hold.token >= 0:
-            self._release_in_step()
-
-    def _suspend(self) -> None:
-        try:
-            self._hold.renew_and_end()
-        except LockError as error:
-            self._tell_not_renewed(error)
-        finally:
-            self._hold.leave()
-
-    def _renew_for(self, needed: float) -> None:
-        left = self._hold.remaining()
-        try:
-            self._hold.renew_and_end()
-        except LockLostError as error:
-            self._tell_not_renewed(error)  # an error here would not be checkpointed, and no replay would see it
-        except LockError as error:
-            if left < needed:
-                raise InvocationError(f"lock {self.key!r} was not renewed before a wait: {error}") from error
-            self._tell_not_renewed(error)
-
-    def _release_in_step(self) -> None:
-        """Release, so that replays do not. Errors of the release are logged."""
-        config = StepConfig(retry_strategy=_release_again)
-        try:
-            self._context.step(lambda _: self._hold.release(), name=label("release", self.key), config=config)
-        except StepError as error:
-            self._hold.leave()
-            tell_not_released(logger, LockError(error.message or ""), key=self.key, owner=self._hold.owner)
-        except BaseException as error:
-            if ending_of(error) is Ending.CUT_OFF:
-                self._release_now()
-            else:
-                self._hold.leave()  # until the next try; nobody needs a renewal
-            raise
-
-    def _release_now(self) -> None:
-        """Release, where no operation can be made any more."""
-        if self._hold.token < 0:
-            return
-        try:
-            self._hold.release()
-        except LockError as error:
-            tell_not_released(logger, error, key=self.key, owner=self._hold.owner)
-
-    def _tell_not_renewed(self, error: LockError) -> None:
-        event = "lost" if isinstance(error, LockLostError) else "renewal_failed"
-        message = "lock %r was not renewed for the suspension of its execution: %s"
-        tell(logger, event, message, self.key, error, key=self.key, owner=self._hold.owner)
-
-    def _check_inside(self) -> None:
-        if self._state != "entered":
-            raise self._outside()
-
-    def _outside(self) -> LockAlreadyReleasedError:
-        return LockAlreadyReleasedError(
-            f"durable lock {self.key!r} was {self._state}: use it within its block, `with durable_lock(...) as lock:`, "
-            "and call durable_lock again for another block",
-            key=self.key,
-        )
+        Example: ``boto3_client.transact_write_items(TransactItems=[*locks.transact_items(), put])``
+        """
+        return [attempt.transact_item() for attempt in self._holds.verified()]
 
 
 def _not_once_lost(decide: Retries) -> Retries:

@@ -49,19 +49,19 @@ def die_once(point: str, event: dict[str, Any]) -> None:
 
 
 def die_after(method: str, event: dict[str, Any]) -> None:
-    """Kill this process once ``DurableHold.method`` has returned: before what follows it is checkpointed."""
+    """Kill this process once ``DurableHold.method`` has returned for a key: before what follows it is checkpointed."""
     act = getattr(DurableHold, method)
 
     def acting(hold: DurableHold, *arguments: Any) -> Any:
         result = act(hold, *arguments)
-        die_once(method, event)
+        die_once(f"{method} {hold.key}", event)
         return result
 
     setattr(DurableHold, method, acting)
 
 
 @durable_execution
-def handler(event: dict[str, Any], context: DurableContext) -> list[int]:
+def handler(event: dict[str, Any], context: DurableContext) -> list[dict[str, int]]:
     for method in ("acquire", "renew_and_end", "release"):
         die_after(method, event)
 
@@ -70,12 +70,12 @@ def handler(event: dict[str, Any], context: DurableContext) -> list[int]:
         die_once(word, event)
 
     tokens = []
-    with durable_lock(context, "a", lease_duration=3600) as lock:
-        tokens.append(lock.fencing_token)
+    with durable_lock(context, event.get("keys", ["a"]), lease_duration=3600) as lock:
+        tokens.append(lock.fencing_tokens)
         lock.step(lambda _: work("one"), name="one")
         lock.wait(Duration.from_seconds(1))
         lock.step(lambda _: work("two"), name="two")
-        tokens.append(lock.fencing_token)
+        tokens.append(lock.fencing_tokens)
         if event.get("for ever"):
             context.create_callback(name="never").result()
     return tokens

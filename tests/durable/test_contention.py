@@ -102,12 +102,16 @@ def test_a_wait_that_runs_out_is_an_error_and_leaves_nothing_behind(
             with durable_lock(context, "a", lease_duration=HOUR, wait=150, client=client):
                 return []
         except LockTimeoutError as error:
-            return [error.holder, error.waited]
+            return [error.holder, error.waited, str(error)]
 
     executions = deploy(handler)
-    holder, waited = executions.run()
+    holder, waited, message = executions.run()
     assert holder == held.owner
     assert 150 <= waited < 152
+    assert message == (
+        f"lock 'a' is held by {held.owner}, even after {waited:.0f} s of waiting. "
+        "Pass durable_lock a longer wait=, or let the caller try again"
+    )
     assert executions.invocations == 4  # after 0, 60, 120 and 150 s
     assert rows["a"] == before
 
@@ -127,6 +131,31 @@ def test_the_pauses_grow_with_the_time_waited() -> None:
 @pytest.mark.parametrize(("wait", "waited", "pause"), [(0, 0, 0), (5, 4.5, 1), (90, 60, 30), (90, 90, 0)])
 def test_the_last_pause_ends_with_the_wait(wait: float, waited: float, pause: int) -> None:
     assert Polling(wait, 60).pause(waited) == pause
+
+
+def test_pauses_are_shorter_than_the_leases_that_are_held_meanwhile() -> None:
+    assert Polling(None, 60, held=30).pause(0) == 25
+    assert Polling(None, 60, held=HOUR).pause(0) == 60
+    assert Polling(None, 60, held=HOUR).pause(YEAR) == HOUR - 5
+    assert Polling(None, 60, held=2).pause(0) == 1
+
+
+def test_a_block_is_waited_for_in_pauses_that_the_lease_of_the_block_around_it_covers(
+    deploy: Deploy, client: LockClient, rows: Rows
+) -> None:
+    client.acquire("b", lease_duration=HOUR)
+
+    def handler(event: Any, context: DurableContext) -> float:
+        with durable_lock(context, "a", lease_duration=20, client=client):
+            try:
+                with durable_lock(context, "b", lease_duration=HOUR, wait=50, client=client):
+                    return 0
+            except LockTimeoutError as error:
+                return error.waited
+
+    executions = deploy(handler)
+    assert 50 <= executions.run() < 52
+    assert executions.invocations == 5  # after 0, 15, 30, 45 and 50 s
 
 
 # Outages and mistakes

@@ -192,19 +192,19 @@ def test_a_suspension_begins_with_the_full_lease(deploy: Deploy, client: LockCli
 def test_a_suspension_is_renewed_also_where_no_step_ran_before_it(
     deploy: Deploy, client: LockClient, rows: Rows
 ) -> None:
-    expiries: list[float] = []
+    versions: list[str] = []
 
     def handler(event: Any, context: DurableContext) -> None:
         if rows.get("a") is not None:
-            expiries.append(rows.expiry("a"))
+            versions.append(rows.version("a"))
         with durable_lock(context, "a", lease_duration=HOUR, client=client):
             context.wait(SECOND)
             context.wait(SECOND)
             context.wait(SECOND)
 
     deploy(handler).run()
-    assert len(expiries) == 3
-    assert expiries == sorted(set(expiries))
+    assert len(versions) == 3
+    assert versions == sorted(set(versions))
 
 
 def test_a_wait_is_refused_if_the_lease_does_not_cover_it(wire: Wire, wired: LockClient, deploy: Deploy) -> None:
@@ -218,6 +218,51 @@ def test_a_wait_is_refused_if_the_lease_does_not_cover_it(wire: Wire, wired: Loc
     assert kind == "LockArgumentError"
     assert "lease_duration=61 or more" in message
     assert [operation.name for operation in ended.operations if operation.operation_type.value == "WAIT"] == []
+
+
+@pytest.mark.parametrize("child", [False, True])
+def test_a_wait_is_refused_if_the_lease_of_a_block_around_it_does_not_cover_it(
+    deploy: Deploy, client: LockClient, child: bool
+) -> None:
+    def waiting(context: DurableContext) -> None:
+        with durable_lock(context, "b", lease_duration=HOUR, client=client) as inner:
+            inner.wait(Duration.from_seconds(56))
+
+    def handler(event: Any, context: DurableContext) -> None:
+        with durable_lock(context, "a", lease_duration=60, client=client):
+            if child:
+                context.run_in_child_context(waiting)
+            else:
+                waiting(context)
+
+    executions = deploy(handler)
+    ended = executions.end(executions.start())
+    assert "is longer than the lease of durable lock 'a' covers" in error_of(ended)[1]
+    assert "lease_duration=61 or more" in error_of(ended)[1]
+    assert [operation.name for operation in ended.operations if operation.operation_type.value == "WAIT"] == []
+
+
+def test_a_wait_is_refused_if_the_lease_of_a_block_within_does_not_cover_it(deploy: Deploy, client: LockClient) -> None:
+    def handler(event: Any, context: DurableContext) -> None:
+        with (
+            durable_lock(context, "b", lease_duration=HOUR, client=client) as outer,
+            durable_lock(context, "a", lease_duration=60, client=client),
+        ):
+            outer.wait(Duration.from_seconds(56))
+
+    executions = deploy(handler)
+    assert "the lease of durable lock 'a' covers" in error_of(executions.end(executions.start()))[1]
+
+
+def test_a_block_that_was_left_is_around_no_other(deploy: Deploy, client: LockClient) -> None:
+    def handler(event: Any, context: DurableContext) -> str:
+        with durable_lock(context, "a", lease_duration=10, client=client):
+            pass
+        with durable_lock(context, "b", lease_duration=HOUR, client=client) as lock:
+            lock.wait(Duration.from_seconds(56))
+        return "done"
+
+    assert deploy(handler).run() == "done"
 
 
 def test_a_wait_takes_the_sdk_s_duration(deploy: Deploy, client: LockClient) -> None:
@@ -446,6 +491,9 @@ def test_a_mock_of_a_context_is_refused(client: LockClient, mock: Any) -> None:
     [
         ({"key": ""}, LockArgumentError, "key is empty"),
         ({"key": 7}, TypeError, "key must be a str"),
+        ({"key": []}, LockArgumentError, "keys is empty"),
+        ({"key": ["a", 7]}, TypeError, "keys[1] must be a str"),
+        ({"key": [str(number) for number in range(51)]}, LockArgumentError, "at most 50 locks together"),
         ({"lease_duration": 0}, LockArgumentError, "lease_duration=0 is out of range"),
         ({"wait": -1}, LockArgumentError, "wait=-1 is out of range"),
         ({"poll": 0.5}, LockArgumentError, "poll=0.5 is out of range"),

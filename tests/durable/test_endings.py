@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import time
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from aws_durable_execution_sdk_python.types import StepContext
 from aws_durable_execution_sdk_python_testing.executor import Executor
 
 from lambda_lock import LockClient, LockLostError
-from lambda_lock.durable import durable_lock
+from lambda_lock.durable import DurableLock, durable_lock
 from lambda_lock.durable.ending import Ending, ending_of
 from rig.wire import Wire
 from tests.support.rows import Rows
@@ -390,6 +391,58 @@ def test_a_wait_that_the_lease_no_longer_covers_is_not_begun_in_an_outage(
 
     executions = deploy(handler)
     assert executions.run() == 4  # the one in the outage failed, and was run again
+
+
+@pytest.mark.usefixtures("retried_at_once")
+def test_a_wait_that_the_lease_of_the_block_around_it_no_longer_covers_is_not_begun_in_an_outage(
+    deploy: Deploy, wire: Wire, impatient: LockClient
+) -> None:
+    def handler(event: Any, context: DurableContext) -> int:
+        with (
+            durable_lock(context, "a", lease_duration=HOUR, client=impatient),
+            durable_lock(context, "b", lease_duration=HOUR, client=impatient) as inner,
+        ):
+            context.wait(SECOND)
+            if executions.invocations == 2:
+                wire.unavailable(times=float("inf"), when=lambda request: "'a'" in str(request.body))
+            else:
+                wire.clear()
+            inner.wait(Duration.from_minutes(59))
+            return executions.invocations
+
+    executions = deploy(handler)
+    assert executions.run() == 4  # the one in the outage failed, and was run again
+
+
+def test_a_wait_in_a_branch_does_not_end_the_attempt_of_the_block_around_it(deploy: Deploy, client: LockClient) -> None:
+    """Another branch may be at work under it."""
+    begun, waits = threading.Event(), threading.Event()
+
+    def work(_: StepContext, lock: DurableLock) -> bool:
+        lock.raise_if_lost()
+        before = client.held()
+        begun.set()
+        assert waits.wait(DEADLINE)
+        return [held for held in client.held() if held.key == "a"] == [held for held in before if held.key == "a"]
+
+    def handler(event: Any, context: DurableContext) -> list[Any]:
+        def at_work(branch: DurableContext) -> bool:
+            return branch.step(lambda step: work(step, lock))
+
+        def waiting(branch: DurableContext) -> None:
+            with durable_lock(branch, "b", lease_duration=HOUR, client=client) as inner:
+                assert begun.wait(DEADLINE)
+                try:
+                    inner.wait(SECOND)
+                finally:
+                    waits.set()
+
+        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
+            variables = contextvars.copy_context()
+            branches = [at_work, lambda branch: variables.run(waiting, branch)]
+            return context.parallel(branches).get_results()
+
+    assert deploy(handler).run() == [True, None]
 
 
 def test_a_release_is_tried_again_after_an_outage(

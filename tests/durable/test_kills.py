@@ -20,11 +20,11 @@ KILLED = -signal.SIGKILL
 @pytest.mark.parametrize(
     ("kill", "ran"),
     [
-        ("acquire", ["one", "two"]),  # the lock is taken, and nobody knows
+        ("acquire a", ["one", "two"]),  # the lock is taken, and nobody knows
         ("one", ["one", "one", "two"]),  # in a step
-        ("renew_and_end", ["one", "two"]),  # renewed, and not suspended yet
+        ("renew_and_end a", ["one", "two"]),  # renewed, and not suspended yet
         ("two", ["one", "two", "two"]),  # in a step, by an attempt that resumed
-        ("release", ["one", "two"]),  # released, and nobody knows
+        ("release a", ["one", "two"]),  # released, and nobody knows
     ],
 )
 def test_an_execution_goes_on_with_its_lock_in_another_process(
@@ -32,10 +32,21 @@ def test_an_execution_goes_on_with_its_lock_in_another_process(
 ) -> None:
     arn = service.start({"kill": kill})
     first, last = service.end(arn)
-    assert first == last == int(rows["a"]["fencingToken"]["N"])
+    assert first == last == {"a": int(rows["a"]["fencingToken"]["N"])}
     assert service.exits.count(KILLED) == 1
     assert service.ran() == ran
     assert not rows.is_held("a")
+
+
+@pytest.mark.parametrize("kill", ["acquire a", "acquire b", "one", "renew_and_end b", "release b"])
+def test_an_execution_goes_on_with_several_locks_in_another_process(service: Service, rows: Rows, kill: str) -> None:
+    """What it kills is done for one of two keys: the first that is taken, or the first that is renewed and released."""
+    first, last = service.end(service.start({"keys": ["b", "a"], "kill": kill}))
+    assert first == last == {key: int(rows[key]["fencingToken"]["N"]) for key in ("a", "b")}
+    assert service.exits.count(KILLED) == 1
+    assert service.ran() == (["one"] if kill == "one" else []) + ["one", "two"]
+    assert not rows.is_held("a")
+    assert not rows.is_held("b")
 
 
 @pytest.mark.parametrize(("event", "processes", "requests"), [({}, 2, 5), ({"kill": "two"}, 3, 7)])

@@ -1,0 +1,291 @@
+"""Several keys in one block of a durable function: all of them or none, in one order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aws_durable_execution_sdk_python.config import Duration, StepConfig
+from aws_durable_execution_sdk_python.context import DurableContext
+from aws_durable_execution_sdk_python.retries import RetryDecision
+from aws_durable_execution_sdk_python.types import StepContext
+
+from lambda_lock import (
+    LockAlreadyReleasedError,
+    LockClient,
+    LockConfigurationError,
+    LockLostError,
+    LockNotGrantedError,
+    LockTimeoutError,
+    TransportError,
+)
+from lambda_lock.durable import DurableMultiLock, durable_lock
+from lambda_lock.durable.hold import DurableHold
+from lambda_lock.durable.holds import Holds
+from rig.engine import Engine, EngineError
+from rig.wire import Request, Wire
+from tests.support.rows import Rows
+
+from .executions import Executions, deploy
+
+__all__ = ["deploy"]
+Deploy = Callable[..., Executions]
+SECOND = Duration.from_seconds(1)
+SOON = StepConfig(retry_strategy=lambda _, attempts: RetryDecision.retry(SECOND))
+HOUR = 3600
+
+
+def key_of(request: Request) -> str:
+    key: str = request.body["Key"]["key"]["S"]
+    return key
+
+
+def test_executions_that_name_the_same_keys_in_opposite_order_take_turns(deploy: Deploy, client: LockClient) -> None:
+    """In real time."""
+    inside: list[str] = []
+
+    def handler(event: list[str], context: DurableContext) -> None:
+        with durable_lock(context, event, lease_duration=HOUR, poll=1, client=client) as locks:
+            for _ in range(2):
+                locks.step(lambda _: inside.append(event[0]))
+                locks.wait(SECOND)
+
+    executions = deploy(handler, skip_time=False)
+    arns = [executions.start(keys, name=keys[0]) for keys in (["a", "b"], ["b", "a"])]
+    assert [executions.end(arn).error for arn in arns] == [None, None]
+    assert inside in (["a", "a", "b", "b"], ["b", "b", "a", "a"])
+
+
+def test_each_key_is_taken_once_in_the_order_of_their_bytes_and_released_in_the_reverse(
+    deploy: Deploy, wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    seen: list[Any] = []
+
+    def handler(event: Any, context: DurableContext) -> None:
+        with durable_lock(context, ["ö", "b", "a", "b"], lease_duration=HOUR, client=wired) as locks:
+            seen.append([locks.keys, locks.fencing_tokens])
+            assert locks.step(lambda _: [rows.is_held(key) for key in locks.keys]) == [True] * 3
+            if executions.invocations == 1:
+                assert [key_of(request) for request in wire.requests] == ["a", "b", "ö"]
+            locks.wait(SECOND)
+            locks.step(lambda _: None)
+            wire.clear()
+
+    executions = deploy(handler)
+    ended = executions.end(executions.start())
+    assert ended.error is None
+    assert [key_of(request) for request in wire.requests] == ["ö", "b", "a"]
+    assert [rows.is_held(key) for key in ("a", "b", "ö")] == [False] * 3
+    assert seen[0] == seen[1]
+    assert seen[0][0] == ("a", "b", "ö")
+    assert seen[0][1] == {key: int(rows[key]["fencingToken"]["N"]) for key in ("a", "b", "ö")}
+    names = [operation.name for operation in ended.operations if operation.name]
+    assert [names[0], *names[1:4], names[-1]] == [
+        r"name locks 'a', 'b', '\xf6'",
+        "acquire lock 'a'", "acquire lock 'b'", r"acquire lock '\xf6'",
+        r"release locks 'a', 'b', '\xf6'",
+    ]  # fmt: skip
+
+
+def test_a_wait_renews_each_with_one_request(deploy: Deploy, wire: Wire, wired: LockClient) -> None:
+    def handler(event: Any, context: DurableContext) -> None:
+        with durable_lock(context, ["a", "b"], lease_duration=HOUR, client=wired) as locks:
+            locks.step(lambda _: None)
+            if executions.invocations == 1:
+                wire.clear()
+            locks.wait(SECOND)
+
+    executions = deploy(handler)
+    executions.run()
+    # Renewed once, and released by string in another invocation.
+    assert [key_of(request) for request in wire.requests] == ["b", "a", "b", "a"]
+
+
+def test_what_was_taken_is_kept_while_the_next_is_waited_for(
+    deploy: Deploy, client: LockClient, make: Callable[..., LockClient], rows: Rows
+) -> None:
+    others = make().acquire("b", lease_duration=HOUR)
+    versions: list[str] = []
+
+    def handler(event: Any, context: DurableContext) -> list[str]:
+        if executions.invocations > 1:
+            assert rows.is_held("a")
+            versions.append(rows.version("a"))
+        if executions.invocations == 4:
+            others.release()
+        with durable_lock(context, ["b", "a"], lease_duration=HOUR, client=client) as locks:
+            return locks.step(lambda _: [key for key in locks.keys if rows.is_held(key)])
+
+    executions = deploy(handler)
+    assert executions.run() == ["a", "b"]
+    assert executions.invocations == 4
+    assert versions == sorted(set(versions))
+    assert len(versions) == 3
+
+
+def test_one_wait_is_for_all_and_what_was_taken_is_released_when_it_is_over(
+    deploy: Deploy, client: LockClient, make: Callable[..., LockClient], rows: Rows
+) -> None:
+    others = {key: make().acquire(key, lease_duration=HOUR) for key in ("a", "b")}
+    held: list[bool] = []
+
+    def handler(event: Any, context: DurableContext) -> list[Any]:
+        if executions.invocations == 3:
+            others["a"].release()
+        if executions.invocations == 4:
+            held.append(rows.is_held("a"))
+        try:
+            with durable_lock(context, ["a", "b"], lease_duration=HOUR, wait=250, client=client):
+                return []
+        except LockTimeoutError as error:
+            context.wait(SECOND)  # on the replay the same, from the checkpoints
+            return [error.key, error.holder, error.waited]
+
+    executions = deploy(handler)
+    key, holder, waited = executions.run()
+    assert (key, holder) == ("b", others["b"].owner)
+    assert 250 <= waited < 252
+    assert executions.invocations == 7  # after 0, 60, 120, 180, 240 and 250 s; and the replay
+    assert held == [True]
+    assert not rows.is_held("a")
+    assert rows.is_held("b")
+
+
+def test_wait_0_tries_each_key_once_and_gives_back_what_it_took(
+    deploy: Deploy, client: LockClient, wire: Wire, wired: LockClient, rows: Rows
+) -> None:
+    client.acquire("b", lease_duration=HOUR)
+
+    def handler(event: Any, context: DurableContext) -> str:
+        try:
+            with durable_lock(context, ["a", "b", "c"], lease_duration=HOUR, wait=0, client=wired):
+                return ""
+        except LockNotGrantedError as error:
+            return f"{type(error).__name__} {error.key}"
+
+    wire.clear()
+    assert deploy(handler).run() == "LockNotGrantedError b"
+    assert not rows.is_held("a")
+    assert rows.get("c") is None
+
+
+def test_a_step_does_not_run_once_one_of_the_locks_is_lost(
+    deploy: Deploy, client: LockClient, make: Callable[..., LockClient], rows: Rows
+) -> None:
+    taker = make()
+    ran: list[object] = []
+
+    def handler(event: Any, context: DurableContext) -> list[str]:
+        with durable_lock(context, ["a", "b"], lease_duration=1, client=client) as locks:
+            context.wait(SECOND)
+            context.step(lambda _: taker.acquire("b", lease_duration=HOUR).owner)
+            try:
+                locks.step(ran.append, config=SOON)
+            except LockLostError as error:
+                return [str(error.key), str(error)]
+        return []
+
+    executions = deploy(handler)
+    key, message = executions.run()
+    assert key == "None"
+    assert "lock 'b'" in message
+    assert ran == []
+    assert not rows.is_held("a")
+    assert rows.is_held("b")  # by the taker
+
+
+def test_a_transaction_has_an_update_for_each_lock(
+    deploy: Deploy, client: LockClient, engine: Engine, table: str
+) -> None:
+    def write(locks: DurableMultiLock, key: str) -> str:
+        put = {"Put": {"TableName": table, "Item": {"key": {"S": key}}}}
+        try:
+            engine.dynamodb("TransactWriteItems", {"TransactItems": [*items, put]})
+        except EngineError as error:
+            return str(error.code)
+        return "written"
+
+    items: list[dict[str, Any]] = []
+
+    def handler(event: Any, context: DurableContext) -> list[str]:
+        def work(_: StepContext) -> str:
+            items[:] = locks.transact_items()
+            assert len(items) == 2
+            return write(locks, "x")
+
+        with durable_lock(context, ("a", "b"), lease_duration=HOUR, client=client) as locks:
+            first = locks.step(work)
+        return [first, write(locks, "y")]
+
+    assert deploy(handler).run() == ["written", "TransactionCanceledException"]
+
+
+def test_tokens_are_read_within_the_block(deploy: Deploy, client: LockClient) -> None:
+    def handler(event: Any, context: DurableContext) -> list[Any]:
+        made = durable_lock(context, ["a"], lease_duration=60, client=client)
+        try:
+            made.fencing_tokens  # noqa: B018
+        except LockAlreadyReleasedError as error:
+            before = str(error)
+        with made as locks:
+            assert locks is made
+            return [before, list(locks.fencing_tokens), repr(locks)]
+
+    before, keys, shown = deploy(handler).run()
+    assert "was not entered" in before
+    assert keys == ["a"]
+    assert shown == "<DurableMultiLock 'a' entered>"
+
+
+# Outages, without a durable function around
+
+
+def taken(client: LockClient, keys: str) -> Holds:
+    holds = Holds([DurableHold(client, key, HOUR) for key in keys])
+    for hold in holds.all:
+        hold.acquire("execution-1")
+        holds.taken.append(hold)
+    return holds
+
+
+def test_in_an_outage_two_releases_are_tried_and_all_are_told(
+    wire: Wire, impatient: LockClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    holds = taken(impatient, "abcd")
+    wire.clear()
+    wire.unavailable(times=float("inf"))
+    with pytest.raises(TransportError) as caught:
+        holds.release()
+    assert {key_of(request) for request in wire.requests} == {"c", "d"}
+    holds.tell_not_released(caught.value)
+    assert [f"lock '{key}' was not released" in caplog.text for key in "abcd"] == [True] * 4
+    wire.clear()
+    holds.release()
+    assert [key_of(request) for request in wire.requests] == ["d", "c", "b", "a"]
+
+
+def test_one_release_that_fails_does_not_keep_the_others(
+    wire: Wire, wired: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    holds = taken(wired, "abc")
+    wire.answer(400, "AccessDeniedException", times=float("inf"), when=lambda request: key_of(request) == "b")
+    with pytest.raises(LockConfigurationError) as caught:
+        holds.release()
+    assert [rows.is_held(key) for key in "abc"] == [False, True, False]
+    caplog.clear()
+    holds.tell_not_released(caught.value)
+    assert [f"lock '{key}' was not released" in caplog.text for key in "abc"] == [False, True, False]
+
+
+def test_a_suspension_in_an_outage_tries_two_renewals_and_ends_all_attempts(
+    wire: Wire, impatient: LockClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "lambda_lock")
+    holds = taken(impatient, "abcd")
+    wire.clear()
+    wire.unavailable(times=float("inf"))
+    holds.suspend()
+    assert {key_of(request) for request in wire.requests} == {"c", "d"}
+    assert impatient.held() == ()
+    assert [f"lock '{key}' was not renewed" in caplog.text for key in "abcd"] == [True] * 4
