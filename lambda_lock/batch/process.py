@@ -12,7 +12,7 @@ from ..client import checks
 from ..decorators.deduplicate import DAY, deduplicate
 from ..decorators.functions import check_function, check_result, is_async
 from ..decorators.with_lock import with_lock
-from ..errors import LockNotGrantedError
+from ..errors import LockArgumentError, LockConfigurationError, LockNotGrantedError
 from ..keys.compile import compile_key
 from ..keys.parameters import Parameters, name_of
 from ..observe.log import logger, tell
@@ -110,6 +110,10 @@ def process_sqs(
     - on a FIFO queue, if it follows one of these in its message group.
 
     The reason is logged. Lambda deletes all other messages. Each return uses up one receive of maxReceiveCount.
+
+    If no record was done, and every one that was started failed with LockConfigurationError (a permission or the table
+    is missing), that is raised instead. All records come back as well, and the invocation counts as an error. A key
+    that a record makes impossible is no such failure.
 
     These errors are raised before any record runs, so the whole batch comes back: LockArgumentError for an event that
     is not a batch from SQS, and for a number out of range. TypeError for an argument of the wrong type, and for a
@@ -262,6 +266,7 @@ class _Batch:
         returned = self.source.returned(run.failed)
         if visibility is not None and returned:
             visibility.change([(records[index], run.errors.get(index)) for index in returned])
+        run.raise_misconfigured()
         return {"batchItemFailures": [{"itemIdentifier": self.source.identifier(records[index])} for index in returned]}
 
     def chains(self, records: list[Record]) -> list[list[int]]:
@@ -359,6 +364,13 @@ class _Run:
         message = "record %s failed and comes back: %s"
         tell(logger, "record_failed", message, identifier, error, cause=error, record=identifier)
 
+    def raise_misconfigured(self) -> None:
+        """Raise LockConfigurationError if no record was done, and each one that was started failed with it. The rest
+        was not started: because of the failures before, or for lack of time."""
+        misconfigured = self.errors and all(map(_is_of_the_setup, self.errors.values()))
+        if misconfigured and len(self.failed.indices) == len(self.records):
+            raise self.errors[min(self.errors)]
+
     def tell(self) -> None:
         returned = len(self.failed.indices)
         if not returned:
@@ -374,3 +386,10 @@ class _Run:
             len(self.errors) - contended,
             returned - len(self.errors),
         )
+
+
+def _is_of_the_setup(error: Exception) -> bool:
+    """Whether other records would fail with it as well. An argument error about a key is that of one record."""
+    return isinstance(error, LockConfigurationError) and not (
+        isinstance(error, LockArgumentError) and error.key is not None
+    )

@@ -49,27 +49,21 @@ class Hooks:
             self._begin()  # a forked child: the thread, and the events that wait for it, are the parent's
         if isinstance(subject, Exception):
             subject = copy.copy(subject)  # as it is now, and without its traceback, which keeps the call's values alive
-        if not self._enqueue(event, subject):
+        with self._changing:
+            is_full = len(self._waiting) >= _MOST
+            if not is_full:
+                self._waiting.append((event, subject))
+        if is_full:
             tell(self._log, "hook_dropped", "hooks are behind by %d events: on_%s is not called", _MOST, event)
             return
         try:
-            self._start_if_idle()
+            with self._changing:
+                if self._thread is None and self._waiting:
+                    thread = threading.Thread(target=self._run, name="lambda_lock-hooks", daemon=True)
+                    thread.start()
+                    self._thread = thread
         except RuntimeError as error:  # there are too many threads, or the interpreter ends. The next event tries again
             tell(self._log, "hook_failed", "no thread could be started for hooks: %s", error)
-
-    def _enqueue(self, event: str, subject: Any) -> bool:
-        with self._changing:
-            if len(self._waiting) >= _MOST:
-                return False
-            self._waiting.append((event, subject))
-            return True
-
-    def _start_if_idle(self) -> None:
-        with self._changing:
-            if self._thread is None and self._waiting:
-                thread = threading.Thread(target=self._run, name="lambda_lock-hooks", daemon=True)
-                thread.start()
-                self._thread = thread
 
     def _run(self) -> None:
         while True:
@@ -79,13 +73,11 @@ class Hooks:
                     return
                 event, subject = self._waiting.popleft()
             for method in self._methods[event]:
-                self._call(method, event, subject)
-
-    def _call(self, method: Callable[[Any], object], event: str, subject: Any) -> None:
-        try:
-            method(subject)
-        except BaseException as error:  # noqa: BLE001 - the application's. It can only be logged
-            tell(self._log, "hook_failed", "a hook failed in on_%s: %r", event, error, cause=error, key=subject.key)
+                try:
+                    method(subject)
+                except BaseException as error:  # noqa: BLE001 - the application's. It can only be logged
+                    message = "a hook failed in on_%s: %r"
+                    tell(self._log, "hook_failed", message, event, error, cause=error, key=subject.key)
 
 
 def _methods(hooks: Iterable[object]) -> dict[str, list[Callable[[Any], object]]]:
@@ -103,12 +95,9 @@ def _methods(hooks: Iterable[object]) -> dict[str, list[Callable[[Any], object]]
         if isinstance(hook, type) or not methods:
             raise TypeError(f"a hook is an object with any of the methods {names}, not {hook!r}")
         for event, method in methods.items():
-            if not callable(method) or _is_async(method):
+            code = getattr(method, "__code__", None)  # a bound method has its function's
+            is_async = code is not None and code.co_flags & _COROUTINE
+            if not callable(method) or is_async:
                 raise TypeError(f"on_{event} of {hook!r} must be a plain method, because nothing would await it")
             found[event].append(method)
     return found
-
-
-def _is_async(method: object) -> bool:
-    code = getattr(method, "__code__", None)  # a bound method has its function's
-    return code is not None and bool(code.co_flags & _COROUTINE)

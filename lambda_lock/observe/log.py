@@ -1,7 +1,7 @@
 """The log: every event of the package and its level.
 
-Contention is logged at INFO, a lost lock at WARNING. The keys in ``extra`` begin with ``lock_``. docs/observing.md
-lists the events.
+Contention is logged at INFO, a lost lock at WARNING, a DynamoDB that cannot be used at ERROR. The keys in ``extra``
+begin with ``lock_``. docs/observing.md lists the events.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ LEVELS = {
     "hook_dropped": logging.WARNING,
     "metric_failed": logging.WARNING,
     "trace_failed": logging.WARNING,
+    "failed": logging.ERROR,
     "callback_failed": logging.ERROR,
     "hook_failed": logging.ERROR,
     "record_failed": logging.ERROR,

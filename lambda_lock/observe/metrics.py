@@ -21,17 +21,27 @@ if TYPE_CHECKING:
 METRICS_VARIABLE = "LAMBDA_LOCK_METRICS"  # the CloudWatch namespace; unset or "": no metrics are written
 POWERTOOLS = "powertools"  # instead of a namespace: metrics are added to those of Powertools
 TIMES_VARIABLE = "LAMBDA_LOCK_METRICS_TIMES"  # "1": times are measured too, for clients that are made from then on
+GROUP_VARIABLE = "LAMBDA_LOCK_METRICS_GROUP"  # what metrics are counted by instead of the function, such as a team
+UNGROUPED = "none"  # instead of a group: by nothing but the table
 WAITED = "LockWaited"  # how long an acquire waited, granted or not
 HELD = "LockHeld"  # from the grant's first request to the release
 NAMESPACE = "lambda_lock"  # the value that LockTable.connect sets it to
 NOT_GRANTED = "LockNotGranted"  # contention, which is normal
+FAILED = "LockFailed"  # an acquire that failed because DynamoDB could not be used, which is no contention
 LOST = "LockLost"  # a holder lost its lock, so two may have worked at the same time
 DUPLICATE = "DuplicateEvent"  # an event that was done before, and was not done again
 UNAVAILABLE = "LockUnavailable"  # a call that ran without its lock (on_unavailable="run")
 TABLE_DIMENSION = "Table"  # the table's name
 FUNCTION_DIMENSION = "FunctionName"
+GROUP_DIMENSION = "Group"
 
-COUNTED = {"not_granted": NOT_GRANTED, "lost": LOST, "duplicate": DUPLICATE, "unavailable": UNAVAILABLE}  # by event
+COUNTED = {  # by event
+    "not_granted": NOT_GRANTED,
+    "failed": FAILED,
+    "lost": LOST,
+    "duplicate": DUPLICATE,
+    "unavailable": UNAVAILABLE,
+}
 
 
 def count(event: str, table: str, now: float, properties: dict[str, object], log: logging.Logger) -> None:
@@ -85,10 +95,12 @@ def _line(
 ) -> str:
     dimensions = {TABLE_DIMENSION: bare_name(table)}
     sets = [[TABLE_DIMENSION]]
-    function = os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
-    if function:
-        dimensions[FUNCTION_DIMENSION] = function
-        sets.append([TABLE_DIMENSION, FUNCTION_DIMENSION])
+    group = os.environ.get(GROUP_VARIABLE)
+    name = GROUP_DIMENSION if group else FUNCTION_DIMENSION
+    counted_by = group or os.environ.get("AWS_LAMBDA_FUNCTION_NAME")
+    if counted_by and group != UNGROUPED:
+        dimensions[name] = counted_by
+        sets.append([TABLE_DIMENSION, name])
     directive = {"Namespace": namespace, "Dimensions": sets, "Metrics": [{"Name": metric, "Unit": unit}]}
     metadata = {"Timestamp": int(now * 1000), "CloudWatchMetrics": [directive]}
     return json.dumps({"_aws": metadata, **dimensions, metric: value, **properties})

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lambda_lock import LockClient
+from lambda_lock import LockClient, LockConfigurationError
 from lambda_lock.batch import process_sqs
 from rig import events
 from rig.events import Event
+from rig.wire import Wire
 from tests.support.context import Context
 
 from .conftest import NOTHING, Done, Hands, number_of, returned
@@ -58,6 +59,14 @@ def test_a_message_that_gives_no_key_stops_its_group(workers: int) -> None:
     answer = process_sqs(event, done.handler, context=Context(), lock_key="{body[order]}", max_workers=workers)
     assert returned(answer, event) == [0, 1]
     assert done.started == [2]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_was_not_started_after_a_misconfiguration_does_not_hide_it(wire: Wire, workers: int) -> None:
+    wire.answer(400, "AccessDeniedException", times=float("inf"))
+    with pytest.raises(LockConfigurationError, match="permission"):
+        process_sqs(grouped("aabbb"), Done().handler, context=Context(), max_workers=workers)
+    assert wire.count("UpdateItem") == 2
 
 
 def test_a_duplicate_does_not_stop_its_group() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import logging
+from contextlib import nullcontext
 
 import pytest
 
@@ -12,6 +13,7 @@ from lambda_lock import (
     DuplicateEventError,
     LockArgumentError,
     LockClient,
+    LockConfigurationError,
     current_dedup,
     current_lock,
     payload_hash,
@@ -23,6 +25,7 @@ from rig import events
 from rig.engine import Ministack
 from rig.events import Event
 from rig.wire import Answer, Wire
+from tests.support.clients import Make
 from tests.support.context import Context
 from tests.support.decorated import Boom
 from tests.support.rows import Rows
@@ -243,22 +246,66 @@ def test_a_record_that_gives_no_key_comes_back_alone(keys: Event) -> None:
     assert sorted(done.started) == [0, 0, 3, 3]
 
 
-def test_a_record_that_the_table_refuses_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_function_without_its_table_fails_as_a_whole(monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
     monkeypatch.setenv("LAMBDA_LOCK_TABLE", "no-such-table")
-    event = numbered(2)
-    answer = process_sqs(event, lambda record: pytest.fail("must not run"), context=Context())
+    with pytest.raises(LockConfigurationError, match="'no-such-table' was not found"):
+        process_sqs(numbered(3), lambda record: pytest.fail("must not run"), context=Context(), max_workers=workers)
+
+
+def test_a_function_without_its_permission_fails_as_a_whole(wire: Wire) -> None:
+    wire.answer(400, "AccessDeniedException", times=float("inf"))
+    handler = sqs_batch(lock_key="order#{body[n]}")(lambda record: pytest.fail("must not run"))
+    with pytest.raises(LockConfigurationError, match="permission dynamodb:UpdateItem"):
+        handler(numbered(2), Context())
+
+
+def test_a_record_that_the_table_refuses_comes_back_beside_one_that_is_done(wire: Wire) -> None:
+    done, event = Done(), numbered(3)
+    wire.answer(400, "AccessDeniedException")
+    assert returned(process_sqs(event, done.handler, context=Context()), event) == [0]
+    assert done.started == [1, 2]
+
+
+@pytest.mark.parametrize("other", ["contended", "failing"])
+def test_a_record_that_the_table_refuses_comes_back_beside_one_that_comes_back_for_another_reason(
+    wire: Wire, other: str
+) -> None:
+    done, event = Done(1), numbered(2)
+    with LockClient() as client, client.acquire("order#1") if other == "contended" else nullcontext():
+        wire.answer(400, "AccessDeniedException")
+        keys: Event = {"lock_key": "order#{body[n]}", "dedup_key": None}
+        answer = process_sqs(event, done.handler, context=Context(), **keys)
     assert returned(answer, event) == [0, 1]
 
 
-def test_an_event_and_a_lock_in_one_row_are_an_error_that_says_so_and_not_contention(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+@pytest.mark.parametrize("key", ["", "k" * 2049], ids=["empty", "too long"])
+def test_a_record_for_which_its_handler_asks_for_an_impossible_key_comes_back(make: Make, key: str) -> None:
+    event, client = numbered(1, key=key), make()
+    answer = process_sqs(event, lambda record: client.acquire(json.loads(record["body"])["key"]), context=Context())
+    assert returned(answer, event) == [0]
+
+
+def test_a_name_that_no_table_can_have_fails_the_function_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAMBDA_LOCK_TABLE", "no table")
+    with pytest.raises(LockArgumentError, match="'no table' is not a valid table name"):
+        process_sqs(numbered(1), lambda record: pytest.fail("must not run"), context=Context())
+
+
+def test_an_outage_is_no_misconfiguration(wire: Wire) -> None:
+    wire.answer(400, "ProvisionedThroughputExceededException", times=float("inf"))
+    event = numbered(1)
+    with LockClient(decision_time=0.25) as client:
+        answer = process_sqs(event, lambda record: pytest.fail("must not run"), context=Context(), client=client)
+    assert returned(answer, event) == [0]
+
+
+def test_an_event_and_a_lock_in_one_row_are_an_error_that_says_so_and_not_contention() -> None:
     """Otherwise it would wait for itself at each delivery, until the message is in the dead-letter queue."""
     event = numbered(1)
     keys: Event = {"dedup_key": "order#{body[n]}", "lock_key": "order#{body[n]}", "scope": ""}
-    answer = process_sqs(event, lambda record: pytest.fail("must not run"), context=Context(), **keys)
-    assert returned(answer, event) == [0]
-    assert "this call holds the lock 'order#0' already, by an outer @deduplicate" in caplog.text
+    with pytest.raises(LockConfigurationError, match="holds the lock 'order#0' already, by an outer @deduplicate"):
+        process_sqs(event, lambda record: pytest.fail("must not run"), context=Context(), **keys)
 
 
 def test_a_result_that_cannot_be_stored_does_not_bring_the_record_back() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient
+from lambda_lock import LockClient, LockConfigurationError
 from lambda_lock.batch import process_stream
 from lambda_lock.batch.process import _Batch
 from lambda_lock.batch.source import Stream
@@ -86,6 +86,19 @@ def test_what_is_delivered_again_goes_on_where_it_stopped(batch: Batch) -> None:
     done.failing.clear()
     assert process_stream({"Records": event["Records"][1:]}, done.handler, context=Context()) == NOTHING
     assert done.started == [0, 1, 1, 2]
+
+
+def test_a_misconfiguration_is_raised_although_only_the_first_record_was_started(batch: Batch, wire: Wire) -> None:
+    wire.answer(400, "AccessDeniedException", times=float("inf"))
+    with pytest.raises(LockConfigurationError, match="permission"):
+        process_stream(batch("aab"), lambda record: pytest.fail("must not run"), context=Context())
+    assert wire.count("UpdateItem") == 1
+
+
+def test_a_misconfiguration_after_a_record_that_was_done_is_returned(batch: Batch, wire: Wire) -> None:
+    event, done = batch("aab"), StreamDone()
+    wire.answer(400, "AccessDeniedException", times=float("inf"), when=lambda _: done.started == [0])
+    assert first_returned(process_stream(event, done.handler, context=Context()), event) == 1
 
 
 def test_a_contended_record_stops_the_stream(batch: Batch, other: LockClient) -> None:

@@ -6,6 +6,8 @@ import asyncio
 import io
 import json
 import logging
+import math
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -18,14 +20,18 @@ from lambda_lock import (
     DuplicateEventError,
     Lock,
     LockClient,
+    LockConfigurationError,
     LockLostError,
     LockNotGrantedError,
     LockTimeoutError,
+    TransportError,
     deduplicate,
     with_lock,
 )
 from lambda_lock.client.lock import held_by
-from lambda_lock.observe.metrics import DUPLICATE, LOST, METRICS_VARIABLE, NOT_GRANTED
+from lambda_lock.observe.metrics import DUPLICATE, FAILED, LOST, METRICS_VARIABLE, NOT_GRANTED
+from rig.engine import ROOT
+from rig.wire import Answer, Wire
 from tests.support.clients import Make
 from tests.support.clocks import LeapingClock, StandingClock
 from tests.support.context import Context
@@ -78,6 +84,56 @@ def test_a_line_has_namespace_dimensions_time_and_what_the_log_has(
             "lock_holder": "somebody#1",
             **({"FunctionName": function} if function else {}),
         }
+
+
+def _metrics(output: str) -> set[tuple[str, ...]]:
+    """The custom metrics that CloudWatch makes of lines: a name and the values of one set of dimensions each."""
+    found = set()
+    for line in map(json.loads, output.splitlines()):
+        (directive,) = line["_aws"]["CloudWatchMetrics"]
+        (metric,) = directive["Metrics"]
+        found |= {(metric["Name"], *(line[name] for name in names)) for names in directive["Dimensions"]}
+    return found
+
+
+@pytest.mark.usefixtures("counting")
+@pytest.mark.parametrize(
+    ("group", "dimensions"),
+    [
+        (None, {("a",), ("b",)}),
+        ("", {("a",), ("b",)}),
+        ("orders", {("orders",)}),
+        ("none", set()),
+    ],
+)
+def test_metrics_are_counted_by_function_by_group_or_by_the_table_alone(
+    group: str | None,
+    dimensions: set[tuple[str, ...]],
+    client: LockClient,
+    rows: Rows,
+    table: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Output,
+) -> None:
+    rows.put_held("a", expires_at=time.time() + 60)
+    if group is not None:
+        monkeypatch.setenv("LAMBDA_LOCK_METRICS_GROUP", group)
+    for function in ("a", "b"):
+        monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", function)
+        assert client.try_acquire("a", context=Context(30)) is None
+    output = capsys.readouterr().out
+    assert counted(output) == [NOT_GRANTED] * 2
+    assert _metrics(output) == {(NOT_GRANTED, table, *each) for each in dimensions | {()}}
+
+
+@pytest.mark.parametrize(
+    ("row", "functions"),
+    [("4, as in", 4), ("300 |", 300), ("300, in ten groups", 10), ("300, `LAMBDA_LOCK_METRICS_GROUP=none`", 0)],
+)
+def test_the_page_about_costs_counts_a_metric_of_the_table_and_one_of_each_function(row: str, functions: int) -> None:
+    (line,) = re.findall(rf"^  \| {re.escape(row)}.*$", (ROOT / "docs" / "costs.md").read_text(), re.MULTILINE)
+    most = len({NOT_GRANTED, LOST, FAILED, DUPLICATE}) * (1 + functions)
+    assert line.endswith(f"| {most:,} | ${most * 0.30:.2f} |")
 
 
 @pytest.mark.usefixtures("counting")
@@ -142,6 +198,73 @@ def test_each_acquire_that_is_refused_for_contention_is_counted_once(
     with pytest.raises(LockTimeoutError):
         make(clock=StandingClock(), refresh_period=1).acquire("a", wait=5)  # many polls
     assert counted(capsys.readouterr().out) == [NOT_GRANTED]
+
+
+def denied(wire: Wire) -> None:
+    wire.answer(400, "AccessDeniedException", times=math.inf)
+
+
+def throttled(wire: Wire) -> None:
+    wire.answer(400, "ProvisionedThroughputExceededException", times=math.inf)
+
+
+def deleted(wire: Wire) -> None:
+    wire.answer(400, "ResourceNotFoundException", times=math.inf)
+
+
+def expired(wire: Wire) -> None:
+    wire.answer(400, "UnrecognizedClientException", times=math.inf)
+
+
+def refused(wire: Wire) -> None:
+    wire.answer(400, "ValidationException", times=math.inf)
+
+
+def cut_off(wire: Wire) -> None:
+    wire.answer(503, "ServiceUnavailable", times=math.inf)
+
+
+def undated(wire: Wire) -> None:
+    def without_date(answer: Answer) -> Answer:
+        return Answer(answer.status, [pair for pair in answer.headers if pair[0].lower() != "date"], answer.body)
+
+    wire.alter_reply(without_date, times=math.inf)
+
+
+@pytest.mark.usefixtures("counting")
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (denied, "denied"),
+        (throttled, "throttled"),
+        (deleted, "not_found"),
+        (expired, "credentials"),
+        (refused, "refused"),
+        (cut_off, "no_answer"),
+        (undated, "misconfigured"),
+    ],
+)
+def test_an_acquire_that_dynamodb_fails_is_an_error_in_the_log_and_counted_with_its_reason(
+    wire: Wire,
+    make: Make,
+    rows: Rows,
+    capsys: Output,
+    caplog: pytest.LogCaptureFixture,
+    fault: Callable[[Wire], None],
+    reason: str,
+    several: bool,
+) -> None:
+    client = make(decision_time=0.25)
+    fault(wire)
+    with pytest.raises((LockConfigurationError, TransportError)) as raised:
+        client.acquire_all(["a", "b"], wait=0) if several else client.acquire("a", wait=0)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert counted(line) == [FAILED]
+    assert (json.loads(line)["lock_key"], json.loads(line)["lock_reason"]) == ("a", reason)
+    (record,) = [record for record in caplog.records if record.__dict__.get("lock_event") == "failed"]
+    assert (record.levelname, record.__dict__["lock_reason"]) == ("ERROR", reason)
+    assert str(raised.value) in record.getMessage()
 
 
 @pytest.mark.usefixtures("counting")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import socket
@@ -96,6 +97,29 @@ def test_a_lost_lock_is_an_error_of_its_hold(spans: InMemorySpanExporter, memory
         release, hold = spans.get_finished_spans()[:2]
         assert (release.attributes or {})["lock.outcome"] == (hold.attributes or {})["lock.outcome"] == "lost"
         assert not hold.status.is_ok
+
+
+@pytest.mark.filterwarnings("ignore:the handle of lock:ResourceWarning")
+@pytest.mark.parametrize(("seconds", "outcome"), [(3, "forgotten"), (100, "lost")])
+@pytest.mark.parametrize("then", ["the next lock", "the client's end"])
+def test_a_hold_that_nobody_ends_has_a_span_that_no_finalizer_writes(
+    spans: InMemorySpanExporter, memory: ManualClock, seconds: float, outcome: str, then: str
+) -> None:
+    client = LockClient(clock=memory, heartbeat_period=0)
+    lock = client.acquire("a")
+    about = {"lock.key": "a", "lock.fencing_token": lock.fencing_token, "lock.outcome": outcome}
+    memory.advance(seconds)
+    spans.clear()
+    del lock
+    gc.collect()
+    assert told(spans) == []
+    if then == "the next lock":
+        client.acquire("b").release()
+    client.close()
+    assert told(spans)[0] == ("lock hold", about)
+    assert [name for name, _ in told(spans)].count("lock hold") == (2 if then == "the next lock" else 1)
+    (hold, *_) = spans.get_finished_spans()
+    assert (hold.end_time or 0) - (hold.start_time or 0) == pytest.approx(min(seconds, 20) * 1e9, rel=0.1)
 
 
 def test_decorated_functions_and_events_are_traced(spans: InMemorySpanExporter) -> None:
