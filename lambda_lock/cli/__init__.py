@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 _EXTRA = frozenset({"click", "rich"})
@@ -17,4 +18,9 @@ def main() -> None:
             raise
         sys.stderr.write(f"lambda-lock: {package} is missing. Install the extra: pip install 'lambda-lock[cli]'\n")
         sys.exit(2)
-    app(prog_name="lambda-lock")
+    from .exits import ending_if_refused
+
+    with ending_if_refused():
+        if sys.stdout is None:  # it was closed when we were started: nobody reads the output
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
+        app(prog_name="lambda-lock")

@@ -23,8 +23,9 @@ _EXIT_CODES = """\b
 Exit codes:
   0   done                        2   wrong option or argument
   1   no such lock, or not released
-  69  DynamoDB did not answer     75  the lock was not granted
-  76  the lock was lost           78  wrong table, Region, credentials or permissions
+  69  DynamoDB did not answer     74  the output cannot be written
+  75  the lock was not granted    76  the lock was lost
+  78  wrong table, Region, credentials or permissions
 """
 
 

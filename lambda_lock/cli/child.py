@@ -6,16 +6,24 @@ So no signal can interrupt an acquire or get lost between two steps. The child s
 Ctrl-C in a terminal reaches the whole process group, including the child. So it is not passed on a second time. We do
 not give the child a process group of its own, because that would take the terminal away from the child, or from the
 rest of a pipeline.
+
+We fork before we ask for the lock, and the child waits to be told its command's environment. So there is no thread yet
+that a fork could harm, and the child can ask Linux to be ended with us.
 """
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NoReturn
+
+from .orphan import end_with_parent
 
 PASSED_ON = frozenset(
     {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2},
@@ -42,11 +50,34 @@ def pending_signal() -> int | None:
 
 
 class Child:
-    """A running command. Raises OSError if it cannot be started."""
+    """A process that waits for `start`, and then runs ``command``. If we end before that, it ends too.
 
-    def __init__(self, command: list[str], environment: Mapping[str, str], mask: set[int]) -> None:
-        self.pid = os.posix_spawnp(command[0], command, environment, setsigmask=mask, setsigdef=_RESTORED)
+    mask: the signals that are blocked in the command.
+
+    To be made on the main thread, while there is no other.
+    """
+
+    def __init__(self, command: list[str], mask: set[int]) -> None:
         self._status: int | None = None
+        parent = os.getpid()
+        variables, self._variables = os.pipe()
+        self._failure, failure = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._variables)
+            _wait_and_run(command, mask, parent, variables, failure)
+        os.close(variables)
+        os.close(failure)
+
+    def start(self, variables: Mapping[str, str]) -> None:
+        """Run the command, with ``variables`` added to our environment. Raises OSError if that is not possible."""
+        with open(self._variables, "w") as to_child:
+            json.dump(dict(variables), to_child)
+        with open(self._failure) as from_child:
+            number = from_child.read()  # the end comes when the child executes the command, or ends
+        if number:
+            os.waitpid(self.pid, 0)
+            raise OSError(int(number), os.strerror(int(number)))
 
     def wait(self, must_end: Callable[[], bool], kill_after: float) -> int:
         """Wait for the child to end and pass signals on to it. Returns its exit code, or 128 + n if signal n ended it.
@@ -88,6 +119,25 @@ class Child:
                 _send(pid, signal.SIGKILL)
         while not self._has_ended():
             _next_signal()
+
+
+def _wait_and_run(command: list[str], mask: set[int], parent: int, variables: int, failure: int) -> NoReturn:
+    """What the child does. The number of the error goes to ``failure`` if the command cannot be run."""
+    try:
+        end_with_parent(parent, signal.SIGTERM)
+        with open(variables) as from_parent:
+            environment = os.environ | json.load(from_parent)  # an error if the parent ended
+        for number in {*_WAITED_FOR, *_RESTORED}:
+            if number in _RESTORED or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)  # what is pending must not meet a handler of Python's
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if not command[0]:
+            raise OSError(errno.ENOENT, "an empty name")  # it would be looked for as a directory of the PATH
+        os.execvpe(command[0], command, environment)  # noqa: S606
+    except OSError as error:
+        os.write(failure, str(error.errno).encode())
+    finally:
+        os._exit(1)
 
 
 def _next_signal() -> tuple[int, bool]:

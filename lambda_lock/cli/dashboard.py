@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from ..client.lock_client import LockClient
-from ..errors import LockError
+from ..errors import LockError, printable
 from . import show
 from .dev import HOST, check_port
 from .history import History, as_dict
@@ -100,7 +100,7 @@ class Watcher:
                 "page_size": PAGE_SIZE,
                 "locks": [as_dict(track, since) for track in tracks[page * PAGE_SIZE : (page + 1) * PAGE_SIZE]],
                 "events": [
-                    {"at": event.at, "key": event.key, "kind": event.kind, "owner": event.owner}
+                    {"at": event.at, "key": printable(event.key), "kind": event.kind, "owner": event.owner}
                     for event in reversed(events)
                 ],
                 "left_out": history.left_out,
@@ -131,7 +131,11 @@ class _Handler(BaseHTTPRequestHandler):
             # A page from elsewhere whose name leads to 127.0.0.1 must not read the table.
             self._reply(HTTPStatus.FORBIDDEN, b"open the address that lambda-lock printed", "text/plain")
             return
-        url = urlsplit(self.path)
+        try:
+            url = urlsplit(self.path)
+        except ValueError as error:
+            self._refuse(error)
+            return
         if url.path == "/":
             self._reply(HTTPStatus.OK, self.server.page, "text/html")
         elif url.path == "/locks":
@@ -146,9 +150,12 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             answer = self.server.watcher.answer(question)
         except ValueError as error:
-            self._reply(HTTPStatus.BAD_REQUEST, str(error).encode(), "text/plain")
+            self._refuse(error)
             return
         self._reply(HTTPStatus.OK, json.dumps(answer).encode(), "application/json")
+
+    def _refuse(self, error: ValueError) -> None:
+        self._reply(HTTPStatus.BAD_REQUEST, str(error).encode(), "text/plain")
 
     def _reply(self, status: HTTPStatus, body: bytes, kind: str) -> None:
         with contextlib.suppress(OSError):  # the page was closed

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +25,7 @@ from typing import Self
 from ..transport import Credentials, HttpsTransport
 from . import exits
 from .exits import Failure
+from .orphan import end_with_parent
 
 HOST = "127.0.0.1"
 REGION = "us-east-1"
@@ -44,8 +46,8 @@ def engine_command() -> list[str]:
     program = shutil.which("ministack")
     if program is None:
         raise Failure(
-            "the local engine is missing: pip install 'lambda-lock[local,cli]'. It pins botocore: if "
-            "another version is needed here, install the engine apart: pipx install ministack",
+            "the local engine is missing: pip install 'lambda-lock[local,cli]'. It pins botocore: beside the "
+            "extra 'durable' or another botocore, install it apart, and dev finds it: pipx install ministack",
             exits.CONFIGURATION,
         )
     return [program]
@@ -151,6 +153,8 @@ class Engine:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C reaches us alone, and we end the engine
+                # There is no thread yet that a fork could harm. The engine has nothing to bring to an end.
+                preexec_fn=partial(end_with_parent, os.getpid(), signal.SIGKILL) if sys.platform == "linux" else None,
             )
 
     def _becomes_ready(self) -> bool:

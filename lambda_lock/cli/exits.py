@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterator
 from typing import IO, Any
 
 import click
@@ -23,6 +26,7 @@ NO = 1  # no such lock, or not released
 USAGE = 2  # what click uses for a wrong option
 # The rest are from sysexits.h, so a command seldom uses them itself.
 UNAVAILABLE = 69
+NOT_WRITTEN = 74
 NOT_GRANTED = 75
 LOST = 76
 CONFIGURATION = 78
@@ -58,6 +62,18 @@ def failure(error: LockError) -> Failure:
     return Failure(_not_granted(error) if isinstance(error, LockNotGrantedError) else str(error), code)
 
 
+@contextlib.contextmanager
+def ending_if_refused() -> Iterator[None]:
+    """End the program with a message and NOT_WRITTEN if the system refuses input or output in the block."""
+    try:
+        yield
+    except OSError as error:
+        say(f"input or output failed: {error}", "red")
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 1)  # what is left in the buffer would fail once more when Python ends
+        sys.exit(NOT_WRITTEN)
+
+
 def _not_granted(error: LockNotGrantedError) -> str:
     if error.holder is None:
         return str(error)
@@ -70,7 +86,12 @@ def _not_granted(error: LockNotGrantedError) -> str:
 
 
 def say(message: str, colour: str | None = None) -> None:
-    """Print a message of our own on stderr. stdout belongs to the result of the command, or to the child."""
+    """Print a message of our own on stderr. stdout belongs to the result of the command, or to the child.
+
+    A message that cannot be written is dropped: it must not keep `run` from ending a command whose lock is lost.
+    """
+    if sys.__stderr__ is None:  # it was closed when we were started
+        return
     from ..errors import printable
     from .show import wants_colour
 
@@ -78,4 +99,5 @@ def say(message: str, colour: str | None = None) -> None:
     text = printable(message)
     if sys.stderr.isatty():  # wrapped between words on a terminal; one line in a log
         text = textwrap.fill(f"lambda-lock: {text}", shutil.get_terminal_size().columns, break_on_hyphens=False)[13:]
-    click.echo(f"{prefix} {text}", err=True, color=True)
+    with contextlib.suppress(OSError):
+        click.echo(f"{prefix} {text}", err=True, color=True)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from ..client.record import LockRecord
 from ..core.row import Holder
+from ..errors import printable
 from . import show
 from .listing import Filter
 
@@ -171,8 +172,8 @@ def as_dict(track: Track, since: float) -> dict[str, Any]:
     """A lock and what happened to it after ``since``, for JSON."""
     record = track.record
     return {
-        "key": record.key,
-        "sort_key": record.sort_key,
+        "key": printable(record.key),
+        "sort_key": record.sort_key and printable(record.sort_key),
         "state": track.state,
         "owner": record.owner and _short(record.owner),
         "holders": [_short(holder.owner) for holder in record.holders[:_NAMES]],
@@ -202,7 +203,7 @@ def _hold_as_dict(hold: Hold, since: float) -> dict[str, Any]:
 def _short(owner: str | None) -> str:
     """An owner as it is kept and shown. That of a foreign row may have 400 KB."""
     owner = owner or ""
-    return owner if len(owner) <= _OWNER else f"{owner[:_OWNER]}… ({len(owner)} characters)"
+    return printable(owner if len(owner) <= _OWNER else f"{owner[:_OWNER]}… ({len(owner)} characters)")
 
 
 def _holders(record: LockRecord) -> Iterable[Holder]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from typing import Any
 
@@ -18,7 +17,7 @@ def run_locked(client: LockClient, key: str, command: list[str], kill_after: flo
 
     Raises what acquire raises, and Failure if the command cannot be started.
     """
-    mask = block_signals()
+    child = Child(command, block_signals())
     try:
         lock = client.acquire(key, cancel_check=lambda: pending_signal() is not None, **options)
     except LockTimeoutError:
@@ -28,7 +27,7 @@ def run_locked(client: LockClient, key: str, command: list[str], kill_after: flo
     try:
         if (number := pending_signal()) is not None:
             return _interrupted(number)
-        code = _run(lock, command, mask, kill_after)
+        code = _run(lock, child, command[0], kill_after)
     finally:
         released = lock.release(best_effort=True)  # this also finds out whether the lock was ours to the end
     if lock.lost and code != LOST:
@@ -43,18 +42,18 @@ def _interrupted(number: int) -> int:
     return SIGNALLED + number
 
 
-def _run(lock: Lock, command: list[str], mask: set[int], kill_after: float) -> int:
-    environment = os.environ | {
+def _run(lock: Lock, child: Child, program: str, kill_after: float) -> int:
+    variables = {
         "LAMBDA_LOCK_KEY": lock.key,
         "LAMBDA_LOCK_FENCING_TOKEN": str(lock.fencing_token),
         "LAMBDA_LOCK_OWNER": lock.owner,
     }
     try:
-        child = Child(command, environment, mask)
+        child.start(variables)
     except FileNotFoundError:
-        raise Failure(f"{command[0]}: command not found", NOT_FOUND) from None
+        raise Failure(f"{program or repr(program)}: command not found", NOT_FOUND) from None
     except OSError as error:
-        raise Failure(f"{command[0]} cannot be run: {error.strerror}", NOT_EXECUTABLE) from None
+        raise Failure(f"{program} cannot be run: {error.strerror}", NOT_EXECUTABLE) from None
     ended_by_us = False
 
     def must_end() -> bool:

@@ -16,6 +16,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -217,3 +218,14 @@ def parsed(result: subprocess.CompletedProcess[str]) -> Any:
     """The JSON that a command printed. It printed nothing else."""
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def wait_gone(pid: int) -> None:
+    end = time.monotonic() + DEADLINE
+    while Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < end, f"process {pid} is still running"
+        time.sleep(0.02)

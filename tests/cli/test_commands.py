@@ -6,16 +6,18 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lambda_lock import LockClient
+from lambda_lock.core.row import make_place
 from rig.engine import ROOT, Ministack
 from rig.wire import Wire
 
-from .conftest import Rows, Run, Start, Terminal, environment, parsed
+from .conftest import PROGRAM, Rows, Run, Start, Terminal, environment, parsed
 
 ESCAPE = "\x1b"
 
@@ -49,7 +51,15 @@ def test_get_and_ls_show_how_many_wait(run: Run, terminal: Callable[..., Termina
     rows.put_held("a")
     rows.put_held("b")
     assert "waiting" not in run("get", "a").stdout
-    rows.put_held("a", waiters={"L": [{"S": "place-1"}, {"S": "place-2"}]})
+    rows.put_held(
+        "a",
+        waiters={
+            "L": [
+                {"S": make_place("place--1", int(time.time()) + 20)},
+                {"S": make_place("place--2", int(time.time()) + 20)},
+            ]
+        },
+    )
     assert re.search(r"^waiting +2$", run("get", "a").stdout, re.MULTILINE)
     assert parsed(run("get", "a", "--json"))["waiters"] == 2
     assert "waiters" not in parsed(run("get", "a", "--json"))["attributes"]
@@ -242,17 +252,45 @@ def test_no_colour_where_none_is_wanted(terminal: Callable[..., Terminal], rows:
     assert ESCAPE not in failing.screen
 
 
-def test_a_key_cannot_move_the_cursor_or_forge_a_line(run: Run, terminal: Callable[..., Terminal], rows: Rows) -> None:
-    key = "a\x1b[2Jb\nfree\tx"
-    rows.put_held(key, owner="o\x1b]0;title\x07")
+def test_a_key_cannot_move_the_cursor_forge_a_line_or_reorder_one(
+    run: Run, terminal: Callable[..., Terminal], rows: Rows
+) -> None:
+    key = "a\x1b[2Jb\nfree\tx\u202e"
+    rows.put_held(key, owner="o\x1b]0;title\x07\u202e")
     for said in (run("ls").stdout, run("get", key).stdout, run("ls", "--json").stdout):
         assert ESCAPE not in said
+        assert "\u202e" not in said
     assert len(run("ls").stdout.splitlines()) == 1
     assert parsed(run("get", key, "--json"))["key"] == key
     shown = terminal("ls", NO_COLOR="1")
     assert shown.wait() == 0
     assert "\x1b[2J" not in shown.screen
     assert "\x1b]" not in shown.screen
+    assert "\u202e" not in shown.screen
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no file that is always full")
+@pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"], ["ls", "--watch"], ["get", "a"], ["--version"]])
+def test_output_that_cannot_be_written_is_one_message_and_an_exit_code(
+    table: str, rows: Rows, arguments: list[str]
+) -> None:
+    rows.put_held("a")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), timeout=100
+        )
+    assert done.returncode == 74
+    assert re.fullmatch(r"lambda-lock: input or output failed: .*No space left on device\n", done.stderr)
+
+
+@pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"], ["get", "a"]])
+def test_a_command_whose_output_is_closed_ends_without_one(table: str, rows: Rows, arguments: list[str]) -> None:
+    rows.put_held("a")
+    closing = ["sh", "-c", 'exec "$@" >&-', "sh"]
+    done = subprocess.run(
+        [*closing, *PROGRAM, *arguments], stderr=subprocess.PIPE, text=True, env=environment(), timeout=100
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # release

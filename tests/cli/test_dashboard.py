@@ -8,6 +8,7 @@ import signal
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ import pytest
 
 from lambda_lock import LockClient
 from lambda_lock.cli.dashboard import Server, serving
+from lambda_lock.core.row import make_place
 from tests.support.browser import launched
 from tests.support.waiting import DEADLINE, wait_until
 
@@ -70,6 +72,16 @@ def test_nothing_but_get_is_answered(server: Server, method: str) -> None:
 @pytest.mark.parametrize("query", ["page=x", "seconds=x", "seconds=nan", "seconds=1e9", "seconds=-1"])
 def test_a_question_that_makes_no_sense_is_refused(server: Server, query: str) -> None:
     assert ask(server, f"/locks?{query}")[0].status == 400
+
+
+def test_an_address_that_cannot_be_split_is_refused_and_leaves_no_trace(
+    server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = f"127.0.0.1:{server.server_port}"
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=DEADLINE) as connection:
+        connection.sendall(f"GET http://[ HTTP/1.0\r\nHost: {place}\r\n\r\n".encode())
+        assert connection.makefile("rb").readline().split()[1:2] == [b"400"]
+    assert capfd.readouterr().err == ""
 
 
 def test_the_name_of_a_table_cannot_end_the_script(rows: Rows) -> None:
@@ -168,7 +180,7 @@ Open = Callable[..., "Page"]
 
 
 def test_a_browser_shows_who_holds_and_filters_by_prefix_and_state(server: Server, rows: Rows, open_page: Open) -> None:
-    rows.put_held("order#1", owner="worker-7", waiters={"L": [{"S": "place-1"}]})
+    rows.put_held("order#1", owner="worker-7", waiters={"L": [{"S": make_place("place--1", int(time.time()) + 20)}]})
     rows.put_held("order#2", expires_in=-30)
     rows.put("<b>import</b>", recordVersionNumber={"S": "v"}, isReleased={"S": "1"})
     page = open_page(server)
@@ -181,6 +193,20 @@ def test_a_browser_shows_who_holds_and_filters_by_prefix_and_state(server: Serve
     page.click("button[data-state=expired]")
     shows(page, "#locks .name", ["order#2"])
     assert page.locator("#locks .late").count() == 1
+
+
+def test_a_browser_shows_what_would_reorder_its_line_as_text_and_keeps_each_script_to_itself(
+    server: Server, rows: Rows, open_page: Open
+) -> None:
+    key, owner = "order\u202e#1\u2066", "worker\u202d"
+    rows.put_held(key, owner=owner)
+    rows.put_held("הזמנה", owner="עובד")
+    page = open_page(server)
+    shows(page, "#locks .name bdi", [r"order\u202e#1\u2066", "הזמנה"])
+    shows(page, "#locks .who bdi", [r"worker\u202d#cccccc", "עובד#cccccc"])
+    with LockClient() as client, client.acquire("הזמנה#2"):
+        page.wait_for_selector("#events bdi:has-text('הזמנה#2')", state="attached")
+    assert not re.search("[\u202a-\u202e\u2066-\u2069]", page.content())
 
 
 def test_a_browser_draws_a_take_over_and_a_permit_beside_another(server: Server, rows: Rows, open_page: Open) -> None:

@@ -20,7 +20,7 @@ from lambda_lock.cli import dev
 from rig.engine import ROOT, inherited_environment
 from tests.support.waiting import DEADLINE
 
-from .conftest import PROGRAM
+from .conftest import PROGRAM, children, wait_gone
 
 ENGINE = Path(os.environ.get("LAMBDA_LOCK_ENGINE_BIN") or ROOT / ".venv-engine" / "bin" / "ministack")
 
@@ -84,10 +84,6 @@ def printed(process: subprocess.Popen[str]) -> dict[str, str]:
 
 def cli(shell: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*PROGRAM, *arguments], env=shell, capture_output=True, text=True, timeout=100, check=False)
-
-
-def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def listening(pid: int) -> set[str]:
@@ -181,6 +177,7 @@ def test_without_the_extra_it_says_what_to_install(shell: dict[str, str]) -> Non
     result = cli(shell | {"PATH": "/nonexistent"}, "dev")
     assert (result.returncode, result.stdout) == (78, "")
     assert "pip install 'lambda-lock[local,cli]'" in result.stderr
+    assert "beside the extra 'durable' or another botocore, install it apart" in result.stderr
 
 
 def test_an_engine_that_cannot_start_is_quoted(shell: dict[str, str]) -> None:
@@ -202,6 +199,15 @@ def test_an_engine_that_dies_ends_the_command(start_dev: Dev) -> None:
     _, said = process.communicate(timeout=DEADLINE)
     assert process.returncode == 69
     assert "ended by itself" in said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell a child that its parent died")
+def test_the_engine_does_not_outlive_a_command_that_is_killed(start_dev: Dev) -> None:
+    process = start_dev()
+    printed(process)
+    (engine,) = children(process.pid)
+    process.kill()
+    wait_gone(engine)
 
 
 def test_a_table_name_that_cannot_be_one_starts_nothing(shell: dict[str, str]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from lambda_lock import LockClient
 from lambda_lock.cli.dashboard import Watcher
 from lambda_lock.core.outcome import Reply
+from lambda_lock.core.row import make_place
 from lambda_lock.testing import ManualClock, in_memory
 
 from .conftest import Rows
@@ -94,6 +95,18 @@ def test_what_a_foreign_row_holds_is_shown_in_part(readings: Readings, rows: Row
     assert hold["ended"] is None  # it is recognised at the next reading
 
 
+def test_what_would_reorder_the_text_beside_it_is_shown_escaped(readings: Readings, rows: Rows) -> None:
+    readings.read()
+    rows.put_held("order\u202e#1", owner="worker\u2066", nonce="a" * 32)
+    answer = readings.read()
+    assert [seen["key"] for seen in answer["locks"] + answer["events"]] == [r"order\u202e#1"] * 2
+    owners = {answer["locks"][0]["owner"], answer["locks"][0]["holds"][0]["owner"], answer["events"][0]["owner"]}
+    assert owners == {r"worker\u2066#" + "a" * 32}
+    with LockClient(owner_prefix="\u202dme") as client, client.acquire("api", permits=2):
+        (api, _) = readings.read()["locks"]
+    assert api["holders"][0].startswith(r"\u202dme#")
+
+
 def test_the_permits_of_a_semaphore_are_holds_of_their_own(readings: Readings) -> None:
     with LockClient() as client:
         first, second = (client.acquire("api", permits=3) for _ in range(2))
@@ -128,7 +141,15 @@ def test_a_row_that_is_gone_is_no_lock_any_more(readings: Readings, rows: Rows) 
 
 
 def test_the_number_of_waiters_has_a_past(readings: Readings, rows: Rows) -> None:
-    rows.put_held("a", waiters={"L": [{"S": "place-1"}, {"S": "place-2"}]})
+    rows.put_held(
+        "a",
+        waiters={
+            "L": [
+                {"S": make_place("place--1", int(time.time()) + 20)},
+                {"S": make_place("place--2", int(time.time()) + 20)},
+            ]
+        },
+    )
     readings.read()
     rows.put_held("a", waiters={"L": []})
     (seen,) = readings.read()["locks"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,18 +19,22 @@ from rig.engine import Ministack
 from rig.wire import Wire
 from tests.support.waiting import DEADLINE
 
-from .conftest import PROGRAM, Rows, Run, Start, Terminal, environment, parsed
+from .conftest import PROGRAM, Rows, Run, Start, Terminal, children, environment, parsed, wait_gone
 
-# Prints the signals that it gets, and exits with 3 on SIGTERM.
+# Prints each signal that it gets, and exits with 3 on SIGTERM. They come through a pipe: a handler of Python's does not
+# run if its signal comes right before a pause().
 LISTENER = """
-import signal, sys
-def said(number, frame):
+import os, signal, sys
+read, write = os.pipe()
+os.set_blocking(write, False)
+signal.set_wakeup_fd(write)
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+    signal.signal(number, lambda *_: None)
+print("ready", flush=True)
+while True:
+    number = os.read(read, 1)[0]
     print(signal.Signals(number).name, flush=True)
     if number == signal.SIGTERM: sys.exit(3)
-for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
-    signal.signal(number, said)
-print("ready", flush=True)
-while True: signal.pause()
 """
 
 
@@ -41,13 +46,6 @@ def run(run_apart: Run) -> Run:
 def line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     return process.stdout.readline().strip()
-
-
-def wait_gone(pid: int) -> None:
-    end = time.monotonic() + DEADLINE
-    while Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-        assert time.monotonic() < end, f"process {pid} is still running"
-        time.sleep(0.02)
 
 
 # Exit codes and streams
@@ -102,6 +100,12 @@ def test_a_command_that_is_not_there_gives_127_and_holds_nothing(run: Run, rows:
     result = run("run", "a", "--", "no-such-command")
     assert result.returncode == 127
     assert result.stderr == "lambda-lock: no-such-command: command not found\n"
+    assert not rows.is_held("a")
+
+
+def test_a_command_without_a_name_gives_127_and_holds_nothing(run: Run, rows: Rows) -> None:
+    result = run("run", "a", "--", "")
+    assert (result.returncode, result.stdout, result.stderr) == (127, "", "lambda-lock: '': command not found\n")
     assert not rows.is_held("a")
 
 
@@ -265,6 +269,28 @@ def test_ctrl_c_on_a_terminal_reaches_the_command_once(terminal: Callable[..., T
     assert not rows.is_held("a")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell a child that its parent died")
+def test_the_command_is_ended_if_the_process_that_renews_its_lock_is_killed(start: Start, rows: Rows) -> None:
+    process = start("run", "a", "--", sys.executable, "-c", f"import os; print(os.getpid(), flush=True)\n{LISTENER}")
+    pid = int(line(process))
+    assert line(process) == "ready"
+    process.kill()
+    assert line(process) == "SIGTERM"
+    wait_gone(pid)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for children in /proc")
+def test_what_waits_with_us_for_the_lock_ends_with_us_and_runs_nothing(start: Start, rows: Rows) -> None:
+    rows.put_held("a", expires_in=600)
+    process = start("run", "a", "--wait", "inf", "-vv", "--", "echo", "ran")
+    assert process.stderr is not None
+    assert "transport" in process.stderr.readline()  # it is asking for the lock
+    (child,) = children(process.pid)
+    process.kill()
+    assert process.communicate(timeout=DEADLINE)[0] == ""
+    wait_gone(child)
+
+
 def test_the_command_has_the_terminal(terminal: Callable[..., Terminal]) -> None:
     shown = terminal("run", "a", "--", "sh", "-c", "test -t 0 && test -t 1 && read x && echo got $x")
     shown.type("this\n")
@@ -307,6 +333,19 @@ def test_a_command_that_ends_by_itself_on_sigterm_may_clean_up(run: Run, start: 
     take_away(run, "a")
     assert line(process) == "SIGTERM"
     assert process.wait(DEADLINE) == 76
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no file that is always full")
+@pytest.mark.parametrize("stderr", ["2>/dev/full", "2>&-"])
+def test_a_message_that_cannot_be_written_keeps_no_command_alive(run: Run, tmp_path: Path, stderr: str) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    command = shlex.join([*PROGRAM, "run", "a", "--lease", "1", "--", "sh", "-c", 'echo $$ > "$FIFO"; exec sleep 600'])
+    process = subprocess.Popen(["sh", "-c", f"exec {command} {stderr}"], env=environment(FIFO=str(fifo)))
+    pid = int(fifo.read_text())
+    take_away(run, "a")
+    assert process.wait(DEADLINE) == 76
+    wait_gone(pid)
 
 
 def test_another_holders_row_is_left_alone_after_the_loss(start: Start, rows: Rows) -> None:
