@@ -148,15 +148,21 @@ def check_table(
         table = _describe(opened, name)
         if table is None:
             raise LockConfigurationError(
-                f"there is no table {name!r} here: create it (lambda-lock table create), or check the Region and the "
-                "endpoint"
+                f"there is no table {name!r} in this account and Region{_named(opened)}: create it (lambda-lock table "
+                "create), or check the Region and the endpoint"
             )
         description = _send(opened, "DescribeTimeToLive", {"TableName": name}).get("TimeToLiveDescription", {})
     with _legible():
         faults = [*_key_faults(table, partition_key_name, sort_key_name), *_replica_faults(table)]
-        faults += _ttl_faults(description, ttl)
+        if not _is_strong(table):  # which cannot have one
+            faults += _ttl_faults(description, ttl)
     if faults:
         raise LockConfigurationError(f"table {name!r} is not suitable for locks: {'; '.join(faults)}")
+
+
+def _named(transport: Transport) -> str:
+    region = getattr(transport, "region", None)
+    return f" {region}" if region else ""
 
 
 def _definition(name: str, partition_key_name: str, sort_key_name: str | None) -> dict[str, Any]:
@@ -214,9 +220,18 @@ def _key_faults(table: dict[str, Any], partition_key_name: str, sort_key_name: s
 
 def _replica_faults(table: dict[str, Any]) -> list[str]:
     regions = [replica["RegionName"] for replica in table.get("Replicas", [])]
+    if _is_strong(table):
+        return [
+            f"it has multi-Region strong consistency, with replicas in {', '.join(regions)}: there is no time to live "
+            "and no transaction, so rows stay and commit is refused. Locks were not tried on such tables"
+        ]
     if not regions:
         return []
     return [f"it is replicated to {', '.join(regions)}: two Regions would each grant the same lock"]
+
+
+def _is_strong(table: dict[str, Any]) -> bool:
+    return bool(table.get("MultiRegionConsistency") == "STRONG")
 
 
 def _ttl_faults(description: dict[str, Any], ttl: str | None) -> list[str]:

@@ -8,7 +8,7 @@ from .values import check_key
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, TypeAlias
 
     from .parameters import KeyBuilder, KeysBuilder
@@ -51,9 +51,10 @@ def compile_key(func: Callable[..., Any], key: Key | None, key_jmespath: str | N
         return from_template(key, Parameters.of(func), function)
     if isinstance(key, Compiled):
         return key.compiled(Parameters.of(func), function)
-    if callable(key):
-        return _from_callable(key, function)
-    raise TypeError(f"key= must be a str or a function that returns one, got {type(key).__name__}")
+    if not callable(key):
+        raise TypeError(f"key= must be a str or a function that returns one, got {type(key).__name__}")
+    make, made_by = key, f"the key function {name_of(key)}() of {function}()"
+    return lambda args, kwargs: check_key(make(*args, **kwargs), made_by)
 
 
 def compile_keys(func: Callable[..., Any], keys: Sequence[Key]) -> KeysBuilder:
@@ -61,17 +62,4 @@ def compile_keys(func: Callable[..., Any], keys: Sequence[Key]) -> KeysBuilder:
     if not keys:
         raise TypeError("key=[] names no lock: write at least one template or function into the list")
     builders = [compile_key(func, key, None) for key in keys]
-
-    def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[str, ...]:
-        return tuple(builder(args, kwargs) for builder in builders)
-
-    return build
-
-
-def _from_callable(key: Callable[..., str], function: str) -> KeyBuilder:
-    made_by = f"the key function {name_of(key)}() of {function}()"
-
-    def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        return check_key(key(*args, **kwargs), made_by)
-
-    return build
+    return lambda args, kwargs: tuple(builder(args, kwargs) for builder in builders)

@@ -33,11 +33,17 @@ def from_jmespath(expression: str, parameters: Parameters, function: str) -> Key
         compiled = jmespath.compile(expression)
     except (JMESPathError, RecursionError, ValueError) as error:  # nested too deep; a number of too many digits
         raise KeyTemplateError(f"{made_by} is not a valid JMESPath expression: {error}", field=expression) from error
-    options = _jmespath_options(expression)
-    nodes = [
-        part if isinstance(part, str) else ParsedResult(expression, part) for part in _joined_parts(compiled.parsed)
-    ]
-    parts = separated(nodes)
+    options = None
+    if "powertools_" in expression:  # importing Powertools is slow
+        try:
+            from aws_lambda_powertools.utilities.jmespath_utils import PowertoolsFunctions
+        except ImportError as error:
+            raise LockConfigurationError(
+                "the powertools_… functions in key_jmespath= need Powertools: pip install 'lambda-lock[powertools]'"
+            ) from error
+        options = jmespath.Options(custom_functions=PowertoolsFunctions())
+    found = _joined_parts(compiled.parsed)
+    parts = separated(part if isinstance(part, str) else ParsedResult(expression, part) for part in found)
 
     def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         first = parameters.first_argument(args, kwargs)
@@ -80,21 +86,6 @@ def _joined_parts(node: Any) -> list[Any]:
     for number, element in enumerate(elements["children"]):
         parts += [glue["value"]] * bool(number) + _joined_parts(element)
     return parts
-
-
-def _jmespath_options(expression: str) -> Any:
-    """Options with Powertools' functions, if the expression names one. Importing Powertools is slow."""
-    if "powertools_" not in expression:
-        return None
-    from jmespath import Options
-
-    try:
-        from aws_lambda_powertools.utilities.jmespath_utils import PowertoolsFunctions
-    except ImportError as error:
-        raise LockConfigurationError(
-            "the powertools_… functions in key_jmespath= need Powertools: pip install 'lambda-lock[powertools]'"
-        ) from error
-    return Options(custom_functions=PowertoolsFunctions())
 
 
 def _plain(value: object) -> object:

@@ -77,18 +77,15 @@ class Parameters:
         from inspect import Parameter, signature
 
         try:
-            parameters = signature(func, follow_wrapped=follow_wrapped).parameters.values()
+            found = list(signature(func, follow_wrapped=follow_wrapped).parameters.values())
         except ValueError:  # some built-in functions have no signature
             return cls((), (), {}, "args", "kwargs")
-        of_kind: dict[Any, list[str]] = {}
-        for parameter in parameters:
-            of_kind.setdefault(parameter.kind, []).append(parameter.name)
         return cls(
-            of_kind.get(Parameter.POSITIONAL_ONLY, []) + of_kind.get(Parameter.POSITIONAL_OR_KEYWORD, []),
-            of_kind.get(Parameter.KEYWORD_ONLY, []),
-            {one.name: one.default for one in parameters if one.default is not Parameter.empty},
-            next(iter(of_kind.get(Parameter.VAR_POSITIONAL, [])), None),
-            next(iter(of_kind.get(Parameter.VAR_KEYWORD, [])), None),
+            [one.name for one in found if one.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)],
+            [one.name for one in found if one.kind is Parameter.KEYWORD_ONLY],
+            {one.name: one.default for one in found if one.default is not Parameter.empty},
+            next((one.name for one in found if one.kind is Parameter.VAR_POSITIONAL), None),
+            next((one.name for one in found if one.kind is Parameter.VAR_KEYWORD), None),
         )
 
     def argument(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
@@ -109,20 +106,18 @@ class Parameters:
     def take_calls_of(self, other: Parameters, added: str) -> bool:
         """Whether the parameters accept some call that ``other`` accepts, with the keyword ``added`` as well."""
         most = max(len(other._positions), len(self._positions) if other._varargs else 0)
-        return any(self._take_a_call_of(other, count, added) for count in range(most + 1))
-
-    def _take_a_call_of(self, other: Parameters, count: int, added: str) -> bool:
-        """The same as take_calls_of, for calls with ``count`` positional arguments."""
-        if count > len(self._positions) and self._varargs is None:
-            return False
-        filled = self._first(count)
-        given = other._required - other._first(count) | {added}  # by keyword, at least
-        missing = self._required - filled - given
-        return (
-            filled.isdisjoint(given)
-            and (given <= self._named or self._varkeywords is not None)
-            and (missing <= other._named - other._first(count) or other._varkeywords is not None)
-        )
+        if self._varargs is None:
+            most = min(most, len(self._positions))
+        for count in range(most + 1):
+            filled, passed = self._first(count), other._first(count)  # by position
+            given = other._required - passed | {added}  # by keyword, at least
+            if (
+                filled.isdisjoint(given)
+                and (given <= self._named or self._varkeywords is not None)
+                and (self._required - filled - given <= other._named - passed or other._varkeywords is not None)
+            ):
+                return True
+        return False
 
     def _first(self, count: int) -> frozenset[str]:
         """The parameters that ``count`` positional arguments fill."""

@@ -79,11 +79,9 @@ class PayloadHash(Compiled):
         def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
             try:
                 if fields:
-                    chosen: Any = {field.text: field.made_of(_plain, parameters, args, kwargs) for field in fields}
-                    values = list(chosen.values())
+                    chosen: Any = {field.text: field.made_of(_plain, args, kwargs) for field in fields}
                 else:
                     chosen = _plain(parameters.first_argument(args, kwargs))
-                    values = [chosen]
             except Unusable as error:
                 raise KeyTemplateError(f"{made_by} cannot be built: {error}") from error.__cause__
             except RecursionError:
@@ -92,7 +90,7 @@ class PayloadHash(Compiled):
                 ) from None
             except KeyTemplateError as error:
                 raise KeyTemplateError(f"{made_by} cannot be built: {error}", field=error.field) from error.__cause__
-            if not self.may_be_empty and all(value in _EMPTY for value in values):
+            if not self.may_be_empty and all(value in _EMPTY for value in (chosen.values() if fields else [chosen])):
                 raise KeyTemplateError(
                     f"{made_by} cannot be built: everything that it hashes is empty, so all such events would be taken "
                     "for the same one. Choose other fields",
@@ -116,16 +114,17 @@ def _plain(value: object) -> object:
         return _NUMBER + scalar_text(value)
     value = raw_event(value)
     if isinstance(value, Mapping):
-        return {_name(name): _plain(entry) for name, entry in value.items()}
+        entries = {}
+        for name, entry in value.items():
+            if not isinstance(name, str):
+                raise Unusable(f"a mapping in it has an entry whose name is {found_text(name)}, not a str")
+            entries[name] = _plain(entry)
+        return entries
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
         return [_plain(entry) for entry in value]
     fields = declared_fields(value)
     if fields is not None:
         return {name: _plain(getattr(value, name)) for name in fields}
-    return _rare(value)
-
-
-def _rare(value: object) -> object:
     from decimal import Decimal
 
     if isinstance(value, Decimal):
@@ -134,26 +133,11 @@ def _rare(value: object) -> object:
         return _BYTES + value.hex()
     if isinstance(value, (set, frozenset)):
         return _SET + json.dumps(sorted(json.dumps(_plain(entry), sort_keys=True) for entry in value))
-    if type(value).__module__ == "datetime" and hasattr(value, "isoformat"):
-        return _TEXT + _date_text(value)
+    if type(value).__module__ == "datetime" and hasattr(value, "isoformat"):  # scalar_text does not take times of day
+        return _TEXT + (scalar_text(value) if hasattr(value, "astimezone") else str(value.isoformat()))
     try:
         return _TEXT + scalar_text(value)
     except Unusable:
         raise Unusable(
             f"a value in it is {found_text(value)}, which cannot be hashed: choose other fields, or use a function"
         ) from None
-
-
-def _date_text(value: Any) -> str:
-    """The date or time in ISO 8601. The same moment has the same text in all time zones."""
-    if getattr(value, "tzinfo", None) is None or not hasattr(value, "astimezone"):
-        return str(value.isoformat())
-    from datetime import UTC
-
-    return str(value.astimezone(UTC).isoformat())
-
-
-def _name(name: object) -> str:
-    if not isinstance(name, str):
-        raise Unusable(f"a mapping in it has an entry whose name is {found_text(name)}, not a str")
-    return name

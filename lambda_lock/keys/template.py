@@ -34,7 +34,7 @@ def from_template(template: str, parameters: Parameters, function: str) -> KeyBu
 
     def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         try:
-            key = joined(parts, lambda field: field.value(parameters, args, kwargs))
+            key = joined(parts, lambda field: field.made_of(scalar_text, args, kwargs))
         except KeyTemplateError as error:
             raise KeyTemplateError(f"{made_by} cannot be built: {error}", field=error.field) from error.__cause__
         return check_key(key, made_by)
@@ -67,7 +67,7 @@ def _parse(template: str, parameters: Parameters) -> list[str | Field]:
 class Field:
     """One replacement field of a template: ``detail[customer][0]``."""
 
-    __slots__ = ("path", "source", "text")
+    __slots__ = ("_parameters", "path", "source", "text")
 
     source: str | None  # the name of the parameter; None: the first argument
     path: tuple[str, ...]
@@ -99,27 +99,18 @@ class Field:
                 field=text,
             )
         self.text = text
+        self._parameters = parameters
 
-    def value(self, parameters: Parameters, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        """The field's text in a call. Raises KeyTemplateError, which says what was found but shows no values."""
-        return self.made_of(scalar_text, parameters, args, kwargs)
-
-    def made_of(
-        self,
-        make: Callable[[object], T],
-        parameters: Parameters,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-    ) -> T:
+    def made_of(self, make: Callable[[object], T], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> T:
         """The result of ``make`` for the field's value in a call. ``make`` may raise Unusable.
 
-        Raises KeyTemplateError.
+        Raises KeyTemplateError, which says what was found but shows no values.
         """
         try:
             if self.source is None:
-                value = parameters.first_argument(args, kwargs)
+                value = self._parameters.first_argument(args, kwargs)
             else:
-                value = parameters.argument(self.source, args, kwargs)
+                value = self._parameters.argument(self.source, args, kwargs)
             if value is MISSING:
                 raise Unusable("the argument is not given")
             for done, step in enumerate(self.path):
@@ -150,41 +141,29 @@ def _read(text: str) -> list[str]:
 def _step(value: object, step: str, where: str) -> object:
     """``value[step]``. Raises Unusable."""
     if isinstance(value, (str, bytes, bytearray)):
-        value = _parsed_json(value, where)
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise Unusable(f"{where} is {found_text(value)} but not JSON, so nothing can be looked up in it") from error
     value = raw_event(value)
     if isinstance(value, Mapping):
-        return _entry(value, step, where)
+        if step not in value:  # checked first, because looking it up in a defaultdict would add the entry
+            raise Unusable(f"{where} has no [{step}]; {_has(value)}")
+        return value[step]
     if isinstance(value, Sequence):
-        return _element(value, step, where)
+        if not step.isdecimal():
+            raise Unusable(
+                f"{where} is {found_text(value)}: write the index of an element, as in [0], instead of [{step}]"
+            )
+        if int(step) >= len(value):
+            raise Unusable(f"{where} has {len(value)} elements, so [{step}] does not exist")
+        return value[int(step)]
     fields = declared_fields(value)
     if fields is None:
         raise Unusable(f"{where} is {found_text(value)}, which has no fields: [{step}] cannot be looked up")
     if step not in fields:
         raise Unusable(f"{where} has no field [{step}]; {_has(fields)}")
     return getattr(value, step)
-
-
-def _parsed_json(text: str | bytes | bytearray, where: str) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Unusable(f"{where} is {found_text(text)} but not JSON, so nothing can be looked up in it") from error
-
-
-def _entry(mapping: Mapping[Any, object], step: str, where: str) -> object:
-    if step in mapping:  # checked first, because looking it up in a defaultdict would add the entry
-        return mapping[step]
-    raise Unusable(f"{where} has no [{step}]; {_has(mapping)}")
-
-
-def _element(sequence: Sequence[object], step: str, where: str) -> object:
-    if not step.isdecimal():
-        raise Unusable(
-            f"{where} is {found_text(sequence)}: write the index of an element, as in [0], instead of [{step}]"
-        )
-    if int(step) >= len(sequence):
-        raise Unusable(f"{where} has {len(sequence)} elements, so [{step}] does not exist")
-    return sequence[int(step)]
 
 
 def _has(names: Iterable[object]) -> str:

@@ -13,10 +13,6 @@ from enum import Enum  # already loaded by the Lambda runtime
 
 from ..errors import KeyTemplateError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from decimal import Decimal
-
 MAX_KEY_BYTES = 2048  # DynamoDB's limit for a partition key
 _EXACT_FLOAT = 2**53  # from here on a float represents several whole numbers, so two ids would share a key
 _MAX_DIGITS = 2048  # a number with more digits than a key can have is refused
@@ -57,56 +53,34 @@ def scalar_text(value: object) -> str:
     if isinstance(value, str) and value:
         return str.__str__(value)  # the content, even if a subclass displays something else
     if isinstance(value, int) and not isinstance(value, bool):
-        return _int_text(value)
-    if isinstance(value, float):
-        return _float_text(value)
-    return _rare_text(value)
-
-
-def _rare_text(value: object) -> str:
+        if value.bit_length() > 4 * _MAX_DIGITS:
+            raise Unusable("the value is an int with too many digits")
+        return int.__repr__(value)
     from decimal import Decimal  # imported here, because most keys are made of strs
 
+    if isinstance(value, float):
+        if not abs(value) < _EXACT_FLOAT:
+            raise Unusable("the value is a float that is not finite or too large to be exact: pass the number as a str")
+        value = Decimal(repr(value))
     if isinstance(value, Decimal):
-        return _decimal_text(value)
+        if not value.is_finite() or abs(value.adjusted()) > _MAX_DIGITS:
+            raise Unusable("the value is a Decimal that is not finite or has too many digits")
+        text = format(value, "f") if value else "0"
+        return text.rstrip("0").rstrip(".") if "." in text else text
     if type(value).__module__ == "uuid":
         return str(value)
-    if (date := _date_text(value)) is not None:
-        return date
-    raise Unusable(
-        f"the value is {found_text(value)}: a key can contain non-empty strs, numbers, dates, UUIDs and Enum members"
-    )
-
-
-def _date_text(value: object) -> str | None:
-    """A date or datetime in ISO 8601. The same moment has the same text in all time zones. None for anything else."""
     from datetime import UTC, date, datetime
 
     if isinstance(value, datetime) and value.tzinfo is not None:
-        value = value.astimezone(UTC)
-    return value.isoformat() if isinstance(value, date) else None
-
-
-def _int_text(value: int) -> str:
-    if value.bit_length() > 4 * _MAX_DIGITS:
-        raise Unusable("the value is an int with too many digits")
-    return int.__repr__(value)
-
-
-def _float_text(value: float) -> str:
-    if not abs(value) < _EXACT_FLOAT:
-        raise Unusable("the value is a float that is not finite or too large to be exact: pass the number as a str")
-    from decimal import Decimal
-
-    return _decimal_text(Decimal(repr(value)))
-
-
-def _decimal_text(value: Decimal) -> str:
-    if not value.is_finite() or abs(value.adjusted()) > _MAX_DIGITS:
-        raise Unusable("the value is a Decimal that is not finite or has too many digits")
-    if not value:
-        return "0"
-    text = format(value, "f")
-    return text.rstrip("0").rstrip(".") if "." in text else text
+        try:
+            value = value.astimezone(UTC)  # the same moment has the same text in all time zones
+        except (OverflowError, ValueError):  # which of them, the time zone decides
+            raise Unusable("the value is a datetime that UTC has no year for: pass it as a str") from None
+    if isinstance(value, date):
+        return value.isoformat()
+    raise Unusable(
+        f"the value is {found_text(value)}: a key can contain non-empty strs, numbers, dates, UUIDs and Enum members"
+    )
 
 
 def raw_event(value: object) -> object:

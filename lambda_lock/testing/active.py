@@ -83,10 +83,13 @@ class InMemory(ContextDecorator):
 
     def __init__(self, tables: Mapping[str, KeyNames] | None, clock: Clock | None, schema: Schema) -> None:
         self._arguments = (tables, clock, schema)
-        self.memory = Memory(_key_names(tables or {}), _checked_clock(clock), checks.schema(schema))
+        for method in ("monotonic", "wall"):
+            if clock is not None and not callable(getattr(clock, method, None)):
+                raise TypeError(f"clock must be a ManualClock or similar: {type(clock).__name__} has no {method}()")
+        self.memory = Memory(_key_names(tables or {}), SystemClock() if clock is None else clock, checks.schema(schema))
         self._entered = False
         self._table: str | None = None
-        self._restore_defaults: Callable[[], None] = _nothing
+        self._restore_defaults: Callable[[], None]  # since the block was entered
         # Who sent to it, and the locks that they held before.
         self._sessions: weakref.WeakKeyDictionary[Session, frozenset[Hold]] = weakref.WeakKeyDictionary()
 
@@ -149,10 +152,6 @@ def _transport(session: Session) -> Transport | None:
         return _active[-1].serve(session) if _active else None
 
 
-def _nothing() -> None:
-    return
-
-
 def _key_names(tables: Mapping[str, KeyNames]) -> dict[str, tuple[str, ...]]:
     declared: dict[str, tuple[str, ...]] = {}
     for table, keys in tables.items():
@@ -165,12 +164,3 @@ def _key_names(tables: Mapping[str, KeyNames]) -> dict[str, tuple[str, ...]]:
             checks.attribute_name(f"a key of tables[{table!r}]", name) for name in names
         )
     return declared
-
-
-def _checked_clock(clock: Clock | None) -> Clock:
-    if clock is None:
-        return SystemClock()
-    for method in ("monotonic", "wall"):
-        if not callable(getattr(clock, method, None)):
-            raise TypeError(f"clock must be a ManualClock or similar: {type(clock).__name__} has no {method}()")
-    return clock

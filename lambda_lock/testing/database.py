@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING
 
 from ..core.arn import bare_name
 from ..errors import LockArgumentError
+from .expressions import invalid, written
 from .table import Table, transact
-from .values import normalized
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
     from ..core.outcome import Item
+    from .expressions import Value
 
+_ITEMS = ("Item", "Key", "ExpressionAttributeValues", "ExclusiveStartKey")  # the fields of a request with values
 _REMEMBERED = 600.0  # seconds for which DynamoDB remembers a client token (API reference, TransactWriteItems)
 
 
@@ -33,7 +36,7 @@ class Database:
         """The table with this name or ARN. None if it does not exist yet."""
         return self._tables.get(bare_name(name))
 
-    def apply(self, operation: str, request: dict[str, Any], now: float) -> Item | None:
+    def apply(self, operation: str, request: dict[str, Any], now: float) -> dict[str, Any] | None:
         """Carry out one request on its table or tables. Returns what `Table.apply` returns.
 
         Scan and Query are supported as `LockClient.list` sends them.
@@ -42,31 +45,29 @@ class Database:
 
         Raises LockArgumentError for a table that has to be declared and is not, and what `Table.apply` raises.
         """
-        request = normalized(request)
+        request = _normalized(request)
         if operation == "TransactWriteItems":
-            self._transact(request, now)
+            for old in [token for token, at in self._done_at.items() if now - at >= _REMEMBERED]:
+                del self._done[old], self._done_at[old]
+            transact(self._table, self._done, **request)
+            for token in self._done.keys() - self._done_at.keys():
+                self._done_at[token] = now
             return None
-        table = self._table(request)
-        if operation in ("Scan", "Query"):
-            return _page(table, request)
-        return table.apply(operation, request)
-
-    def _transact(self, request: dict[str, Any], now: float) -> None:
-        for old in [token for token, at in self._done_at.items() if now - at >= _REMEMBERED]:
-            del self._done[old], self._done_at[old]
-        transact(self._declared, self._done, **request)
-        for token in self._done.keys() - self._done_at.keys():
-            self._done_at[token] = now
-
-    def _table(self, request: dict[str, Any]) -> Table:
-        """The table of one request. A new table gets the keys that the request names."""
         names = tuple(request.get("Key", ()))
         if self.find(request["TableName"]) is None and 1 <= len(names) <= 2:
+            # Only here: within a transaction, a wrong name must not create a table.
             self._tables[bare_name(request["TableName"])] = Table(*names)
-        return self._declared(request)
+        table = self._table(request)
+        if operation not in ("Scan", "Query"):
+            return table.apply(operation, request)
+        items = table.items()
+        if "KeyConditionExpression" in request:  # one partition
+            (name,) = request["ExpressionAttributeNames"].values()
+            (value,) = request["ExpressionAttributeValues"].values()
+            items = [item for item in items if item[name] == value]
+        return {"Items": items}
 
-    def _declared(self, request: dict[str, Any]) -> Table:
-        """The table of a write within a transaction. A wrong name there must not create a table."""
+    def _table(self, request: dict[str, Any]) -> Table:
         table = self.find(request["TableName"])
         if table is None:
             name = bare_name(request["TableName"])
@@ -77,10 +78,45 @@ class Database:
         return table
 
 
-def _page(table: Table, request: dict[str, Any]) -> dict[str, Any]:
-    """One page with all items, of all partitions or of one."""
-    items = table.items()
-    if "KeyConditionExpression" in request:
-        (name,), (value,) = request["ExpressionAttributeNames"].values(), request["ExpressionAttributeValues"].values()
-        items = [item for item in items if item[name] == value]
-    return {"Items": items}
+def _normalized(request: dict[str, Any]) -> dict[str, Any]:
+    """What DynamoDB does to a request first: it checks the values, and writes each number in one way.
+
+    Returns the request with each of its numbers as DynamoDB stores it: 7.0 and 7E0 are 7.
+
+    Raises ServiceError for a number that DynamoDB cannot store, and for a set with no element or the same twice.
+    """
+    items: dict[str, Any] = {name: _item(request[name]) for name in _ITEMS if name in request}
+    if "TransactItems" in request:
+        items["TransactItems"] = [
+            {operation: _normalized(inner) for operation, inner in item.items()} for item in request["TransactItems"]
+        ]
+    return {**request, **items}
+
+
+def _item(item: Item) -> Item:
+    return {name: _value(value) for name, value in item.items()}
+
+
+def _value(value: Value) -> Value:
+    kind, content = next(iter(value.items()))
+    if kind == "N":
+        return {kind: _numeral(content)}
+    if kind == "M":
+        return {kind: _item(content)}
+    if kind == "L":
+        return {kind: [_value(element) for element in content]}
+    if kind not in ("NS", "SS", "BS"):
+        return value
+    elements = [_numeral(text) for text in content] if kind == "NS" else content
+    if not elements or len(set(elements)) < len(elements):
+        raise invalid(f"a set has no element, or one twice: {value}")
+    return {kind: elements}
+
+
+def _numeral(text: str) -> str:
+    if text.isdigit() and text.isascii() and len(text) < 38 and (text[0] != "0" or text == "0"):
+        return text
+    try:
+        return written(Decimal(text))
+    except InvalidOperation:
+        raise invalid(f"{text!r} is not a number") from None

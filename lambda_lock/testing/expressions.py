@@ -15,6 +15,7 @@ from __future__ import annotations
 import operator
 import re
 from decimal import Context, Decimal
+from functools import cache, partial, reduce
 
 from ..core.outcome import ServiceError
 from ..core.requests import decode_data
@@ -22,7 +23,7 @@ from ..core.requests import decode_data
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, TypeAlias
+    from typing import Any, TypeAlias, TypeVar
 
     from ..core.outcome import Item
 
@@ -31,73 +32,19 @@ if TYPE_CHECKING:
     #: The values of operands and conditions, for an item and the request's names and values.
     Operand: TypeAlias = Callable[[Item, Names, Item], Value | None]
     Condition: TypeAlias = Callable[[Item, Names, Item], bool]
+    #: What must hold of a request's names and values, whatever the item is. It raises ServiceError.
+    Check: TypeAlias = Callable[[Names, Item], None]
     #: Where in an item: an attribute's placeholder or name, and on to a part of its map (a placeholder or name) or of
     #: its list (an index).
     Path: TypeAlias = tuple[str | int, ...]
-    #: What must hold of a request's names and values, whatever the item is. It raises ServiceError.
-    Check: TypeAlias = Callable[[Names, Item], None]
-    #: One change in an update: where, and the new value. None, or a value that is GONE, removes what is there.
-    Change: TypeAlias = tuple[Path, Operand | None]
+    #: One change in an update: where, and the new value. GONE removes what is there.
+    Change: TypeAlias = tuple[Path, Operand]
+    T = TypeVar("T")
 
+GONE: Value = {}  # what REMOVE leaves, and DELETE of a set of which it takes every element or that is not there
 
-def invalid(message: str) -> ServiceError:
-    return ServiceError("ValidationException", message)
-
-
-GONE: Value = {}  # what DELETE leaves of a set of which it takes every element, or of one that is not there
-
-
-class Expression:
-    """A parsed expression: its closures, the placeholders that it uses, and what is checked before it is evaluated."""
-
-    __slots__ = ("checks", "evaluate", "names", "values")
-
-    def __init__(self, evaluate: Any, names: set[str], values: set[str], checks: list[Check]) -> None:
-        self.evaluate = evaluate
-        self.names = names
-        self.values = values
-        self.checks = checks
-
-
-class Cache:
-    __slots__ = ("expressions", "parse")
-
-    def __init__(self, parse: Callable[[_Parser], Any]) -> None:
-        self.parse = parse
-        self.expressions: dict[str, Expression] = {}
-
-
-def parsed(cache: Cache, text: str | None) -> Expression | None:
-    if text is None:
-        return None
-    known = cache.expressions.get(text)
-    if known is None:
-        parser = _Parser(text)
-        known = Expression(cache.parse(parser), parser.names, parser.values, parser.checks)
-        cache.expressions[text] = known
-    return known
-
-
-def check(condition: Expression | None, update: Expression | None, names: Names, values: Item) -> None:
-    """Check what does not depend on the item: DynamoDB refuses the request before it looks at the condition."""
-    if condition is not None and update is not None:
-        used_names, used_values = condition.names | update.names, condition.values | update.values
-    else:
-        one = condition or update
-        used_names, used_values = (one.names, one.values) if one is not None else (set(), set())
-    if names.keys() != used_names:
-        raise invalid(f"the names defined and the names used differ: {sorted(names.keys() ^ used_names)}")
-    if values.keys() != used_values:
-        raise invalid(f"the values defined and the values used differ: {sorted(values.keys() ^ used_values)}")
-    for expression in (condition, update):
-        if expression is not None:
-            for each in expression.checks:
-                each(names, values)
-
-
-_TOKEN = re.compile(r"\s*(?:([#:]?[A-Za-z_0-9]+)|(<>|<=|>=|[=<>(),+\-\[\].]))")
-_WITH_OPERAND = ("attribute_type", "begins_with", "contains")
-_FUNCTIONS = ("attribute_exists", "attribute_not_exists", *_WITH_OPERAND)
+_TOKEN = re.compile(r"\s*([#:]?[A-Za-z_0-9]+|<>|<=|>=|[=<>(),+\-\[\].])")
+_FUNCTIONS = ("attribute_exists", "attribute_not_exists", "attribute_type", "begins_with", "contains")
 _KINDS = ("S", "SS", "N", "NS", "B", "BS", "BOOL", "NULL", "L", "M")
 _SETS = ("SS", "NS", "BS")
 _CLAUSES = ("SET", "REMOVE", "ADD", "DELETE")
@@ -110,29 +57,36 @@ _WIDE = Context(prec=600)  # for sums, which are exact or refused
 _ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
-class _Parser:
-    """A recursive-descent parser for the text of one expression."""
+def invalid(message: str) -> ServiceError:
+    return ServiceError("ValidationException", message)
+
+
+class Expression:
+    """An expression, and the recursive-descent parser of its text.
+
+    evaluate: the closure of a condition, or the changes of an update.
+    names, values: the placeholders that it uses.
+    checks: what is checked before it is evaluated.
+    """
+
+    evaluate: Any
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = self._tokens(text)
-        self.at = 0
         self.names: set[str] = set()
         self.values: set[str] = set()
         self.checks: list[Check] = []
+        self.text = text
+        self.tokens: list[str] = []
+        self.at = 0  # the index of the next token
         self.what: dict[Operand, str | Path] = {}  # of operands that are a value's placeholder, or a path
-        self.whole = False  # whether the condition read last was in parentheses
-
-    @staticmethod
-    def _tokens(text: str) -> list[str]:
-        tokens, at, text = [], 0, text.rstrip()
+        self.in_parentheses = False  # whether the condition read last was in parentheses
+        at, text = 0, text.rstrip()
         while at < len(text):
             match = _TOKEN.match(text, at)
             if match is None:
                 raise NotImplementedError(f"{text[at:].strip()[:20]!r} in the expression {text!r}")
-            tokens.append(match.group(1) or match.group(2))
+            self.tokens.append(match[1])
             at = match.end()
-        return tokens
 
     # -- tokens
 
@@ -143,6 +97,10 @@ class _Parser:
         token = self.peek()
         self.at += 1
         return token
+
+    def calls(self) -> bool:
+        """Whether the next token is the name of a function: a parenthesis follows it."""
+        return self.tokens[self.at + 1 : self.at + 2] == ["("]
 
     def accept(self, *words: str) -> str:
         """Take the next token if it is one of these words, in upper or lower case. Otherwise return ""."""
@@ -155,10 +113,6 @@ class _Parser:
     def expect(self, token: str) -> None:
         if self.take() != token:
             raise invalid(f"expected {token!r} at token {self.at} of {self.text!r}")
-
-    def end(self) -> None:
-        if self.at < len(self.tokens):
-            raise invalid(f"unexpected {self.peek()!r} in {self.text!r}")
 
     # -- operands
 
@@ -185,20 +139,20 @@ class _Parser:
         return token
 
     def operand(self) -> Operand:
-        if self.peek() == "size" and self.tokens[self.at + 1 : self.at + 2] == ["("]:
+        if self.peek() == "size" and self.calls():
             self.at += 2
-            size = _size(_at(self.path()))
+            measured = _at(self.path())
             self.expect(")")
-            return size
+            return lambda item, names, values: _size(measured(item, names, values))
         if not self.peek().startswith(":"):
             return self.attribute()
-        value = self.take()
-        self.values.add(value)
+        name = self.take()
+        self.values.add(name)
 
         def evaluate(item: Item, names: Names, values: Item) -> Value | None:
-            return values.get(value)
+            return values.get(name)
 
-        self.what[evaluate] = value
+        self.what[evaluate] = name
         return evaluate
 
     def attribute(self) -> Operand:
@@ -214,7 +168,7 @@ class _Parser:
         for operand in operands:
             value = self.what.get(operand)
             if isinstance(value, str):
-                self.checks.append(_requirement(value, kinds, self.text))
+                self.checks.append(partial(_check_kind, value, kinds, self.text))
 
     def require_distinct(self, first: Operand, *others: Operand) -> None:
         """Require that an operand is not compared with itself."""
@@ -223,50 +177,51 @@ class _Parser:
             if isinstance(one, str) and one == other:
                 raise invalid(f"{one} is compared with itself in {self.text!r}")
             if isinstance(one, tuple) and isinstance(other, tuple):
-                self.checks.append(_distinction(one, other, self.text))
+                self.checks.append(partial(_check_distinct, one, other, self.text))
 
     # -- conditions
 
     def condition(self) -> Condition:
         condition = self.either()
-        self.end()
+        if self.at < len(self.tokens):
+            raise invalid(f"unexpected {self.peek()!r} in {self.text!r}")
         return condition
 
     def either(self) -> Condition:
-        parts = [self.every()]
+        condition = self.every()
         while self.accept("OR"):
-            parts.append(self.every())
-            self.whole = False
-        return parts[0] if len(parts) == 1 else _any_of(parts)
+            condition = _either(condition, self.every())
+            self.in_parentheses = False
+        return condition
 
     def every(self) -> Condition:
-        parts = [self.negated()]
+        condition = self.negated()
         while self.accept("AND"):
-            parts.append(self.negated())
-            self.whole = False
-        return parts[0] if len(parts) == 1 else _all_of(parts)
+            condition = _both(condition, self.negated())
+            self.in_parentheses = False
+        return condition
 
     def negated(self) -> Condition:
         if not self.accept("NOT"):
             return self.single()
         inner = self.negated()
-        self.whole = False
+        self.in_parentheses = False
         return lambda item, names, values: not inner(item, names, values)
 
     def single(self) -> Condition:
         if self.accept("("):
             inner = self.either()
             self.expect(")")
-            if self.whole:
+            if self.in_parentheses:
                 raise invalid(f"the expression has redundant parentheses: {self.text!r}")
-            self.whole = True
+            self.in_parentheses = True
             return inner
         condition = self.simple()
-        self.whole = False
+        self.in_parentheses = False
         return condition
 
     def simple(self) -> Condition:
-        if self.tokens[self.at + 1 : self.at + 2] == ["("] and self.peek() != "size":
+        if self.calls() and self.peek() != "size":
             return self.function(self.take())
         left = self.operand()
         if self.accept("IN"):
@@ -280,8 +235,8 @@ class _Parser:
         self.require_distinct(left, right)
         if comparator in _ORDER:
             self.require(_ORDERED, left, right)
-            return _ordered(left, right, _ORDER[comparator])
-        equal = _equals(left, right)
+            return _of(partial(_are_ordered, _ORDER[comparator]), left, right)
+        equal = _of(_are_equal, left, right)
         return equal if comparator == "=" else lambda item, names, values: not equal(item, names, values)
 
     def between(self, left: Operand) -> Condition:
@@ -293,29 +248,34 @@ class _Parser:
         self.require(_ORDERED, left, least, most)
         low, high = self.what.get(least), self.what.get(most)
         if isinstance(low, str) and isinstance(high, str):
-            self.checks.append(_bounds(least, most, self.text))
-        return _all_of([_ordered(left, least, operator.ge), _ordered(left, most, operator.le)])
+            self.checks.append(partial(_check_bounds, low, high, self.text))
+        at_least, at_most = partial(_are_ordered, operator.ge), partial(_are_ordered, operator.le)
+        return _both(_of(at_least, left, least), _of(at_most, left, most))
 
     def function(self, name: str) -> Condition:
         if name not in _FUNCTIONS:
             raise invalid(f"there is no function {name}() in the condition {self.text!r}")
         self.expect("(")
         attribute = self.attribute()
-        if name in _WITH_OPERAND:
+        if name == "attribute_exists":
+            condition = _exists(attribute)
+        elif name == "attribute_not_exists":
+            condition = _is_absent(attribute)
+        else:
             self.expect(",")
             other = self.operand()
             self.require_distinct(attribute, other)
             if name == "begins_with":
                 self.require(("S", "B"), other)
-            if name == "attribute_type":
-                self.checks.append(_type_name(self.what.get(other), self.text))
-            condition = {"attribute_type": _is_of_type, "begins_with": _begins_with, "contains": _contains}[name](
-                attribute, other
-            )
-        elif name == "attribute_exists":
-            condition = _exists(attribute)
-        else:
-            condition = _is_absent(attribute)
+                condition = _of(_begins_with, attribute, other)
+            elif name == "contains":
+                condition = _of(_contains, attribute, other)
+            else:
+                value = self.what.get(other)
+                if not isinstance(value, str):
+                    raise invalid(f"attribute_type() takes a value such as :v as the type, in {self.text!r}")
+                self.checks.append(partial(_check_type_name, value))
+                condition = _of(_is_of_type, attribute, other)
         self.expect(")")
         return condition
 
@@ -326,7 +286,7 @@ class _Parser:
             others.append(self.operand())
         self.expect(")")
         self.require_distinct(left, *others)
-        return _any_of([_equals(left, other) for other in others])
+        return reduce(_either, [_of(_are_equal, left, other) for other in others])
 
     # -- updates
 
@@ -344,19 +304,19 @@ class _Parser:
             while self.accept(","):
                 changes.append(self.change(clause))
         if len(changes) > 1:
-            self.checks.append(_separation([path for path, _ in changes], self.text))
+            self.checks.append(partial(_check_apart, [path for path, _ in changes], self.text))
         return changes
 
     def change(self, clause: str) -> Change:
         path = self.path()
         if clause == "REMOVE":
-            return path, None
+            return path, lambda item, names, values: GONE
         if clause != "SET":
             if not self.peek().startswith(":"):
                 raise invalid(f"{clause} takes a value such as :v, not {self.peek()!r}, in {self.text!r}")
             operand = self.operand()
             self.require(_SETS if clause == "DELETE" else ("N", *_SETS), operand)
-            return path, (_added if clause == "ADD" else _without)(_at(path), operand)
+            return path, _of(_added if clause == "ADD" else _without, _at(path), operand)
         self.expect("=")
         left = self.term()
         sign = self.accept("+", "-")
@@ -364,87 +324,86 @@ class _Parser:
             return path, left
         right = self.term()
         self.require(("N",), left, right)
-        return path, _sum(left, right, -1 if sign == "-" else 1)
+        return path, _of(partial(_sum, -1 if sign == "-" else 1), left, right)
 
     def term(self) -> Operand:
-        if self.tokens[self.at + 1 : self.at + 2] != ["("]:
+        if not self.calls():
             return self.operand()
         name = self.take()
         if name not in ("if_not_exists", "list_append"):
             raise invalid(f"there is no function {name}() in the update {self.text!r}")
         self.expect("(")
-        if name == "list_append":
-            first = self.term()
-            self.expect(",")
-            second = self.term()
-            self.expect(")")
-            self.require(("L",), first, second)
-            return _appended(first, second)
-        attribute = _at(self.path())
+        first = self.term() if name == "list_append" else _at(self.path())
         self.expect(",")
-        otherwise = self.term()
+        second = self.term()
         self.expect(")")
-        return lambda item, names, values: attribute(item, names, values) or otherwise(item, names, values)
+        if name == "if_not_exists":
+            return lambda item, names, values: first(item, names, values) or second(item, names, values)
+        self.require(("L",), first, second)
+        return _of(_appended, first, second)
 
 
-CONDITIONS = Cache(_Parser.condition)
-UPDATES = Cache(_Parser.update)
+@cache
+def condition_of(text: str) -> Expression:
+    expression = Expression(text)
+    expression.evaluate = expression.condition()
+    return expression
+
+
+@cache
+def update_of(text: str) -> Expression:
+    expression = Expression(text)
+    expression.evaluate = expression.update()
+    return expression
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
 
 
-def _requirement(value: str, kinds: tuple[str, ...], text: str) -> Check:
-    def check(names: Names, values: Item) -> None:
-        if not values[value].keys() <= set(kinds):
-            raise invalid(f"{value} is none of {', '.join(kinds)}, which its place in {text!r} takes")
-
-    return check
-
-
-def _type_name(value: str | Path | None, text: str) -> Check:
-    if not isinstance(value, str):
-        raise invalid(f"attribute_type() takes a value such as :v as the type, in {text!r}")
-
-    def check(names: Names, values: Item) -> None:
-        if values[value].get("S") not in _KINDS:
-            raise invalid(f"attribute_type() takes one of {', '.join(_KINDS)}, not {values[value]}")
-
-    return check
+def check(condition: Expression | None, update: Expression | None, names: Names, values: Item) -> None:
+    """Check what does not depend on the item: DynamoDB refuses the request before it looks at the condition."""
+    expressions = [expression for expression in (condition, update) if expression is not None]
+    used_names: set[str] = set().union(*[expression.names for expression in expressions])
+    used_values: set[str] = set().union(*[expression.values for expression in expressions])
+    if names.keys() != used_names:
+        raise invalid(f"the names defined and the names used differ: {sorted(names.keys() ^ used_names)}")
+    if values.keys() != used_values:
+        raise invalid(f"the values defined and the values used differ: {sorted(values.keys() ^ used_values)}")
+    for expression in expressions:
+        for each in expression.checks:
+            each(names, values)
 
 
-def _distinction(one: Path, other: Path, text: str) -> Check:
-    def check(names: Names, values: Item) -> None:
-        if resolved(one, names) == resolved(other, names):
-            raise invalid(f"an attribute is compared with itself in {text!r}")
-
-    return check
+def _check_kind(value: str, kinds: tuple[str, ...], text: str, names: Names, values: Item) -> None:
+    if not values[value].keys() <= set(kinds):
+        raise invalid(f"{value} is none of {', '.join(kinds)}, which its place in {text!r} takes")
 
 
-def _separation(paths: list[Path], text: str) -> Check:
+def _check_type_name(value: str, names: Names, values: Item) -> None:
+    if values[value].get("S") not in _KINDS:
+        raise invalid(f"attribute_type() takes one of {', '.join(_KINDS)}, not {values[value]}")
+
+
+def _check_distinct(one: Path, other: Path, text: str, names: Names, values: Item) -> None:
+    if resolved(one, names) == resolved(other, names):
+        raise invalid(f"an attribute is compared with itself in {text!r}")
+
+
+def _check_bounds(low: str, high: str, text: str, names: Names, values: Item) -> None:
+    if not _are_ordered(operator.le, values[low], values[high]):
+        raise invalid(f"the bounds of BETWEEN are of two types, or in the wrong order, in {text!r}")
+
+
+def _check_apart(paths: list[Path], text: str, names: Names, values: Item) -> None:
     """No path may lead to another or into it, or take a list for a map."""
-
-    def check(names: Names, values: Item) -> None:
-        seen: dict[str | int, list[Path]] = {}
-        for path in [resolved(path, names) for path in paths]:
-            others = seen.setdefault(path[0], [])
-            for other in others:
-                pair = next(((one, two) for one, two in zip(path, other, strict=False) if one != two), None)
-                if pair is None or type(pair[0]) is not type(pair[1]):
-                    raise invalid(f"two document paths overlap or conflict: {path[0]} is changed twice in {text!r}")
-            others.append(path)
-
-    return check
-
-
-def _bounds(least: Operand, most: Operand, text: str) -> Check:
-    in_order = _ordered(least, most, operator.le)
-
-    def check(names: Names, values: Item) -> None:
-        if not in_order({}, names, values):
-            raise invalid(f"the bounds of BETWEEN are of two types, or in the wrong order, in {text!r}")
-
-    return check
+    seen: dict[str | int, list[Path]] = {}
+    for path in [resolved(path, names) for path in paths]:
+        others = seen.setdefault(path[0], [])
+        for other in others:
+            pair = next(((one, two) for one, two in zip(path, other, strict=False) if one != two), None)
+            if pair is None or type(pair[0]) is not type(pair[1]):
+                raise invalid(f"two document paths overlap or conflict: {path[0]} is changed twice in {text!r}")
+        others.append(path)
 
 
 # -- closures ---------------------------------------------------------------------------------------------------------
@@ -452,36 +411,25 @@ def _bounds(least: Operand, most: Operand, text: str) -> Check:
 
 def _at(path: Path) -> Operand:
     """The value at a path. None if there is none, also if the path leads through what is not a map or list."""
-    first, rest = path[0], path[1:]
-    assert isinstance(first, str)
-    attribute = _attribute(first)
-    if not rest:
-        return attribute
+    first = path[0]
+    if len(path) == 1 and isinstance(first, str):
+        if first[0] == "#":
+            return lambda item, names, values: item.get(names[first])
+        return lambda item, names, values: item.get(first)
 
     def evaluate(item: Item, names: Names, values: Item) -> Value | None:
-        value = attribute(item, names, values)
-        for step in rest:
+        value: Value | None = {"M": item}
+        for step in path:
             if value is None:
                 return None
-            value = _part(value, step, names)
+            if isinstance(step, str):
+                value = value.get("M", {}).get(named(step, names))
+            else:
+                elements = value.get("L", ())
+                value = elements[step] if step < len(elements) else None
         return value
 
     return evaluate
-
-
-def _attribute(name: str) -> Operand:
-    if name[0] == "#":
-        return lambda item, names, values: item.get(names[name])
-    return lambda item, names, values: item.get(name)
-
-
-def _part(value: Value, step: str | int, names: Names) -> Value | None:
-    """A part of a map or list. None if there is none."""
-    if isinstance(step, int):
-        elements = value.get("L", ())
-        return elements[step] if step < len(elements) else None
-    found: Value | None = value.get("M", {}).get(named(step, names))
-    return found
 
 
 def named(step: str, names: Names) -> str:
@@ -494,51 +442,11 @@ def resolved(path: Path, names: Names) -> Path:
     return tuple([named(step, names) if isinstance(step, str) else step for step in path])
 
 
-def _size(attribute: Operand) -> Operand:
-    def evaluate(item: Item, names: Names, values: Item) -> Value | None:
-        value = attribute(item, names, values)
-        if value is None:
-            return None
-        kind, content = next(iter(value.items()))
-        if kind in ("N", "BOOL", "NULL"):
-            return None  # has no size: the comparison is false
-        if kind == "S":
-            return {"N": str(len(content.encode("utf-16-le")) // 2)}  # as both engines count: 2 for some characters
-        return {"N": str(len(decode_data(content) if kind == "B" else content))}
-
-    return evaluate
-
-
-def _appended(left: Operand, right: Operand) -> Operand:
-    def evaluate(item: Item, names: Names, values: Item) -> Value | None:
-        one, other = left(item, names, values), right(item, names, values)
-        if one is None or other is None:
-            return None
-        if "L" not in one or "L" not in other:
-            raise invalid(f"an operand of list_append is not a list: {one}, {other}")
-        return {"L": [*one["L"], *other["L"]]}
-
-    return evaluate
-
-
-def _any_of(parts: list[Condition]) -> Condition:
-    def evaluate(item: Item, names: Names, values: Item) -> bool:
-        for part in parts:  # noqa: SIM110 - any() with a generator costs twice as much
-            if part(item, names, values):
-                return True
-        return False
-
-    return evaluate
-
-
-def _all_of(parts: list[Condition]) -> Condition:
-    def evaluate(item: Item, names: Names, values: Item) -> bool:
-        for part in parts:  # noqa: SIM110 - as above
-            if not part(item, names, values):
-                return False
-        return True
-
-    return evaluate
+def _of(
+    compute: Callable[[Value | None, Value | None], T], left: Operand, right: Operand
+) -> Callable[[Item, Names, Item], T]:
+    """What ``compute`` makes of the values of two operands: an operand or a condition."""
+    return lambda item, names, values: compute(left(item, names, values), right(item, names, values))
 
 
 def _exists(attribute: Operand) -> Condition:
@@ -549,14 +457,28 @@ def _is_absent(attribute: Operand) -> Condition:
     return lambda item, names, values: attribute(item, names, values) is None
 
 
-def _equals(left: Operand, right: Operand) -> Condition:
-    def evaluate(item: Item, names: Names, values: Item) -> bool:
-        one, other = left(item, names, values), right(item, names, values)
-        if one is None or other is None:
-            return False
-        return one == other or _same(one, other)
+def _either(left: Condition, right: Condition) -> Condition:
+    return lambda item, names, values: left(item, names, values) or right(item, names, values)
 
-    return evaluate
+
+def _both(left: Condition, right: Condition) -> Condition:
+    return lambda item, names, values: left(item, names, values) and right(item, names, values)
+
+
+# -- values. None: the attribute is absent ----------------------------------------------------------------------------
+
+
+def _size(value: Value | None) -> Value | None:
+    if value is None or value.keys() & {"N", "BOOL", "NULL"}:
+        return None  # has no size: the comparison is false
+    ((kind, content),) = value.items()
+    if kind == "S":
+        return {"N": str(len(content.encode("utf-16-le")) // 2)}  # as both engines count: 2 for some characters
+    return {"N": str(len(decode_data(content) if kind == "B" else content))}
+
+
+def _are_equal(one: Value | None, other: Value | None) -> bool:
+    return one is not None and other is not None and (one == other or _same(one, other))
 
 
 def _same(one: Value, other: Value) -> bool:
@@ -585,71 +507,59 @@ def _elements(value: Value) -> dict[Any, str]:
     return {number({"N": text}) if kind == "NS" else text: text for text in content}
 
 
-def _ordered(left: Operand, right: Operand, compare: Callable[[Any, Any], bool]) -> Condition:
-    def evaluate(item: Item, names: Names, values: Item) -> bool:
-        one, other = left(item, names, values), right(item, names, values)
-        if one is None or other is None or one.keys() != other.keys():
-            return False
-        if "N" in one:
-            return compare(number(one), number(other))
-        if "B" in one:
-            return compare(decode_data(one["B"]), decode_data(other["B"]))
-        if "S" not in one:
-            raise NotImplementedError(f"ordering {one} and {other}")
-        return compare(one["S"].encode(), other["S"].encode())
-
-    return evaluate
+def _are_ordered(compare: Callable[[Any, Any], bool], one: Value | None, other: Value | None) -> bool:
+    if one is None or other is None or one.keys() != other.keys():
+        return False
+    if "N" in one:
+        return compare(number(one), number(other))
+    if "B" in one:
+        return compare(decode_data(one["B"]), decode_data(other["B"]))
+    if "S" not in one:
+        raise NotImplementedError(f"ordering {one} and {other}")
+    return compare(one["S"].encode(), other["S"].encode())
 
 
-def _begins_with(attribute: Operand, prefix: Operand) -> Condition:
-    def evaluate(item: Item, names: Names, values: Item) -> bool:
-        whole, start = attribute(item, names, values), prefix(item, names, values)
-        if start is None or not start.keys() & {"S", "B"}:
-            raise NotImplementedError(f"begins_with({start})")
-        if whole is None or whole.keys() != start.keys():
-            return False
-        if "B" in whole:
-            return decode_data(whole["B"]).startswith(decode_data(start["B"]))
-        return str(whole["S"]).startswith(start["S"])
-
-    return evaluate
+def _begins_with(whole: Value | None, start: Value | None) -> bool:
+    if start is None or not start.keys() & {"S", "B"}:
+        raise NotImplementedError(f"begins_with({start})")
+    if whole is None or whole.keys() != start.keys():
+        return False
+    if "B" in whole:
+        return decode_data(whole["B"]).startswith(decode_data(start["B"]))
+    return str(whole["S"]).startswith(start["S"])
 
 
-def _contains(attribute: Operand, operand: Operand) -> Condition:
-    def evaluate(item: Item, names: Names, values: Item) -> bool:
-        whole, part = attribute(item, names, values), operand(item, names, values)
-        if whole is None or part is None:
-            return False
-        (kind, content), (kind_of_part, wanted) = next(iter(whole.items())), next(iter(part.items()))
-        if kind == "L":
-            return any(part == element or _same(part, element) for element in content)
-        if kind in _SETS:
-            return kind == f"{kind_of_part}S" and not _elements({kind: [wanted]}).keys().isdisjoint(_elements(whole))
-        if kind != kind_of_part or kind not in ("S", "B"):
-            return False
-        return decode_data(wanted) in decode_data(content) if kind == "B" else wanted in content
-
-    return evaluate
+def _contains(whole: Value | None, part: Value | None) -> bool:
+    if whole is None or part is None:
+        return False
+    (kind, content), (kind_of_part, wanted) = next(iter(whole.items())), next(iter(part.items()))
+    if kind == "L":
+        return any(_are_equal(part, element) for element in content)
+    if kind in _SETS:
+        return kind == f"{kind_of_part}S" and not _elements({kind: [wanted]}).keys().isdisjoint(_elements(whole))
+    if kind != kind_of_part or kind not in ("S", "B"):
+        return False
+    return decode_data(wanted) in decode_data(content) if kind == "B" else wanted in content
 
 
-def _is_of_type(attribute: Operand, kind: Operand) -> Condition:
-    def evaluate(item: Item, names: Names, values: Item) -> bool:
-        value, wanted = attribute(item, names, values), kind(item, names, values)
-        return value is not None and wanted is not None and wanted["S"] in value
-
-    return evaluate
+def _is_of_type(value: Value | None, wanted: Value | None) -> bool:
+    return value is not None and wanted is not None and wanted["S"] in value
 
 
-def _sum(left: Operand, right: Operand, sign: int) -> Operand:
-    def evaluate(item: Item, names: Names, values: Item) -> Value | None:
-        one, other = left(item, names, values), right(item, names, values)
-        if one is None or other is None:
-            return None
-        if "N" not in one or "N" not in other:
-            raise invalid(f"an operand of the sum is not a number: {one}, {other}")
-        return _total(one, other, sign)
+def _appended(one: Value | None, other: Value | None) -> Value | None:
+    if one is None or other is None:
+        return None
+    if "L" not in one or "L" not in other:
+        raise invalid(f"an operand of list_append is not a list: {one}, {other}")
+    return {"L": [*one["L"], *other["L"]]}
 
-    return evaluate
+
+def _sum(sign: int, one: Value | None, other: Value | None) -> Value | None:
+    if one is None or other is None:
+        return None
+    if "N" not in one or "N" not in other:
+        raise invalid(f"an operand of the sum is not a number: {one}, {other}")
+    return _total(one, other, sign)
 
 
 def _total(one: Value, other: Value, sign: int) -> Value:
@@ -660,44 +570,30 @@ def _total(one: Value, other: Value, sign: int) -> Value:
     return {"N": written(add(Decimal(left), Decimal(right)))}
 
 
-def _added(attribute: Operand, operand: Operand) -> Operand:
+def _added(before: Value | None, more: Value | None) -> Value:
     """ADD: to a number, or to a set. What is not there counts as 0, or as an empty set."""
-
-    def evaluate(item: Item, names: Names, values: Item) -> Value | None:
-        before, more = attribute(item, names, values), operand(item, names, values)
-        assert more is not None, "a placeholder has a value"
-        kind = next(iter(more))
-        if kind != "N" and kind not in _SETS:
-            raise invalid(f"ADD takes a number or a set, not {more}")
-        if before is None:
-            return more
-        if kind not in before:
-            raise invalid(f"ADD of {more} to {before}: an operand has an incorrect data type")
-        if kind == "N":
-            return _total(before, more, 1)
-        return {kind: list((_elements(more) | _elements(before)).values())}
-
-    return evaluate
+    assert more is not None, "a placeholder has a value"
+    if before is None:
+        return more
+    kind = next(iter(more))
+    if kind not in before:
+        raise invalid(f"ADD of {more} to {before}: an operand has an incorrect data type")
+    if kind == "N":
+        return _total(before, more, 1)
+    return {kind: list((_elements(more) | _elements(before)).values())}
 
 
-def _without(attribute: Operand, operand: Operand) -> Operand:
+def _without(before: Value | None, less: Value | None) -> Value:
     """DELETE: elements of a set. GONE if none is left, or if there is no set."""
-
-    def evaluate(item: Item, names: Names, values: Item) -> Value | None:
-        before, less = attribute(item, names, values), operand(item, names, values)
-        assert less is not None, "a placeholder has a value"
-        kind = next(iter(less))
-        if kind not in _SETS:
-            raise invalid(f"DELETE takes a set, not {less}")
-        if before is None:
-            return GONE
-        if kind not in before:
-            raise invalid(f"DELETE of {less} from {before}: an operand has an incorrect data type")
-        taken = _elements(less)
-        left = [text for element, text in _elements(before).items() if element not in taken]
-        return {kind: left} if left else GONE
-
-    return evaluate
+    assert less is not None, "a placeholder has a value"
+    if before is None:
+        return GONE
+    kind = next(iter(less))
+    if kind not in before:
+        raise invalid(f"DELETE of {less} from {before}: an operand has an incorrect data type")
+    taken = _elements(less)
+    left = [text for element, text in _elements(before).items() if element not in taken]
+    return {kind: left} if left else GONE
 
 
 def written(number: Decimal) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..client import checks
@@ -31,10 +32,18 @@ if TYPE_CHECKING:
 
     Failure: TypeAlias = Literal["throttled", "denied", "unreachable", "lost_reply"]
 
-
 _FAILURES = ("throttled", "denied", "unreachable", "lost_reply")
 _OPERATIONS = ("GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "Scan", "Query")
 _ACCOUNT = "123456789012"
+
+
+@dataclass
+class _Failing:
+    """Requests that will fail. operation: None: any. times: how many are left; None: all."""
+
+    error: str
+    operation: str | None
+    times: int | None
 
 
 class Memory:
@@ -117,18 +126,24 @@ class Memory:
         """
         _, place = self._found(key, sort_key, table)
         with self._guard:
-            row = self._row(place)
-            if row is not None and row.version == SEAL:
-                self._expire_permits(place, row)
-                return
-            if row is None or row.is_free:
+            row, now_ms = self._row(place), int(self.clock.wall()) * 1000
+            if row is None or (row.is_free and row.version != SEAL):
                 raise LockArgumentError(
                     f"key={key!r} is not held in table {place.table!r}. Call hold() first, or pass the key and the "
                     "table of a lock that is held (rows() lists the locks)",
                     key=key,
                 )
-            version = {place.schema.version: {"S": _version(int(self.clock.wall()) * 1000)}}
-            self._apply(("PutItem", {"TableName": place.table, "Item": {**row.item, **version}}))
+            changed: dict[str | None, Any] = {place.schema.version: {"S": _version(now_ms)}}
+            if row.version == SEAL:
+                from ..core.permits import entries_of, write_entry
+
+                ended = {
+                    nonce: write_entry(_version(now_ms), entry.lease_ms, entry.prefix)
+                    for nonce, entry in entries_of(row.item, place.schema).items()
+                    if entry is not None
+                }
+                changed = {place.schema.permits: {"M": ended}}
+            self._apply(("PutItem", {"TableName": place.table, "Item": {**row.item, **changed}}))
 
     def rows(self, table: str | None = None) -> tuple[LockRecord, ...]:
         """The rows of a lock table as `LockClient.list` returns them, held or not, the oldest first.
@@ -140,9 +155,9 @@ class Memory:
         found, names = self._settings(table).names()[0], self._key_names(table)
         if names is None:
             return ()
-        pages = Pages(found, self._schema, names[0], names[1] if len(names) > 1 else None, None)
+        pages = Pages(found, self._schema, *names, None)
         with self._guard:
-            return tuple(pages.take(Reply(self._apply(("Scan", {"TableName": found})), self._date())))
+            return tuple(pages.take(Reply(self._apply(("Scan", {"TableName": found})), int(self.clock.wall()))))
 
     def items(self, table: str) -> tuple[Item, ...]:
         """Copies of all items of a table in DynamoDB's JSON, in which binary values are base64 text.
@@ -222,13 +237,18 @@ class Memory:
                 False, "nothing was sent: the in-memory table was in use by other code until the timeout"
             )
         try:
-            failure = self._next_failure(operation)
+            failing = next((one for one in self._failing if one.operation in (None, operation)), None)
+            failure = None if failing is None else failing.error
+            if failing is not None and failing.times is not None:
+                failing.times -= 1
+                if not failing.times:
+                    self._failing.remove(failing)
             if failure == "unreachable":
                 raise TransportError(
                     False, 'nothing was sent: DynamoDB cannot be reached, as fail("unreachable") asked for'
                 )
             self._requests.append(operation)
-            date, lost = self._date(), failure == "lost_reply"
+            date, lost = int(self.clock.wall()), failure == "lost_reply"
             if failure == "throttled":
                 raise ServiceError("ThrottlingException", "Rate exceeded", True, date)
             if failure == "denied":
@@ -253,28 +273,13 @@ class Memory:
             self._guards = (os.getpid(), threading.Lock())
         return self._guards[1]
 
-    def _next_failure(self, operation: str) -> str | None:
-        for failing in self._failing:
-            if failing.operation in (None, operation):
-                if failing.times is not None:
-                    failing.times -= 1
-                    if not failing.times:
-                        self._failing.remove(failing)
-                return failing.error
-        return None
-
-    def _date(self) -> int:
-        return int(self.clock.wall())
-
-    def _apply(self, request: Request) -> Item | None:
+    def _apply(self, request: Request) -> dict[str, Any] | None:
         return self._database.apply(*request, self.clock.monotonic())
 
     def _settings(self, table: str | None) -> Settings:
         """The settings of a client for this table. They know the rules for names and keys."""
-        names = self._key_names(table) or (None, None)
-        return Settings(
-            table, schema=self._schema, partition_key_name=names[0], sort_key_name=names[1] if len(names) > 1 else None
-        )
+        partition, sort = self._key_names(table) or (None, None)
+        return Settings(table, schema=self._schema, partition_key_name=partition, sort_key_name=sort)
 
     def _found(self, key: str, sort_key: str | None, table: str | None) -> tuple[Settings, Place]:
         settings = self._settings(table)
@@ -286,37 +291,18 @@ class Memory:
             )
         return settings, settings.place(key, sort_key)
 
-    def _key_names(self, table: str | None) -> tuple[str, ...] | None:
+    def _key_names(self, table: str | None) -> tuple[str, str | None] | None:
+        """The names of a table's partition and sort key. None if there is no such table yet."""
         name = os.environ.get(TABLE_VARIABLE, "") if table is None else checks.table_name(table)
         found = self._database.find(name)
-        return None if found is None else found.key_names
-
-    def _expire_permits(self, place: Place, row: Row) -> None:
-        from ..core.permits import entries_of, write_entry
-
-        now_ms = int(self.clock.wall()) * 1000
-        ended = {
-            nonce: write_entry(_version(now_ms), entry.lease_ms, entry.prefix)
-            for nonce, entry in entries_of(row.item, place.schema).items()
-            if entry is not None
-        }
-        permits = {place.schema.permits: {"M": ended}}
-        self._apply(("PutItem", {"TableName": place.table, "Item": {**row.item, **permits}}))
+        if found is None:
+            return None
+        partition, *sort = found.key_names
+        return partition, sort[0] if sort else None
 
     def _row(self, place: Place) -> Row | None:
         item = self._apply(("GetItem", {"TableName": place.table, "Key": place.item_key}))
         return read_row(item, place.schema, place.key)
-
-
-class _Failing:
-    """Requests that will fail. times: how many are left; None: all."""
-
-    __slots__ = ("error", "operation", "times")
-
-    def __init__(self, error: str, operation: str | None, times: int | None) -> None:
-        self.error = error
-        self.operation = operation
-        self.times = times
 
 
 def _denial(operation: str, request: Mapping[str, Any]) -> str:

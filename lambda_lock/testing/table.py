@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled
 from ..core.requests import decode_data
-from .expressions import CONDITIONS, GONE, UPDATES, check, invalid, named, number, parsed, resolved
+from .expressions import GONE, check, condition_of, invalid, named, number, resolved, update_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,11 +53,6 @@ _TRANSACTED = {  # the name of a write in TransactWriteItems: the operation, and
     "ConditionCheck": ("ConditionCheck", _FIELDS["DeleteItem"] - {"ReturnValues"}),
 }
 _MOST_TRANSACTED = 100
-_RETURNS = {
-    "PutItem": frozenset({"NONE", "ALL_OLD"}),
-    "UpdateItem": frozenset({"NONE", "ALL_OLD", "ALL_NEW"}),
-    "DeleteItem": frozenset({"NONE", "ALL_OLD"}),
-}
 _NOTHING: dict[str, Any] = {}
 
 
@@ -102,10 +97,10 @@ class Table:
         old = self._items.get(key)
         if operation == "GetItem":
             return old
-        condition, update = self._checked(request)
+        condition, update = _expressions(request)
         self._check_key(request, update)
         returned = request.get("ReturnValues", "NONE")
-        if returned not in _RETURNS[operation]:
+        if returned not in ("NONE", "ALL_OLD", "ALL_NEW" if operation == "UpdateItem" else "NONE"):
             raise NotImplementedError(f"{operation} with ReturnValues={returned}")
         if key in self.busy:
             raise ServiceError("TransactionConflictException", "a transaction is under way on the item", retryable=True)
@@ -126,7 +121,7 @@ class Table:
         Returns the item that it would leave under ``key``, its cancellation code, and the row shown with that.
         """
         old = self._items.get(key)
-        condition, update = self._checked(request)
+        condition, update = _expressions(request)
         if key in self.busy:
             return old, "TransactionConflict", None
         try:
@@ -138,21 +133,11 @@ class Table:
             return old, "ValidationError", None
         return (old if operation == "ConditionCheck" else new), "None", None
 
-    def _checked(self, request: dict[str, Any]) -> tuple[Expression | None, Expression | None]:
-        """The condition and the update of a write. Raises ServiceError for what is wrong whatever the item is."""
-        names = request.get("ExpressionAttributeNames", _NOTHING)
-        condition = parsed(CONDITIONS, request.get("ConditionExpression"))
-        update = parsed(UPDATES, request.get("UpdateExpression"))
-        check(condition, update, names, request.get("ExpressionAttributeValues", _NOTHING))
-        return condition, update
-
     def _check_key(self, request: dict[str, Any], update: Expression | None) -> None:
-        if update is not None:
-            names = request.get("ExpressionAttributeNames", _NOTHING)
-            for steps, _ in update.evaluate:
-                attribute = named(steps[0], names)
-                if attribute in self.key_names:
-                    raise invalid(f"the update changes {attribute}, which is part of the key")
+        names = request.get("ExpressionAttributeNames", _NOTHING)
+        for path, _ in update.evaluate if update is not None else ():
+            if (attribute := named(path[0], names)) in self.key_names:
+                raise invalid(f"the update changes {attribute}, which is part of the key")
 
     def _changed(
         self,
@@ -180,24 +165,18 @@ class Table:
 
     def _update(self, new: Item, before: Item, changes: list[Change], names: Names, values: Item) -> None:
         parts: _Parts = {}
-        for steps, operand in changes:
-            path = resolved(steps, names)
-            attribute = path[0]
-            assert isinstance(attribute, str)
-            value = None
-            if operand is not None:
-                value = operand(before, names, values)
-                if value is None:
-                    raise invalid("the expression refers to an attribute that does not exist in the item")
-                if value is GONE:
-                    value = None
-            if len(path) == 1:
-                _put(new, attribute, value)
+        for path, operand in changes:
+            *way, last = resolved(path, names)
+            value = operand(before, names, values)
+            if value is None:
+                raise invalid("the expression refers to an attribute that does not exist in the item")
+            if not way:
+                _put(new, last, value)
                 continue
             inner = parts
-            for step in path[:-1]:
+            for step in way:
                 inner = inner.setdefault(step, {})  # type: ignore[assignment]
-            inner[path[-1]] = _New(value)
+            inner[last] = _New(value)
         for name, change in parts.items():
             _put(new, str(name), _changed_value(before.get(str(name)), change))
 
@@ -215,22 +194,31 @@ class Table:
 
 
 class _New:
-    """The new value of one part of an item. None removes the part."""
+    """The new value of one part of an item. GONE removes the part."""
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Value | None) -> None:
+    def __init__(self, value: Value) -> None:
         self.value = value
 
 
-def _put(parts: dict[Any, Value], name: str | int, value: Value | None) -> None:
-    if value is None:
+def _expressions(request: dict[str, Any]) -> tuple[Expression | None, Expression | None]:
+    """The condition and the update of a write. Raises ServiceError for what is wrong whatever the item is."""
+    condition = condition_of(request["ConditionExpression"]) if "ConditionExpression" in request else None
+    update = update_of(request["UpdateExpression"]) if "UpdateExpression" in request else None
+    names = request.get("ExpressionAttributeNames", _NOTHING)
+    check(condition, update, names, request.get("ExpressionAttributeValues", _NOTHING))
+    return condition, update
+
+
+def _put(parts: dict[Any, Value], name: str | int, value: Value) -> None:
+    if value is GONE:
         parts.pop(name, None)
     else:
         parts[name] = value
 
 
-def _changed_value(value: Value | None, change: _New | _Parts) -> Value | None:
+def _changed_value(value: Value | None, change: _New | _Parts) -> Value:
     """A value after the changes to it or to its parts. The maps and lists that these are in must be there.
 
     All parts are those of the value as it was: an index counts the elements that were there before the update.
@@ -282,7 +270,14 @@ def transact(
     reasons: list[str] = []
     shown: list[Item | None] = []
     for item in TransactItems:
-        operation, request = _transacted(item)
+        if len(item) != 1 or not item.keys() <= _TRANSACTED.keys():
+            raise invalid(f"an item of a transaction is one of {', '.join(_TRANSACTED)}, not {', '.join(item)}")
+        ((name, request),) = item.items()
+        operation, fields = _TRANSACTED[name]
+        if not request.keys() <= fields:
+            raise invalid(f"{name} with {', '.join(sorted(request.keys() - fields))}")
+        if name == "ConditionCheck" and "ConditionExpression" not in request:
+            raise invalid("the ConditionCheck has no condition")
         table, put = table_of(request), operation == "PutItem"
         key = table.key(request["Item"] if put else request["Key"], not put)
         if (table, key) in changes:
@@ -300,15 +295,3 @@ def transact(
         table.store(key, new)
     if ClientRequestToken is not None:
         done[ClientRequestToken] = TransactItems
-
-
-def _transacted(item: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    if len(item) != 1 or not item.keys() <= _TRANSACTED.keys():
-        raise invalid(f"an item of a transaction is one of {', '.join(_TRANSACTED)}, not {', '.join(item)}")
-    ((name, request),) = item.items()
-    operation, fields = _TRANSACTED[name]
-    if not request.keys() <= fields:
-        raise invalid(f"{name} with {', '.join(sorted(request.keys() - fields))}")
-    if name == "ConditionCheck" and "ConditionExpression" not in request:
-        raise invalid("the ConditionCheck has no condition")
-    return operation, request

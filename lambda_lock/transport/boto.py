@@ -21,16 +21,18 @@ from .._version import __version__
 from ..core.outcome import Reply, TransportError, unusable
 from ..core.requests import decode_data, encode_data
 from ..errors import LockConfigurationError, LockError
+from . import mocked
 from .classify import refusal, result, short, without_values
 from .dates import http_date
 from .endpoint import empty_region, without_password
 from .http1 import UNTRUSTED
-from .mocked import is_active as moto_is_active
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_MOTO = "moto's mock_aws() is active"
+_ANYWHERE = "https://lambda-lock.amazonaws.com/"  # moto has an answer for every host of AWS, known or not
 #: Raised before a byte of the request was sent.
 _NOT_SENT = (
     failures.ConnectTimeoutError,
@@ -85,6 +87,7 @@ class BotoTransport:
         self.reason = reason
         _check(client)
         self.client = client
+        self.region = client.meta.region_name
         self._methods = {api: method for method, api in client.meta.method_to_api_mapping.items()}
         retries = client.meta.config.retries or {}
         self._sends_once = retries.get("total_max_attempts") == 1
@@ -172,6 +175,8 @@ def own_transport(
     """
     if session is not None and not isinstance(session, boto3.session.Session):
         raise TypeError(f"boto3_session must be a boto3.Session, not {type(session).__name__}")
+    if _is_asynchronous(session):
+        raise TypeError("boto3_session is an asynchronous session of aioboto3: pass boto3.Session()")
     config = Config(
         retries={"total_max_attempts": 1},  # the core itself sends again, and accounts for it
         connect_timeout=2,
@@ -193,10 +198,36 @@ def own_transport(
         ) from error
     except (failures.BotoCoreError, ValueError) as error:
         raise LockConfigurationError(f"boto3 cannot make a client for DynamoDB: {_text(error)}") from _cause(error)
-    # botocore compares checksums only if it may send again.
-    client.meta.events.register("before-parse.dynamodb", _check_checksum)
-    client.meta.events.register("before-parse.dynamodb", _check_body)
+    client.meta.events.register("before-parse.dynamodb", _check_answer)
     return BotoTransport(client, reason=reason)
+
+
+def transport_to_moto(client: Any, session: Any, region: str | None, url: str | None) -> BotoTransport:
+    """Return a transport whose requests moto answers, or that goes to an endpoint outside AWS, such as a local engine.
+
+    client, session, region, url: what the user passed, None for what was not passed.
+
+    Raises LockConfigurationError if the requests would reach AWS, or if there is no Region. Raises TypeError as
+    BotoTransport does.
+    """
+    from botocore.awsrequest import AWSRequest
+
+    if client is not None:
+        made, what = BotoTransport(client, reason=f"{_MOTO}, and boto3_client was passed"), "boto3_client"
+    else:
+        made = own_transport(session, region, url, reason=_MOTO, through_boto3=session is None)
+        what = "the client of boto3" if session is None else "boto3_session"
+    meta = made.client.meta
+    if ".amazonaws." in meta.endpoint_url and not meta.config.proxies:
+        asked = meta.events.emit("before-send.dynamodb.Anything", request=AWSRequest("GET", _ANYWHERE).prepare())
+        if all(answer is None for _, answer in asked):
+            if client is None:
+                made.close()
+            raise LockConfigurationError(
+                f"{_MOTO}, but {what} was made before moto was imported, so its requests would reach AWS: make it "
+                "inside of mock_aws(), or pass the client to moto.core.patch_client() first"
+            )
+    return made
 
 
 def _check(client: Any) -> None:
@@ -204,7 +235,7 @@ def _check(client: Any) -> None:
     if not isinstance(client, BaseClient):
         kind = "resource" if hasattr(getattr(client, "meta", None), "client") else "object"
         raise TypeError(f"boto3_client is a {kind} of type {type(client).__name__}, not a low-level client: {remedy}")
-    if any(base.__module__.startswith("aiobotocore") for base in type(client).__mro__):
+    if _is_asynchronous(client):
         raise TypeError(f"boto3_client is an asynchronous client of aiobotocore: {remedy}")
     service = client.meta.service_model.service_name
     if service != "dynamodb":
@@ -215,6 +246,10 @@ def _check(client: Any) -> None:
     client.meta.events.emit("before-parameter-build.dynamodb.GetItem", params=probe, model=model, context={})
     if probe["Key"] != {"key": {"S": "probe"}}:
         raise TypeError(f"boto3_client belongs to a resource, which rewrites the values it sends: {remedy}")
+
+
+def _is_asynchronous(made: object) -> bool:
+    return any(base.__module__.startswith(("aioboto3", "aiobotocore")) for base in type(made).__mro__)
 
 
 def _text(error: Exception) -> str:
@@ -233,13 +268,11 @@ def _cause(error: Exception) -> Exception | None:
     return error if without_values(without_password(text)) == text else None
 
 
-def _check_checksum(response_dict: dict[str, Any], **_: Any) -> None:
+def _check_answer(response_dict: dict[str, Any], **_: Any) -> None:
+    # botocore compares checksums only if it may send again.
     expected = response_dict["headers"].get("x-amz-crc32")
     if expected is not None and expected != str(crc32(response_dict["body"])):
         raise unusable(f"x-amz-crc32 {expected} does not match its body")
-
-
-def _check_body(response_dict: dict[str, Any], **_: Any) -> None:
     # botocore reads a body that is not JSON, or an error inside a 200, as an empty answer.
     status = response_dict["status_code"]
     try:
@@ -253,7 +286,9 @@ def _check_body(response_dict: dict[str, Any], **_: Any) -> None:
 def _is_dynamodbs(metadata: dict[str, Any]) -> bool:
     # botocore reads a proxy's welcome page as an empty answer, and a proxy's refusal as an error from DynamoDB.
     kind: str = metadata.get("HTTPHeaders", {}).get("content-type", "")
-    return kind.startswith("application/x-amz-json") or (kind.startswith("application/json") and moto_is_active())
+    if kind.startswith("application/x-amz-json"):
+        return True
+    return (not kind or kind.startswith("application/json")) and mocked.is_active()  # moto before 5.2 names no type
 
 
 def _date(metadata: dict[str, Any]) -> int | None:

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from .credentials import CredentialSource
     from .https import HttpsTransport
 
-_PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE")
-_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _CONTAINER = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
 #: The settings in the default profile that say where DynamoDB is, and which certificates to trust.
 _SETTINGS = frozenset(
@@ -79,7 +77,34 @@ def choose(
         transport = choose(region_name="eu-west-1", now=time.time)
     """
     logger = logger or logging.getLogger("lambda_lock")
-    transport = _choose(region_name, endpoint_url, boto3_client, boto3_session, now, logger)
+    if boto3_client is not None:
+        others = {"boto3_session": boto3_session, "region_name": region_name, "endpoint_url": endpoint_url}
+        for name, value in others.items():
+            if value is not None:
+                raise LockArgumentError(
+                    f"{name}={endpoints.without_password(repr(value))} cannot be passed together with boto3_client, "
+                    "which has its own: make that client with it"
+                )
+    is_mocked = False
+    if "moto.core.models" in sys.modules:
+        from . import mocked
+
+        is_mocked = mocked.is_active()
+    transport: HttpsTransport | BotoTransport
+    if is_mocked:
+        from .boto import transport_to_moto
+
+        transport = transport_to_moto(boto3_client, boto3_session, region_name, endpoint_url)
+    elif boto3_client is not None:
+        transport = _boto("boto3_client was passed", client=boto3_client)
+    else:
+        region = endpoints.region(region_name, os.environ)
+        if boto3_session is not None:
+            if region_name is None and getattr(boto3_session, "region_name", None):
+                region = None  # the session has its own
+            transport = _boto("boto3_session was passed", session=boto3_session, region=region, url=endpoint_url)
+        else:
+            transport = _from_environment(region, endpoint_url, now, logger)
     logger.debug("transport %s: %s", transport.name, transport.reason, extra={"lock_transport": transport.name})
     return transport
 
@@ -104,63 +129,42 @@ def load(*, region_name: str | None, endpoint_url: str | None, boto3: bool) -> N
         from . import trust  # noqa: F401
 
 
-def _choose(
-    region_name: str | None,
-    endpoint_url: str | None,
-    boto3_client: Any,
-    boto3_session: Any,
-    now: Callable[[], float],
-    logger: logging.Logger,
+def _from_environment(
+    region: str | None, endpoint_url: str | None, now: Callable[[], float], logger: logging.Logger
 ) -> HttpsTransport | BotoTransport:
     environ = os.environ
-    if "moto.core.models" in sys.modules:
-        from . import mocked
-
-        if mocked.is_active():
-            if boto3_client is not None:
-                _refuse_beside_client(boto3_session=boto3_session, region_name=region_name, endpoint_url=endpoint_url)
-            return mocked.transport(boto3_client, boto3_session, region_name, endpoint_url)
-    if boto3_client is not None:
-        _refuse_beside_client(boto3_session=boto3_session, region_name=region_name, endpoint_url=endpoint_url)
-        return _boto("boto3_client was passed", client=boto3_client)
-    region = endpoints.region(region_name, environ)
-    if boto3_session is not None:
-        if region_name is None and getattr(boto3_session, "region_name", None):
-            region = None  # the session has its own
-        return _boto("boto3_session was passed", session=boto3_session, region=region, url=endpoint_url)
     url = endpoints.configured_url(endpoint_url, environ)
-    reason = _setting_of_boto(region, url, environ)
+    reason = _setting_of_boto(region, url)
     if reason:
         return _boto(reason, region=region, url=endpoint_url)
-    endpoint = endpoints.Endpoint(endpoints.resolve(region, url, environ)) if region else None
-    source = _source(environ, logger)
-    reason = _why_boto(environ, endpoint, source)
-    if reason or region is None or endpoint is None or source is None:
+    if region is None:
+        reason = f"there is no Region in the arguments or environment (AWS_REGION){endpoints.empty_region(environ)}"
+        return _boto(reason, url=endpoint_url)
+    endpoint = endpoints.Endpoint(endpoints.resolve(region, url, environ))
+    if endpoint.path != "/":
+        return _boto(f"the endpoint at {endpoint.authority} has a path", region=region, url=endpoint_url)
+    proxy = proxy_variable(endpoint, environ)
+    if proxy:
+        return _boto(f"{proxy} is set", region=region, url=endpoint_url)
+    source, origin = _source(logger)
+    if source is None:
+        reason = "there are no credentials in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)"
         return _boto(reason, region=region, url=endpoint_url)
     from .https import HttpsTransport
 
-    return HttpsTransport(
-        region, endpoint.url, source[0], now, reason=f"Region and credentials are known ({source[1]})"
-    )
+    return HttpsTransport(region, endpoint.url, source, now, reason=f"Region and credentials are known ({origin})")
 
 
-def _refuse_beside_client(**others: object) -> None:
-    for name, value in others.items():
-        if value is not None:
-            raise LockArgumentError(
-                f"{name}={endpoints.without_password(repr(value))} cannot be passed together with boto3_client, which "
-                "has its own: make that client with it"
-            )
-
-
-def _setting_of_boto(region: str | None, url: str | None, environ: Mapping[str, str]) -> str:
+def _setting_of_boto(region: str | None, url: str | None) -> str:
     """Return a setting that only boto3 understands, or "" if there is none."""
-    for name in _PROFILES:
+    environ = os.environ
+    for name in ("AWS_PROFILE", "AWS_DEFAULT_PROFILE"):
         if environ.get(name):
             return f"{name} is set"
     if environ.get("AWS_ACCOUNT_ID_ENDPOINT_MODE", "").lower() == "required":
         return "AWS_ACCOUNT_ID_ENDPOINT_MODE is required"
-    if region and endpoints.is_pseudo(region, url):
+    # boto3 does not put such a name into a host name. With a URL, `local` is only used for signing.
+    if region and ("fips" in region or (region == "local" and not url)):
         return f"boto3 maps the Region {region} to another endpoint"
     for variable, usual in _FILES:
         path = environ.get(variable) or usual
@@ -193,33 +197,21 @@ def _setting_in(path: str) -> str:
     return ""
 
 
-def _why_boto(
-    environ: Mapping[str, str], endpoint: endpoints.Endpoint | None, source: tuple[CredentialSource, str] | None
-) -> str:
-    """Return what else is present or missing that only boto3 can handle, or "" if there is nothing."""
-    if endpoint is None:
-        return f"there is no Region in the arguments or environment (AWS_REGION){endpoints.empty_region(environ)}"
-    if endpoint.path != "/":
-        return f"the endpoint at {endpoint.authority} has a path"
-    proxy = proxy_variable(endpoint, environ)
-    if proxy:
-        return f"{proxy} is set"
-    if source is None:
-        return "there are no credentials in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)"
-    return ""
-
-
-def _source(environ: Mapping[str, str], logger: logging.Logger) -> tuple[CredentialSource, str] | None:
+def _source(logger: logging.Logger) -> tuple[CredentialSource | None, str]:
     """Return a source of credentials that needs no boto3, and its name. None if boto3 would look elsewhere first."""
     from .credentials import ContainerCredentials, EnvironmentCredentials
 
-    if environ.get(_KEYS[0]) or environ.get(_KEYS[1]):  # if one of them is missing, the first use raises an error
-        return EnvironmentCredentials(environ), _KEYS[0]
-    container = next((name for name in _CONTAINER if environ.get(name)), None)
-    if not container or environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
-        return None
-    if any(os.path.exists(os.path.expanduser(environ.get(name) or usual)) for name, usual in _FILES):
-        return None
+    environ = os.environ
+    # If one of the two is missing, the first use raises an error.
+    if environ.get("AWS_ACCESS_KEY_ID") or environ.get("AWS_SECRET_ACCESS_KEY"):
+        return EnvironmentCredentials(environ), "AWS_ACCESS_KEY_ID"
+    container = next((name for name in _CONTAINER if environ.get(name)), "")
+    if (
+        not container
+        or environ.get("AWS_WEB_IDENTITY_TOKEN_FILE")
+        or any(os.path.exists(os.path.expanduser(environ.get(name) or usual)) for name, usual in _FILES)
+    ):
+        return None, ""
     return ContainerCredentials(environ, logger), container
 
 
@@ -230,7 +222,14 @@ def proxy_variable(endpoint: endpoints.Endpoint, environ: Mapping[str, str]) -> 
     if found is None or (found == "HTTP_PROXY" and "REQUEST_METHOD" in environ):  # under CGI, a header can set it
         return None
     exceptions = _spelling("no_proxy", environ)
-    return None if exceptions and _is_excepted(endpoint, environ[exceptions]) else found
+    excepted = environ[exceptions] if exceptions else ""
+    if excepted == "*":
+        return None
+    for name in excepted.lower().split(","):
+        name = name.strip().lstrip(".")
+        if name and any(f".{host}".endswith(f".{name}") for host in (endpoint.host, endpoint.authority)):
+            return None
+    return found
 
 
 def _spelling(name: str, environ: Mapping[str, str]) -> str | None:
@@ -238,14 +237,6 @@ def _spelling(name: str, environ: Mapping[str, str]) -> str | None:
     switches the variable off."""
     spelling = name if name in environ else name.upper()
     return spelling if environ.get(spelling) else None
-
-
-def _is_excepted(endpoint: endpoints.Endpoint, excepted: str) -> bool:
-    if excepted == "*":
-        return True
-    names = [name.strip().lstrip(".").lower() for name in excepted.split(",")]
-    candidates = (endpoint.host, endpoint.authority)
-    return any(name and any(host == name or host.endswith("." + name) for host in candidates) for name in names)
 
 
 def _boto(

@@ -123,7 +123,7 @@ class ContainerCredentials:
         current = self._current
         if current and now < current[1] - _EARLY:
             return current[0]
-        good = current if current and now < current[1] else None
+        good = current if current and now < current[1] else None  # still valid
         if good and time.monotonic() < self._asked + _PAUSE:
             return good[0]
         if self._pid != os.getpid():  # the lock may have been held when this process was forked
@@ -135,20 +135,12 @@ class ContainerCredentials:
         try:
             if self._current is not current and self._current:  # fetched while this thread waited
                 return self._current[0]
-            return self._refresh(good, now, deadline)
-        finally:
-            self._asking.release()
-
-    def expire(self) -> bool:
-        self._current = None
-        return True
-
-    def _refresh(self, good: tuple[Credentials, float] | None, now: float, deadline: float) -> Credentials:
-        self._asked = time.monotonic()
-        try:
+            self._asked = time.monotonic()
             fetched = self._fetch(deadline)
             if fetched[1] <= now:
                 raise LockConfigurationError("the credentials that the container endpoint returned have expired")
+            self._current = fetched
+            return fetched[0]
         except (LockConfigurationError, TransportError) as error:
             if not good:
                 raise
@@ -157,44 +149,47 @@ class ContainerCredentials:
                     "credentials could not be refreshed; the current ones expire in %d s: %s", good[1] - now, error
                 )
             return good[0]
-        self._current = fetched
-        return fetched[0]
+        finally:
+            self._asking.release()
+
+    def expire(self) -> bool:
+        self._current = None
+        return True
 
     def _fetch(self, deadline: float) -> tuple[Credentials, float]:
-        endpoint = Endpoint(_where(self._environ))
+        environ = self._environ
+        relative = environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+        url = _RELATIVE_HOST + relative if relative else environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI", "")
+        endpoint = Endpoint(url)
         where = endpoint.url.partition("?")[0]
-        if not endpoint.tls and not _is_plain_host(endpoint.host):
+        octets = endpoint.host.split(".")
+        is_loopback = octets[0] == "127" and len(octets) == 4 and all(octet.isdigit() for octet in octets)
+        if not (endpoint.tls or is_loopback or endpoint.host in _PLAIN_HOSTS):
             raise LockConfigurationError(
                 f"AWS_CONTAINER_CREDENTIALS_FULL_URI is {where}: use https, or http to this machine or an address of "
                 f"ECS or EKS ({', '.join(_PLAIN_HOSTS)})"
             )
+        unsent = f"no credentials from {where}, nothing was sent to DynamoDB"
         try:
-            answer = _ask(endpoint, _authorization(self._environ), self._environ, deadline)
+            answer = _ask(endpoint, _authorization(environ), environ, deadline)
         except TransportError as error:
-            raise TransportError(
-                False, f"no credentials from {where}, nothing was sent to DynamoDB: {error}"
-            ) from error
+            raise TransportError(False, f"{unsent}: {error}") from error
         if answer.status >= 500 or answer.status == 429:
-            raise TransportError(
-                False, f"no credentials from {where}, nothing was sent to DynamoDB: HTTP {answer.status}"
-            )
+            raise TransportError(False, f"{unsent}: HTTP {answer.status}")
         if answer.status != 200:
             raise LockConfigurationError(f"{where} refused to provide credentials: HTTP {answer.status}")
-        return _read(answer.body, where)
-
-
-def _where(environ: Mapping[str, str]) -> str:
-    relative = environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
-    if relative:
-        return _RELATIVE_HOST + relative
-    return environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI", "")
-
-
-def _is_plain_host(host: str) -> bool:
-    octets = host.split(".")
-    return host in _PLAIN_HOSTS or (
-        octets[0] == "127" and len(octets) == 4 and all(octet.isdigit() for octet in octets)
-    )
+        try:
+            fields = json.loads(answer.body)
+            ends = iso_date(fields["Expiration"])
+            if ends is None:
+                raise ValueError("Expiration is not a date")
+            return Credentials(fields["AccessKeyId"], fields["SecretAccessKey"], fields.get("Token")), ends
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            # Neither the error nor its text is passed on: they contain the answer, which may be secret.
+            raise LockConfigurationError(
+                f"the answer of {where} is not JSON with AccessKeyId, SecretAccessKey and Expiration "
+                f"({type(error).__name__}): check AWS_CONTAINER_CREDENTIALS_FULL_URI"
+            ) from None
 
 
 def _authorization(environ: Mapping[str, str]) -> str | None:
@@ -217,14 +212,10 @@ def _authorization(environ: Mapping[str, str]) -> str | None:
 def _ask(endpoint: Endpoint, token: str | None, environ: Mapping[str, str], deadline: float) -> Answer:
     from .http1 import Connection
 
-    lines = [
-        f"GET {endpoint.path} HTTP/1.1",
-        f"Host: {endpoint.authority}",
-        "Accept: application/json",
-        "Connection: close",
-    ]
+    head = f"GET {endpoint.path} HTTP/1.1\r\nHost: {endpoint.authority}\r\n"
+    head += "Accept: application/json\r\nConnection: close\r\n"
     if token:
-        lines.append(f"Authorization: {token}")
+        head += f"Authorization: {token}\r\n"
     context = None
     if endpoint.tls:
         from .trust import Trust
@@ -232,21 +223,6 @@ def _ask(endpoint: Endpoint, token: str | None, environ: Mapping[str, str], dead
         context = Trust(environ, whole=True).context
     connection = Connection(endpoint, context, deadline)
     try:
-        return connection.exchange("\r\n".join((*lines, "", "")).encode("ascii"), deadline)
+        return connection.exchange(f"{head}\r\n".encode("ascii"), deadline)
     finally:
         connection.close()
-
-
-def _read(body: bytes, where: str) -> tuple[Credentials, float]:
-    try:
-        fields = json.loads(body)
-        ends = iso_date(fields["Expiration"])
-        if ends is None:
-            raise ValueError("Expiration is not a date")
-        return Credentials(fields["AccessKeyId"], fields["SecretAccessKey"], fields.get("Token")), ends
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        # Neither the error nor its text is passed on: they contain the answer, which may be secret.
-        raise LockConfigurationError(
-            f"the answer of {where} is not JSON with AccessKeyId, SecretAccessKey and Expiration "
-            f"({type(error).__name__}): check AWS_CONTAINER_CREDENTIALS_FULL_URI"
-        ) from None

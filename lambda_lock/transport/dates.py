@@ -43,11 +43,7 @@ def _epoch(year: int, month: int, day: int, hour: int, minute: int, second: int)
     # 60 is a leap second. Days are not checked against the month: only a broken server would send a wrong one.
     if not (1 <= month <= 12 and 1 <= day <= 31 and hour <= 23 and minute <= 59 and second <= 60):
         return None
-    return ((_days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second
-
-
-def _days(year: int, month: int, day: int) -> int:
-    """Return the days since 1970-01-01. Here the year starts in March, so that the leap day is its last day."""
-    if month <= 2:
+    if month <= 2:  # let the year start in March, so that the leap day is its last day
         year, month = year - 1, month + 12
-    return 365 * year + year // 4 - year // 100 + year // 400 + (153 * month - 457) // 5 + day - 719469
+    days = 365 * year + year // 4 - year // 100 + year // 400 + (153 * month - 457) // 5 + day - 719469
+    return ((days * 24 + hour) * 60 + minute) * 60 + second

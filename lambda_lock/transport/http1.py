@@ -31,7 +31,7 @@ from ..errors import LockConfigurationError, TransportError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from ssl import SSLContext
     from typing import Any
 
@@ -113,7 +113,10 @@ class Connection:
         self.reusable = False
         self._deadline = deadline
         try:
-            self._send(request)
+            rest = memoryview(request)
+            while rest:
+                self._socket.settimeout(_left(deadline))
+                rest = rest[self._socket.send(rest) :]
             answer, last = self._read_answer()
             self.reusable = not last and not self._buffer
         except (OSError, Malformed) as error:
@@ -140,12 +143,6 @@ class Connection:
         self.reusable = False
         self._socket.close()
 
-    def _send(self, request: bytes) -> None:
-        rest = memoryview(request)
-        while rest:
-            self._socket.settimeout(_left(self._deadline))
-            rest = rest[self._socket.send(rest) :]
-
     def _read_answer(self) -> tuple[Answer, bool]:
         """Return the answer, and whether the server said that it is the last one on this connection."""
         head = self._take_line(b"\r\n\r\n", MAX_HEAD)
@@ -154,20 +151,18 @@ class Connection:
         if not status:
             raise Malformed("the first line is not an HTTP/1.1 status line")
         headers = _fields(lines)
-        body = self._read_body(headers)
-        tokens = headers.get("connection", "").lower().replace(" ", "").split(",")
-        last = status[1] == b"0" or "close" in tokens
-        return Answer(int(status[2]), headers, body), last
-
-    def _read_body(self, headers: Mapping[str, str]) -> bytes:
         length, coding = headers.get("content-length"), headers.get("transfer-encoding")
         if coding is not None:
             if length is not None or coding.lower() != "chunked":
                 raise Malformed("a Transfer-Encoding other than chunked, or together with a Content-Length")
-            return self._read_chunks()
-        if length is None or not (length.isascii() and length.isdigit()) or len(length) > 10:
+            body = self._read_chunks()
+        elif length is None or not (length.isascii() and length.isdigit()) or len(length) > 10:
             raise Malformed("it is not chunked and has no usable Content-Length")
-        return self._take(_bounded(int(length)))
+        else:
+            body = self._take(_bounded(int(length)))
+        tokens = headers.get("connection", "").lower().replace(" ", "").split(",")
+        last = status[1] == b"0" or "close" in tokens
+        return Answer(int(status[2]), headers, body), last
 
     def _read_chunks(self) -> bytes:
         body = bytearray()
@@ -284,13 +279,11 @@ class Pool:
                 connection = self._idle.pop()
             except IndexError:  # another thread took it
                 return None
-            if self._is_young(connection) and connection.is_quiet():
+            ages = [now - then for now, then in zip(self._clocks(), connection.idle_since, strict=True)]
+            if max(ages) <= IDLE and connection.is_quiet():
                 return connection
             connection.close()
         return None
-
-    def _is_young(self, connection: Connection) -> bool:
-        return max(now - then for now, then in zip(self._clocks(), connection.idle_since, strict=True)) <= IDLE
 
     def _keep(self, connection: Connection) -> None:
         if not connection.reusable:
@@ -375,19 +368,15 @@ def _look_up(host: str, port: int, deadline: float) -> list[Any]:
     if ":" in host or host.replace(".", "").isdigit():
         ask()
     else:
-        _run(ask, deadline)
+        thread = threading.Thread(target=ask, name="lambda_lock-getaddrinfo", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread can be started: the interpreter is shutting down, or a limit is reached
+            ask()
+        else:
+            thread.join(_left(deadline))
     if not found:
         raise TimeoutError("the deadline has passed")
     if isinstance(found[0], OSError):
         raise found[0]
     return list(found[0])
-
-
-def _run(ask: Callable[[], None], deadline: float) -> None:
-    thread = threading.Thread(target=ask, name="lambda_lock-getaddrinfo", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:  # no thread can be started: the interpreter is shutting down, or a limit is reached
-        ask()
-        return
-    thread.join(_left(deadline))

@@ -62,9 +62,9 @@ class HttpsTransport:
         reason: str = "it was passed by the caller",
     ) -> None:
         self.reason = reason
-        self.region = endpoints.region(region, {})
+        self.region = endpoints.region(region, {}) or ""
         self.endpoint = endpoints.Endpoint(endpoint)
-        if self.region is None:
+        if not self.region:
             raise LockConfigurationError("no Region was passed: pass one such as 'eu-west-1'")
         if self.endpoint.path != "/":
             raise LockConfigurationError(
@@ -90,10 +90,19 @@ class HttpsTransport:
         LockConfigurationError if there are no credentials or the endpoint's certificate is not trusted.
         """
         deadline = time.monotonic() + timeout
-        message = self._message(operation, _to_json(request).encode(), deadline)
-        answer = self._pool.exchange(
-            message, deadline, min(timeout, ANSWER_TIMEOUT) if operation in _QUICK else timeout
-        )
+        body = _to_json(request).encode()
+        now = self._now()
+        headers = {
+            "Host": self.endpoint.authority,
+            "Content-Type": _JSON,
+            "X-Amz-Target": f"DynamoDB_20120810.{operation}",
+        }
+        credentials = self._credentials.get(now, deadline)
+        headers |= authorization(headers, body, credentials=credentials, region=self.region, now=now)
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        head = f"POST / HTTP/1.1\r\n{lines}User-Agent: lambda-lock/{__version__}\r\nContent-Length: {len(body)}\r\n\r\n"
+        answer_timeout = min(timeout, ANSWER_TIMEOUT) if operation in _QUICK else timeout
+        answer = self._pool.exchange(head.encode("ascii") + body, deadline, answer_timeout)
         try:
             return _read(operation, answer)
         except ServiceError as error:
@@ -111,19 +120,6 @@ class HttpsTransport:
     def close(self) -> None:
         """Close the idle connections. Sending still works afterwards, over a connection that is not kept."""
         self._pool.close()
-
-    def _message(self, operation: str, body: bytes, deadline: float) -> bytes:
-        now = self._now()
-        headers = {
-            "Host": self.endpoint.authority,
-            "Content-Type": _JSON,
-            "X-Amz-Target": f"DynamoDB_20120810.{operation}",
-        }
-        credentials = self._credentials.get(now, deadline)
-        headers |= authorization(headers, body, credentials=credentials, region=self.region or "", now=now)
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        head = f"POST / HTTP/1.1\r\n{lines}User-Agent: lambda-lock/{__version__}\r\nContent-Length: {len(body)}\r\n\r\n"
-        return head.encode("ascii") + body
 
 
 def _trust(whole: bool) -> Trust:

@@ -17,17 +17,11 @@ if TYPE_CHECKING:
 
 # The signing key depends on the day, the Region and the secret. One entry is enough, because a process uses one of each
 # at a time. The entry is replaced as a whole, so threads need no lock.
-_last_key: tuple[tuple[str, str, str, str], bytes] | None = None
+_last_key: tuple[tuple[str, str, str], bytes] | None = None
 
 
 def authorization(
-    headers: Mapping[str, str],
-    body: bytes,
-    *,
-    credentials: Credentials,
-    region: str,
-    now: float,
-    service: str = "dynamodb",
+    headers: Mapping[str, str], body: bytes, *, credentials: Credentials, region: str, now: float
 ) -> dict[str, str]:
     """Return the headers that sign a POST to "/": X-Amz-Date, X-Amz-Security-Token if there is a token, Authorization.
 
@@ -44,9 +38,9 @@ def authorization(
         ("POST", "/", "", *(f"{name}:{value}" for name, value in lines), "", names, hashlib.sha256(body).hexdigest())
     )
     day = moment[:8]
-    scope = f"{day}/{region}/{service}/aws4_request"
+    scope = f"{day}/{region}/dynamodb/aws4_request"
     text = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
-    key = _signing_key(credentials.secret_key, day, region, service)
+    key = _signing_key(credentials.secret_key, day, region)
     signature = hmac.digest(key, text.encode(), "sha256").hex()
     added["Authorization"] = (
         f"AWS4-HMAC-SHA256 Credential={credentials.access_key}/{scope}, SignedHeaders={names}, Signature={signature}"
@@ -54,14 +48,14 @@ def authorization(
     return added
 
 
-def _signing_key(secret: str, day: str, region: str, service: str) -> bytes:
+def _signing_key(secret: str, day: str, region: str) -> bytes:
     global _last_key
-    wanted = (secret, day, region, service)
+    wanted = (secret, day, region)
     last = _last_key
     if last is not None and last[0] == wanted:
         return last[1]
     key = f"AWS4{secret}".encode()
-    for part in (day, region, service, "aws4_request"):
+    for part in (day, region, "dynamodb", "aws4_request"):
         key = hmac.digest(key, part.encode(), "sha256")
     _last_key = (wanted, key)
     return key

@@ -81,6 +81,7 @@ PACKAGE = {
     "lambda_lock.runtime.late": "keeps late imports and forks apart",
     "lambda_lock.runtime.signalsafe": "flags and turns that signal handlers may use",
     "lambda_lock.runtime.timeline": "the clocks",
+    "lambda_lock.runtime.under_way": "notes what closing the client waits for",
     "lambda_lock.transport": "the interface of the transports",
     "lambda_lock.transport.choice": "decides whether boto3 is needed",
     "lambda_lock.transport.classify": "what an answer means",

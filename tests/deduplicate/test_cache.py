@@ -203,6 +203,7 @@ def test_what_one_table_knows_another_does_not() -> None:
     with in_memory():
         handler(EVENT)
     assert calls.count == 4
+    default_client().close()
     set_default_client(LockClient("other-table"))
     with in_memory():
         handler(EVENT)

@@ -21,23 +21,17 @@ Mistake: TypeAlias = tuple[Any, str, Callable[[Any], Any]]
 
 
 def _values(change: Callable[..., Any]) -> Callable[[Any], Any]:
-    """A function that makes a closure of operands, whose closure asks ``change`` first.
+    """A function of operands' values that asks ``change`` first, if none is absent.
 
     change: takes the operands' values; None: as without the mistake.
     """
 
     def mistake(real: Any) -> Any:
-        def make(*operands: Any) -> Any:
-            right = real(*operands)
+        def found(*values: Any) -> Any:
+            wrong = None if None in values else change(*values)
+            return real(*values) if wrong is None else wrong
 
-            def evaluate(item: Any, names: Any, values: Any) -> Any:
-                found = [operand(item, names, values) for operand in operands]
-                wrong = None if None in found else change(*found)
-                return right(item, names, values) if wrong is None else wrong
-
-            return evaluate
-
-        return make
+        return found
 
     return mistake
 
@@ -46,15 +40,11 @@ def _compares(change: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     """An order of two values by what ``change`` makes of them; None: as without the mistake."""
 
     def mistake(real: Any) -> Any:
-        def make(left: Any, right: Any, compare: Any) -> Any:
-            def evaluate(item: Any, names: Any, values: Any) -> Any:
-                one, other = left(item, names, values), right(item, names, values)
-                keys = None if one is None or other is None else change(one, other)
-                return real(left, right, compare)(item, names, values) if keys is None else compare(*keys)
+        def ordered(compare: Any, one: Any, other: Any) -> Any:
+            keys = None if one is None or other is None else change(one, other)
+            return real(compare, one, other) if keys is None else compare(*keys)
 
-            return evaluate
-
-        return make
+        return ordered
 
     return mistake
 
@@ -76,13 +66,13 @@ def _bound(missing: str) -> Callable[[Any], Any]:
 
     def mistake(real: Any) -> Any:
         def between(self: Any, left: Any) -> Any:
-            ordered = expressions._ordered
+            ordered = expressions._are_ordered
             strict = {"ge": operator.gt, "le": operator.lt}[missing]
 
-            def without(one: Any, other: Any, compare: Any) -> Any:
-                return ordered(one, other, strict if compare.__name__ == missing and one is left else compare)
+            def without(compare: Any, one: Any, other: Any) -> Any:
+                return ordered(strict if compare.__name__ == missing else compare, one, other)
 
-            with mock.patch.object(expressions, "_ordered", without):
+            with mock.patch.object(expressions, "_are_ordered", without):
                 return real(self, left)
 
         return between
@@ -94,18 +84,18 @@ def _or_first(real: Any) -> Any:
     """OR that binds closer than AND."""
 
     def either(self: Any) -> Any:
-        parts = [some(self)]
+        found = some(self)
         while self.accept("AND"):
-            parts.append(some(self))
-            self.whole = False
-        return expressions._all_of(parts)
+            found = expressions._both(found, some(self))
+            self.in_parentheses = False
+        return found
 
     def some(self: Any) -> Any:
-        parts = [self.negated()]
+        found = self.negated()
         while self.accept("OR"):
-            parts.append(self.negated())
-            self.whole = False
-        return expressions._any_of(parts)
+            found = expressions._either(found, self.negated())
+            self.in_parentheses = False
+        return found
 
     return either
 
@@ -116,8 +106,8 @@ def _in_order(real: Any) -> Any:
     def either(self: Any) -> Any:
         found = self.negated()
         while word := self.accept("AND", "OR"):
-            found = {"AND": expressions._all_of, "OR": expressions._any_of}[word]([found, self.negated()])
-            self.whole = False
+            found = {"AND": expressions._both, "OR": expressions._either}[word](found, self.negated())
+            self.in_parentheses = False
         return found
 
     return either
@@ -131,7 +121,7 @@ def _not_last(real: Any) -> Any:
             return real(self)
         self.take()
         inner = self.every()
-        self.whole = False
+        self.in_parentheses = False
         return lambda item, names, values: not inner(item, names, values)
 
     return negated
@@ -141,8 +131,7 @@ def _only_first(real: Any) -> Any:
     """IN that looks at its first operand only."""
 
     def among(self: Any, left: Any) -> Any:
-        any_of = expressions._any_of
-        with mock.patch.object(expressions, "_any_of", lambda parts: any_of(parts[:1])):
+        with mock.patch.object(expressions, "_either", lambda first, other: first):
             return real(self, left)
 
     return among
@@ -150,19 +139,20 @@ def _only_first(real: Any) -> Any:
 
 def _absent_equal(real: Any) -> Any:
     """Two absent attributes that are equal."""
+    return lambda one, other: (one is None and other is None) or real(one, other)
 
-    def make(left: Any, right: Any) -> Any:
+
+def _short_is_absent(real: Any) -> Any:
+    """attribute_exists that takes a short value for none."""
+
+    def make(attribute: Any) -> Any:
         def evaluate(item: Any, names: Any, values: Any) -> bool:
-            both = left(item, names, values) is None and right(item, names, values) is None
-            return both or bool(real(left, right)(item, names, values))
+            value = attribute(item, names, values)
+            return value is not None and not all(len(str(content)) < 2 for content in value.values())
 
         return evaluate
 
     return make
-
-
-def _exists_if_long(value: Any) -> Any:
-    return False if all(len(str(content)) < 2 for content in value.values()) else None
 
 
 def _size(kind: str, count: Callable[[str], int]) -> Callable[[Any], Any]:
@@ -270,7 +260,7 @@ def _backwards(real: Any) -> Any:
 
 
 def _from_one(real: Any) -> Any:
-    return lambda left, right, sign: real(left, right, 1)
+    return lambda sign, one, other: real(1, one, other)
 
 
 def _float(real: Any) -> Any:
@@ -288,18 +278,12 @@ def _to_nothing(change: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     """ADD or DELETE that does this to an attribute that is not there. It takes the operand and what is right."""
 
     def mistake(real: Any) -> Any:
-        def make(attribute: Any, operand: Any) -> Any:
-            right = real(attribute, operand)
+        def found(before: Any, operand: Any) -> Any:
+            result = real(before, operand)
+            wrong = change(operand, result) if before is None else None
+            return result if wrong is None else wrong
 
-            def evaluate(item: Any, names: Any, values: Any) -> Any:
-                absent = attribute(item, names, values) is None
-                result = right(item, names, values)
-                wrong = change(operand(item, names, values), result) if absent else None
-                return result if wrong is None else wrong
-
-            return evaluate
-
-        return make
+        return found
 
     return mistake
 
@@ -311,16 +295,11 @@ def _refused(operand: Any, result: Any) -> Any:
 def _empty_set(real: Any) -> Any:
     """DELETE that leaves an empty set."""
 
-    def make(attribute: Any, operand: Any) -> Any:
-        right = real(attribute, operand)
+    def without(before: Any, less: Any) -> Any:
+        left = real(before, less)
+        return {kind: [] for kind in before} if left is GONE and before else left
 
-        def evaluate(item: Any, names: Any, values: Any) -> Any:
-            before, left = attribute(item, names, values), right(item, names, values)
-            return {kind: [] for kind in before} if left is GONE and before else left
-
-        return evaluate
-
-    return make
+    return without
 
 
 def _all_or_none(before: Any, less: Any) -> Any:
@@ -397,19 +376,19 @@ def _whatever(known: Any, request: Any) -> dict[str, Any]:
 
 #: Each mistake by name. Parsed expressions are forgotten before and after.
 MISTAKES: dict[str, tuple[Mistake, ...]] = {
-    "two types are ordered by their text": ((expressions, "_ordered", _compares(_texts)),),
-    "numbers are ordered by their text": ((expressions, "_ordered", _compares(_texts_of("N"))),),
-    "binary values are ordered by their base64": ((expressions, "_ordered", _compares(_texts_of("B"))),),
-    "texts are ordered as UTF-16": ((expressions, "_ordered", _compares(_utf16)),),
-    "BETWEEN leaves out its lower bound": ((expressions._Parser, "between", _bound("ge")),),
-    "BETWEEN leaves out its upper bound": ((expressions._Parser, "between", _bound("le")),),
-    "OR binds closer than AND": ((expressions._Parser, "either", _or_first),),
-    "AND and OR bind alike": ((expressions._Parser, "either", _in_order),),
-    "NOT applies to all that AND joins": ((expressions._Parser, "negated", _not_last),),
-    "IN looks at its first operand only": ((expressions._Parser, "among", _only_first),),
-    "two absent attributes are equal": ((expressions, "_equals", _absent_equal),),
+    "two types are ordered by their text": ((expressions, "_are_ordered", _compares(_texts)),),
+    "numbers are ordered by their text": ((expressions, "_are_ordered", _compares(_texts_of("N"))),),
+    "binary values are ordered by their base64": ((expressions, "_are_ordered", _compares(_texts_of("B"))),),
+    "texts are ordered as UTF-16": ((expressions, "_are_ordered", _compares(_utf16)),),
+    "BETWEEN leaves out its lower bound": ((expressions.Expression, "between", _bound("ge")),),
+    "BETWEEN leaves out its upper bound": ((expressions.Expression, "between", _bound("le")),),
+    "OR binds closer than AND": ((expressions.Expression, "either", _or_first),),
+    "AND and OR bind alike": ((expressions.Expression, "either", _in_order),),
+    "NOT applies to all that AND joins": ((expressions.Expression, "negated", _not_last),),
+    "IN looks at its first operand only": ((expressions.Expression, "among", _only_first),),
+    "two absent attributes are equal": ((expressions, "_are_equal", _absent_equal),),
     "sets are equal in one order only": ((expressions, "_same", lambda real: lambda one, other: False),),
-    "a short value counts as absent": ((expressions, "_exists", _values(_exists_if_long)),),
+    "a short value counts as absent": ((expressions, "_exists", _short_is_absent),),
     "size counts the bytes of a text": ((expressions, "_size", _size("S", lambda text: len(text.encode()))),),
     "size counts characters of base64": ((expressions, "_size", _size("B", len)),),
     "begins_with compares any two texts": ((expressions, "_begins_with", _values(_starts_anyhow)),),
@@ -425,7 +404,7 @@ MISTAKES: dict[str, tuple[Mistake, ...]] = {
     "changes of one update see each other": ((table.Table, "_update", _one_by_one),),
     "if_not_exists sees what SET wrote": (
         (table.Table, "_update", _showing_new),
-        (expressions._Parser, "term", _defaults_last),
+        (expressions.Expression, "term", _defaults_last),
     ),
     "REMOVE shifts the later indexes": ((table, "_changed_value", _shifting),),
     "an element far behind the end is forgotten": ((table, "_changed_value", _far_elements),),
@@ -495,7 +474,7 @@ def _removes_nothing(real: Any) -> Any:
         try:
             return real(value, change)
         except ServiceError:
-            if any(left is not None for left in _left(change)):
+            if any(left is not GONE for left in _left(change)):
                 raise
             return value
 
@@ -558,5 +537,5 @@ def planted(*names: str) -> Iterator[None]:
 
 
 def _forget() -> None:
-    expressions.CONDITIONS.expressions.clear()
-    expressions.UPDATES.expressions.clear()
+    expressions.condition_of.cache_clear()
+    expressions.update_of.cache_clear()

@@ -77,7 +77,6 @@ def rows(draw: st.DrawFn, place: Place) -> Item:
         schema.result: draw(st.none() | st.just({"S": "{}"})),
         schema.waiters: draw(st.none() | lines.map(lambda names: {"L": [{"S": name} for name in names]})),
         schema.held_ms: draw(st.none() | st.just({"N": "250"})),
-        schema.free_since: draw(st.none() | st.just({"N": "1800000000250"})),
         "region": draw(st.none() | values),
     }
     if seal:
@@ -101,10 +100,10 @@ def completions(draw: st.DrawFn) -> Completion | None:
 def stands(draw: st.DrawFn) -> Line | None:
     if draw(flags):
         return None
+    observed = dict(enumerate(draw(lines)))
     if draw(flags):
-        return Line(index=draw(st.integers(0, 2)), place=draw(st.sampled_from(PLACES_IN_LINE)))
-    observed = draw(lines)
-    return Line(observed=tuple(observed), rest=tuple(observed[1:]), behind=draw(st.integers(0, 1)))
+        return Line(observed, alone=True)
+    return Line({at: name for at, name in observed.items() if draw(flags)}, behind=draw(st.integers(0, 1)))
 
 
 def lock_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
@@ -140,17 +139,16 @@ def lock_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
         "release": lambda: requests.release(
             place, owner=owner, token=draw(st.sampled_from([None, token])), version=draw(st.sampled_from([None, seen])),
             delete=draw(flags), expiry_ms=draw(times), completed_until=completed, completion=draw(completions()),
-            content=content, held_ms=draw(st.sampled_from([None, 7])), free_since_ms=draw(st.none() | times),
+            content=content, held_ms=draw(st.sampled_from([None, 7])),
         ),
         "read": lambda: requests.read(place),
     }  # fmt: skip
     if schema.released:
-        ways["end_hold"] = lambda: requests.end_hold(
-            place, seen=owner, token=token, free_since_ms=draw(st.none() | times)
-        )
+        ways["end_hold"] = lambda: requests.end_hold(place, seen=owner, token=token)
     if schema.waiters:
         name = st.sampled_from(PLACES_IN_LINE)
         ways["take_place"] = lambda: requests.take_place(place, draw(name))
+        ways["write_place"] = lambda: requests.write_place(place, draw(st.integers(0, 2)), draw(name), draw(name))
         ways["leave_place"] = lambda: requests.leave_place(place, draw(st.integers(0, 2)), draw(name))
     ways["commit"] = lambda: _commit(place, owner, token, ways["end_hold" if schema.released else "renew"](), draw)
     return ways
@@ -177,7 +175,7 @@ def permit_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
         ),
         "release a permit": lambda: permits.release(
             permit, owner="me", **({"token": token} if draw(flags) else {"version": version}), expiry_ms=0,
-            content=content, held_ms=draw(st.sampled_from([None, 7])), free_since_ms=draw(st.none() | times),
+            content=content, held_ms=draw(st.sampled_from([None, 7])),
         ),
         "commit under a permit": lambda: requests.commit(
             [permits.transact_item(PermitPlace(_beside(place), 2, f"me#{nonce}"), token=token), *_writes(draw)],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import json
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -316,8 +318,9 @@ def test_a_table_is_looked_for_where_one_says(table: str, wire: Wire, engine: Mi
 
 
 def test_what_is_not_there_does_not_fit(name: str) -> None:
-    with pytest.raises(LockConfigurationError, match=f"there is no table '{name}' here: create it") as caught:
+    with pytest.raises(LockConfigurationError, match=f"there is no table '{name}' in this account") as caught:
         check_table(name)
+    assert f"in this account and Region {os.environ['AWS_REGION']}: create it" in str(caught.value)
     assert "lambda-lock table create" in str(caught.value)
 
 
@@ -389,6 +392,22 @@ def test_a_replicated_table_does_not_fit(engine: Ministack, name: str) -> None:
         engine.dynamodb("UpdateTable", {"TableName": name, "ReplicaUpdates": [{"Create": {"RegionName": region}}]})
     with pytest.raises(LockConfigurationError, match=r"replicated to .*eu-west-1.*: two Regions would each grant"):
         check_table(name, ttl=None)
+
+
+def test_a_table_with_strong_consistency_over_regions_is_told_what_it_lacks(wire: Wire, table: str) -> None:
+    def strong(answer: Answer) -> Answer:
+        body = json.loads(answer.body)
+        replicas = [{"RegionName": region} for region in ("us-east-2", "us-west-2")]
+        body["Table"] |= {"Replicas": replicas, "MultiRegionConsistency": "STRONG"}
+        headers = [(name, value) for name, value in answer.headers if name.lower() in ("content-type", "date")]
+        return Answer(answer.status, headers, json.dumps(body).encode())
+
+    wire.alter_reply(strong, "DescribeTable")
+    with pytest.raises(LockConfigurationError, match="us-east-2, us-west-2: there is no time to live") as caught:
+        check_table(table)
+    assert "no transaction, so rows stay and commit is refused" in str(caught.value)
+    assert "would each grant" not in str(caught.value)
+    assert "should be on 'ttl'" not in str(caught.value)
 
 
 @pytest.mark.ministack_only("replicas")

@@ -271,6 +271,21 @@ def test_a_missing_table_is_named_at_once() -> None:
         LockClient("nothing-here").acquire("a")
 
 
+@pytest.mark.usefixtures("mocked")
+def test_answers_without_a_content_type_are_motos_before_version_5_2() -> None:
+    client = boto3.client("dynamodb")
+
+    def forget_type(response_dict: dict[str, Any], **_: Any) -> None:
+        response_dict["headers"].pop("Content-Type", None)
+
+    client.meta.events.register("before-parse.dynamodb", forget_type)
+    assert "content-type" not in client.list_tables()["ResponseMetadata"]["HTTPHeaders"]
+    with LockClient("locks", boto3_client=client).acquire("a") as lock:
+        assert lock.is_held
+        with pytest.raises(LockNotGrantedError):
+            LockClient("locks", boto3_client=client).acquire("a", wait=0)
+
+
 _BEFORE_MOTO = """
 import boto3
 session = boto3.Session(region_name="eu-west-1")

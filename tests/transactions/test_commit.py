@@ -522,6 +522,23 @@ def test_a_missing_permission_is_named(wire: Wire, impatient: LockClient, rows: 
     assert not rows.is_held("a")
 
 
+@pytest.mark.parametrize("release_conflicts", [0, 1], ids=["released at once", "released after a conflict"])
+def test_a_table_without_transactions_is_a_configuration_error_and_no_lost_lock(
+    wire: Wire, impatient: LockClient, rows: Rows, release_conflicts: int
+) -> None:
+    with impatient.acquire("a") as lock:
+        wire.answer(400, "ValidationException", COMMIT, times=FOREVER)
+        if release_conflicts:
+            wire.answer(400, "ReplicatedWriteConflictException", "UpdateItem", times=release_conflicts)
+        with pytest.raises(LockConfigurationError, match="ValidationException, says the wire"):
+            lock.commit([add(rows, "sum")])
+        assert not lock.lost
+        assert wire.count(COMMIT) == 1
+    assert not lock.lost
+    assert not rows.is_held("a")
+    assert rows.get("sum") is None
+
+
 # Bad input: nothing is sent, and the lock is held still
 
 

@@ -83,7 +83,8 @@ def test_a_time_out_of_range_is_not_a_usable_answer(stub: Stub, own: BotoTranspo
 
 
 def test_a_refusal_that_is_nested_too_deep_is_not_a_usable_answer(stub: Stub, own: BotoTransport) -> None:
-    message = b'{"a":' * 900 + b"1" + b"}" * 900
+    deep = 100_000  # since Python 3.12 the parser's limit is not that of calls
+    message = b'{"a":' * deep + b"1" + b"}" * deep
     stub.script = [say(answer(b'{"__type": "x#ValidationException", "message": ' + message + b"}", 400))]
     fails(own, ambiguous=True)
 
@@ -164,3 +165,9 @@ def test_a_forked_child_does_not_use_its_parents_connection(stub: Stub, own: Bot
     own.send("GetItem", REQUEST, timeout=3)
     own.send("GetItem", REQUEST, timeout=3)
     assert stub.connections == 2
+
+
+def test_a_session_of_aioboto3_is_refused_like_a_client_of_its() -> None:
+    made_by_aioboto3 = type("Session", (boto3.session.Session,), {"__module__": "aioboto3.session"})
+    with pytest.raises(TypeError, match="boto3_session is an asynchronous session of aioboto3: pass"):
+        own_transport(made_by_aioboto3(), "eu-west-1", None, reason="a test")

@@ -514,6 +514,7 @@ ask("parent")
 SLOW = "typing dataclasses inspect asyncio uuid random email http.client urllib datetime calendar boto3 botocore"
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="logging itself loads inspect and dataclasses there")
 def test_a_first_request_with_environment_credentials_imports_nothing_slow(
     stub: Stub, bare_environment: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ from pydantic import BaseModel
 
 from lambda_lock.errors import KeyTemplateError
 from lambda_lock.keys.compile import compile_key
+from lambda_lock.keys.payload_hash import payload_hash
 from lambda_lock.keys.separator import Separator
 from lambda_lock.keys.values import MAX_KEY_BYTES
 
@@ -366,6 +367,22 @@ class Word(StrEnum):
 )
 def test_a_value_is_written_in_one_way(value: object, expected: str) -> None:
     assert key_of("{event}", value, None) == expected
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14))),
+        datetime(9999, 12, 31, 23, 59, tzinfo=timezone(-timedelta(hours=12))),
+    ],
+)
+def test_a_datetime_that_utc_has_no_year_for_is_refused_by_its_field_and_by_a_hash_of_it(value: datetime) -> None:
+    said = "a datetime that UTC has no year for: pass it as a str"
+    with pytest.raises(KeyTemplateError, match=said) as caught:
+        key_of("{event[at]}", {"at": value}, None)
+    assert caught.value.field == "event[at]"
+    with pytest.raises(KeyTemplateError, match=said):
+        key_of(payload_hash(), {"at": value}, None)
 
 
 @given(st.integers(-(2**53) + 1, 2**53 - 1))

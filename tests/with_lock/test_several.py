@@ -168,6 +168,23 @@ def test_a_nested_lock_on_one_of_the_keys_is_refused_at_once(locked: Locked) -> 
     handler(transfer("1", "2"), with_lock("account#4")(nothing))
 
 
+def test_a_nested_lock_on_a_key_that_is_held_still_is_refused_at_once_after_another_key_is_lost(
+    engine: Ministack, table: str
+) -> None:
+    told = threading.Event()
+    set_default_client(LockClient(lease_duration=1.0))
+
+    @with_lock(ACCOUNTS, on_lost=lambda locks: told.set(), wait=0)
+    def handler(event: dict[str, Any]) -> None:
+        engine.dynamodb("DeleteItem", {"TableName": table, "Key": {"key": {"S": "account#1"}}})
+        assert told.wait(30)
+        with pytest.raises(LockConfigurationError, match="'account#2' already"):
+            with_lock("account#2", wait=0)(lambda: None)()
+        with_lock("account#1", wait=0)(lambda: None)()  # the lost one is anybody's
+
+    handler(transfer("1", "2"))
+
+
 def test_a_missing_field_names_the_template(locked: Locked) -> None:
     handler = locked(ACCOUNTS)(lambda event: None)
     with pytest.raises(KeyTemplateError, match=r"account#\{detail\[to\]\}"):

@@ -63,7 +63,8 @@ def test_in_an_outage_a_call_runs_without_its_lock_if_asked_to(
     assert handler("done") == "done"
     told = [record for record in caplog.records if record.levelname == "WARNING"]
     assert [record.__dict__["lock_event"] for record in told] == ["unavailable"]
-    line = json.loads(capsys.readouterr().out)
+    failed, line = map(json.loads, capsys.readouterr().out.splitlines())
+    assert failed["LockFailed"] == 1
     assert (line["LockUnavailable"], line["lock_key"]) == (1, "a")
 
 

@@ -1,0 +1,1 @@
+"""How large the library is, and how much of it one call of a decorated function runs through."""
