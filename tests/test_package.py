@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import pickle
 import pkgutil
@@ -9,10 +10,13 @@ import shutil
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
 import lambda_lock
+from rig.engine import ROOT
+from tests.support.public_api import COMMAND, SNAPSHOT, public_api
 
 
 @pytest.mark.parametrize("name", lambda_lock.__all__)
@@ -24,6 +28,43 @@ def test_a_public_name_is_what_it_says_also_when_everything_is_imported(name: st
         if not module.name.startswith(tuple(left_out)):
             importlib.import_module(module.name)
     assert not isinstance(getattr(lambda_lock, name), types.ModuleType)
+
+
+def test_the_public_names_and_their_signatures_change_by_decision_only() -> None:
+    were, are = SNAPSHOT.read_text().splitlines(), public_api().splitlines()
+    changes = list(difflib.unified_diff(were, are, "meant", "found", lineterm="", n=0))
+    assert not changes, "\n".join(
+        [
+            "what users call has changed:",
+            *changes,
+            f"If this is meant: {COMMAND}. Then tell users in CHANGELOG.md (docs/stability.md: what may change).",
+        ]
+    )
+
+
+def test_a_change_of_a_name_a_parameter_or_a_default_changes_the_text_of_the_public_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = public_api()
+    shutil.copytree(ROOT / "lambda_lock", tmp_path / "lambda_lock", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr("tests.support.public_api.PACKAGE", tmp_path / "lambda_lock")
+    for path, old, new in (
+        ("client/lock.py", "def ensure(self, seconds: float)", "def ensure(self, seconds: int)"),
+        ("client/lock.py", "def fencing_token(self)", "def token(self)"),  # of a private base
+        ("client/settings.py", "lease_duration: float = 20.0", "lease_duration: float = 30.0"),
+        ("core/protocol.py", "\nDECISION = ", "\nDECISION = 1 and "),  # a default that has a name
+        ("client/order.py", "reentrant: bool", "reentrant: int"),  # what ** takes
+        ("testing/memory.py", "def hold(", "def held("),  # of what a public function returns
+        ("durable/lock.py", "def step(", "def steps("),
+        ("errors.py", "class LockTimeoutError(LockNotGrantedError)", "class LockTimeoutError(LockError)"),
+        ("core/row.py", 'data="data"', 'data="payload"'),  # the row
+    ):
+        file = tmp_path / "lambda_lock" / path
+        text = file.read_text()
+        assert old in text, old
+        file.write_text(text.replace(old, new, 1))
+        assert public_api() != before, old
+        file.write_text(text)
 
 
 @pytest.mark.skipif(
