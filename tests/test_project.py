@@ -13,11 +13,13 @@ import pytest
 import yaml
 
 import lambda_lock
+from rig import pythons
 from rig.engine import ROOT
 
 _MAKEFILE = (ROOT / "Makefile").read_text()
 _WORKFLOWS = {path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / ".github" / "workflows").iterdir()}
 _WORKFLOW = _WORKFLOWS["ci"]
+_DEPENDABOT = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())
 _HOOKS = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
 _PINNED = dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "requirements" / "dev.txt").read_text(), re.MULTILINE))
 _FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
@@ -55,9 +57,61 @@ def test_the_weekly_proof_is_made_by_the_target_that_users_call() -> None:
     assert [step["run"] for step in job["steps"] if "run" in step] == ["make test-prove", "make prove"]
 
 
+def test_the_workflow_of_the_proof_says_how_long_its_figures_are_kept() -> None:
+    (kept,) = (step["with"] for step in _WORKFLOWS["prove"]["jobs"]["prove"]["steps"] if "upload-artifact" in str(step))
+    for page in (".github/workflows/prove.yml", "docs/safety.md"):
+        said = re.findall(r"figures\b[^.]*? for (.+?)[:.]", " ".join((ROOT / page).read_text().split()))
+        assert said == [f"{kept['retention-days']} days"], page
+
+
 @pytest.mark.parametrize("name", sorted(_WORKFLOWS))
-def test_a_workflow_may_only_read(name: str) -> None:
+def test_a_workflow_may_only_read_and_only_what_publishes_may_prove_who_it_is(name: str) -> None:
     assert _WORKFLOWS[name]["permissions"] == {"contents": "read"}
+    jobs = {job: more["permissions"] for job, more in _WORKFLOWS[name]["jobs"].items() if "permissions" in more}
+    assert jobs == ({"publish": {"id-token": "write", "attestations": "write"}} if name == "release" else {})
+
+
+def test_each_action_is_pinned_by_its_digest_with_its_version_beside_it_and_alike_everywhere() -> None:
+    """A tag can be moved to other code by whoever takes over an action; a digest cannot."""
+    found: dict[str, set[str]] = {}
+    for path in (ROOT / ".github" / "workflows").iterdir():
+        for used in re.findall(r"uses: *(.*)", path.read_text()):
+            pin = re.fullmatch(r"([\w.-]+/[\w./-]+)@([0-9a-f]{40}) # v\d+\.\d+\.\d+", used)
+            assert pin, f"{path.name}: {used}"
+            found.setdefault(pin[1], set()).add(used)
+    assert found
+    assert [pins for pins in found.values() if len(pins) > 1] == []
+
+
+def test_dependabot_looks_at_the_actions_and_at_the_pins_of_the_checks() -> None:
+    updates = {one["package-ecosystem"]: one for one in _DEPENDABOT["updates"]}
+    assert updates["github-actions"]["directory"] == "/"
+    assert updates["pip"]["directory"] == "/requirements"
+    folder = ROOT / "requirements"
+    for excluded in updates["pip"]["exclude-paths"]:
+        assert list(folder.glob(excluded)), excluded
+    for ignored in updates["pip"]["ignore"]:
+        assert any(f"{ignored['dependency-name']}==" in path.read_text() for path in folder.glob("*.in")), ignored
+
+
+def test_each_file_has_an_owner() -> None:
+    lines = (ROOT / ".github" / "CODEOWNERS").read_text().splitlines()
+    rules = [line.split() for line in lines if line and not line.startswith("#")]
+    assert all(owner.startswith("@") for _, *owners in rules for owner in owners)
+    assert rules[0][0] == "*"
+
+
+def test_what_publishes_a_release_runs_nothing_but_pinned_actions_on_what_was_built_before() -> None:
+    workflow = _WORKFLOWS["release"]
+    assert workflow[True] == {"push": {"tags": ["v*"]}}  # YAML reads `on` as true
+    build, publish = workflow["jobs"]["build"], workflow["jobs"]["publish"]
+    assert "make build" in [step.get("run") for step in build["steps"]]
+    assert publish["needs"] == "build"
+    assert publish["environment"]["name"] == "pypi"
+    actions = [step["uses"].partition("@")[0] for step in publish["steps"]]
+    assert actions == ["actions/download-artifact", "actions/attest", "pypa/gh-action-pypi-publish"]
+    assert not [step for step in publish["steps"] if "password" in step.get("with", {})]
+    assert ".github/workflows/release.yml" in (ROOT / "RELEASING.md").read_text()
 
 
 def test_the_workflows_go_is_the_one_that_the_checker_of_histories_asks_for() -> None:
@@ -74,11 +128,28 @@ def test_each_target_that_tests_other_clients_has_them_installed_first() -> None
         assert before == (["peers"] if target in ("test", "test-slow", "test-dynamodb-local") else []), targets
 
 
-def test_the_workflows_python_is_the_one_whose_figures_the_limits_are() -> None:
+def _of_the_workflow_pythons() -> list[str]:
     (job,) = _WORKFLOW["jobs"].values()
     (python,) = (step["with"] for step in job["steps"] if step.get("uses", "").startswith("actions/setup-python@"))
+    versions: str = python["python-version"]
+    return re.sub("#.*", "", versions).split()
+
+
+def test_the_workflows_python_is_the_one_whose_figures_the_limits_are() -> None:
     limits = tomllib.loads((ROOT / "benchmarks" / "limits.toml").read_text())
-    assert limits["modules"]["python"] == python["python-version"]
+    assert limits["modules"]["python"] == _of_the_workflow_pythons()[-1]
+
+
+def test_the_versions_that_are_claimed_are_those_that_the_workflow_installs_and_the_tests_run_on() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    claimed = re.findall(r"Programming Language :: Python :: (3\.\d+)", " ".join(project["classifiers"]))
+    assert list(pythons.CLAIMED) == claimed == sorted(_of_the_workflow_pythons(), key=lambda text: int(text[2:]))
+    assert project["requires-python"] == f">={claimed[0]}"
+    assert f"Python {claimed[0]} to {claimed[-1]}" in (ROOT / "README.md").read_text().partition("## State")[2]
+    assert f"<version>{claimed[-1]}." in (ROOT / "rig" / "python" / "pom.xml").read_text()
+    assert f"python{claimed[-1]} --version" in _MAKEFILE
+    for name in ("tests/runtime/test_ending.py", *(f"tests/{folder}" for folder in pythons.FOLDERS)):
+        assert (ROOT / name).exists()
 
 
 def test_the_hooks_have_the_tools_in_the_versions_of_the_checks() -> None:
@@ -113,6 +184,21 @@ def test_the_version_is_written_in_one_file() -> None:
     assert (ROOT / path).read_text() == f'__version__ = "{lambda_lock.__version__}"\n'
     sources = [source for source in (ROOT / "lambda_lock").rglob("*.py") if source != ROOT / path]
     assert not [source for source in sources if f'"{lambda_lock.__version__}"' in source.read_text()]
+
+
+def test_where_an_extra_is_listed_that_goes_with_no_other_the_way_to_have_both_is_said() -> None:
+    """`local` pins botocore below what `durable` needs: pip refuses the two together."""
+    for page in ("README.md", "docs/getting-started.md", "docs/command-line.md"):
+        text = " ".join((ROOT / page).read_text().split())
+        assert "`durable`" in text, page
+        assert "pipx install ministack" in text, page
+    assert "`local` cannot be installed beside it" in " ".join((ROOT / "docs" / "durable.md").read_text().split())
+
+
+def test_an_extra_takes_no_next_version_of_a_library_that_is_still_changing() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for name in ("cdk", "durable"):
+        assert all(re.search(r",<\d+$", wanted) for wanted in extras[name]), name
 
 
 def test_the_readme_and_the_changelog_know_the_version() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from lambda_lock import LockClient
 from lambda_lock.core.lease import GRACE
-from lambda_lock.core.queue import LONGEST_PATIENCE
+from lambda_lock.core.row import LONGEST_BELIEVED
 from lambda_lock.errors import LockNotGrantedError, TransportError
 from rig.engine import Engine
 from rig.lambda_runtime import FunctionError, LambdaEnvironment
@@ -152,7 +152,7 @@ class Stage:
         self.lease = self.random.choice([1.0, 1.5, 2.0])
         self.timeout = max(_SHORTEST, self.lease * self.random.choice([0.7, 1.5, 3.0]))
         # What a dead holder and dead waiters may cost whoever comes later.
-        self.patience = self.lease + GRACE + LONGEST_PATIENCE + _SLACK
+        self.patience = self.lease + GRACE + LONGEST_BELIEVED + _SLACK
         self.seconds = KINDS[plan.kind].seconds * plan.share
         self.over = threading.Event()  # the faults are: whoever is frozen thaws
         self.round = Round(plan)
@@ -201,7 +201,7 @@ def _freeze(stage: Stage, site: Site) -> None:
     site.environment.freeze()
     stage.count("frozen")
     taken = max(stage.lease, stage.timeout) + GRACE  # by then, others may have the lock
-    short, long = (0.1, stage.lease), (stage.lease + GRACE, taken + LONGEST_PATIENCE)
+    short, long = (0.1, stage.lease), (stage.lease + GRACE, taken + LONGEST_BELIEVED)
     stage.over.wait(site.random.uniform(*site.random.choice([short, long, long])))
     if site.random.random() < 0.6:
         _set_clock(stage, site)
