@@ -78,7 +78,6 @@ class Queue:
         self._crowding = 0  # grows with looks that were throttled while there is no place left, and falls with others
         self._stalls = 0  # pauses in a row because writes were refused
         self._refused = 0  # writes, in a row
-        self._sent = 0.0  # by the monotonic clock, which never runs ahead: before the newest look
         self.patience = Patience()
         self.pace = Pace()
 
@@ -156,7 +155,7 @@ class Queue:
         item = {} if row is None else row.item
         grant = (item.get(schema.version), item.get(schema.token)) if isinstance(step, Take) else None
         first = waiters[living[0]] if isinstance(step, Take) and living and self.is_free_for_all(step) else None
-        self.patience.note(grant, first, self._sent, look.monotonic)
+        self.patience.note(grant, first, look.monotonic)
         if isinstance(step, Take):
             line = self.line(step, waiters, living)
             if line is not None or last:
@@ -280,7 +279,6 @@ class Queue:
             seconds = min(seconds, max(self.patience.left(living), SHORTEST_NAP))
         self._stalls = self._stalls + 1 if refused else 0
         yield from self._sleep(min(seconds, acquisition.wait_until - now))
-        self._sent = acquisition.look.monotonic
         return (yield from (self._look_once() if outside else acquisition.read()))
 
     def _nap_outside(self, step: Next) -> float:
@@ -357,24 +355,24 @@ class Patience:
         self._grant: object = None  # the last one, if its holder has the lock no more
         self._first: str | None = None
         self._since = 0.0  # by the monotonic clock: I have seen that it is free
-        self._last = 0.0  # ... and what is counted ends here
+        self._last = 0.0  # when it was noted last
 
-    def note(self, grant: object, first: str | None, sent: float, now: float) -> None:
+    def note(self, grant: object, first: str | None, now: float) -> None:
         """Note one look. It counts the time since the one before, if that saw the same.
 
-        It may show what was the case when it was sent, so the time until its answer counts with the next one.
+        The claim that follows requires the same grant and the same place, so they were there until it landed.
 
         grant: what tells the last grant from others, if the lock is there for the taking. None if it is not.
         first: the first of those ahead, if the lock is there for the taking for everybody.
+        now: by the monotonic clock.
         """
         if grant is None or grant != self._grant:
             self._since = now
         if first is not None and (grant, first) == (self._grant, self._first):
-            self.seconds += min(max(sent - self._last, 0.0), LONGEST_COUNTED)
-            self._last = max(sent, self._last)
+            self.seconds += min(now - self._last, LONGEST_COUNTED)
         else:
-            self.seconds, self._last = 0.0, now
-        self._grant, self._first = grant, first
+            self.seconds = 0.0
+        self._grant, self._first, self._last = grant, first, now
 
     def free(self, now: float) -> float | None:
         """For how many seconds I have seen that the lock is there for the taking. None if it is held."""

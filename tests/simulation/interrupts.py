@@ -113,6 +113,8 @@ class _Thrower:
             self.yields += 1
             if how == ANSWERED:
                 resume, value, thrown = self.steps.throw, self._error(), True
+                if isinstance(action, Send):
+                    self._watcher("dropped")
                 self._note(how)
             else:
                 resume, value = self.steps.send, event

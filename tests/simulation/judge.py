@@ -77,7 +77,7 @@ class OurHolding:
         return (
             item is not None
             and "isReleased" not in item
-            and item["ownerName"]["S"] == self.hold.owner
+            and item.get(JAVA.owner) == {"S": self.hold.owner}
             and item.get("fencingToken") == {"N": str(self.hold.token)}
         )
 
@@ -134,6 +134,8 @@ class Judge:
         after = self.world.table.get(key)
         self.changed[key] = self.world.now
         self.writes[key] += 1
+        if after is not None and JAVA.version not in after:
+            self.fail("no version", f"{process.name} left a row of {key} that the older clients cannot read")
         self._token(key, before, after)
         if self.world.settings.queue:
             self.line.wrote(process, key, action, before, after)
@@ -388,6 +390,9 @@ class Errand:
     def unsent(self, action: Send | Wait) -> None:
         """Something is thrown into the generator instead of this."""
 
+    def dropped(self) -> None:
+        """The generator does not see the newest answer."""
+
     def interrupted(self) -> None:
         """Something is thrown into the generator."""
 
@@ -475,6 +480,7 @@ class Waiter(Errand):
         self.wish = wish
         self._since = self._latest = -1.0  # the time by which it should have the lock, if nothing else happens
         self._may_be_there: set[str] = set()  # its own versions that it has seen, or has no clear answer for
+        self._learned: set[str] = set()  # those of them that only the newest answer shows
         self._writes = world.judge.writes[self.key]
         self._was_free = self._is_free()
         self._giving_back: float | None = None  # elapsed time of the first release
@@ -507,7 +513,9 @@ class Waiter(Errand):
         super().woke(outcome)
         self.looked = self.process.peek()
         if outcome is not None:
+            known = set(self._may_be_there)
             self._note(outcome)
+            self._learned = self._may_be_there - known
         self._throttled = self._throttled or (isinstance(outcome, ServiceError) and outcome.code in NOT_DONE)
         if not self.wish.patient:
             return
@@ -531,6 +539,10 @@ class Waiter(Errand):
         """It is interrupted before it sends this."""
         if isinstance(action, Send) and (leaves_place(action) or gives_back(action)):
             self.waits = False
+
+    def dropped(self) -> None:
+        self._may_be_there -= self._learned
+        self._note(None)
 
     def interrupted(self) -> None:
         self.thrown += 1 if self.waits or self.thrown else 2  # it may have been ending already, by an error of its own

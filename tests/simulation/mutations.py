@@ -1169,8 +1169,8 @@ def _(patch: _Patch) -> None:
 
 def _blind(patch: _Patch) -> None:
     original = queue.Patience.note
-    patch(queue.Patience, "note", lambda self, grant, first, sent, now: original(
-        self, None if grant is None else "any", first, sent, now
+    patch(queue.Patience, "note", lambda self, grant, first, now: original(
+        self, None if grant is None else "any", first, now
     ))  # fmt: skip
 
 
@@ -1181,17 +1181,11 @@ def _(patch: _Patch) -> None:
     _blind(patch)
     original = queue.Patience.note
 
-    def note(self: Any, grant: Any, first: Any, sent: float, now: float) -> None:
+    def note(self: Any, grant: Any, first: Any, now: float) -> None:
         if grant is not None:  # and while others hold the lock
-            original(self, grant, first, sent, now)
+            original(self, grant, first, now)
 
     patch(queue.Patience, "note", note)
-
-
-@mutation("patience that counts until the answer of a look", "queue-slow", "queue-throttled", runs=2000, shows=_ORDER)
-def _(patch: _Patch) -> None:
-    original = queue.Patience.note
-    patch(queue.Patience, "note", lambda self, grant, first, sent, now: original(self, grant, first, now, now))
 
 
 @mutation("all those ahead removed once the first one is dead", "queue-freezes", "queue-deaths", "queue-throttled",
@@ -1383,8 +1377,8 @@ def _(patch: _Patch) -> None:
 @mutation(
     "a row made by taking a place",
     "queue-foreign",
-    runs=600,
-    shows=("robbed", "escaped", "token"),  # the older clients cannot read a row without a version
+    runs=1200,
+    shows=("no version",),
 )
 def _(patch: _Patch) -> None:
     original = requests.take_place

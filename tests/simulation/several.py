@@ -61,6 +61,10 @@ class Watch:
             self.waiter.woke(outcome)
             self.group.judge_deadlock()
 
+    def dropped(self) -> None:
+        if self.active and self.waiter is not None:
+            self.waiter.dropped()
+
     def interrupted(self) -> None:
         if self.active and self.waiter is not None:
             self.waiter.interrupted()
