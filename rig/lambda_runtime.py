@@ -347,9 +347,9 @@ class _Runtime:
         """Stop the process group, and return when the process has stopped, or has been thawed by an invocation."""
         self.signal(signal.SIGSTOP)
         patience = time.monotonic() + _CLOSING_SECONDS
-        look = os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG
+        reading = os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG
         with contextlib.suppress(ChildProcessError):  # it has ended
-            while os.waitid(os.P_PID, self.pid, look) is None and time.monotonic() < patience:
+            while os.waitid(os.P_PID, self.pid, reading) is None and time.monotonic() < patience:
                 time.sleep(0.001)
 
     def kill(self) -> None:

@@ -15,9 +15,9 @@ from collections.abc import Generator
 from typing import Any
 
 from lambda_lock.core import acquire, keep
-from lambda_lock.core.lease import Look
+from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
-from lambda_lock.core.protocol import Chance, Event, Memory, Send, Wait, Wish
+from lambda_lock.core.protocol import AcquireRequest, Entropy, Event, Memory, Send, Wait
 from lambda_lock.core.queue import Pace, Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import JAVA
@@ -44,7 +44,7 @@ class World:
         self._row = row
         self._queue = Queue if queue else None
         self._rng = random.Random(seed)
-        self._chance = Chance(lambda: f"{self._rng.getrandbits(128):032x}", self._rng.random)
+        self._chance = Entropy(lambda: f"{self._rng.getrandbits(128):032x}", self._rng.random)
         self._table = Table("key", None)
         self._now = 0.0
         self._agenda: list[tuple[float, int, Steps, Send | None, Event | None]] = []
@@ -85,8 +85,10 @@ class World:
             wait: list[Any] = [self._now, None, None, None, None]
             worker["waits"].append(wait)
             owner = f"worker-{number}#{self._chance.nonce()[:8]}"
-            wish = Wish(_PLACE, owner, _LEASE_MS, Content(ttl=60), wait_until=_WAIT, patient=True, queue=self._queue)
-            hold = yield from acquire.acquire(wish, memory, self._chance, self._look())
+            wanted = AcquireRequest(
+                _PLACE, owner, _LEASE_MS, Content(ttl=60), wait_until=_WAIT, patient=True, queue=self._queue
+            )
+            hold = yield from acquire.acquire(wanted, memory, self._chance, self._look())
             wait[2], wait[4] = self._now, hold.token
             yield Wait(self._rng.expovariate(1 / row.hold) if row.exponential else row.hold)
             wait[3] = self._now
@@ -101,8 +103,8 @@ class World:
             refused.date = date
             return refused
 
-    def _look(self) -> Look:
-        return Look(self._now, self._now, _NOW + self._now)
+    def _look(self) -> ClockReading:
+        return ClockReading(self._now, self._now, _NOW + self._now)
 
     def _half(self) -> float:
         return self._rng.uniform(*_TRIP) / 2

@@ -54,7 +54,7 @@ class Watch:
         self.lapsed: set[str] = set()
         self.own = 0.0
 
-    def look(self) -> None:
+    def reading(self) -> None:
         before = time.thread_time()
         self.threads = max(self.threads, threading.active_count())
         for lock in self.locks:
@@ -78,10 +78,10 @@ def hold(count: int, lease: float, seconds: float) -> dict[str, Any]:
     watch, first = Watch(locks), {lock.key: lock.version for lock in locks}
     requests, cpu, started = transport.counts(), cpu_seconds(), time.monotonic()
     while time.monotonic() < started + seconds:
-        watch.look()
+        watch.reading()
         time.sleep(_SAMPLE)
     lasted, spent, sent = time.monotonic() - started, cpu_seconds() - cpu - watch.own, transport.counts()
-    watch.look()
+    watch.reading()
     renewed = sum(lock.version != first[lock.key] for lock in locks)
     released = sum(lock.release() for lock in locks)
     return {

@@ -56,20 +56,20 @@ def contention(result: dict[str, Any], file: Path) -> None:
     with mpl.rc_context(STYLE):
         figure, (rates, waits) = plt.subplots(1, 2, figsize=(9, 4))
         for name, found in points.items():
-            look = {"color": COLOURS[name], "marker": MARKERS[name], "label": NAMES[name], "markersize": 5}
-            look["linewidth"] = 2.5 if name == "queue" else 1.5
+            reading = {"color": COLOURS[name], "marker": MARKERS[name], "label": NAMES[name], "markersize": 5}
+            reading["linewidth"] = 2.5 if name == "queue" else 1.5
             workers = [count for count, _ in found]
             runs = [[run["per_second"] for run in one["runs"]] for _, one in found]
             middle = [one["per_second"] for _, one in found]
-            rates.plot(workers, middle, **look)
+            rates.plot(workers, middle, **reading)
             rates.fill_between(
                 workers, [min(run) for run in runs], [max(run) for run in runs], color=COLOURS[name], alpha=0.2, lw=0
             )
-            waits.plot(workers, [one["longest"] for _, one in found], **look)
+            waits.plot(workers, [one["longest"] for _, one in found], **reading)
             unfinished = [(count, one["longest"]) for count, one in found if one["open"]]
             if unfinished:  # a hollow mark: that wait had not ended
-                look |= {"linestyle": "", "label": None, "markerfacecolor": "#ffffff"}
-                waits.plot(*zip(*unfinished, strict=True), **look)
+                reading |= {"linestyle": "", "label": None, "markerfacecolor": "#ffffff"}
+                waits.plot(*zip(*unfinished, strict=True), **reading)
         counts = sorted({count for found in points.values() for count, _ in found})
         ideal = [(count - 1) * SWEEP_HOLD for count in counts]
         waits.plot(

@@ -12,7 +12,7 @@ from typing import Any
 
 from lambda_lock.core import acquire, keep
 from lambda_lock.core.outcome import ServiceError
-from lambda_lock.core.protocol import Memory, Wait, Wish
+from lambda_lock.core.protocol import AcquireRequest, Memory, Wait
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import JAVA
@@ -36,9 +36,9 @@ def life(who: str, world: World, key: str, wait: float, hold: float) -> Life:
 
 def _ours(world: World, key: str, wait: float, hold: float, *, queue: bool) -> Life:
     started, memory = world.now, Memory(10)
-    wish = Wish(
+    wanted = AcquireRequest(
         Place("locks", JAVA, "key", key, None, None),
-        f"i-{world.chance.nonce()}",
+        f"i-{world.entropy.nonce()}",
         int(LEASE * 1000),
         Content(),
         wait_until=started + wait,
@@ -46,14 +46,14 @@ def _ours(world: World, key: str, wait: float, hold: float, *, queue: bool) -> L
         queue=Queue if queue else None,
     )
     try:
-        held = yield from acquire.acquire(wish, memory, world.chance, world.look())
+        held = yield from acquire.acquire(wanted, memory, world.entropy, world.reading())
     except (LockError, ServiceError) as error:
         world.fail(type(error).__name__)
         return
     world.granted(world.now - started)
     yield Wait(hold)
     try:
-        yield from keep.release(held, memory, world.chance, world.look())
+        yield from keep.release(held, memory, world.entropy, world.reading())
     except (LockError, ServiceError) as error:
         world.fail(f"release: {type(error).__name__}")
 

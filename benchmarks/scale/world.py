@@ -11,9 +11,9 @@ import random
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lambda_lock.core.lease import Look
+from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
-from lambda_lock.core.protocol import Chance, Event, Send, Wait
+from lambda_lock.core.protocol import Entropy, Event, Send, Wait
 from lambda_lock.testing.table import Table
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class World:
         self.rng = random.Random(seed)
         self.now = 0.0
         self.table = Table()
-        self.chance = Chance(lambda: f"{self.rng.getrandbits(128):032x}", self.rng.random)
+        self.entropy = Entropy(lambda: f"{self.rng.getrandbits(128):032x}", self.rng.random)
         self.sent: list[list[int]] = []  # reads and writes in each BIN, refused ones included
         self.served = [0, 0]  # reads, writes
         self.refused = [0, 0]
@@ -72,8 +72,8 @@ class World:
         self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._number = 0
 
-    def look(self) -> Look:
-        return Look(self.now, self.now, EPOCH + self.now)
+    def reading(self) -> ClockReading:
+        return ClockReading(self.now, self.now, EPOCH + self.now)
 
     def start(self, when: float, life: Life) -> None:
         self._at(when, self._resume, life, None)
@@ -106,7 +106,7 @@ class World:
             self._at(self.now + self.rng.uniform(*HOP), self._arrive, life, action)
 
     def _wake(self, life: Life) -> None:
-        self._resume(life, Event(self.look(), None))
+        self._resume(life, Event(self.reading(), None))
 
     def _arrive(self, life: Life, action: Send | Ask) -> None:
         writes = action.operation != "GetItem" if isinstance(action, Send) else action[0]
@@ -115,7 +115,7 @@ class World:
         self._at(self.now + self.rng.uniform(*HOP), self._answer, life, action, answer)
 
     def _answer(self, life: Life, action: Send | Ask, answer: Any) -> None:
-        self._resume(life, Event(self.look(), answer) if isinstance(action, Send) else answer)
+        self._resume(life, Event(self.reading(), answer) if isinstance(action, Send) else answer)
 
     def _serves(self, writes: bool) -> bool:
         number = int(self.now / BIN)

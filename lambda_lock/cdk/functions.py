@@ -62,7 +62,7 @@ def judge_when_synthesized(function: Connectable, wanted: Mapping[str, str]) -> 
     if resource is None:
         return
 
-    def look(template: synthesis.Template) -> list[str]:
+    def reading(template: synthesis.Template) -> list[str]:
         properties = template.properties(resource)
         _warn_of_runtime(function, properties.get("Runtime"))
         if METRICS_VARIABLE in wanted:
@@ -75,7 +75,7 @@ def judge_when_synthesized(function: Connectable, wanted: Mapping[str, str]) -> 
             return [str(error)]
         return []
 
-    synthesis.judge(resource, look)
+    synthesis.judge(resource, reading)
 
 
 def _warn_of_runtime(function: Connectable, runtime: object) -> None:

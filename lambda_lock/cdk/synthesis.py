@@ -44,7 +44,7 @@ class Template:
 _templates: WeakKeyDictionary[cdk.Stack, Template] = WeakKeyDictionary()
 
 
-def judge(construct: IConstruct, look: Callable[[Template], list[str]]) -> None:
+def judge(construct: IConstruct, reading: Callable[[Template], list[str]]) -> None:
     """Call ``look`` when ``construct`` is synthesized: after all aspects, and before annotations are written.
 
     look: takes the template of the construct's stack, and returns errors, which fail the synthesis. It may annotate
@@ -56,13 +56,13 @@ def judge(construct: IConstruct, look: Callable[[Template], list[str]]) -> None:
         template = _templates[stack] = Template(stack)
         # A stack is validated before what is in it: its template is rendered once for all that is judged.
         stack.node.add_validation(_Validation(template.render))
-    construct.node.add_validation(_Validation(lambda: look(template)))
+    construct.node.add_validation(_Validation(lambda: reading(template)))
 
 
 @jsii.implements(IValidation)
 class _Validation:
-    def __init__(self, look: Callable[[], list[str] | None]) -> None:
-        self._look = look
+    def __init__(self, reading: Callable[[], list[str] | None]) -> None:
+        self._look = reading
 
     def validate(self) -> list[str]:
         return self._look() or []

@@ -66,7 +66,7 @@ class Watcher:
             self._history.begin()
         for page in read_pages(self._client):
             with self._guard:
-                self._history.look(filter(self._kept.admits, page))
+                self._history.reading(filter(self._kept.admits, page))
             if self._stopped.is_set():
                 return
         with self._guard:

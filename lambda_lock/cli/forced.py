@@ -13,7 +13,7 @@ from ..errors import TransportError
 
 if TYPE_CHECKING:
     from ..client.lock_client import LockClient
-    from ..core.lease import Look
+    from ..core.lease import ClockReading
     from ..core.protocol import Steps
     from ..core.requests import Request
 
@@ -44,10 +44,10 @@ def force_release(client: LockClient, record: LockRecord) -> Row | None:
         request["UpdateExpression"] = "SET #r = :r"
         request["ExpressionAttributeValues"][":r"] = {"S": RELEASED}
 
-    def steps(look: Look) -> Steps[Row | None]:
+    def steps(reading: ClockReading) -> Steps[Row | None]:
         sent: Request = (operation, request)
         outcome, unclear, _ = yield from protocol.exchange(
-            sent, session.memory, session.chance, look, look.elapsed + protocol.DECISION
+            sent, session.memory, session.entropy, reading, reading.elapsed + protocol.DECISION
         )
         if isinstance(outcome, Reply):
             return None

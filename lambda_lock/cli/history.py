@@ -95,7 +95,7 @@ class History:
         self._scan += 1
         self.left_out = 0
 
-    def look(self, records: Iterable[LockRecord]) -> None:
+    def reading(self, records: Iterable[LockRecord]) -> None:
         """Take in a page of the table."""
         for record in records:
             if record.read_at is not None:

@@ -6,7 +6,7 @@ import functools
 import os
 
 from ..errors import LockNotGrantedError
-from ..runtime.late import Late
+from ..runtime.import_guard import ImportGuard
 from . import reading, taking
 from .acquiring import entered_too
 from .async_lock import AsyncLock
@@ -99,7 +99,7 @@ class AsyncLockClient(Client):
         Example: ``async with client.acquire_all(["account#1", "account#2"], wait=10) as locks: ...``
         """
         check_options(_ACQUIRE_ALL, options)
-        with Late():
+        with ImportGuard():
             from . import several
             from .async_multi_lock import AsyncMultiLock
 
@@ -140,7 +140,7 @@ class AsyncLockClient(Client):
         Example: ``lock = await client.resume(event["lock"])``
         """
         check_options(_RESUME, options)
-        with Late():
+        with ImportGuard():
             from .holds import resumed
 
         return await self._take(resumed(self._session, string, context=context, **options))
@@ -151,7 +151,7 @@ class AsyncLockClient(Client):
         Example: ``await client.release(event["lock"])``
         """
         check_options(_RELEASE, parts)
-        with Late():
+        with ImportGuard():
             from .holds import released
 
         return await self._runner.run_first(released(self._session, string, parts))

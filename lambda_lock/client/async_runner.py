@@ -87,7 +87,7 @@ class AsyncRunner:
             if after_wait is not None:
                 after_wait()
 
-        made = steps(session.timeline.look())
+        made = steps(session.timeline.reading())
         with Explained(place), Act(session.under_way, made, takes=after_wait is not None, ends=ends):
             if after_wait is not None:
                 session.check_open()  # as in Session.run

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from ..core.lease import Look
+    from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
     from .held import Begin, HeldLock
     from .session import Operation, Session
@@ -129,13 +129,13 @@ class Group:
         """The operation of `MultiLock.heartbeat`."""
         self._check_open()
 
-        def steps(look: Look) -> Steps[None]:
+        def steps(reading: ClockReading) -> Steps[None]:
             errors: list[LockError] = []
             unanswered = 0
             for member in self.members:
                 try:
                     with Explained(member.hold.place):
-                        yield from member.heartbeat()[1](self.session.timeline.look())
+                        yield from member.heartbeat()[1](self.session.timeline.reading())
                     unanswered = 0
                 except LockError as error:  # the others are renewed all the same: they protect the work in hand
                     errors.append(error)
@@ -154,7 +154,7 @@ class Group:
         self._check_process()
         self._check_not_released()
 
-        def steps(look: Look) -> Steps[bool]:
+        def steps(reading: ClockReading) -> Steps[bool]:
             self._end()
             errors = yield from self._release_rest(best_effort)
             if errors:
@@ -174,7 +174,7 @@ class Group:
                 if unanswered == OUTAGE:
                     raise TransportError(False, "DynamoDB does not answer, nothing was sent", key=member.key)
                 with Explained(member.hold.place):
-                    yield from member.release()[1](self.session.timeline.look())
+                    yield from member.release()[1](self.session.timeline.reading())
                 unanswered = 0
             except LockAlreadyReleasedError:  # by close(), at this moment
                 continue
@@ -196,13 +196,13 @@ class Group:
         for member in self.members:
             member.check_kept()
         holds = [member.hold for member in self.members]
-        memory, chance = self.session.memory, self.session.chance
+        memory, entropy = self.session.memory, self.session.entropy
 
-        def steps(look: Look) -> Steps[None]:
+        def steps(reading: ClockReading) -> Steps[None]:
             self._end()
             released: list[Hold] = []
             try:
-                yield from commit_all(holds, checked, memory, chance, look, released.append)
+                yield from commit_all(holds, checked, memory, entropy, reading, released.append)
             except Exception as error:
                 for member in self.members:
                     if member.hold in released:
@@ -241,7 +241,7 @@ class Group:
     def _last(self, steps: Begin[Any]) -> Begin[Any]:
         """The steps of a last act, while no other one is under way."""
 
-        def alone(look: Look) -> Steps[Any]:
+        def alone(reading: ClockReading) -> Steps[Any]:
             self._check_process()  # here: drive() has noted the process, and sees a fork from now on
             turn = Ticket()
             try:
@@ -251,21 +251,21 @@ class Group:
                         "or by the code that a signal handler interrupted"
                     )
                 self._check_not_released()
-                acting = steps(look)
+                acting = steps(reading)
                 if self.session.observer.measures:
-                    acting = self._timed(look, acting)
+                    acting = self._timed(reading, acting)
                 return (yield from acting)
             finally:
                 self._last_act.give_back(turn)
 
         return alone
 
-    def _timed(self, look: Look, steps: Steps[Any]) -> Steps[Any]:
+    def _timed(self, reading: ClockReading, steps: Steps[Any]) -> Steps[Any]:
         from .timed import ending  # this module is loaded late itself
 
         table = self.members[0].hold.place.table
         since = max(member.hold.since for member in self.members)  # all of them were held from then on
-        return ending(self.session, table, self.keys, look, steps, self._ended_how, None, since=since)
+        return ending(self.session, table, self.keys, reading, steps, self._ended_how, None, since=since)
 
     def _ended_how(self, _: object) -> str:
         return "lost" if any(member.hold.lost for member in self.members) else "released"

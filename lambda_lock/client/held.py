@@ -15,7 +15,7 @@ from ..errors import (
     LockError,
     LockLostError,
 )
-from ..runtime.late import Late
+from ..runtime.import_guard import ImportGuard
 from ..runtime.signalsafe import Ticket, Turn
 from ..runtime.under_way import released
 from . import checks
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeAlias, TypeVar
 
-    from ..core.lease import Look
+    from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
     from .result import Storing
     from .session import Operation, Session
     from .terms import Terms
 
     T = TypeVar("T")
-    #: The steps of an operation, which begin with a look at the clocks.
-    Begin: TypeAlias = Callable[[Look], Steps[T]]
+    #: The steps of an operation, which begin with a reading of the clocks.
+    Begin: TypeAlias = Callable[[ClockReading], Steps[T]]
 
 
 class HeldLock(Standing):
@@ -68,9 +68,9 @@ class HeldLock(Standing):
             checks.heartbeat_period(self.terms.heartbeat_period, lease_duration)
         self.check_open()
 
-        def steps(look: Look) -> Steps[None]:
+        def steps(reading: ClockReading) -> Steps[None]:
             yield from self.upkeep.now(
-                look, self.check_renewable, lease_ms=lease_ms, data=encoded, delete_data=delete_data
+                reading, self.check_renewable, lease_ms=lease_ms, data=encoded, delete_data=delete_data
             )
             if delete_data or data is not None:
                 self.data = data
@@ -82,9 +82,9 @@ class HeldLock(Standing):
         """The operation of `Lock.ensure`."""
         lease_duration = self._lease_to_ensure(seconds)
 
-        def steps(look: Look) -> Steps[None]:
+        def steps(reading: ClockReading) -> Steps[None]:
             if lease_duration is not None:
-                yield from self.heartbeat(lease_duration=lease_duration)[1](look)
+                yield from self.heartbeat(lease_duration=lease_duration)[1](reading)
                 self._check_ensured(seconds)
 
         return self.hold.place, steps
@@ -134,11 +134,11 @@ class HeldLock(Standing):
         text = self.checked_result(result, encoded)
         self.check_open()
         self.check_kept()
-        memory, chance = self.session.memory, self.session.chance
+        memory, entropy = self.session.memory, self.session.entropy
 
-        def steps(look: Look) -> Steps[None]:
+        def steps(reading: ClockReading) -> Steps[None]:
             try:
-                yield from commit(self.hold, checked, memory, chance, look, data=encoded, result=text)
+                yield from commit(self.hold, checked, memory, entropy, reading, data=encoded, result=text)
             except LockLostError:
                 self.released = True
                 self.upkeep.lose("lock %r was lost before its commit")
@@ -169,11 +169,11 @@ class HeldLock(Standing):
                 "goes on; or hand over a lock",
                 key=self.key,
             )
-        memory, chance = self.session.memory, self.session.chance
+        memory, entropy = self.session.memory, self.session.entropy
 
-        def steps(look: Look) -> Steps[str]:
+        def steps(reading: ClockReading) -> Steps[str]:
             try:
-                string = yield from hand_over(self.hold, memory, chance, look, lease_ms=int(duration * 1000))
+                string = yield from hand_over(self.hold, memory, entropy, reading, lease_ms=int(duration * 1000))
             except LockLostError:
                 self.upkeep.lose("lock %r was lost before it was handed over")
                 raise
@@ -198,20 +198,20 @@ class HeldLock(Standing):
         except LockError as error:
             self.tell_not_released(error)
 
-    def stop_handing(self, look: Look) -> Steps[bool]:
+    def stop_handing(self, reading: ClockReading) -> Steps[bool]:
         """Release after `hand_over` was interrupted, whose string is lost with that.
 
         A resumed lock is not released but left to the next attempt: an earlier string of its hold is still good.
         """
 
-        def steps(look: Look) -> Steps[bool]:
+        def steps(reading: ClockReading) -> Steps[bool]:
             if not self.hold.resumed or self.hold.unclear:
-                return (yield from self._release(look))
+                return (yield from self._release(reading))
             self.hold.hand_over()  # the interrupt may have come before
             self.abandon()
             return False
 
-        return self._last(self.check_not_released, steps)(look)
+        return self._last(self.check_not_released, steps)(reading)
 
     def ends_with_block(self) -> bool:
         """Whether leaving its block releases it. What is left to the next attempt is not held from here on."""
@@ -250,15 +250,15 @@ class HeldLock(Standing):
             self._entered -= 1
             return self.hold.place, _done
         self.check_not_released()
-        alone = self._last(self.check_not_released, lambda look: self._release(look, data=encoded, **options))
+        alone = self._last(self.check_not_released, lambda reading: self._release(reading, data=encoded, **options))
 
         if not best_effort:
             return self.hold.place, alone
 
-        def steps(look: Look) -> Steps[bool]:
+        def steps(reading: ClockReading) -> Steps[bool]:
             try:
                 with Explained(self.hold.place):
-                    return (yield from alone(look))
+                    return (yield from alone(reading))
             except LockAlreadyReleasedError:
                 raise
             except LockError as error:
@@ -267,17 +267,17 @@ class HeldLock(Standing):
 
         return self.hold.place, steps
 
-    def _release(self, look: Look, **options: Any) -> Steps[bool]:
-        done = yield from keep.release(self.hold, self.session.memory, self.session.chance, look, **options)
+    def _release(self, reading: ClockReading, **options: Any) -> Steps[bool]:
+        done = yield from keep.release(self.hold, self.session.memory, self.session.entropy, reading, **options)
         return self.end_release(done)
 
-    def _timed(self, look: Look, steps: Steps[T]) -> Steps[T]:
-        with Late():
+    def _timed(self, reading: ClockReading, steps: Steps[T]) -> Steps[T]:
+        with ImportGuard():
             from .timed import ending
 
         hold = self.hold
         return ending(
-            self.session, hold.place.table, (self.key,), look, steps, self._ended_how, hold.token, since=hold.since
+            self.session, hold.place.table, (self.key,), reading, steps, self._ended_how, hold.token, since=hold.since
         )
 
     def _ended_how(self, _: object) -> str:
@@ -289,7 +289,7 @@ class HeldLock(Standing):
         check: raises if a last act that has just ended leaves nothing to do.
         """
 
-        def alone(look: Look) -> Steps[T]:
+        def alone(reading: ClockReading) -> Steps[T]:
             self.check_process()  # here: drive() has noted the process, and sees a fork from now on
             turn = Ticket()
             try:
@@ -301,9 +301,9 @@ class HeldLock(Standing):
                     )
                 check()
                 self.end()
-                acting = steps(look)
+                acting = steps(reading)
                 if self.is_timed and self.session.observer.measures:
-                    acting = self._timed(look, acting)
+                    acting = self._timed(reading, acting)
                 return (yield from acting)
             finally:
                 self._last_act.give_back(turn)
@@ -370,7 +370,7 @@ class HeldLock(Standing):
         return encoded
 
 
-def _done(look: Look) -> Steps[bool]:
+def _done(reading: ClockReading) -> Steps[bool]:
     """An operation that has nothing to send."""
     yield from ()
     return True

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any, Unpack
 
     from ..core.handover import Handover
-    from ..core.lease import Look
+    from ..core.lease import ClockReading
     from ..core.protocol import Steps
     from ..core.requests import Place
     from .lock import Lock
@@ -116,7 +116,7 @@ def taken(
         on_lost=options.get("on_lost"),
     )
     if not by_string:
-        _check_kept(made.wish.place)
+        _check_kept(made.wanted.place)
     return made, hold.token
 
 
@@ -126,7 +126,7 @@ def resumed(session: Session, string: object, *, context: object, **options: Unp
     return Resumption(
         session,
         made,
-        lambda look, keep: resume.resume(made.wish, token, session.memory, session.chance, look, keep=keep),
+        lambda reading, keep: resume.resume(made.wanted, token, session.memory, session.entropy, reading, keep=keep),
     )
 
 
@@ -139,8 +139,8 @@ def released(session: Session, string: object, options: Mapping[str, Any]) -> Op
     _check_kept(place)
     session.check_open()
 
-    def steps(look: Look) -> Steps[bool]:
-        done = yield from resume.release(place, hold.owner, hold.token, session.memory, session.chance, look)
+    def steps(reading: ClockReading) -> Steps[bool]:
+        done = yield from resume.release(place, hold.owner, hold.token, session.memory, session.entropy, reading)
         if done:
             session.observer.tell(
                 "released",
@@ -157,13 +157,13 @@ def released(session: Session, string: object, options: Mapping[str, Any]) -> Op
     if not session.observer.measures:
         return place, steps
 
-    def timed(look: Look) -> Steps[bool]:
+    def timed(reading: ClockReading) -> Steps[bool]:
         from .timed import ending  # this module is loaded late itself
 
         def how(done: bool) -> str:
             return "released" if done else "lost"
 
-        return ending(session, place.table, (place.key,), look, steps(look), how, hold.token)
+        return ending(session, place.table, (place.key,), reading, steps(reading), how, hold.token)
 
     return place, timed
 
@@ -186,9 +186,9 @@ def acquired(session: Session, key: str, *, wait: float | None, **options: Unpac
             )
     options["queue"] = False
     made = order(session, key, wait=wait, prefix=f"{holder}#", **options)
-    _check_kept(made.wish.place)
+    _check_kept(made.wanted.place)
     return Resumption(
-        session, made, lambda look, keep: resume.acquire(made.wish, session.memory, session.chance, look, keep)
+        session, made, lambda reading, keep: resume.acquire(made.wanted, session.memory, session.entropy, reading, keep)
     )
 
 

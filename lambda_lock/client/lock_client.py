@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ..errors import LockNotGrantedError
-from ..runtime.late import Late
+from ..runtime.import_guard import ImportGuard
 from . import taking
 from .base import Client, init_of, unknown_option
 from .lock import Lock
@@ -206,7 +206,7 @@ class LockClient(Client):
         """
         if unknown:
             raise unknown_option("acquire_all", unknown)
-        with Late():
+        with ImportGuard():
             from . import several
 
         return self._take(
@@ -256,7 +256,7 @@ class LockClient(Client):
 
         Example: ``record = client.get("invoice#7")``
         """
-        with Late():
+        with ImportGuard():
             from .reading import get
 
         return self._run(get(self._session, key, sort_key))
@@ -271,7 +271,7 @@ class LockClient(Client):
 
         Example: ``held = [record.key for record in client.list() if not record.is_released]``
         """
-        with Late():
+        with ImportGuard():
             from .reading import ask, pages_of
 
         pages = pages_of(self._session, key)
@@ -285,7 +285,7 @@ class LockClient(Client):
 
         Example: ``client.prewarm()  # at INIT``
         """
-        with Late():
+        with ImportGuard():
             from .reading import prewarm
 
         self._run(prewarm(self._session))
@@ -375,7 +375,7 @@ class LockClient(Client):
 
         Example: ``lock = client.resume(event["lock"])``
         """
-        with Late():
+        with ImportGuard():
             from .holds import resumed
 
         return self._take(
@@ -425,7 +425,7 @@ class LockClient(Client):
 
         Example: ``client.release(event["lock"])``
         """
-        with Late():
+        with ImportGuard():
             from .holds import released
 
         parts = {
@@ -460,7 +460,7 @@ class LockClient(Client):
 
         Example: ``client.close()``, or ``with LockClient("locks") as client: ...``
         """
-        with Late():
+        with ImportGuard():
             from .closing import close
 
         close(self._session, release=release)

@@ -6,7 +6,7 @@ from ..core import acquire, lease, protocol
 from ..core.requests import Content, encode_data
 from ..errors import LockArgumentError, LockConfigurationError, LockTimeoutError
 from ..runtime import invocation
-from ..runtime.late import Late
+from ..runtime.import_guard import ImportGuard
 from . import checks
 from .terms import Terms
 
@@ -98,10 +98,10 @@ _EXTRA_WAIT = 5.0  # seconds over the lease: enough to outlive a dead holder of 
 class Order:
     """What an acquire asks for, checked."""
 
-    __slots__ = ("cancel_check", "cancelled", "terms", "wish")
+    __slots__ = ("cancel_check", "cancelled", "terms", "wanted")
 
-    def __init__(self, wish: protocol.Wish, terms: Terms, cancel_check: Callable[[], bool] | None) -> None:
-        self.wish = wish
+    def __init__(self, wanted: protocol.AcquireRequest, terms: Terms, cancel_check: Callable[[], bool] | None) -> None:
+        self.wanted = wanted
         self.terms = terms
         self.cancel_check = cancel_check
         self.cancelled = False
@@ -126,7 +126,7 @@ def order(
     """Check what an acquire asks for. Raises what `LockClient.acquire` raises before it sends anything.
 
     owner: of a lock that is adopted. None: a new one. prefix: of a new owner, up to its nonce. None: the client's.
-    window: of an event, as in Wish. ``reentrant`` has been dealt with before.
+    window: of an event, as in AcquireRequest. ``reentrant`` has been dealt with before.
     """
     settings, permits = session.settings, options.get("permits")
     place = settings.place(key, options.get("sort_key"))
@@ -155,13 +155,13 @@ def order(
     queues = options.get("queue", True) and settings.queue and place.schema.waiters is not None and not polls
     if owner is None:
         prefix = prefix or f"{settings.owner_prefix or invocation.owner_prefix(found)}#"
-        owner = prefix + session.chance.nonce()
+        owner = prefix + session.entropy.nonce()
     if permits is not None:
-        with Late():
+        with ImportGuard():
             from ..core.permits import PermitPlace
 
         place = PermitPlace(place, permits, owner)
-    wish = protocol.Wish(
+    wanted = protocol.AcquireRequest(
         place,
         owner,
         place.schema.round_lease(int(terms.full_lease * 1000)),
@@ -179,20 +179,20 @@ def order(
         queue=_queue_of(session, permits) if queues else None,
         decision=settings.decision_time,
     )
-    if window is not None and wish.delete_on_release:
+    if window is not None and wanted.delete_on_release:
         raise LockConfigurationError(
             f"event {key!r} cannot be remembered: rows of the schema {settings.schema.name} are deleted on release. "
             "Pass deduplicate a client with the schema JAVA or GO, and a table of its own",
             key=key,
         )
-    return Order(wish, terms, options.get("cancel_check"))
+    return Order(wanted, terms, options.get("cancel_check"))
 
 
 def _queue_of(session: Session, permits: int | None) -> Callable[[acquire.Acquisition], Queue]:
     """What makes the queue of an acquisition. Only acquires that have to wait load it."""
 
     def queue(acquisition: acquire.Acquisition) -> Queue:
-        with Late():
+        with ImportGuard():
             if permits is None:
                 from ..core.queue import Queue as Kind
             else:

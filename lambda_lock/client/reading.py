@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from ..core.lease import Look
+    from ..core.lease import ClockReading
     from ..core.outcome import Reply
     from ..core.protocol import Steps
     from ..core.requests import Place, Request
@@ -28,8 +28,8 @@ def get(session: Session, key: str, sort_key: str | None) -> Operation[LockRecor
     place = session.settings.place(key, sort_key)
     session.check_open()
 
-    def steps(look: Look) -> Steps[LockRecord | None]:
-        row, date = yield from protocol.read(place, session.memory, session.chance, look)
+    def steps(reading: ClockReading) -> Steps[LockRecord | None]:
+        row, date = yield from protocol.read(place, session.memory, session.entropy, reading)
         return None if row is None else LockRecord(row, place, date)
 
     return place, steps
@@ -54,11 +54,11 @@ def pages_of(session: Session, key: str | None) -> Pages:
 
 def ask(session: Session, place: Place, request: Request) -> Operation[Reply]:
     """Send a request that takes and changes no lock."""
-    return place, lambda look: protocol.ask(request, session.memory, session.chance, look)
+    return place, lambda reading: protocol.ask(request, session.memory, session.entropy, reading)
 
 
 def write_unguarded(session: Session, items: Sequence[Mapping[str, Any]], key: str) -> Operation[Reply]:
     """The operation of `Lock.commit` while locks are disabled."""
-    request = {"TransactItems": checks.transact_items(items), "ClientRequestToken": session.chance.nonce()}
+    request = {"TransactItems": checks.transact_items(items), "ClientRequestToken": session.entropy.nonce()}
     place = session.settings.place(key, None if session.settings.names()[2] is None else key)
     return ask(session, place, ("TransactWriteItems", request))

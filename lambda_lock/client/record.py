@@ -7,7 +7,7 @@ from contextlib import suppress  # the Lambda runtime has it loaded
 from ..core.requests import decode_data
 from ..core.row import SEAL
 from ..errors import printable
-from ..runtime.late import Late
+from ..runtime.import_guard import ImportGuard
 from .attributes import from_dynamodb
 
 TYPE_CHECKING = False
@@ -54,7 +54,7 @@ def _unreadable(row: Row, place: Place, attributes: dict[str, Any], data: bytes 
 
 def _unreadable_maps(item: Item, schema: Schema) -> list[str]:
     """The names of a semaphore's maps that are missing or no maps, or have entries that cannot be read."""
-    with Late():
+    with ImportGuard():
         from ..core.permits import read_entry
 
     permits, tokens = (item.get(name or "", {}).get("M") for name in (schema.permits, schema.permit_tokens))
@@ -68,7 +68,7 @@ def _unreadable_maps(item: Item, schema: Schema) -> list[str]:
 def _holders(row: Row, place: Place, read_at: int | None) -> tuple[Holder, ...]:
     """Who holds the lock, or the permits of a semaphore: all whose stored expiry has not passed."""
     if row.version == SEAL:
-        with Late():
+        with ImportGuard():
             from ..core.permits import entries_of, holder_of
 
         holders = [holder_of(nonce, entry) for nonce, entry in entries_of(row.item, place.schema).items()]

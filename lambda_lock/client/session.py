@@ -17,7 +17,7 @@ from ..observe.log import tell
 from ..observe.observer import Observer
 from ..runtime import invocation
 from ..runtime.drive import drive, send
-from ..runtime.late import Late
+from ..runtime.import_guard import ImportGuard
 from ..runtime.signalsafe import Flag
 from ..runtime.timeline import SYSTEM, Timeline
 from ..runtime.under_way import Act, UnderWay, released, unclear
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Protocol, TypeAlias, TypeVar
 
-    from ..core.lease import Look
+    from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
     from ..core.requests import Place
     from ..errors import LockError
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from .settings import Settings
 
     T = TypeVar("T")
-    #: What a method asks of DynamoDB: the lock that errors name, and the steps, which begin with a look at the clocks.
-    Operation: TypeAlias = tuple[Place, Callable[[Look], Steps[T]]]
+    #: What a method asks of DynamoDB: the lock that errors name, and its steps.
+    Operation: TypeAlias = tuple[Place, Callable[[ClockReading], Steps[T]]]
 
     class Ending(Protocol):
         """What a last act ends: a HeldLock, or a Group of them."""
 
-        def give_up(self, last_act: Callable[[Look], Steps[bool]] | None = None) -> None: ...
+        def give_up(self, last_act: Callable[[ClockReading], Steps[bool]] | None = None) -> None: ...
         def tell_not_released(self, error: LockError) -> None: ...
 
 
@@ -61,7 +61,7 @@ class Session:
         self.log = settings.logger or package_logger
         self.observer = Observer(self.log, self.timeline.clock.wall, settings.hooks)
         self.memory = protocol.Memory(settings.observation_cache_size)
-        self.chance = protocol.Chance(_nonce, _jitter)
+        self.entropy = protocol.Entropy(_nonce, _jitter)
         self.open_locks = OpenLocks()
         self.under_way = UnderWay()
         self.closed = Flag()
@@ -78,7 +78,7 @@ class Session:
     def run(
         self,
         place: Place,
-        steps: Callable[[Look], Steps[T]],
+        steps: Callable[[ClockReading], Steps[T]],
         after_wait: Callable[[], None] | None = None,
         *,
         ends: Callable[[], LockError] | None = None,
@@ -98,7 +98,7 @@ class Session:
             self._sleep_while_open(seconds)
             after_wait()
 
-        made = steps(timeline.look())
+        made = steps(timeline.reading())
         try:
             with Explained(place), Act(self.under_way, made, takes=after_wait is not None, ends=ends):
                 if after_wait is not None:
@@ -109,7 +109,9 @@ class Session:
             for request in self.under_way.take_ending(made):
                 send(request, self.transport)
 
-    def run_last(self, held: Ending, operation: Operation[T], again: Callable[[Look], Steps[bool]] | None = None) -> T:
+    def run_last(
+        self, held: Ending, operation: Operation[T], again: Callable[[ClockReading], Steps[bool]] | None = None
+    ) -> T:
         """Run a last act on this thread. If an interrupt (Ctrl-C, sys.exit() in a signal handler) ends it, the lock is
         released before that propagates: whatever the act did, no other code would release it.
 
@@ -140,7 +142,7 @@ class Session:
             return mocked
         if self._chosen is not None:
             return self._chosen
-        with Late():
+        with ImportGuard():
             return self._choose()
 
     @property
@@ -165,7 +167,7 @@ class Session:
             endpoint_url=settings.endpoint_url,
             boto3_client=settings.boto3_client,
             boto3_session=settings.boto3_session,
-            now=lambda: self.memory.server.now(self.timeline.look()),
+            now=lambda: self.memory.server.now(self.timeline.reading()),
             logger=self.log,
         )
 
@@ -175,7 +177,7 @@ class Session:
         Once it has ended, or has forgotten its tables, everything that was learned from it is forgotten before anything
         is sent again.
         """
-        with Late():
+        with ImportGuard():
             from ..transport import mocked
         used = self._mocked
         if used is not None and not (mocked.is_active() and used.has_its_tables()):
@@ -209,7 +211,7 @@ class Session:
         self._prepared = environment, made
 
     def _keep_first(self, chosen: HttpsTransport | BotoTransport) -> HttpsTransport | BotoTransport:
-        """A signal handler, or a thread that stopped waiting for Late, may have chosen a transport meanwhile."""
+        """A signal handler, or a thread that stopped waiting for the guard, may have chosen a transport meanwhile."""
         if self._chosen is None:
             self._chosen = chosen
         return self._chosen
@@ -220,7 +222,7 @@ class Session:
     def renewals(self) -> Renewals:
         """The threads that send the renewals of this client's locks."""
         if self._renewals is None:
-            with Late():
+            with ImportGuard():
                 from ..runtime.heartbeat import Renewals
 
             self._renewals = Renewals()
@@ -264,7 +266,7 @@ class Session:
     def end(self) -> None:
         """Close connections and end the threads for renewals, after all locks were released or abandoned."""
         if self.unended:
-            with Late():
+            with ImportGuard():
                 from .timed import tell_unended
 
             tell_unended(self)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any, Unpack
 
-    from ..core.lease import Look
-    from ..core.protocol import Hold, Steps, Wish
+    from ..core.lease import ClockReading
+    from ..core.protocol import AcquireRequest, Hold, Steps
     from ..core.requests import Place
     from .order import Order, SeveralOptions
     from .session import Session
@@ -51,21 +51,21 @@ class Several:
 
     # -- as a Taking ------------------------------------------------------------------------------------------------
 
-    def steps(self, look: Look) -> Steps[None]:
+    def steps(self, reading: ClockReading) -> Steps[None]:
         """The requests, and what follows a grant or a refusal."""
-        session, steps = self._session, self._steps(look)
+        session, steps = self._session, self._steps(reading)
         if not session.observer.measures:
             return steps
         from .timed import taking  # this module is loaded late itself
 
         keys = [place.key for place in self._places]
-        return taking(session, self.place.table, keys, look, steps, lambda: None)
+        return taking(session, self.place.table, keys, reading, steps, lambda: None)
 
-    def _steps(self, look: Look) -> Steps[None]:
+    def _steps(self, reading: ClockReading) -> Steps[None]:
         session = self._session
         check_process(self._order.terms.pid)
         try:
-            yield from core.acquire_all(self, session.memory, session.chance, look)
+            yield from core.acquire_all(self, session.memory, session.entropy, reading)
             self._hand_out()
         except LockNotGrantedError as error:
             place = next((place for place in self._places if place.key == error.key), self.place)
@@ -112,11 +112,11 @@ class Several:
 
     # -- as the Keeper ----------------------------------------------------------------------------------------------
 
-    def wishes(self) -> Iterator[Wish]:
+    def each_wanted(self) -> Iterator[AcquireRequest]:
         """One for each lock, all under a new owner."""
-        first = self._order.wish
+        first = self._order.wanted
         prefix, _, _ = first.owner.rpartition("#")
-        owner = f"{prefix}#{self._session.chance.nonce()}"
+        owner = f"{prefix}#{self._session.entropy.nonce()}"
         self._groups[:] = [Group(self._session, self._order.terms.pid, MultiLock)]
         for place in self._places:
             self.place = place
@@ -141,24 +141,24 @@ class Several:
         self._held[hold] = held = HeldLock(self._session, hold, own, Lock)
         group.members.append(held)
         held.is_timed = False
-        held.upkeep.hush(waits=self._order.wish.patient)
+        held.upkeep.hush(waits=self._order.wanted.patient)
         held.upkeep.watch()
         self._session.open_locks.attach(hold, held)
         self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here
 
-    def renew(self, hold: Hold, look: Look) -> Steps[None]:
+    def renew(self, hold: Hold, reading: ClockReading) -> Steps[None]:
         """Once, and not beside the heartbeat."""
-        return self._held[hold].upkeep.once(look)
+        return self._held[hold].upkeep.once(reading)
 
-    def release(self, hold: Hold, look: Look) -> Steps[bool]:
+    def release(self, hold: Hold, reading: ClockReading) -> Steps[bool]:
         """Release a lock that the application never had. Returns whether DynamoDB answered."""
         session, held, answered = self._session, self._held.get(hold), True
         try:
             with Explained(hold.place):
                 if held is not None:
-                    yield from held.release()[1](look)
+                    yield from held.release()[1](reading)
                 else:
-                    yield from keep.release(hold, session.memory, session.chance, look)
+                    yield from keep.release(hold, session.memory, session.entropy, reading)
         except LockAlreadyReleasedError:  # by close(), at this moment
             pass
         except LockError as error:
@@ -199,10 +199,10 @@ def _unsent(hold: Hold) -> TransportError:
     return TransportError(False, "DynamoDB does not answer, nothing was sent", key=hold.place.key)
 
 
-def _like(wish: Wish, place: Place, owner: str) -> Wish:
-    """The same wish for another lock."""
-    made = protocol.Wish.__new__(protocol.Wish)
-    for name in protocol.Wish.__slots__:
-        setattr(made, name, getattr(wish, name))
+def _like(wanted: AcquireRequest, place: Place, owner: str) -> AcquireRequest:
+    """The same request for another lock."""
+    made = protocol.AcquireRequest.__new__(protocol.AcquireRequest)
+    for name in protocol.AcquireRequest.__slots__:
+        setattr(made, name, getattr(wanted, name))
     made.place, made.owner = place, owner
     return made

@@ -7,7 +7,7 @@ from ..core import keep
 from ..core.outcome import ServiceError
 from ..errors import DuplicateEventError, LockConfigurationError, LockError, LockNotGrantedError, TransportError
 from ..runtime.drive import check_process
-from ..runtime.late import Late
+from ..runtime.import_guard import ImportGuard
 from .held import HeldLock
 from .lock import Lock
 from .order import order
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol, TypeVar, Unpack
 
-    from ..core.lease import Look
+    from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
     from ..core.requests import Place
     from .order import AcquireOptions, HoldOptions, Order
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         @property
         def granted(self) -> list[Hold]: ...
 
-        def steps(self, look: Look) -> Steps[None]: ...
+        def steps(self, reading: ClockReading) -> Steps[None]: ...
         def lock(self) -> T_co: ...
         def after_wait(self) -> None: ...
         def give_back(self) -> None: ...
@@ -56,30 +56,30 @@ class Fresh:
     """Takes a lock that this line of execution does not hold."""
 
     def __init__(
-        self, session: Session, order: Order, grant: Callable[[Look, Callable[[Hold], None]], Steps[Hold]]
+        self, session: Session, order: Order, grant: Callable[[ClockReading, Callable[[Hold], None]], Steps[Hold]]
     ) -> None:
-        self.place = order.wish.place
+        self.place = order.wanted.place
         self._session = session
         self._order = order
         self._grant = grant
         self.granted: list[Hold] = []
         self._locks: list[Lock] = []  # kept alive until it is handed out or given back: it was not dropped
 
-    def steps(self, look: Look) -> Steps[None]:
+    def steps(self, reading: ClockReading) -> Steps[None]:
         """The requests, and what follows a grant or a refusal."""
-        steps = self._steps(look)
+        steps = self._steps(reading)
         if not self._session.observer.measures:
             return steps
-        with Late():
+        with ImportGuard():
             from .timed import taking
 
         place = self.place
-        return taking(self._session, place.table, (place.key,), look, steps, lambda: self.granted[-1].token)
+        return taking(self._session, place.table, (place.key,), reading, steps, lambda: self.granted[-1].token)
 
-    def _steps(self, look: Look) -> Steps[None]:
+    def _steps(self, reading: ClockReading) -> Steps[None]:
         check_process(self._order.terms.pid)
         try:
-            hold = yield from self._grant(look, self._keep)
+            hold = yield from self._grant(reading, self._keep)
             self._register(hold)
         except (DuplicateEventError, LockNotGrantedError) as error:
             tell_refused(self._session, error, self.place, cancelled=self._order.cancelled)
@@ -127,7 +127,7 @@ class Again:
         self._held = held
         self._event = event
 
-    def steps(self, look: Look) -> Steps[None]:
+    def steps(self, reading: ClockReading) -> Steps[None]:
         """Nothing is sent."""
         yield from ()
 
@@ -154,19 +154,21 @@ def acquire(
         the lock that is held is not an event's.
     """
     if options.get("holder") is not None:
-        with Late():
+        with ImportGuard():
             from .holds import acquired
 
         return acquired(session, key, wait=wait, **options)
     if (held := _entered_before(session, key, options)) is not None:
         return Again(held, event=window is not None)
     made = order(session, key, wait=wait, window=window, **options)
-    return Fresh(session, made, lambda look, keep: core.acquire(made.wish, session.memory, session.chance, look, keep))
+    return Fresh(
+        session, made, lambda reading, keep: core.acquire(made.wanted, session.memory, session.entropy, reading, keep)
+    )
 
 
 def adopt(session: Session, token: object, *, context: object, **options: Unpack[HoldOptions]) -> Taking[Lock]:
     """Check an adopt. The result runs it."""
-    with Late():
+    with ImportGuard():
         from ..core import handover
         from .holds import taken
 
@@ -174,7 +176,7 @@ def adopt(session: Session, token: object, *, context: object, **options: Unpack
     return Fresh(
         session,
         made,
-        lambda look, keep: handover.adopt(made.wish, number, session.memory, session.chance, look, keep=keep),
+        lambda reading, keep: handover.adopt(made.wanted, number, session.memory, session.entropy, reading, keep=keep),
     )
 
 
@@ -193,7 +195,7 @@ def tell_refused(
 
 def tell_failed(session: Session, error: ServiceError | TransportError | LockConfigurationError, place: Place) -> None:
     """Tell that an acquire ended because DynamoDB could not be used."""
-    with Late():
+    with ImportGuard():
         from .explain import explain, reason_of
 
     told = explain(error, place) if isinstance(error, ServiceError) else error
@@ -203,7 +205,7 @@ def tell_failed(session: Session, error: ServiceError | TransportError | LockCon
 
 def give_back(session: Session, hold: Hold) -> None:
     """Release a hold that has no handle. Raises what a release raises."""
-    session.run(hold.place, lambda look: keep.release(hold, session.memory, session.chance, look))
+    session.run(hold.place, lambda reading: keep.release(hold, session.memory, session.entropy, reading))
     session.open_locks.discard(hold)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TypeVar
 
-    from ..core.lease import Look
+    from ..core.lease import ClockReading
     from ..core.protocol import Steps
     from .session import Session
 
@@ -23,7 +23,12 @@ _SHOWN = 3  # keys of several locks
 
 
 def taking(
-    session: Session, table: str, keys: Sequence[str], look: Look, steps: Steps[T], token: Callable[[], int | None]
+    session: Session,
+    table: str,
+    keys: Sequence[str],
+    reading: ClockReading,
+    steps: Steps[T],
+    token: Callable[[], int | None],
 ) -> Steps[T]:
     """The steps of an acquire, and then its trace and time. token: gives the fencing token after a grant."""
     outcome, given = "interrupted", None
@@ -36,7 +41,7 @@ def taking(
         raise
     finally:
         tell_unended(session)
-        took = session.timeline.elapsed() - look.elapsed
+        took = session.timeline.elapsed() - reading.elapsed
         session.observer.measured("acquire", table, _text(keys), took, outcome=outcome, fencing_token=given)
 
 
@@ -44,7 +49,7 @@ def ending(
     session: Session,
     table: str,
     keys: Sequence[str],
-    look: Look,
+    reading: ClockReading,
     steps: Steps[T],
     ended: Callable[[T], str],
     token: int | None,
@@ -69,7 +74,7 @@ def ending(
     finally:
         tell_unended(session)
         now, text = session.timeline.elapsed(), _text(keys)
-        ago = now - look.elapsed
+        ago = now - reading.elapsed
         session.observer.measured("release", table, text, ago, outcome=outcome, fencing_token=token)
         if since is not None:
             session.observer.measured("hold", table, text, now - since, ago, outcome=outcome, fencing_token=token)

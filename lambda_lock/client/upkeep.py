@@ -12,7 +12,7 @@ from ..core import keep, lease, protocol
 from ..core.outcome import ServiceError
 from ..errors import LockError, TransportError
 from ..runtime.drive import Pause
-from ..runtime.late import Late
+from ..runtime.import_guard import ImportGuard
 from ..runtime.signalsafe import Flag, Ticket, Turn
 from .signals import Signals
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..core.lease import Look
+    from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
     from ..runtime.heartbeat import Heartbeat
     from .session import Session
@@ -37,7 +37,7 @@ _known: list[Heartbeat] = []  # the heartbeat of this process, once it is import
 def _the_heartbeat() -> Heartbeat:
     """The heartbeat of this process. It starts a thread, so it is imported only where one is needed."""
     if not _known:
-        with Late():
+        with ImportGuard():
             from ..runtime.heartbeat import HEARTBEAT
 
         _known.append(HEARTBEAT)
@@ -112,17 +112,17 @@ class Upkeep:
             return
         if renewal.error is None:
             return
-        pause = lease.backoff(self._failures, 1.0, self._session.chance.jitter())
+        pause = lease.backoff(self._failures, 1.0, self._session.entropy.jitter())
         self._failures += 1
         self._next = self._elapsed() + pause
         self.signals.tell("renewal_failed", "renewal of lock %r failed, trying again: %s", renewal.error)
 
-    def _once(self, look: Look, **changes: Any) -> Steps[keep.Renewal]:
-        return keep.renew(self._hold, self._session.memory, self._session.chance, look, **changes)
+    def _once(self, reading: ClockReading, **changes: Any) -> Steps[keep.Renewal]:
+        return keep.renew(self._hold, self._session.memory, self._session.entropy, reading, **changes)
 
     # -- for the application ----------------------------------------------------------------------------------------
 
-    def now(self, look: Look, check: Callable[[], None], **changes: Any) -> Steps[None]:
+    def now(self, reading: ClockReading, check: Callable[[], None], **changes: Any) -> Steps[None]:
         """The steps of a renewal that the application asks for. It first waits for one that is under way, at most for
         the time of a decision. It is sent again while its outcome is unknown: none begins later than the time of a
         decision after the first, and each may take STEPS sends (docs/safety-bounds.md).
@@ -131,8 +131,8 @@ class Upkeep:
         """
         turn = Ticket()
         try:
-            look = yield from self._await_turn(turn, look, check)
-            yield from self._until_known(look, check, changes)
+            reading = yield from self._await_turn(turn, reading, check)
+            yield from self._until_known(reading, check, changes)
         finally:  # also after an error: a shorter lease has cut validity before it was sent
             self._turn.give_back(turn)
             self._reschedule()
@@ -153,12 +153,12 @@ class Upkeep:
         self._period = period
         self._reschedule()
 
-    def once(self, look: Look) -> Steps[None]:
+    def once(self, reading: ClockReading) -> Steps[None]:
         """The steps of one renewal, after another one that is under way. The hold says whether it is lost."""
         turn = Ticket()
         try:
-            look = yield from self._await_turn(turn, look, self._check_nothing)
-            yield from self._once(look)
+            reading = yield from self._await_turn(turn, reading, self._check_nothing)
+            yield from self._once(reading)
         except TransportError:  # the other renewal still has no answer
             return
         finally:
@@ -168,27 +168,27 @@ class Upkeep:
     def _check_nothing(self) -> None:
         """A renewal of a lock that was lost sends nothing."""
 
-    def _await_turn(self, turn: Ticket, look: Look, check: Callable[[], None]) -> Steps[Look]:
+    def _await_turn(self, turn: Ticket, reading: ClockReading, check: Callable[[], None]) -> Steps[ClockReading]:
         for _ in range(int(protocol.DECISION / _TURN_PAUSE)):
             if self._turn.take(turn):
-                return look
-            look = (yield Pause(_TURN_PAUSE)).look
+                return reading
+            reading = (yield Pause(_TURN_PAUSE)).reading
             check()
         raise self._unknown(None)
 
-    def _until_known(self, look: Look, check: Callable[[], None], changes: dict[str, Any]) -> Steps[None]:
-        until, tries = look.elapsed + protocol.DECISION, 0
+    def _until_known(self, reading: ClockReading, check: Callable[[], None], changes: dict[str, Any]) -> Steps[None]:
+        until, tries = reading.elapsed + protocol.DECISION, 0
         while True:
-            renewal = yield from self._once(look, **changes)
+            renewal = yield from self._once(reading, **changes)
             if renewal.renewed:
                 return
             check()
-            pause = lease.backoff(tries, 1.0, self._session.chance.jitter())
+            pause = lease.backoff(tries, 1.0, self._session.entropy.jitter())
             tries += 1
             error = renewal.error
             if error is None or not protocol.may_pass(error) or self._elapsed() + pause >= until:
                 raise self._unknown(error)
-            look = (yield protocol.Wait(pause)).look
+            reading = (yield protocol.Wait(pause)).reading
 
     def _unknown(self, error: Exception | None) -> Exception:
         """The error to raise if a renewal failed. The session explains a refusal by DynamoDB."""

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol, TypeAlias
 
-    from .lease import Look, Observation
+    from .lease import ClockReading, Observation
     from .outcome import Item, Outcome
-    from .protocol import Chance, Memory, Steps, Wish
+    from .protocol import AcquireRequest, Entropy, Memory, Steps
     from .row import Holder, Row
 
     class Queue(Protocol):
@@ -35,7 +35,11 @@ if TYPE_CHECKING:
 
 
 def acquire(
-    wish: Wish, memory: Memory, chance: Chance, look: Look, keep: Callable[[Hold], None] | None = None
+    wanted: AcquireRequest,
+    memory: Memory,
+    entropy: Entropy,
+    reading: ClockReading,
+    keep: Callable[[Hold], None] | None = None,
 ) -> Steps[Hold]:
     """Take the lock. Return the Hold.
 
@@ -49,8 +53,8 @@ def acquire(
     Before any error leaves, a claim that may have landed is released, if DynamoDB answers (rule 5). That also goes for
     an error that is thrown into the generator.
     """
-    how = wish.place.acquisition() or Acquisition
-    return how(wish, memory, chance, look, keep).finish()  # no frame of its own for an interrupt to hit
+    how = wanted.place.acquisition() or Acquisition
+    return how(wanted, memory, entropy, reading, keep).finish()  # no frame of its own for an interrupt to hit
 
 
 HANDOVER = 0.05  # seconds between two holders
@@ -122,16 +126,21 @@ class Acquisition:
     noun = "lock"  # in errors
 
     def __init__(
-        self, wish: Wish, memory: Memory, chance: Chance, look: Look, keep: Callable[[Hold], None] | None = None
+        self,
+        wanted: AcquireRequest,
+        memory: Memory,
+        entropy: Entropy,
+        reading: ClockReading,
+        keep: Callable[[Hold], None] | None = None,
     ) -> None:
         self.ends = False  # it has failed, and gives back what may have landed
-        self.wish = wish
+        self.wanted = wanted
         self.memory = memory
-        self.chance = chance
-        self.look = look
+        self.entropy = entropy
+        self.reading = reading
         self.keep = keep
-        self.started = look.elapsed
-        self.wait_until = wish.wait_until if wish.patient else look.elapsed
+        self.started = reading.elapsed
+        self.wait_until = wanted.wait_until if wanted.patient else reading.elapsed
         self.sent: dict[str, Sent] = {}
         self.versions: list[str] = []  # all that were ever sent
         self.last = Held()  # what is known about the holder, for the error that names it
@@ -170,18 +179,18 @@ class Acquisition:
         This is bounded: at most STEPS writes happen between two pauses, and `pause` raises when the wait is over.
         """
         step = self.first()
-        if self.wish.queue is not None and isinstance(step, Take):
+        if self.wanted.queue is not None and isinstance(step, Take):
             step = yield from self.take_unqueued(step)
             if not isinstance(step, Hold):  # only now is the queue loaded
-                self.queue = self.wish.queue(self)
+                self.queue = self.wanted.queue(self)
                 step = yield from self.queue.run(step)
         step = yield from self.contend(step)
         if self.queue is not None:
             yield from self.queue.leave(granted=True)
-            if self.look.elapsed >= step.valid_until:  # leaving took too long: a grant to correct (rule 4)
+            if self.reading.elapsed >= step.valid_until:  # leaving took too long: a grant to correct (rule 4)
                 self.sent[step.version].struck = True
                 step = yield from self.contend(Take(step.version, self.row))
-        self.memory.observations.forget(self.wish.place.where)
+        self.memory.observations.forget(self.wanted.place.where)
         if self.keep is not None:
             self.keep(step)
         return step
@@ -216,28 +225,28 @@ class Acquisition:
 
     def read(self) -> Steps[Next]:
         """Read the row and judge it."""
-        return self.judge((yield from self.exchange(requests.read(self.wish.place)))[0])
+        return self.judge((yield from self.exchange(requests.read(self.wanted.place)))[0])
 
     def first(self) -> Next:
         """Start with a claim, the only request without contention. A replacement first reads what it replaces."""
-        return Read() if self.wish.replace else Take()
+        return Read() if self.wanted.replace else Take()
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
     def write(self, step: Take) -> Steps[Outcome]:
         """Send a claim, take-over or replacement, with a version of its own."""
-        if self.look.elapsed >= self.wait_until + self.wish.decision:
+        if self.reading.elapsed >= self.wait_until + self.wanted.decision:
             raise self.not_granted()
         lease_ms = self.lease_now()
-        now = self.memory.server.now(self.look)
+        now = self.memory.server.now(self.reading)
         expiry_ms = self.expiry(now, lease_ms)
-        version = make_version(expiry_ms, self.chance.nonce())
-        self.sent[version] = sent = Sent(self.look.elapsed, lease_ms, expiry_ms)
+        version = make_version(expiry_ms, self.entropy.nonce())
+        self.sent[version] = sent = Sent(self.reading.elapsed, lease_ms, expiry_ms)
         self.versions.append(version)
-        request = self.request(step, requests.Grant(self.wish.owner, version, lease_ms, expiry_ms, int(now * 1000)))
+        request = self.request(step, requests.Grant(self.wanted.owner, version, lease_ms, expiry_ms, int(now * 1000)))
         outcome, unclear = yield from self.exchange(request)
         # The sender checks that a row has the requested key. It cannot for a PutItem, which does not name the key.
-        if isinstance(outcome, ConditionFailed) and not self.wish.place.is_of(outcome.item):
+        if isinstance(outcome, ConditionFailed) and not self.wanted.place.is_of(outcome.item):
             outcome, unclear = another_answer(request[0]), True
         sent.may_land = unclear or isinstance(outcome, Reply)
         if isinstance(outcome, ServiceError) and outcome.code == "ValidationException":
@@ -251,7 +260,7 @@ class Acquisition:
 
         A write adds to the row's token. If that is not a number, DynamoDB only calls the request invalid.
         """
-        place = self.wish.place
+        place = self.wanted.place
         shown, _ = yield from self.exchange(requests.read(place))
         row = place.row(shown.item) if isinstance(shown, Reply) else None
         try:
@@ -262,7 +271,7 @@ class Acquisition:
     def check_token(self, row: Row | None) -> None:
         """Raise LockFormatError if the row has a token that the next grant cannot add to. With no token, a new one
         starts."""
-        place = self.wish.place
+        place = self.wanted.place
         if row is not None and place.schema.token in row.item:
             row.require_token(place.schema, place.key)
 
@@ -270,42 +279,42 @@ class Acquisition:
         return lease.expiry_ms(now, lease_ms)
 
     def request(self, step: Take, grant: requests.Grant) -> requests.Request:
-        wish = self.wish
-        if wish.replace:
+        wanted = self.wanted
+        if wanted.replace:
             return requests.replace(
-                wish.place, grant, wish.content, observed=step.row, only_if_exists=wish.only_if_exists
+                wanted.place, grant, wanted.content, observed=step.row, only_if_exists=wanted.only_if_exists
             )
         return requests.claim(
-            wish.place,
+            wanted.place,
             grant,
-            wish.content,
+            wanted.content,
             observed=step.version,
-            only_if_exists=wish.only_if_exists,
-            event=wish.window is not None,
+            only_if_exists=wanted.only_if_exists,
+            event=wanted.window is not None,
             completed_until=step.row.completed_until if step.row else None,
             line=step.line,
         )
 
     def exchange(self, request: requests.Request, until: float | None = None) -> Steps[tuple[Outcome, bool]]:
         until = self.decision_end() if until is None else until
-        outcome, unclear, self.look = yield from exchange(request, self.memory, self.chance, self.look, until)
+        outcome, unclear, self.reading = yield from exchange(request, self.memory, self.entropy, self.reading, until)
         return outcome, unclear
 
     def decision_end(self) -> float:
-        now = self.look.elapsed
-        if not self.wish.patient:
-            return self.started + self.wish.decision
-        return max(now + min(1.0, self.wish.decision), min(now + self.wish.decision, self.wait_until))
+        now = self.reading.elapsed
+        if not self.wanted.patient:
+            return self.started + self.wanted.decision
+        return max(now + min(1.0, self.wanted.decision), min(now + self.wanted.decision, self.wait_until))
 
     def lease_now(self) -> int:
         """Return the lease in ms: as requested, but not beyond the invocation's deadline."""
-        wish = self.wish
-        lease_ms = wish.lease_ms
-        if wish.lease_end is not None:
-            lease_ms = min(lease_ms, int((wish.lease_end - self.look.elapsed) * 1000))
-        lease_ms = wish.place.schema.round_lease(lease_ms)
+        wanted = self.wanted
+        lease_ms = wanted.lease_ms
+        if wanted.lease_end is not None:
+            lease_ms = min(lease_ms, int((wanted.lease_end - self.reading.elapsed) * 1000))
+        lease_ms = wanted.place.schema.round_lease(lease_ms)
         if lease_ms < lease.MIN_LEASE * 1000:
-            raise too_late(wish.place.key, lease_ms, waited=self.look.elapsed - self.started)
+            raise too_late(wanted.place.key, lease_ms, waited=self.reading.elapsed - self.started)
         return lease_ms
 
     # -- judging the rows -------------------------------------------------------------------------------------------
@@ -315,20 +324,20 @@ class Acquisition:
             return self.see(outcome.item, outcome.date)
         if not may_pass(outcome):
             raise outcome
-        if not self.wish.patient:
+        if not self.wanted.patient:
             raise self.given_up(outcome)
         return Held(error=outcome)
 
     def see(self, item: Item | None, date: int | None) -> Next:
-        place, observations = self.wish.place, self.memory.observations
+        place, observations = self.wanted.place, self.memory.observations
         self.row = row = place.row(item)
         self.date = date
-        if row is None and self.wish.only_if_exists:
+        if row is None and self.wanted.only_if_exists:
             self.last = Held(missing=True)
             return self.last
         if row is not None and row.version in self.sent and not row.is_free:
             return self.own(row, row.version, date)
-        if row is not None and self.wish.window is not None:
+        if row is not None and self.wanted.window is not None:
             self.refuse_done(row, date)
         if row is None or row.is_free:
             self.check_token(row)
@@ -336,9 +345,9 @@ class Acquisition:
             return Take(row=row)
         assert row.version is not None
         lease_ms = row.require_lease(place.schema, place.key)
-        seen = observations.note(place.where, row, lease_ms, self.look, date)
+        seen = observations.note(place.where, row, lease_ms, self.reading, date)
         self.last = Held(row, seen)
-        if not lease.may_take_over(row, seen, self.look, date):
+        if not lease.may_take_over(row, seen, self.reading, date):
             return self.last
         self.check_token(row)
         return Take(row.version, row)
@@ -349,14 +358,14 @@ class Acquisition:
         self.note_landed(row)
         if date is None:
             raise self.undated()
-        row.require_token(self.wish.place.schema, self.wish.place.key)
+        row.require_token(self.wanted.place.schema, self.wanted.place.key)
         valid_until = sent.started + lease.validity(sent.lease_ms, sent.expiry_ms, date)
-        no_good = self.look.elapsed >= valid_until or lease.clock_was_fast(sent.lease_ms, sent.expiry_ms, date)
+        no_good = self.reading.elapsed >= valid_until or lease.clock_was_fast(sent.lease_ms, sent.expiry_ms, date)
         if no_good or sent.struck:
             sent.struck = True
             return Take(version, row)
         started, claims = sent.started, self.versions
-        return Hold(self.wish, row, sent.lease_ms, sent.expiry_ms, valid_until, started, claims=claims)
+        return Hold(self.wanted, row, sent.lease_ms, sent.expiry_ms, valid_until, started, claims=claims)
 
     def note_landed(self, row: Row | None) -> None:
         """Note if a row shows a version of mine: it did land, even if every answer was a refusal. A copy came late."""
@@ -365,7 +374,7 @@ class Acquisition:
 
     def refuse_done(self, row: Row, date: int | None) -> None:
         """Raise DuplicateEventError if the event is done, judged by DynamoDB's time (rule 11)."""
-        place, until = self.wish.place, row.completed_until
+        place, until = self.wanted.place, row.completed_until
         stored = row.item.get(place.schema.completed_until)
         if stored is None:
             return
@@ -390,7 +399,7 @@ class Acquisition:
 
         Each row that was shown allowed the next write, but each write was refused, or granted too late to be useful.
         """
-        key = self.wish.place.key
+        key = self.wanted.place.key
         error = TransportError(
             False,
             f"lock {key!r} was not granted: {STEPS} writes in a row failed, although each answer said that the next "
@@ -401,7 +410,7 @@ class Acquisition:
         return error
 
     def undated(self) -> LockConfigurationError:
-        return undated(self.wish.place.key)
+        return undated(self.wanted.place.key)
 
     # -- waiting and giving up --------------------------------------------------------------------------------------
 
@@ -410,22 +419,22 @@ class Acquisition:
 
         Raises the final error when the wait is over.
         """
-        now = self.look.elapsed
+        now = self.reading.elapsed
         if now >= self.wait_until:
             raise self.given_up(held.error)
-        seconds = lease.backoff(self.polls, self.wish.refresh_period, self.chance.jitter())
+        seconds = lease.backoff(self.polls, self.wanted.refresh_period, self.entropy.jitter())
         self.polls += 1
         event = yield Wait(min([seconds, *self.soonest(held), self.wait_until - now]))
-        self.look = event.look
+        self.reading = event.reading
 
     def soonest(self, held: Held) -> list[float]:
         """Return in how many seconds the lock may become free without its holder."""
         moments = []
         if held.row is not None and held.row.expiry_ms is not None:
             # A Date is truncated to whole seconds, so it reaches the expiry at the next full second.
-            moments.append(-(-held.row.expiry_ms // 1000) - self.memory.server.now(self.look))
+            moments.append(-(-held.row.expiry_ms // 1000) - self.memory.server.now(self.reading))
         if held.seen is not None:
-            moments.append(held.seen.seconds_left(self.look.monotonic))
+            moments.append(held.seen.seconds_left(self.reading.monotonic))
         # Rows with such moments every few ms must not turn the wait into a busy loop: wait at least the first back-off.
         return [max(moment, lease.FIRST_BACKOFF) for moment in moments if moment > 0]
 
@@ -444,22 +453,22 @@ class Acquisition:
         held = self.last
         if held.seen is None or held.row is None or held.row is not self.row:
             return None
-        if lease.may_take_over(held.row, held.seen, self.look, self.date):
+        if lease.may_take_over(held.row, held.seen, self.reading, self.date):
             return 0.0
-        left = held.seen.seconds_left(self.look.monotonic)
+        left = held.seen.seconds_left(self.reading.monotonic)
         if held.row.expiry_ms is not None:
-            left = min(left, held.row.expiry_ms / 1000 - self.memory.server.now(self.look))
+            left = min(left, held.row.expiry_ms / 1000 - self.memory.server.now(self.reading))
         return max(left, 0.0)
 
     def not_granted(self) -> LockNotGrantedError:
-        key, waited, holders = self.wish.place.key, self.look.elapsed - self.started, self.holders()
+        key, waited, holders = self.wanted.place.key, self.reading.elapsed - self.started, self.holders()
         holder = holders[0].owner if holders else None
         ahead = self.ahead()
         retry_after = self.turn(ahead or 0)
         state = self.state(holder, ahead or 0)
-        if not self.wish.patient:
+        if not self.wanted.patient:
             return LockNotGrantedError(
-                f"{self.noun} {key!r} {state}. {self.wish.advice or 'Try again later, or pass wait=seconds'}",
+                f"{self.noun} {key!r} {state}. {self.wanted.advice or 'Try again later, or pass wait=seconds'}",
                 key=key,
                 holder=holder,
                 waited=waited,
@@ -469,7 +478,7 @@ class Acquisition:
             )
         return LockTimeoutError(
             f"{self.noun} {key!r} {state}, even after {waited:.1f} s of waiting. "
-            f"{self.wish.advice or 'Wait longer, or let the caller try again'}",
+            f"{self.wanted.advice or 'Wait longer, or let the caller try again'}",
             key=key,
             holder=holder,
             waited=waited,
@@ -495,7 +504,7 @@ class Acquisition:
     def ahead(self) -> int | None:
         """Return the number of waiters before this one whose places count. None if that is not known."""
         row = self.row
-        if row is None or row.waiters is None or self.wish.place.schema.waiters is None:
+        if row is None or row.waiters is None or self.wanted.place.schema.waiters is None:
             return None
         return row.waiting(self.date) if self.queue is None else self.queue.ahead(row)
 
@@ -506,7 +515,7 @@ class Acquisition:
         If the time that the last one held it is not known, this is the end of the lease. An estimate ends at a day.
         """
         row, lease_left = self.row, self.lease_left()
-        held_ms = None if row is None else row.held_ms(self.wish.place.schema)
+        held_ms = None if row is None else row.held_ms(self.wanted.place.schema)
         if held_ms is None:
             return lease_left
         hold = held_ms / 1000
@@ -518,39 +527,39 @@ class Acquisition:
 
         This is bounded by the time of a decision, and by STEPS versions.
 
-        looked: whether the last look was about now. Then a decision that is shorter than usual also ends the release
-            early. Otherwise the time is counted from the first answer: an interrupt comes without a look at the clocks,
-            and while that answer was under way the wall clock may have been set forward.
+        looked: True if the newest reading of the clocks is fresh. Then a decision that is shorter than usual also ends
+            the release early. After an interrupt it is not: time counts from the first reply, because the wall clock
+            may have been set forward while that was under way.
         """
-        began, decision = self.look.elapsed, self.wish.decision
+        began, decision = self.reading.elapsed, self.wanted.decision
         if self.queue is not None:  # first, so that no claim from a place can land any more
             yield from self.queue.leave()
         version = next((version for version, sent in reversed(self.sent.items()) if sent.may_land), None)
         if version is None:
             return
         event = yield Send(*self.give_back(version), min(SEND, decision))
-        self.look, outcome = event.look, event.outcome
+        self.reading, outcome = event.reading, event.outcome
         assert outcome is not None
-        until = self.look.elapsed + decision
+        until = self.reading.elapsed + decision
         if looked and decision < DECISION:
             until = max(began + decision, until - min(SEND, decision))
-        if may_pass(outcome) and self.look.elapsed < until:
-            self.look = (yield Wait(lease.backoff(0, 1.0, self.chance.jitter()))).look
+        if may_pass(outcome) and self.reading.elapsed < until:
+            self.reading = (yield Wait(lease.backoff(0, 1.0, self.entropy.jitter()))).reading
             outcome, _ = yield from self.exchange(self.give_back(version), until)
         for _ in range(STEPS):
-            row = row_of(outcome, self.wish.place)
+            row = row_of(outcome, self.wanted.place)
             if row is None or row.is_free or row.version is None or row.version not in self.sent:
                 return
             # A refusal may show another version of mine that landed before this one, or meanwhile.
             outcome, _ = yield from self.exchange(self.give_back(row.version), until)
 
     def give_back(self, version: str) -> requests.Request:
-        return self.wish.place.release(
-            owner=self.wish.owner,
+        return self.wanted.place.release(
+            owner=self.wanted.owner,
             version=version,
-            delete=self.wish.delete_on_release,
+            delete=self.wanted.delete_on_release,
             expiry_ms=self.sent[version].expiry_ms,
-            content=requests.Content(ttl=self.wish.content.ttl),
+            content=requests.Content(ttl=self.wanted.content.ttl),
         )
 
 

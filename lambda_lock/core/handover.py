@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .acquire import Next
-    from .lease import Look
+    from .lease import ClockReading
     from .outcome import Item
-    from .protocol import Chance, Hold, Memory, Steps, Wish
+    from .protocol import AcquireRequest, Entropy, Hold, Memory, Steps
     from .row import Row
 
 _FORMAT = "LH1"
@@ -116,7 +116,7 @@ def _checked(fields: Any) -> list[Any]:
     return fields
 
 
-def hand_over(hold: Hold, memory: Memory, chance: Chance, look: Look, *, lease_ms: int) -> Steps[str]:
+def hand_over(hold: Hold, memory: Memory, entropy: Entropy, reading: ClockReading, *, lease_ms: int) -> Steps[str]:
     """End the hold and renew it to ``lease_ms``, even beyond this invocation. Return the string to adopt.
 
     Raises LockLostError if the renewal is refused, LockFormatError if the row refuses every version of ours, and the
@@ -124,9 +124,9 @@ def hand_over(hold: Hold, memory: Memory, chance: Chance, look: Look, *, lease_m
     """
     hold.hand_over()
     lease_ms = hold.place.schema.round_lease(lease_ms)
-    until = look.elapsed + DECISION
+    until = reading.elapsed + DECISION
     for _ in range(STEPS):
-        version = hold.rise(lease_ms, memory.server.now(look), chance.nonce())
+        version = hold.rise(lease_ms, memory.server.now(reading), entropy.nonce())
         what: dict[str, Any] = {
             "token": hold.token,
             "version": version,
@@ -139,7 +139,7 @@ def hand_over(hold: Hold, memory: Memory, chance: Chance, look: Look, *, lease_m
             request = requests.pass_on(hold.place, seen=hold.owner, owner=parked(hold.owner), **what)
         else:
             request = hold.place.renew(owner=hold.owner, **what)
-        outcome, unclear, look = yield from exchange(request, memory, chance, look, until)
+        outcome, unclear, reading = yield from exchange(request, memory, entropy, reading, until)
         row = row_of(outcome, hold.place)
         if isinstance(outcome, Reply) or (row is not None and row.version == version and not row.is_free):
             return write_handover(hold)
@@ -175,37 +175,37 @@ class Adoption(Acquisition):
 
     def __init__(
         self,
-        wish: Wish,
+        wanted: AcquireRequest,
         token: int,
         memory: Memory,
-        chance: Chance,
-        look: Look,
+        entropy: Entropy,
+        reading: ClockReading,
         keep: Callable[[Hold], None] | None = None,
     ) -> None:
-        super().__init__(wish, memory, chance, look, keep)
+        super().__init__(wanted, memory, entropy, reading, keep)
         self.token = token
-        self.base = self.seen = base_of(wish.owner)
+        self.base = self.seen = base_of(wanted.owner)
         self.above_ms = 0  # the expiry in the version that was found
 
     def first(self) -> Next:
         return Take() if self.memory.server.is_known else Read()
 
     def see(self, item: Item | None, date: int | None) -> Next:
-        place = self.wish.place
+        place = self.wanted.place
         row = place.row(item)
         if row is not None and not row.is_free and row.version in self.sent:
             return self.own(row, row.version, date)
-        mine = row is not None and row.owner in (self.base, parked(self.wish.owner)) and row.token == self.token
+        mine = row is not None and row.owner in (self.base, parked(self.wanted.owner)) and row.token == self.token
         if row is None or not mine or row.is_free or row.expiry_ms is None:
             raise not_there(place.key, row)
         self.seen = row.owner
-        if row.owner != self.base and not is_attempt(self.wish.owner):
-            self.wish.owner = f"{row.owner}{self.chance.nonce()}"  # nothing sent before can land: it wanted the base
+        if row.owner != self.base and not is_attempt(self.wanted.owner):
+            self.wanted.owner = f"{row.owner}{self.entropy.nonce()}"  # nothing sent before can land: it wanted the base
         self.above_ms = max(self.above_ms, row.expiry_ms)
         return Take()
 
     def contradicted(self) -> LockFormatError:
-        return damaged(self.wish.place.key)
+        return damaged(self.wanted.place.key)
 
     def own(self, row: Row, version: str, date: int | None) -> Hold | Take:
         self.above_ms = 0  # adopted: a correction takes the row over under its version, so its expiry may be lower
@@ -217,21 +217,21 @@ class Adoption(Acquisition):
     def request(self, step: Take, grant: requests.Grant) -> requests.Request:
         if step.version is not None:  # a correction
             return super().request(step, grant)
-        return requests.adopt(self.wish.place, grant, self.wish.content, token=self.token, seen=self.seen)
+        return requests.adopt(self.wanted.place, grant, self.wanted.content, token=self.token, seen=self.seen)
 
 
 def adopt(
-    wish: Wish,
+    wanted: AcquireRequest,
     token: int,
     memory: Memory,
-    chance: Chance,
-    look: Look,
+    entropy: Entropy,
+    reading: ClockReading,
     *,
     keep: Callable[[Hold], None] | None = None,
 ) -> Steps[Hold]:
-    """Continue with the lock that ``wish.owner`` handed over under ``token``. ``keep`` is as for acquire.acquire.
+    """Continue with the lock that ``wanted.owner`` handed over under ``token``. ``keep`` is as for acquire.acquire.
 
     Raises LockLostError if the lock is gone or was adopted before, LockFormatError if its row refuses every version of
     ours, and otherwise what acquire.acquire raises.
     """
-    return Adoption(wish, token, memory, chance, look, keep).finish()  # no frame of its own, as in acquire
+    return Adoption(wanted, token, memory, entropy, reading, keep).finish()  # no frame of its own, as in acquire

@@ -10,8 +10,8 @@ from .row import base_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .lease import Look
-    from .protocol import Chance, Hold, Memory, Steps
+    from .lease import ClockReading
+    from .protocol import Entropy, Hold, Memory, Steps
     from .row import Row
 
 
@@ -28,8 +28,8 @@ class Renewal:
 def renew(
     hold: Hold,
     memory: Memory,
-    chance: Chance,
-    look: Look,
+    entropy: Entropy,
+    reading: ClockReading,
     *,
     lease_ms: int | None = None,
     data: str | None = None,
@@ -42,12 +42,12 @@ def renew(
     is lost.
     """
     for _ in range(STEPS):
-        if hold.expire(look.elapsed) or hold.is_over():
+        if hold.expire(reading.elapsed) or hold.is_over():
             return Renewal(False)
-        sent = look
+        sent = reading
         new_lease = _renewed_lease(hold, lease_ms or hold.lease_ms, sent)
         hold.shorten(new_lease, sent.elapsed)
-        version = hold.rise(new_lease, memory.server.now(sent), chance.nonce())
+        version = hold.rise(new_lease, memory.server.now(sent), entropy.nonce())
         request = hold.place.renew(
             owner=hold.owner,
             token=hold.token,
@@ -59,13 +59,13 @@ def renew(
             delete_data=delete_data,
         )
         event = yield Send(*request, SEND)
-        look, outcome = event.look, event.outcome
+        reading, outcome = event.reading, event.outcome
         assert outcome is not None
-        memory.server.note(getattr(outcome, "date", None), sent, look)
+        memory.server.note(getattr(outcome, "date", None), sent, reading)
         if hold.ended:  # released meanwhile, so the outcome of this renewal no longer means anything
             return Renewal(False)
         if isinstance(outcome, Reply):
-            return _extended(hold, sent, look, outcome.date)
+            return _extended(hold, sent, reading, outcome.date)
         if not isinstance(outcome, ConditionFailed):
             hold.answered(outcome)
             return Renewal(False, outcome)
@@ -75,20 +75,20 @@ def renew(
             hold.lose(gone=row is None or row.is_free or not is_mine(row, hold), holder=holder)
             return Renewal(False)
         if row.version == version:  # an earlier send of the same request, by a transport that repeats sends by itself
-            return _extended(hold, sent, look, outcome.date)
+            return _extended(hold, sent, reading, outcome.date)
         hold.go_above(row.expiry_ms)
     hold.lose()
     return Renewal(False)
 
 
-def _renewed_lease(hold: Hold, lease_ms: int, look: Look) -> int:
+def _renewed_lease(hold: Hold, lease_ms: int, reading: ClockReading) -> int:
     if hold.lease_end is not None and not hold.resumed:
-        lease_ms = min(lease_ms, int((hold.lease_end - look.elapsed) * 1000))
+        lease_ms = min(lease_ms, int((hold.lease_end - reading.elapsed) * 1000))
     return hold.place.schema.round_lease(max(lease_ms, int(lease.MIN_LEASE * 1000)))
 
 
-def _extended(hold: Hold, sent: Look, look: Look, date: int | None) -> Renewal:
-    if hold.expire(look.elapsed):
+def _extended(hold: Hold, sent: ClockReading, reading: ClockReading, date: int | None) -> Renewal:
+    if hold.expire(reading.elapsed):
         return Renewal(False)
     hold.extend(sent.elapsed, date)
     return Renewal(True)
@@ -97,8 +97,8 @@ def _extended(hold: Hold, sent: Look, look: Look, date: int | None) -> Renewal:
 def release(
     hold: Hold,
     memory: Memory,
-    chance: Chance,
-    look: Look,
+    entropy: Entropy,
+    reading: ClockReading,
     *,
     data: str | None = None,
     delete: bool | None = None,
@@ -113,7 +113,7 @@ def release(
     outcome is unknown, and the transport's error if nothing was done.
     """
     hold.end()
-    done = completion(hold, memory, look, result) if complete else None
+    done = completion(hold, memory, reading, result) if complete else None
     request = hold.place.release(
         owner=hold.owner,
         token=hold.token,
@@ -122,12 +122,12 @@ def release(
         completed_until=hold.completed_until,
         completion=done,
         content=requests.Content(data, ttl=hold.ttl),
-        held_ms=hold.held_ms(look),
+        held_ms=hold.held_ms(reading),
     )
-    until = look.elapsed + DECISION
+    until = reading.elapsed + DECISION
     before = hold.unclear
     hold.doubt()
-    outcome, unclear, look = yield from exchange(request, memory, chance, look, until)
+    outcome, unclear, reading = yield from exchange(request, memory, entropy, reading, until)
     if isinstance(outcome, Reply):
         if done is not None:
             hold.complete(done.until)
@@ -148,7 +148,7 @@ def release(
             expiry_ms=row.expiry_ms or hold.expiry_ms,
             content=requests.Content(data, ttl=hold.ttl),
         )
-        released, _, look = yield from exchange(again, memory, chance, look, until)
+        released, _, reading = yield from exchange(again, memory, entropy, reading, until)
         if parked and isinstance(released, Reply):
             return True
     if hold.gone or not hold.unclear:
@@ -158,15 +158,15 @@ def release(
             return True
         if row.owner != hold.owner:  # resumed by another attempt, which requires that it was not released
             return False
-    if look.elapsed < hold.valid_until and not hold.lost:
+    if reading.elapsed < hold.valid_until and not hold.lost:
         return True
     raise _unknown(hold, outcome)
 
 
-def completion(hold: Hold, memory: Memory, look: Look, result: str | None) -> requests.Completion:
+def completion(hold: Hold, memory: Memory, reading: ClockReading, result: str | None) -> requests.Completion:
     """Return the completion of an event at this moment. The event gets its full window, even after a freeze."""
     assert hold.window is not None, "a plain lock completes nothing"
-    return requests.Completion(-int(-memory.server.after_freezes(look) // 1) + hold.window, result)
+    return requests.Completion(-int(-memory.server.after_freezes(reading) // 1) + hold.window, result)
 
 
 def _unknown(hold: Hold, cause: Exception) -> TransportError:

@@ -49,7 +49,7 @@ MIN_PERIOD = 0.3  # seconds; the shortest time between two planned renewals
 FIRST_BACKOFF = 0.05  # seconds
 
 
-class Look:
+class ClockReading:
     """One look at the clocks, in seconds. ``elapsed`` never lags behind true time, ``monotonic`` never runs ahead, and
     ``wall`` is a guess."""
 
@@ -62,13 +62,13 @@ class Look:
 
 
 class Elapsed:
-    """Time that continues through freezes and never steps back: each look adds the largest advance of any clock.
+    """Time that continues through freezes and never steps back: each reading adds the largest advance of any clock.
 
     Comparing with one fixed starting point and taking the larger difference is not enough. If the wall clock is stepped
     back in between, that hides a later freeze of the other clocks (in 1 % of the simulated runs, holders overlapped).
 
-    ``total`` is the time at the look that showed ``clocks``. `after` returns the next look. A look never changes; the
-    latest one is replaced as a whole.
+    ``total`` is the time at the reading that showed ``clocks``. `after` returns the next reading. A reading never
+    changes; the latest one is replaced as a whole.
     """
 
     __slots__ = ("clocks", "total")
@@ -102,7 +102,7 @@ class ServerTime:
     def is_known(self) -> bool:
         return self._anchor is not None
 
-    def note(self, date: int | None, sent: Look, received: Look) -> None:
+    def note(self, date: int | None, sent: ClockReading, received: ClockReading) -> None:
         if date is None:
             return
         self._newest = (date, sent.elapsed)
@@ -111,19 +111,19 @@ class ServerTime:
         elif self._anchor is None or not self._anchor[2]:
             self._anchor = (date + 0.5, received.monotonic, False)
 
-    def now(self, look: Look) -> float:
+    def now(self, reading: ClockReading) -> float:
         """Return DynamoDB's time in epoch seconds."""
         anchor = self._anchor
         if anchor is None:
-            return look.wall
-        return anchor[0] + (look.monotonic - anchor[1])
+            return reading.wall
+        return anchor[0] + (reading.monotonic - anchor[1])
 
-    def after_freezes(self, look: Look) -> float:
+    def after_freezes(self, reading: ClockReading) -> float:
         """As `now`, but not late after a freeze. `now` uses the monotonic clock, which a freeze may stop."""
         if self._newest is None:
-            return look.wall
+            return reading.wall
         date, sent = self._newest
-        return max(self.now(look), date + 0.5 + look.elapsed - sent)
+        return max(self.now(reading), date + 0.5 + reading.elapsed - sent)
 
 
 def expiry_ms(now: float, lease_ms: int) -> int:
@@ -178,7 +178,7 @@ class Observations:
         self._seen: dict[object, Observation | Observations] = {}
         self._size = size
 
-    def note(self, where: object, row: Leased, lease_ms: int, received: Look, date: int | None) -> Observation:
+    def note(self, where: object, row: Leased, lease_ms: int, received: ClockReading, date: int | None) -> Observation:
         seen = self._seen.get(where)
         if isinstance(seen, Observation) and seen.version == row.version and seen.lease_ms == lease_ms:
             if seen.date is None:
@@ -212,7 +212,7 @@ class Observations:
         return len(self._seen)
 
 
-def may_take_over(row: Leased, seen: Observation, received: Look, date: int | None) -> bool:
+def may_take_over(row: Leased, seen: Observation, received: ClockReading, date: int | None) -> bool:
     """Apply the waiter's rule: the stored expiry has passed by DynamoDB's clock, or the version has not changed for its
     lease."""
     if row.expiry_ms is not None and date is not None and date * 1000 >= row.expiry_ms:

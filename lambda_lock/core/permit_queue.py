@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .acquire import Acquisition, Take
-    from .lease import Look
+    from .lease import ClockReading
     from .requests import Place
     from .row import Row, Schema
 
@@ -52,23 +52,23 @@ class _Pace(Pace):
         self._permits, self._free = 1, 0
         self._shown: object = None  # what changes with each grant and release
 
-    def note(self, row: Row | None, look: Look, date: int | None, schema: Schema) -> None:
+    def note(self, row: Row | None, reading: ClockReading, date: int | None, schema: Schema) -> None:
         if not isinstance(row, PermitRow):
             return
         self._permits, self._free = row.permits, max(row.free, 0)
         shown = row.item.get(schema.token), len(row.entries)
         if shown == self._shown:
             return
-        self._shown, self._since = shown, look.elapsed
+        self._shown, self._since = shown, reading.elapsed
         held_ms = row.held_ms(schema)
         if held_ms is not None:
             self.learn(held_ms / 1000 / row.permits)
 
-    def nap(self, ahead: int, look: Look, free: float | None) -> float:
+    def nap(self, ahead: int, reading: ClockReading, free: float | None) -> float:
         """As for a lock. A hold is here the time between two releases."""
         gap = min(max(self.hold * self._permits * self.GAP, SHORTEST_NAP), self.LONGEST_GAP)
         turn = self.TURN * max(ahead - self._free, 0) * self.hold
         if free is not None:
             return min(max(gap, self.LET_GO_BY * free) + turn, LONGEST_COUNTED)
-        late = self.LATE * (look.elapsed - self._since - self.hold)
+        late = self.LATE * (reading.elapsed - self._since - self.hold)
         return min(max(gap, self.hold * self.LONG, late) + turn, LONGEST_NAP)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .acquire import Next
-    from .lease import Look, Observation, Observations
+    from .lease import ClockReading, Observation, Observations
     from .outcome import Item
     from .requests import Content, Grant, Line, Request
     from .row import Schema
@@ -136,15 +136,15 @@ class PermitRow(Row):
             self.version, self.lease_ms, self.expiry_ms = mine.version, mine.lease_ms, mine.expiry_ms
             self.token = mine.token
 
-    def judge(self, place: PermitPlace, observations: Observations, look: Look, date: int | None) -> None:
+    def judge(self, place: PermitPlace, observations: Observations, reading: ClockReading, date: int | None) -> None:
         """Find the entries that may be replaced: by the Date, or unchanged for their lease. Never mine."""
         known = observations.of_entries((place.where, "permits"), self.entries)
         for nonce, entry in self.entries.items():
             if entry is None or nonce == place.nonce:
                 continue
-            seen = known.note(nonce, entry, entry.lease_ms, look, date)
+            seen = known.note(nonce, entry, entry.lease_ms, reading, date)
             self.seen[nonce] = seen
-            if lease.may_take_over(entry, seen, look, date):
+            if lease.may_take_over(entry, seen, reading, date):
                 self.dead[nonce] = entry
 
     @property
@@ -398,17 +398,17 @@ class Admission(Acquisition):
 
     @property
     def place(self) -> PermitPlace:
-        place = self.wish.place
+        place = self.wanted.place
         assert isinstance(place, PermitPlace)
         return place
 
     def request(self, step: Take, grant: Grant) -> Request:
-        place, content = self.place, self.wish.content
+        place, content = self.place, self.wanted.content
         if step.version is not None:
             return correct(place, grant, content, observed=step.version)
         row = step.row
         if isinstance(row, PermitRow) and row.is_new:
-            return first(place, grant, content, only_if_exists=self.wish.only_if_exists)
+            return first(place, grant, content, only_if_exists=self.wanted.only_if_exists)
         return claim(place, grant, content, dead=row.dead if isinstance(row, PermitRow) else {}, line=step.line)
 
     def see(self, item: Item | None, date: int | None) -> Next:
@@ -418,9 +418,9 @@ class Admission(Acquisition):
         if row.version in self.sent:
             return self.own(row, row.version, date)
         if row.is_new:
-            self.last = Held(missing=not item and self.wish.only_if_exists)
+            self.last = Held(missing=not item and self.wanted.only_if_exists)
             return self.last if self.last.missing else Take(row=row)
-        row.judge(place, self.memory.observations, self.look, date)
+        row.judge(place, self.memory.observations, self.reading, date)
         self.last = Held(row)
         if row.free <= 0:
             self.check_entries(row)
@@ -483,10 +483,10 @@ class Admission(Acquisition):
 
     def _ends(self, row: PermitRow) -> list[float]:
         """In how many seconds each permit is there for the taking without its holder."""
-        now, ends = self.memory.server.now(self.look), []
+        now, ends = self.memory.server.now(self.reading), []
         for nonce, entry in row.entries.items():
             if entry is not None and nonce in row.seen and nonce not in row.dead:
-                seconds = row.seen[nonce].seconds_left(self.look.monotonic)
+                seconds = row.seen[nonce].seconds_left(self.reading.monotonic)
                 # A Date is truncated to whole seconds, so it reaches the expiry at the next full second.
                 ends.append(min(seconds, -(-entry.expiry_ms // 1000) - now))
         return ends

@@ -3,8 +3,8 @@ keep.py.
 
 This module defines how the three talk to the code that drives them. acquire.py takes locks. keep.py keeps locks and
 gives them back. All three consist of generators without I/O, clocks or threads. They yield Send(request) or
-Wait(seconds), and are resumed with an Event: a look at the clocks and the outcome. Threads, asyncio and the simulator
-drive the same code.
+Wait(seconds), and are resumed with an Event: a reading of the clocks and the outcome. Threads, asyncio and the
+simulator drive the same code.
 
 The rules
 ---------
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator
     from typing import Any, TypeAlias, TypeVar
 
-    from .lease import Look
+    from .lease import ClockReading
     from .outcome import Outcome
     from .requests import Content, Place
     from .row import Row
@@ -130,16 +130,16 @@ class Wait:
 
 
 class Event:
-    """Resumes a generator: a look at the clocks taken now, and the outcome of a Send."""
+    """Resumes a generator: a reading of the clocks, taken now, and the outcome of a Send."""
 
-    __slots__ = ("look", "outcome")
+    __slots__ = ("outcome", "reading")
 
-    def __init__(self, look: Look, outcome: Outcome | None = None) -> None:
-        self.look = look
+    def __init__(self, reading: ClockReading, outcome: Outcome | None = None) -> None:
+        self.reading = reading
         self.outcome = outcome
 
 
-class Chance:
+class Entropy:
     """The source of randomness. ``nonce()`` returns 32 hex digits, ``jitter()`` a number uniform in [0, 1).
 
     Each call takes them from the system. Nothing is prepared at import time, because SnapStart and forks copy memory.
@@ -162,7 +162,7 @@ class Memory:
         self.observations = lease.Observations(observation_cache_size)
 
 
-class Wish:
+class AcquireRequest:
     """What an acquisition asks for. Times are elapsed seconds on the driver's timeline.
 
     lease_end: when the lease must end (the invocation's deadline); None if there is no such end.
@@ -241,7 +241,7 @@ class Hold:
     since: elapsed seconds before the first send of the request that was granted.
     claims: all versions that its acquisition sent.
     version, expiry_ms: the newest that were *sent*.
-    window: as in Wish.
+    window: as in AcquireRequest.
     holder: the owner that has the lock now, if a refused renewal named one.
     unavailable: DynamoDB did not answer the latest renewal.
 
@@ -278,7 +278,7 @@ class Hold:
 
     def __init__(
         self,
-        wish: Wish,
+        wanted: AcquireRequest,
         row: Row,
         lease_ms: int,
         expiry_ms: int,
@@ -292,15 +292,15 @@ class Hold:
         self.since = since
         self.claims = claims
         self.resumed = resumed
-        self.place = wish.place
-        self.owner = wish.owner
-        self.ttl = wish.content.ttl
-        self.delete_on_release = wish.delete_on_release
-        self.lease_end = wish.lease_end
+        self.place = wanted.place
+        self.owner = wanted.owner
+        self.ttl = wanted.content.ttl
+        self.delete_on_release = wanted.delete_on_release
+        self.lease_end = wanted.lease_end
         self.item = row.item
-        self.token = row.require_token(wish.place.schema, wish.place.key)
+        self.token = row.require_token(wanted.place.schema, wanted.place.key)
         self.completed_until = row.completed_until
-        self.window = wish.window
+        self.window = wanted.window
         self.completed = False
         self.version = row.version
         self.lease_ms = lease_ms
@@ -313,17 +313,17 @@ class Hold:
         self.unclear = False
         # If the row is deleted on release, a late copy of the claim could bring back its owner and token after another
         # had the lock. Then a granted renewal proves nothing. The same goes for an entry of a semaphore's row.
-        keeps = not wish.delete_on_release and wish.place.permits is None
-        self.hold_on_unavailable = wish.hold_on_unavailable and keeps
+        keeps = not wanted.delete_on_release and wanted.place.permits is None
+        self.hold_on_unavailable = wanted.hold_on_unavailable and keeps
         self.unavailable = False
         self.holder: str | None = None
 
     def is_held(self, elapsed: float) -> bool:
         return not (self.lost or self.ended) and elapsed < self.valid_until
 
-    def held_ms(self, look: Look) -> int:
+    def held_ms(self, reading: ClockReading) -> int:
         """How long the lock has been held: what waiters expect of the next holder."""
-        return max(int((look.elapsed - self.since) * 1000), 0)
+        return max(int((reading.elapsed - self.since) * 1000), 0)
 
     def is_over(self) -> bool:
         return self.lost or self.ended
@@ -405,32 +405,32 @@ class Hold:
 
 
 def exchange(
-    request: requests.Request, memory: Memory, chance: Chance, look: Look, until: float
-) -> Steps[tuple[Outcome, bool, Look]]:
+    request: requests.Request, memory: Memory, entropy: Entropy, reading: ClockReading, until: float
+) -> Steps[tuple[Outcome, bool, ClockReading]]:
     """Send a request. Send the same body again while its outcome is unknown or temporary (rule 3).
 
     until: when to stop, in elapsed seconds. There is a pause before each further send, and nothing is sent later.
 
-    Returns the last outcome, whether any send was ambiguous, and the last look.
+    Returns the last outcome, whether any send was ambiguous, and the last reading of the clocks.
     """
     unclear = False
     tries = 0
     while True:
-        sent = look
+        sent = reading
         event = yield Send(*request, min(SEND, max(until - sent.elapsed, _WORTH_SENDING)))
-        look, outcome = event.look, event.outcome
+        reading, outcome = event.reading, event.outcome
         assert outcome is not None
-        memory.server.note(getattr(outcome, "date", None), sent, look)
+        memory.server.note(getattr(outcome, "date", None), sent, reading)
         if isinstance(outcome, (Reply, ConditionFailed)):
-            return outcome, unclear, look
+            return outcome, unclear, reading
         unclear = unclear or is_ambiguous(outcome)
         if not may_pass(outcome):
-            return outcome, unclear, look
-        pause = lease.backoff(tries, 1.0, chance.jitter())
-        if look.elapsed + pause + _WORTH_SENDING > until:
-            return outcome, unclear, look
+            return outcome, unclear, reading
+        pause = lease.backoff(tries, 1.0, entropy.jitter())
+        if reading.elapsed + pause + _WORTH_SENDING > until:
+            return outcome, unclear, reading
         tries += 1
-        look = (yield Wait(pause)).look
+        reading = (yield Wait(pause)).reading
 
 
 def is_ambiguous(outcome: Outcome) -> bool:
@@ -454,15 +454,15 @@ def row_of(outcome: Outcome | None, place: Place) -> Row | None:
     return place.view(outcome.item) if isinstance(outcome, ConditionFailed) and outcome.item else None
 
 
-def ask(request: requests.Request, memory: Memory, chance: Chance, look: Look) -> Steps[Reply]:
+def ask(request: requests.Request, memory: Memory, entropy: Entropy, reading: ClockReading) -> Steps[Reply]:
     """Send a request that changes nothing. Send it again while its outcome is unclear or a temporary refusal."""
-    outcome, _, _ = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
+    outcome, _, _ = yield from exchange(request, memory, entropy, reading, reading.elapsed + DECISION)
     if not isinstance(outcome, Reply):
         raise outcome
     return outcome
 
 
-def read(place: Place, memory: Memory, chance: Chance, look: Look) -> Steps[tuple[Row | None, int | None]]:
+def read(place: Place, memory: Memory, entropy: Entropy, reading: ClockReading) -> Steps[tuple[Row | None, int | None]]:
     """Return the row as it is now (None if there is none) and the reply's Date."""
-    reply = yield from ask(requests.read(place), memory, chance, look)
+    reply = yield from ask(requests.read(place), memory, entropy, reading)
     return place.row(reply.item), reply.date

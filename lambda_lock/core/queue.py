@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .acquire import Acquisition, Next
-    from .lease import Look
+    from .lease import ClockReading
     from .outcome import Outcome
     from .protocol import Steps
     from .requests import Place
@@ -92,7 +92,7 @@ class Queue:
         while not isinstance(step, Hold):
             waiters = self._waiters()
             if waiters is None and self._unreadable is not None:
-                self._unreadable(self.acquisition.wish.place)
+                self._unreadable(self.acquisition.wanted.place)
             if waiters is None or self._losses > 1:
                 return step
             write = self._write(step, waiters)
@@ -149,13 +149,13 @@ class Queue:
             return None
         if isinstance(step, Take) and step.version in acquisition.sent:
             return self._claim(step)  # a correction, which never looks at the queue
-        living, row, look, last = self._living(waiters), step.row, acquisition.look, self._is_last()
-        schema = acquisition.wish.place.schema
-        self.pace.note(acquisition.row, look, acquisition.date, schema)
+        living, row, reading, last = self._living(waiters), step.row, acquisition.reading, self._is_last()
+        schema = acquisition.wanted.place.schema
+        self.pace.note(acquisition.row, reading, acquisition.date, schema)
         item = {} if row is None else row.item
         grant = (item.get(schema.version), item.get(schema.token)) if isinstance(step, Take) else None
         first = waiters[living[0]] if isinstance(step, Take) and living and self.is_free_for_all(step) else None
-        self.patience.note(grant, first, look.monotonic)
+        self.patience.note(grant, first, reading.monotonic)
         if isinstance(step, Take):
             line = self.line(step, waiters, living)
             if line is not None or last:
@@ -165,7 +165,7 @@ class Queue:
         return self._take_place(waiters) if self.index is None else self._renew(waiters[self.index], len(living))
 
     def _is_last(self) -> bool:
-        return self.acquisition.look.elapsed >= self.acquisition.wait_until
+        return self.acquisition.reading.elapsed >= self.acquisition.wait_until
 
     def is_free_for_all(self, step: Take) -> bool:
         """Whether the lock is there for the taking as everybody sees it: released, or past its expiry by the Date, and
@@ -209,10 +209,10 @@ class Queue:
 
     def _ask(self, waiters: tuple[str, ...], index: int) -> Steps[Next]:
         acquisition = self.acquisition
-        place, living = acquisition.wish.place, len(self._living(waiters))
+        place, living = acquisition.wanted.place, len(self._living(waiters))
         # The same name until it is seen, and the same text while an append is unclear: a late copy of one then cannot
         # put me behind myself.
-        self._name = name = self._name or acquisition.chance.nonce()[:PLACE_NAME]
+        self._name = name = self._name or acquisition.entropy.nonce()[:PLACE_NAME]
         known, self._asked = self._asked is not None, self._asked or make_place(name, self._expiry(living))
         self._names.add(name)
         self._there[self._asked] = index
@@ -237,7 +237,7 @@ class Queue:
         if date is None or (counts(mine, date) and (until - date >= RENEWED or expiry <= until)):
             return None
         new = make_place(mine[:PLACE_NAME], expiry)
-        return self._send_renewal(requests.write_place(self.acquisition.wish.place, self.index, mine, new))
+        return self._send_renewal(requests.write_place(self.acquisition.wanted.place, self.index, mine, new))
 
     def _send_renewal(self, request: requests.Request) -> Steps[Next]:
         outcome, _ = yield from self.acquisition.exchange(request)
@@ -246,10 +246,10 @@ class Queue:
 
     def _expiry(self, living: int) -> int:
         """The expiry of a place that is written now: soon after its turn, so that most waits renew nothing."""
-        acquisition, look = self.acquisition, self.acquisition.look
-        seconds = max(SHORTEST_LEASE, self.pace.turn(living, look) + RENEWED)
-        seconds = min(seconds, LONGEST_LEASE, max(acquisition.wait_until - look.elapsed, 0.0))
-        return -int(-(acquisition.memory.server.now(look) + seconds + 1) // 1)
+        acquisition, reading = self.acquisition, self.acquisition.reading
+        seconds = max(SHORTEST_LEASE, self.pace.turn(living, reading) + RENEWED)
+        seconds = min(seconds, LONGEST_LEASE, max(acquisition.wait_until - reading.elapsed, 0.0))
+        return -int(-(acquisition.memory.server.now(reading) + seconds + 1) // 1)
 
     def _count(self, outcome: Outcome) -> None:
         self._refused = 0 if isinstance(outcome, Reply) else self._refused + 1
@@ -259,20 +259,20 @@ class Queue:
     def _pause(self, step: Next, waiters: tuple[str, ...], refused: bool) -> Steps[Next]:
         """Wait for the next look, and look. Raises the final error when the wait is over."""
         acquisition = self.acquisition
-        now, living = acquisition.look.elapsed, len(self._living(waiters))
+        now, living = acquisition.reading.elapsed, len(self._living(waiters))
         if self._is_last():
             raise acquisition.given_up(step.error if isinstance(step, Held) else None)
         outside = not (refused or self._there)  # no place of mine is or may be in the row
         if outside:
             seconds = self._nap_outside(step)
         elif isinstance(step, Held) and step.error is not None:
-            longest = min(acquisition.wish.refresh_period, LONGEST_NAP)
-            seconds = lease.backoff(acquisition.polls, longest, acquisition.chance.jitter())
+            longest = min(acquisition.wanted.refresh_period, LONGEST_NAP)
+            seconds = lease.backoff(acquisition.polls, longest, acquisition.entropy.jitter())
             acquisition.polls += 1
         elif refused:  # ever longer: a row of which nothing that is shown comes true must not make this a busy loop
             seconds = self._moment() * 2 ** min(self._stalls, 5)
         else:
-            seconds = self.pace.nap(living, acquisition.look, self.patience.free(acquisition.look.monotonic))
+            seconds = self.pace.nap(living, acquisition.reading, self.patience.free(acquisition.reading.monotonic))
             if living == 0 and isinstance(step, Held):
                 seconds = min([seconds, *acquisition.soonest(step)])
         if isinstance(step, Take) and not refused:
@@ -291,30 +291,30 @@ class Queue:
         throttled = isinstance(error, ServiceError) and error.code in NOT_DONE
         self._crowding = min(self._crowding + 2, 8) if throttled else max(self._crowding - 1, 0)
         longest: float = min(_FULL * 2**self._crowding, LONGEST_OUTSIDE)
-        return longest * (0.5 + 0.5 * self.acquisition.chance.jitter())
+        return longest * (0.5 + 0.5 * self.acquisition.entropy.jitter())
 
     def _look_once(self) -> Steps[Next]:
         """Read the row, and do not send that again if it is refused: the next nap is longer then."""
         acquisition = self.acquisition
-        sent = acquisition.look
-        event = yield Send(*requests.read(acquisition.wish.place), min(SEND, acquisition.wish.decision))
-        acquisition.look, outcome = event.look, event.outcome
+        sent = acquisition.reading
+        event = yield Send(*requests.read(acquisition.wanted.place), min(SEND, acquisition.wanted.decision))
+        acquisition.reading, outcome = event.reading, event.outcome
         assert outcome is not None
-        acquisition.memory.server.note(getattr(outcome, "date", None), sent, event.look)
+        acquisition.memory.server.note(getattr(outcome, "date", None), sent, event.reading)
         return acquisition.judge(outcome)
 
     def _sleep(self, seconds: float) -> Steps[None]:
         """Sleep, in pieces of ``refresh_period``: after each, the driver asks whether the wait was cancelled."""
         acquisition = self.acquisition
-        until = acquisition.look.elapsed + seconds
+        until = acquisition.reading.elapsed + seconds
         for _ in range(1 + int(LONGEST_OUTSIDE * 100)):
-            left = until - acquisition.look.elapsed
+            left = until - acquisition.reading.elapsed
             if left <= 0:
                 return
-            acquisition.look = (yield Wait(min(left, acquisition.wish.refresh_period))).look
+            acquisition.reading = (yield Wait(min(left, acquisition.wanted.refresh_period))).reading
 
     def _moment(self) -> float:
-        return 0.01 + 0.04 * self.acquisition.chance.jitter()
+        return 0.01 + 0.04 * self.acquisition.entropy.jitter()
 
     # -- its end ----------------------------------------------------------------------------------------------------
 
@@ -324,19 +324,19 @@ class Queue:
         granted: the newest row is that of the grant, and shows which places of mine are left.
         """
         acquisition = self.acquisition
-        place, limit = acquisition.wish.place, min(_LEAVE, acquisition.wish.decision)
+        place, limit = acquisition.wanted.place, min(_LEAVE, acquisition.wanted.decision)
         if granted:
             self._asked = self._shown = None
             self._waiters()
         self.index = None
         for mine, expected in list(self._there.items()):
             # Callers that came at once give up at once, and each that leaves moves the others.
-            until, text, index = acquisition.look.elapsed + limit, mine, expected
+            until, text, index = acquisition.reading.elapsed + limit, mine, expected
             for attempt in range(MOST_WAITERS):
-                if attempt > 1 and acquisition.look.elapsed >= until:
+                if attempt > 1 and acquisition.reading.elapsed >= until:
                     break
                 event = yield Send(*requests.leave_place(place, index, text), limit)
-                acquisition.look = event.look
+                acquisition.reading = event.reading
                 row = row_of(event.outcome, place)
                 acquisition.note_landed(row)
                 left = () if row is None else row.waiters or ()
@@ -412,13 +412,13 @@ class Pace:
         self._token: int | None = None
         self._since = 0.0  # elapsed seconds
 
-    def note(self, row: Row | None, look: Look, date: int | None, schema: Schema) -> None:
+    def note(self, row: Row | None, reading: ClockReading, date: int | None, schema: Schema) -> None:
         if row is None or row.token == self._token:
             return
         held_ms = row.held_ms(schema)
         if held_ms is not None:
             self.learn(held_ms / 1000)
-        self._token, self._since = row.token, look.elapsed
+        self._token, self._since = row.token, reading.elapsed
         if date is not None and row.expiry_ms is not None and row.lease_ms is not None:
             granted = (row.expiry_ms - row.lease_ms) / 1000 - lease.GRACE  # a hint only: a renewal turns it back
             self._since -= max(date - granted, 0.0)
@@ -429,17 +429,17 @@ class Pace:
         self._spread = (self._spread + abs(hold - self.hold)) / 2 if known else self.SPREAD * hold
         self.hold = (self.hold + hold) / 2 if known else hold
 
-    def turn(self, ahead: int, look: Look) -> float:
+    def turn(self, ahead: int, reading: ClockReading) -> float:
         """A guess of the seconds until it is the turn of the place behind ``ahead`` others."""
-        return abs(self.hold - (look.elapsed - self._since)) + ahead * self.hold
+        return abs(self.hold - (reading.elapsed - self._since)) + ahead * self.hold
 
-    def nap(self, ahead: int, look: Look, free: float | None) -> float:
+    def nap(self, ahead: int, reading: ClockReading, free: float | None) -> float:
         """How long to sleep in the place behind ``ahead`` others.
 
         free: for how many seconds they have let the lock go by. None if it is held.
         """
         gap = max(min(self.hold * self.GAP, max(self.LONGEST_GAP, self.hold * self.LONG)), SHORTEST_NAP)
-        far, held = self.FAR * self._spread, look.elapsed - self._since
+        far, held = self.FAR * self._spread, reading.elapsed - self._since
         hold = max(self.hold - far, self.hold * self.PART)
         if free is not None:
             return min(max(self.TURN * ahead * (hold + gap), gap, self.LET_GO_BY * free), LONGEST_COUNTED)

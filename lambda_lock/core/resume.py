@@ -38,7 +38,7 @@ from .acquire import Acquisition, Held, too_late, undated
 from .handover import damaged
 from .keep import not_there
 from .outcome import ConditionFailed, Reply
-from .protocol import DECISION, STEPS, Hold, Wait, Wish, exchange, row_of
+from .protocol import DECISION, STEPS, AcquireRequest, Hold, Wait, exchange, row_of
 from .row import base_of, make_version
 
 TYPE_CHECKING = False
@@ -46,42 +46,42 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .acquire import Next
-    from .lease import Look
+    from .lease import ClockReading
     from .outcome import Item
-    from .protocol import Chance, Memory, Steps
+    from .protocol import Entropy, Memory, Steps
     from .requests import Place
     from .row import Row
 
 
 def resume(
-    wish: Wish,
+    wanted: AcquireRequest,
     token: int,
     memory: Memory,
-    chance: Chance,
-    look: Look,
+    entropy: Entropy,
+    reading: ClockReading,
     *,
     row: Row | None = None,
     keep: Callable[[Hold], None] | None = None,
-    gone: Callable[[Item | None, int | None, Look], None] | None = None,
+    gone: Callable[[Item | None, int | None, ClockReading], None] | None = None,
 ) -> Steps[Hold]:
-    """Go on with the hold under ``token``, as the attempt that ``wish.owner`` names: ``o/<32 hex>``.
+    """Go on with the hold under ``token``, as the attempt that ``wanted.owner`` names: ``o/<32 hex>``.
 
     row: the hold's row, if it was just seen.
     keep: as for acquire.acquire.
-    gone: called with the item of a refusal that shows that the hold is lost, its Date, and the look at the clocks after
-        it.
+    gone: called with the item of a refusal that shows that the hold is lost, its Date, and the reading of the clocks
+        after it.
 
     Raises LockLostError if the hold was released or lost, LockNotGrantedError if too little time is left,
     LockFormatError if the row refuses every version of ours, LockConfigurationError if an answer has no Date,
     TransportError(ambiguous=False) if too many other attempts resume the hold at the same time, and otherwise the
     transport's TransportError or ServiceError. Nothing is released before an error leaves.
     """
-    place, owner, until = wish.place, wish.owner, look.elapsed + wish.decision
+    place, owner, until = wanted.place, wanted.owner, reading.elapsed + wanted.decision
     seen, newest_ms = base_of(owner), 0
     sent: dict[str, tuple[float, int]] = {}  # by version: elapsed seconds before its first send, and its expiry
     shown: set[str | None] = set()  # the owners in the answers
     if row is None and not memory.server.is_known:
-        outcome, _, look = yield from exchange(requests.read(place), memory, chance, look, until)
+        outcome, _, reading = yield from exchange(requests.read(place), memory, entropy, reading, until)
         if not isinstance(outcome, Reply):
             raise outcome
         row = _row_of_hold(place, outcome.item, owner, token)
@@ -91,10 +91,10 @@ def resume(
         if row is not None:
             assert row.expiry_ms is not None
             seen, newest_ms = row.owner, max(newest_ms, row.expiry_ms)
-        _check_time(wish, look, until)
-        newest_ms = max(lease.expiry_ms(memory.server.now(look), wish.lease_ms), newest_ms + 1)
-        version = make_version(newest_ms, chance.nonce())
-        sent[version] = look.elapsed, newest_ms
+        _check_time(wanted, reading, until)
+        newest_ms = max(lease.expiry_ms(memory.server.now(reading), wanted.lease_ms), newest_ms + 1)
+        version = make_version(newest_ms, entropy.nonce())
+        sent[version] = reading.elapsed, newest_ms
         assert seen is not None
         request = requests.pass_on(
             place,
@@ -102,19 +102,19 @@ def resume(
             owner=owner,
             token=token,
             version=version,
-            lease_ms=wish.lease_ms,
+            lease_ms=wanted.lease_ms,
             expiry_ms=newest_ms,
             completed_until=None if row is None else row.completed_until,
-            content=requests.Content(ttl=wish.content.ttl),
+            content=requests.Content(ttl=wanted.content.ttl),
         )
-        outcome, _, look = yield from exchange(request, memory, chance, look, until)
+        outcome, _, reading = yield from exchange(request, memory, entropy, reading, until)
         if not isinstance(outcome, (Reply, ConditionFailed)):
             raise outcome
         try:
             row = _row_of_hold(place, outcome.item, owner, token)
         except LockLostError:
             if gone is not None:
-                gone(outcome.item, outcome.date, look)
+                gone(outcome.item, outcome.date, reading)
             raise
         shown.add(row.owner)
         if row.owner != owner or row.version not in sent:
@@ -122,11 +122,11 @@ def resume(
         if outcome.date is None:
             raise undated(place.key)
         started, expiry_ms = sent[row.version]
-        valid_until = started + lease.validity(wish.lease_ms, expiry_ms, outcome.date)
-        if wish.lease_end is not None:
-            valid_until = min(valid_until, wish.lease_end)
-        if look.elapsed < valid_until:
-            hold = Hold(wish, row, wish.lease_ms, newest_ms, valid_until, started, resumed=True)
+        valid_until = started + lease.validity(wanted.lease_ms, expiry_ms, outcome.date)
+        if wanted.lease_end is not None:
+            valid_until = min(valid_until, wanted.lease_end)
+        if reading.elapsed < valid_until:
+            hold = Hold(wanted, row, wanted.lease_ms, newest_ms, valid_until, started, resumed=True)
             memory.observations.forget(place.where)
             if keep is not None:
                 keep(hold)
@@ -146,31 +146,33 @@ def _is_of_hold(row: Row, owner: str, token: int) -> bool:
     return base_of(row.owner) == base_of(owner) and row.token == token
 
 
-def _check_time(wish: Wish, look: Look, until: float) -> None:
+def _check_time(wanted: AcquireRequest, reading: ClockReading, until: float) -> None:
     """Raise the error for an invocation that ends, or a decision that takes too long."""
-    key = wish.place.key
-    if wish.lease_end is not None and wish.lease_end - look.elapsed < lease.MIN_LEASE:
-        raise too_late(key, int((wish.lease_end - look.elapsed) * 1000))
-    if look.elapsed >= until:
+    key = wanted.place.key
+    if wanted.lease_end is not None and wanted.lease_end - reading.elapsed < lease.MIN_LEASE:
+        raise too_late(key, int((wanted.lease_end - reading.elapsed) * 1000))
+    if reading.elapsed >= until:
         raise TransportError(
             False,
-            f"lock {key!r} was not resumed within {wish.decision:g} s: DynamoDB's answers took too long. Resume it "
+            f"lock {key!r} was not resumed within {wanted.decision:g} s: DynamoDB's answers took too long. Resume it "
             "again",
             key=key,
         )
 
 
-def release(place: Place, owner: str, token: int, memory: Memory, chance: Chance, look: Look) -> Steps[bool]:
+def release(
+    place: Place, owner: str, token: int, memory: Memory, entropy: Entropy, reading: ClockReading
+) -> Steps[bool]:
     """Release the hold of ``owner``, its base or an attempt of it, under ``token``. See rule 5.
 
     Returns True if the hold is released, now or before, and False if the row is not the hold's any more. It was then
     released or lost before. Raises TransportError(ambiguous=True) if the outcome is unknown, and the transport's error
     if nothing was done.
     """
-    seen, until, unclear = base_of(owner) or owner, look.elapsed + DECISION, False
+    seen, until, unclear = base_of(owner) or owner, reading.elapsed + DECISION, False
     for _ in range(STEPS):
         request = requests.end_hold(place, seen=seen, token=token)
-        outcome, ambiguous, look = yield from exchange(request, memory, chance, look, until)
+        outcome, ambiguous, reading = yield from exchange(request, memory, entropy, reading, until)
         unclear = unclear or ambiguous
         if isinstance(outcome, Reply):
             return True
@@ -184,7 +186,7 @@ def release(place: Place, owner: str, token: int, memory: Memory, chance: Chance
         if row.expiry_ms is None or row.owner is None:
             return False
         seen = row.owner
-        if look.elapsed >= until:
+        if reading.elapsed >= until:
             break
     raise _contended(place, "released", unclear=unclear)
 
@@ -226,14 +228,14 @@ class HolderAcquisition(Acquisition):
 
     def __init__(
         self,
-        wish: Wish,
+        wanted: AcquireRequest,
         memory: Memory,
-        chance: Chance,
-        look: Look,
+        entropy: Entropy,
+        reading: ClockReading,
         keep: Callable[[Hold], None] | None = None,
     ) -> None:
-        super().__init__(wish, memory, chance, look, keep)
-        self.holder = holder_of(wish.owner)
+        super().__init__(wanted, memory, entropy, reading, keep)
+        self.holder = holder_of(wanted.owner)
         self.vanished = 0  # holds that were gone before they were resumed
 
     def run(self) -> Steps[Hold]:
@@ -251,13 +253,13 @@ class HolderAcquisition(Acquisition):
             try:
                 return (yield from self.resume(row))
             except LockLostError as lost:
-                landed = lost.holder == self.wish.owner
+                landed = lost.holder == self.wanted.owner
             if landed:  # a copy of a claim, after all
                 self.note_any_landed()
                 yield from self.give_up_claims()
             self.vanished += 1
-            self.look = (yield Wait(lease.FIRST_BACKOFF)).look
-            is_over = self.wish.patient and self.look.elapsed >= self.wait_until
+            self.reading = (yield Wait(lease.FIRST_BACKOFF)).reading
+            is_over = self.wanted.patient and self.reading.elapsed >= self.wait_until
             if is_over or self.vanished >= STEPS:
                 yield from self.pause(self.last)
 
@@ -268,24 +270,24 @@ class HolderAcquisition(Acquisition):
 
     def resume(self, row: Row) -> Steps[Hold]:
         """Resume the hold of the row that was shown, as a new attempt of it. Raises what `resume` raises."""
-        wish = self.wish
+        wanted = self.wanted
         assert row.token is not None
-        attempt = Wish(
-            wish.place,
-            f"{base_of(row.owner)}/{self.chance.nonce()}",
-            wish.lease_ms,
-            wish.content,
-            lease_end=wish.lease_end,
-            hold_on_unavailable=wish.hold_on_unavailable,
-            decision=wish.decision,
+        attempt = AcquireRequest(
+            wanted.place,
+            f"{base_of(row.owner)}/{self.entropy.nonce()}",
+            wanted.lease_ms,
+            wanted.content,
+            lease_end=wanted.lease_end,
+            hold_on_unavailable=wanted.hold_on_unavailable,
+            decision=wanted.decision,
         )
-        shared = self.memory, self.chance, self.look
+        shared = self.memory, self.entropy, self.reading
         return (yield from resume(attempt, row.token, *shared, row=row, keep=self.keep, gone=self.note_instead))
 
-    def note_instead(self, item: Item | None, date: int | None, look: Look) -> None:
+    def note_instead(self, item: Item | None, date: int | None, reading: ClockReading) -> None:
         """Note who has the lock instead of the hold that is lost: an outage after this does not make it free."""
-        self.look = look  # a version counts as seen from here on, and not from before the resume
-        row = self.wish.place.row(item)
+        self.reading = reading  # a version counts as seen from here on, and not from before the resume
+        row = self.wanted.place.row(item)
         if row is None or row.is_free or row.version in self.sent or holder_of(row.owner) == self.holder:
             return
         try:
@@ -315,10 +317,14 @@ class HolderAcquisition(Acquisition):
 
 
 def acquire(
-    wish: Wish, memory: Memory, chance: Chance, look: Look, keep: Callable[[Hold], None] | None = None
+    wanted: AcquireRequest,
+    memory: Memory,
+    entropy: Entropy,
+    reading: ClockReading,
+    keep: Callable[[Hold], None] | None = None,
 ) -> Steps[Hold]:
-    """As acquire.acquire, for ``wish.owner`` = ``holder#nonce``. What this holder has already is resumed.
+    """As acquire.acquire, for ``wanted.owner`` = ``holder#nonce``. What this holder has already is resumed.
 
     Raises what acquire.acquire and `resume` raise.
     """
-    return HolderAcquisition(wish, memory, chance, look, keep).finish()
+    return HolderAcquisition(wanted, memory, entropy, reading, keep).finish()

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, Protocol, TypeVar
 
-    from .lease import Look
-    from .protocol import Chance, Event, Hold, Memory, Send, Steps, Wish
+    from .lease import ClockReading
+    from .protocol import AcquireRequest, Entropy, Event, Hold, Memory, Send, Steps
 
     T = TypeVar("T")
 
     class Keeper(Protocol):
         """What keeps the locks meanwhile."""
 
-        def wishes(self) -> Iterable[Wish]:
-            """One wish for each key, as `ordered`, all under one owner. Each call has a new owner."""
+        def each_wanted(self) -> Iterable[AcquireRequest]:
+            """One request for each key, as `ordered`, all under one owner. Each call has a new owner."""
 
         def keep(self, hold: Hold) -> None:
             """A lock was granted. Called before any other code runs, so that an interrupt does not leak it."""
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
         def watch(self, hold: Hold) -> None:
             """From here on, renew it."""
 
-        def renew(self, hold: Hold, look: Look) -> Steps[None]:
+        def renew(self, hold: Hold, reading: ClockReading) -> Steps[None]:
             """Renew it once, but not while another renewal of it is under way."""
 
-        def release(self, hold: Hold, look: Look) -> Steps[bool]:
+        def release(self, hold: Hold, reading: ClockReading) -> Steps[bool]:
             """Release it. Returns whether DynamoDB answered; if it did not, the lease ends the lock."""
 
         def leave(self, hold: Hold) -> None:
@@ -74,25 +74,25 @@ def ordered(keys: Iterable[str]) -> list[str]:
     return sorted(set(keys), key=lambda key: key.encode())
 
 
-def acquire_all(keeper: Keeper, memory: Memory, chance: Chance, look: Look) -> Steps[list[Hold]]:
-    """Take all locks that ``keeper`` wishes for, or none. Return the Holds, in the order of their keys.
+def acquire_all(keeper: Keeper, memory: Memory, entropy: Entropy, reading: ClockReading) -> Steps[list[Hold]]:
+    """Take all locks that ``keeper`` asks for, or none. Return the Holds, in the order of their keys.
 
     Raises what `acquire` raises, with the key of the lock that it is about.
     """
-    return Several(keeper, memory, chance, look).finish()
+    return Several(keeper, memory, entropy, reading).finish()
 
 
 class Several:
     """One acquisition of several locks."""
 
-    def __init__(self, keeper: Keeper, memory: Memory, chance: Chance, look: Look) -> None:
+    def __init__(self, keeper: Keeper, memory: Memory, entropy: Entropy, reading: ClockReading) -> None:
         self.keeper = keeper
         self.memory = memory
-        self.chance = chance
-        self.look = look
-        self.started = look.elapsed
+        self.entropy = entropy
+        self.reading = reading
+        self.started = reading.elapsed
         self.holds: list[Hold] = []
-        self.wish: Wish | None = None  # of the lock that is being taken
+        self.wanted: AcquireRequest | None = None  # of the lock that is being taken
         self.taking: Acquisition | None = None  # while its steps have not ended
         self.seen: dict[str, Acquisition] = {}  # by key, the last one that was answered, in any round
         self.watching = False  # whether to look for lost locks after each pause
@@ -127,13 +127,13 @@ class Several:
             except LostMeanwhile as lost:
                 hold = lost.hold
             yield from self.release_all()
-            wish, now = self.wish, self.look.elapsed
-            assert wish is not None
-            if not wish.patient or now >= wish.wait_until:
-                raise self.not_kept(hold, wish)
-            pause = lease.backoff(rounds, wish.refresh_period, self.chance.jitter())
+            wanted, now = self.wanted, self.reading.elapsed
+            assert wanted is not None
+            if not wanted.patient or now >= wanted.wait_until:
+                raise self.not_kept(hold, wanted)
+            pause = lease.backoff(rounds, wanted.refresh_period, self.entropy.jitter())
             rounds += 1
-            self.look = (yield Wait(min(pause, wish.wait_until - now))).look
+            self.reading = (yield Wait(min(pause, wanted.wait_until - now))).reading
 
     def give_back(self) -> Steps[None]:
         """Release what was taken, and a claim that may have landed."""
@@ -145,12 +145,14 @@ class Several:
 
     def take_all(self) -> Steps[None]:
         self.watching = True
-        for wish in self.keeper.wishes():
-            self.wish = wish
-            acquisition = Acquisition(wish, self.memory, self.chance, self.look, self.keep)
-            if wish.patient:
+        for wanted in self.keeper.each_wanted():
+            self.wanted = wanted
+            acquisition = Acquisition(wanted, self.memory, self.entropy, self.reading, self.keep)
+            if wanted.patient:
                 acquisition.started = self.started  # for errors: the wait is one for all
-                acquisition.wait_until = max(wish.wait_until, self.look.elapsed)  # each is tried once, however late
+                acquisition.wait_until = max(
+                    wanted.wait_until, self.reading.elapsed
+                )  # each is tried once, however late
             self.taking = acquisition
             try:
                 hold = yield from self.take(acquisition)
@@ -168,12 +170,12 @@ class Several:
             return (yield from self.watched(acquisition.finish()))
         finally:
             if acquisition.date is not None:
-                self.seen[acquisition.wish.place.key] = acquisition
+                self.seen[acquisition.wanted.place.key] = acquisition
 
     def check_seen(self, error: ServiceError | TransportError) -> None:
         """Raise LockNotGrantedError if there was no answer, but a holder was seen of whom a lease is left (rule 6)."""
         for acquisition in self.seen.values() if may_pass(error) else ():
-            acquisition.look = self.look
+            acquisition.reading = self.reading
             if acquisition.lease_left():
                 raise acquisition.not_granted() from error
 
@@ -183,20 +185,20 @@ class Several:
 
     def freshen(self, hold: Hold) -> Steps[None]:
         """Renew a lock that was held for a while, so that the caller gets nearly a whole lease (rule 5)."""
-        fresh = hold.valid_until - self.look.elapsed >= _FRESH * hold.lease_ms / 1000
+        fresh = hold.valid_until - self.reading.elapsed >= _FRESH * hold.lease_ms / 1000
         if not fresh and lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms):
-            yield from self.watched(self.keeper.renew(hold, self.look))
+            yield from self.watched(self.keeper.renew(hold, self.reading))
 
     def check_lost(self) -> None:
         """Raise LostMeanwhile if one of the locks is lost."""
         for hold in self.holds:
-            if hold.ended or hold.expire(self.look.elapsed):
+            if hold.ended or hold.expire(self.reading.elapsed):
                 raise LostMeanwhile(hold)
 
     def check_held(self) -> None:
         """Raise LostMeanwhile if one of the locks is not held: the caller gets all of them, or begins anew."""
         for hold in self.holds:
-            if not hold.is_held(self.look.elapsed):
+            if not hold.is_held(self.reading.elapsed):
                 raise LostMeanwhile(hold)
 
     def release_all(self) -> Steps[None]:
@@ -208,12 +210,12 @@ class Several:
             if unanswered == OUTAGE:
                 self.keeper.leave(hold)
             else:
-                answered = yield from self.watched(self.keeper.release(hold, self.look))
+                answered = yield from self.watched(self.keeper.release(hold, self.reading))
                 unanswered = 0 if answered else unanswered + 1
             self.holds.pop()
 
     def watched(self, steps: Steps[T]) -> Steps[T]:
-        """Run ``steps``, and note each look at the clocks.
+        """Run ``steps``, and note each reading of the clocks.
 
         If a lock is found lost after a pause, LostMeanwhile is thrown into the steps, which release what they may have
         taken. So is an interrupt.
@@ -226,7 +228,7 @@ class Several:
                     while True:  # inside the try: an interrupt may come between any two steps of this loop
                         step = resume(value)
                         event = yield step
-                        self.look = event.look
+                        self.reading = event.reading
                         lost = self.lost() if self.watching and isinstance(step, Wait) else None
                         resume, value = (steps.send, event) if lost is None else (steps.throw, lost)
                 except GeneratorExit:
@@ -256,10 +258,10 @@ class Several:
             return lost
         return None
 
-    def not_kept(self, hold: Hold, wish: Wish) -> LockNotGrantedError:
+    def not_kept(self, hold: Hold, wanted: AcquireRequest) -> LockNotGrantedError:
         """Return the error for a lock that was taken, but lost before all were."""
-        key, waited = hold.place.key, self.look.elapsed - self.started
-        kind = LockTimeoutError if wish.patient else LockNotGrantedError
+        key, waited = hold.place.key, self.reading.elapsed - self.started
+        kind = LockTimeoutError if wanted.patient else LockNotGrantedError
         return kind(
             f"lock {key!r} was taken, but lost while others of its group were taken. {waited:.1f} s have passed. "
             "Pass a longer wait= or lease_duration=, or let the caller try again",

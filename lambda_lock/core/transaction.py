@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .lease import Look
+    from .lease import ClockReading
     from .outcome import Outcome
-    from .protocol import Chance, Hold, Memory, Steps
+    from .protocol import Entropy, Hold, Memory, Steps
     from .row import Row
 
 _TOKEN_KNOWN = 590.0  # seconds; DynamoDB remembers a client token for ten minutes (API reference, TransactWriteItems)
@@ -53,8 +53,8 @@ def commit(
     hold: Hold,
     items: list[dict[str, Any]],
     memory: Memory,
-    chance: Chance,
-    look: Look,
+    entropy: Entropy,
+    reading: ClockReading,
     *,
     data: str | None = None,
     result: str | None = None,
@@ -71,32 +71,32 @@ def commit(
     """
     hold.end()
     hold.doubt()
-    done = completion(hold, memory, look, result) if hold.window is not None else None
-    last = _release(hold, data, done, memory, look)
-    request, until = requests.commit(items, last, chance.nonce()), look.elapsed + _TOKEN_KNOWN
-    refused, unclear, look = yield from _send(request, hold, memory, chance, look)
+    done = completion(hold, memory, reading, result) if hold.window is not None else None
+    last = _release(hold, data, done, memory, reading)
+    request, until = requests.commit(items, last, entropy.nonce()), reading.elapsed + _TOKEN_KNOWN
+    refused, unclear, reading = yield from _send(request, hold, memory, entropy, reading)
     if may_pass(refused) and unclear:
-        refused, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
+        refused, _, reading = yield from exchange(request, memory, entropy, reading, reading.elapsed + DECISION)
     if isinstance(refused, Reply):
         if done is not None:
             hold.complete(done.until)
         return
     if may_pass(refused):
         raise _unknown(hold, refused) if unclear else refused
-    plain = _release(hold, data, None, memory, look)
-    released, doubtful, look = yield from exchange(plain, memory, chance, look, look.elapsed + DECISION)
+    plain = _release(hold, data, None, memory, reading)
+    released, doubtful, reading = yield from exchange(plain, memory, entropy, reading, reading.elapsed + DECISION)
     if isinstance(released, Reply):
         raise _refusal(hold, refused)
-    again, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
+    again, _, reading = yield from exchange(request, memory, entropy, reading, reading.elapsed + DECISION)
     if isinstance(again, Reply):
         if done is not None:
             hold.complete(done.until)
         return
     if isinstance(refused, ServiceError) and not unclear:
         raise refused
-    if not _is_lost(again) or look.elapsed >= until:
+    if not _is_lost(again) or reading.elapsed >= until:
         raise _unknown(hold, again)
-    if not doubtful or look.elapsed >= hold.valid_until:  # else it was released: rule 9 of protocol.py
+    if not doubtful or reading.elapsed >= hold.valid_until:  # else it was released: rule 9 of protocol.py
         hold.lose()
     raise _refusal(hold, refused)
 
@@ -105,8 +105,8 @@ def commit_all(
     holds: list[Hold],
     items: list[dict[str, Any]],
     memory: Memory,
-    chance: Chance,
-    look: Look,
+    entropy: Entropy,
+    reading: ClockReading,
     released: Callable[[Hold], None],
 ) -> Steps[None]:
     """Write ``items`` and release all locks, all or none. See rules 8 and 9.
@@ -120,23 +120,23 @@ def commit_all(
     for hold in holds:
         hold.end()
         hold.doubt()
-    updates = [{"Update": _release(hold, None, None, memory, look)[1]} for hold in holds[:-1]]
-    last = _release(holds[-1], None, None, memory, look)
-    request, until = requests.commit([*items, *updates], last, chance.nonce()), look.elapsed + _TOKEN_KNOWN
+    updates = [{"Update": _release(hold, None, None, memory, reading)[1]} for hold in holds[:-1]]
+    last = _release(holds[-1], None, None, memory, reading)
+    request, until = requests.commit([*items, *updates], last, entropy.nonce()), reading.elapsed + _TOKEN_KNOWN
     shortest = min(holds, key=lambda hold: hold.valid_until)
-    refused, unclear, look = yield from _send(request, shortest, memory, chance, look)
+    refused, unclear, reading = yield from _send(request, shortest, memory, entropy, reading)
     if may_pass(refused) and unclear:
-        refused, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
+        refused, _, reading = yield from exchange(request, memory, entropy, reading, reading.elapsed + DECISION)
     if isinstance(refused, Reply):
         return
     if may_pass(refused):
         raise _unknown_all(holds, refused) if unclear else refused
     if _lost_among(holds, refused):
-        raise _refusal_of_all(holds, refused) if look.elapsed < until else _unknown_all(holds, refused)
+        raise _refusal_of_all(holds, refused) if reading.elapsed < until else _unknown_all(holds, refused)
     final, unanswered = False, 0
     for hold in reversed(holds):
-        plain = _release(hold, None, None, memory, look)
-        outcome, _, look = yield from exchange(plain, memory, chance, look, look.elapsed + DECISION)
+        plain = _release(hold, None, None, memory, reading)
+        outcome, _, reading = yield from exchange(plain, memory, entropy, reading, reading.elapsed + DECISION)
         if isinstance(outcome, Reply):
             released(hold)
             final = True
@@ -145,12 +145,12 @@ def commit_all(
             break
     if final:
         raise _refusal_of_all(holds, refused)
-    again, _, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
+    again, _, reading = yield from exchange(request, memory, entropy, reading, reading.elapsed + DECISION)
     if isinstance(again, Reply):
         return
     if isinstance(refused, ServiceError) and not unclear:
         raise refused
-    if not _lost_among(holds, again) or look.elapsed >= until:
+    if not _lost_among(holds, again) or reading.elapsed >= until:
         raise _unknown_all(holds, again)
     raise _refusal_of_all(holds, refused)
 
@@ -200,7 +200,7 @@ def _keys(holds: list[Hold]) -> str:
 
 
 def _release(
-    hold: Hold, data: str | None, completion: requests.Completion | None, memory: Memory, look: Look
+    hold: Hold, data: str | None, completion: requests.Completion | None, memory: Memory, reading: ClockReading
 ) -> requests.Request:
     return hold.place.release(
         owner=hold.owner,
@@ -210,27 +210,27 @@ def _release(
         completed_until=hold.completed_until,
         completion=completion,
         content=requests.Content(data, ttl=hold.ttl),
-        held_ms=hold.held_ms(look),
+        held_ms=hold.held_ms(reading),
     )
 
 
 def _send(
-    request: requests.Request, hold: Hold, memory: Memory, chance: Chance, look: Look
-) -> Steps[tuple[Outcome, bool, Look]]:
+    request: requests.Request, hold: Hold, memory: Memory, entropy: Entropy, reading: ClockReading
+) -> Steps[tuple[Outcome, bool, ClockReading]]:
     """Send the commit. Send it again while validity lasts and only conflicts with other transactions prevent it.
 
     There is a pause before each further decision. Returns what `exchange` returns: the outcome, whether any send was
-    ambiguous, and the last look.
+    ambiguous, and the last reading of the clocks.
     """
     tries, unclear = 0, False
     while True:
-        outcome, ambiguous, look = yield from exchange(request, memory, chance, look, look.elapsed + DECISION)
+        outcome, ambiguous, reading = yield from exchange(request, memory, entropy, reading, reading.elapsed + DECISION)
         unclear = unclear or ambiguous
-        pause = lease.backoff(tries, 1.0, chance.jitter())
+        pause = lease.backoff(tries, 1.0, entropy.jitter())
         tries += 1
-        if not _is_conflict(outcome) or look.elapsed + pause >= hold.valid_until:
-            return outcome, unclear, look
-        look = (yield Wait(pause)).look
+        if not _is_conflict(outcome) or reading.elapsed + pause >= hold.valid_until:
+            return outcome, unclear, reading
+        reading = (yield Wait(pause)).reading
 
 
 def _is_conflict(outcome: Outcome) -> bool:

@@ -48,7 +48,7 @@ class Completed:
         entry = entries.get(key)
         if entry is None:
             return None
-        if session.timeline.look().elapsed >= entry.ends:
+        if session.timeline.reading().elapsed >= entry.ends:
             entries.pop(key, None)
             return None
         self._store(entries, key, entry)
@@ -64,9 +64,9 @@ class Completed:
         """Note what DynamoDB has said to a duplicate, a moment ago."""
         if error.remembered or error.key is None or error.completed_until is None:
             return
-        look = session.timeline.look()
-        left = error.completed_until - session.memory.server.after_freezes(look) - MARGIN
-        self._note(session, error.key, error.completed_until, error.result, look.elapsed + left * (1 - DRIFT))
+        reading = session.timeline.reading()
+        left = error.completed_until - session.memory.server.after_freezes(reading) - MARGIN
+        self._note(session, error.key, error.completed_until, error.result, reading.elapsed + left * (1 - DRIFT))
 
     def completed(self, held: HeldLock, text: str | None, since: float) -> None:
         """Note an event of which DynamoDB has confirmed the completion.

@@ -14,7 +14,7 @@ from ..keys.compile import compile_key
 from ..keys.parameters import name_of
 from ..keys.separator import Separator
 from ..observe.log import logger, tell
-from ..runtime.late import Late
+from ..runtime.import_guard import ImportGuard
 from .call import NOT_COMPLETED, end_quietly
 from .functions import check_answer, refuse_bare
 from .guard import Guard, check_answer_of
@@ -279,7 +279,7 @@ class _EventGuard(Guard):
     def remembers(self, size: int) -> None:
         self.known: Completed | None = None
         if size:
-            with Late():
+            with ImportGuard():
                 from .completed import Completed
 
             self.known = Completed(size)
@@ -434,7 +434,7 @@ def _serializer_of(func: Any) -> Any:
 
 
 def _storable(make: str, of: Any, what: str) -> Any:
-    with Late():
+    with ImportGuard():
         from . import results
     try:
         return getattr(results, make)(of)

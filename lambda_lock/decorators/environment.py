@@ -8,8 +8,8 @@ from contextlib import suppress  # the Lambda runtime has it loaded
 from ..client.base import Client, session_of
 from ..client.lock_client import LockClient
 from ..observe.log import logger, tell
+from ..runtime.import_guard import ImportGuard
 from ..runtime.invocation import initializing
-from ..runtime.late import Late
 from .functions import acquire_of, is_async
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ def prepare(client: Any, func: object, *, permits: bool = False) -> None:
     """
     if not initializing():
         return
-    with Late(), suppress(Exception):
+    with ImportGuard(), suppress(Exception):
         if permits:
             from ..core import permits as _loaded  # noqa: F401
         client = client or (default_async_client() if is_async(func) else default_client())

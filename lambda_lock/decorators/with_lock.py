@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..keys.compile import compile_keys
 from ..keys.parameters import name_of
 from ..observe.log import logger, tell
+from ..runtime.import_guard import ImportGuard
 from ..runtime.invocation import initializing
-from ..runtime.late import Late
 from .call import end_quietly, key_of
 from .functions import check_answer, refuse_bare
 from .guard import Guard
@@ -226,7 +226,7 @@ class _LockGuard(Guard):
                 "pass one key"
             )
         if initializing():
-            with Late():  # what the first call will need, as prepare() loads what a single lock needs
+            with ImportGuard():  # what the first call will need, as prepare() loads what a single lock needs
                 from ..client import several  # noqa: F401
 
                 if self.is_async:

@@ -53,7 +53,7 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
                         outcome = send(step, transport)
                     else:
                         (time.sleep if isinstance(step, Pause) else sleep)(step.seconds)
-                    resume, value = steps.send, Event(timeline.look(), outcome)
+                    resume, value = steps.send, Event(timeline.reading(), outcome)
             except BaseException as error:
                 if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
                     if isinstance(error, StopIteration):  # else one of the application's, as of its cancel_check

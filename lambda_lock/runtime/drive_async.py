@@ -56,7 +56,7 @@ async def drive_async(
                 outcome = await _send(pid, steps, step, transport, asking, under_way)
             else:
                 await (asyncio.sleep if isinstance(step, Pause) else sleep)(step.seconds)
-            event = Event(timeline.look(), outcome)
+            event = Event(timeline.reading(), outcome)
     except GeneratorExit:
         raise
     except BaseException as error:
@@ -122,7 +122,7 @@ def _finish(steps: Steps[Any], step: Send | Wait, transport: Transport, timeline
                 outcome = send(step, transport)
             else:
                 timeline.clock.sleep(step.seconds)
-            step = steps.send(Event(timeline.look(), outcome))
+            step = steps.send(Event(timeline.reading(), outcome))
     except StopIteration as end:
         return end.value
     finally:

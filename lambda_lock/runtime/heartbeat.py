@@ -30,7 +30,7 @@ import weakref
 from _queue import Empty, SimpleQueue  # what `queue` exports, without the 3 ms that importing it takes
 
 from ..observe.log import logger, tell
-from .late import Late
+from .import_guard import ImportGuard
 from .timeline import elapsed
 
 TYPE_CHECKING = False
@@ -100,7 +100,7 @@ class Heartbeat:
         """One caller at a time. If a signal handler comes in between, the thread started later stays (`_run`)."""
         if self._is_alive():
             return
-        with Late():
+        with ImportGuard():
             if not self._is_alive():
                 self._start()
 

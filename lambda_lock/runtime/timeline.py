@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from ..core.lease import Elapsed, Look
+from ..core.lease import ClockReading, Elapsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,18 +52,18 @@ class Timeline:
         self.clock = clock
         self._latest = Elapsed(clock.monotonic(), clock.boottime(), clock.wall())
 
-    def look(self) -> Look:
+    def reading(self) -> ClockReading:
         before = self._latest  # read before the clocks: clocks older than this look could hide a freeze
         clock = self.clock
         monotonic, boottime, wall = clock.monotonic(), clock.boottime(), clock.wall()
         now = before.after(monotonic, boottime, wall)
         if self._latest is before:  # otherwise a later look may be stored, and an older one must not replace it
             self._latest = now
-        return Look(now.total, monotonic, wall)
+        return ClockReading(now.total, monotonic, wall)
 
     def elapsed(self) -> float:
         """Return the seconds on this timeline. It never lags behind true time as long as one clock runs."""
-        return self.look().elapsed
+        return self.reading().elapsed
 
 
 SYSTEM = Timeline(SystemClock())

@@ -166,6 +166,6 @@ async def occupied() -> AsyncIterator[asyncio.Future[bool]]:
         await work
 
 
-def look(lock: AsyncLock) -> AsyncLock:
+def reading(lock: AsyncLock) -> AsyncLock:
     """The lock as it stands now: type checkers take it that a property does not change by itself."""
     return lock

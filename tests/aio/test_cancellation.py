@@ -19,7 +19,7 @@ from rig.wire import Fault, Wire
 from tests.support.clocks import LeapingClock
 from tests.support.rows import Rows
 
-from .conftest import Make, ended, look, renewed, start, ticking, until
+from .conftest import Make, ended, reading, renewed, start, ticking, until
 
 # When a cancellation comes: the request is on its way, or it was carried out and the reply is on its way.
 STAGES = ["hold", "delay_reply"]
@@ -336,7 +336,7 @@ async def beats_again(lock: AsyncLock, rows: Rows) -> None:
     """Renewals go on: the next heartbeat is not kept waiting by one that was cancelled."""
     before = lock.version
     await renewed(lock)
-    assert look(lock).is_held
+    assert reading(lock).is_held
     assert rows.version("a") == lock.version > before
 
 

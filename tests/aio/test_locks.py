@@ -37,7 +37,7 @@ from rig.wire import Wire
 from tests.support.elsewhere import in_child
 from tests.support.rows import Rows
 
-from .conftest import Make, ended, look, renewed, start, until
+from .conftest import Make, ended, reading, renewed, start, until
 
 
 def public(kind: type) -> dict[str, Any]:
@@ -90,7 +90,7 @@ async def test_the_handle_says_what_it_holds(client: AsyncLockClient, rows: Rows
     lock.raise_if_lost()
     assert repr(lock).startswith("<AsyncLock 'a' held for")
     await lock.release()
-    assert (look(lock).is_held, look(lock).is_expired, lock.remaining) == (False, True, 0)
+    assert (reading(lock).is_held, reading(lock).is_expired, lock.remaining) == (False, True, 0)
 
 
 async def test_a_lock_without_safe_time_does_not_know_when_it_almost_ends(client: AsyncLockClient) -> None:
@@ -391,7 +391,7 @@ async def test_heartbeat_renews_with_data_and_another_lease(client: AsyncLockCli
     assert rows["a"]["data"] == {"B": "eQ=="}
     assert 20 < lock.remaining <= 30
     await lock.heartbeat(delete_data=True)
-    assert look(lock).data is None
+    assert reading(lock).data is None
     with pytest.raises(LockArgumentError):
         await lock.heartbeat(data=b"z", delete_data=True)
 

@@ -11,7 +11,7 @@ from tests.support.rows import rows
 __all__ = ["client", "fresh_process", "impatient", "make", "rows", "wired"]
 
 
-def look(lock: Lock) -> Lock:
+def reading(lock: Lock) -> Lock:
     """The lock as it stands now: type checkers take it that a property does not change by itself."""
     return lock
 

@@ -16,9 +16,9 @@ from lambda_lock.client.base import session_of
 from lambda_lock.client.open_locks import OpenLocks
 from lambda_lock.core import lease
 from lambda_lock.errors import ClientClosedError, LockError, TransportError
-from lambda_lock.runtime import late
+from lambda_lock.runtime import import_guard
 from lambda_lock.runtime.heartbeat import Renewals
-from lambda_lock.runtime.late import Late
+from lambda_lock.runtime.import_guard import ImportGuard
 from lambda_lock.runtime.signalsafe import Ticket, Turn
 from lambda_lock.testing import ManualClock, in_memory
 from rig.wire import Wire
@@ -265,13 +265,13 @@ def test_a_fork_waits_for_what_another_thread_loads_for_the_first_time(monkeypat
     inside, leave, order = threading.Event(), threading.Event(), []
 
     def load() -> None:
-        with Late():
+        with ImportGuard():
             inside.set()
             leave.wait(30)
             order.append("loaded")
 
     def enter() -> bool:
-        with Late():
+        with ImportGuard():
             return True
 
     def fork() -> Any:
@@ -279,7 +279,7 @@ def test_a_fork_waits_for_what_another_thread_loads_for_the_first_time(monkeypat
         order.append("forked")
         return child()
 
-    monkeypatch.setattr(late, "_PATIENCE", 60.0)
+    monkeypatch.setattr(import_guard, "_PATIENCE", 60.0)
     loading = in_thread(load)
     assert inside.wait(10)
     forking = in_thread(fork)

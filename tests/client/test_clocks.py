@@ -17,7 +17,7 @@ from tests.support.clocks import LeapingClock, SkewedClock
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
-from .conftest import look
+from .conftest import reading
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_a_freeze_is_noticed_by_whichever_clock_went_on(going: str, make: Make) 
     assert lock.remaining < 1.5
     assert lock.is_held
     clock.behind[going] += 2
-    assert not look(lock).is_held
+    assert not reading(lock).is_held
     assert lock.lost
 
 

@@ -24,7 +24,7 @@ from tests.support.elsewhere import in_thread
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
-from .conftest import look
+from .conftest import reading
 
 # Re-entrancy
 
@@ -38,7 +38,7 @@ def test_the_same_thread_enters_again_and_only_the_last_release_sends(wire: Wire
     assert wire.count() == 1
     assert outer.release() is True
     assert wire.count() == 2
-    assert not look(outer).is_held
+    assert not reading(outer).is_held
     with pytest.raises(LockAlreadyReleasedError):
         outer.release()
 

@@ -17,7 +17,7 @@ from tests.support.clocks import LeapingClock
 from tests.support.elsewhere import in_thread
 from tests.support.rows import Rows
 
-from .conftest import look
+from .conftest import reading
 
 
 def test_an_uncontended_lock_costs_one_request_to_acquire_and_one_to_release(wire: Wire, wired: LockClient) -> None:
@@ -99,8 +99,8 @@ def test_the_handle_says_what_it_holds(client: LockClient, rows: Rows) -> None:
     lock.raise_if_lost()
     assert "'a' held for" in repr(lock)
     lock.release()
-    assert not look(lock).is_held
-    assert look(lock).is_expired
+    assert not reading(lock).is_held
+    assert reading(lock).is_expired
     assert lock.remaining == 0
     assert "released" in repr(lock)
 
@@ -195,7 +195,7 @@ def test_release_and_heartbeat_can_store_data(client: LockClient, rows: Rows) ->
     assert lock.data == b"y"
     assert rows["a"]["data"] == {"B": "eQ=="}
     lock.heartbeat(delete_data=True)
-    assert look(lock).data is None
+    assert reading(lock).data is None
     assert "data" not in rows["a"]
     lock.release(data=b"z")
     assert rows["a"]["data"] == {"B": "eg=="}

@@ -33,7 +33,7 @@ from tests.support.elsewhere import in_thread
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
-from .conftest import look
+from .conftest import reading
 
 # replace=True: the row is rewritten
 
@@ -286,7 +286,7 @@ def test_a_heartbeat_deletes_the_data(client: LockClient, rows: Rows) -> None:
     assert rows["a"]["colour"] == {"S": "red"}
     lock.heartbeat(delete_data=True)  # there is none: as well
     lock.heartbeat(data=b"y")
-    assert (look(lock).data, rows["a"]["data"]) == (b"y", {"B": "eQ=="})
+    assert (reading(lock).data, rows["a"]["data"]) == (b"y", {"B": "eQ=="})
 
 
 def test_a_heartbeat_that_is_refused_leaves_the_handles_data(client: LockClient, rows: Rows) -> None:
@@ -548,11 +548,11 @@ def test_safe_time_says_when_a_lock_is_almost_expired(make: Make) -> None:
     lock = make(clock=clock, heartbeat_period=0).acquire("a", lease_duration=20, safe_time=5)
     assert lock.is_almost_expired is False
     clock.leapt += 16
-    assert (look(lock).is_almost_expired, lock.is_held, lock.lost) == (True, True, False)
+    assert (reading(lock).is_almost_expired, lock.is_held, lock.lost) == (True, True, False)
     lock.heartbeat()
-    assert look(lock).is_almost_expired is False
+    assert reading(lock).is_almost_expired is False
     lock.release()
-    assert look(lock).is_almost_expired is True
+    assert reading(lock).is_almost_expired is True
 
 
 def test_danger_and_loss_are_told_apart(make: Make, rows: Rows) -> None:

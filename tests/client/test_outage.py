@@ -24,7 +24,7 @@ from tests.support.clocks import LeapingClock
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
-from .conftest import look
+from .conftest import reading
 
 ALWAYS = float("inf")
 Outage = Callable[[Wire], Fault]
@@ -77,7 +77,7 @@ def test_a_lock_is_held_again_once_a_renewal_comes_through(outage: Outage, wire:
     assert (lock.lost, lock.remaining, lock.is_expired, client.held()) == (False, 0, True, ())
     seen = wire.count()
     wait_until(lambda: wire.count() > seen + 1)  # it goes on trying
-    assert (lock.lost, look(lock).is_held) == (False, False)
+    assert (lock.lost, reading(lock).is_held) == (False, False)
     wire.clear()
     wait_until(lambda: lock.is_held)
     assert client.held() == (lock,)
@@ -93,16 +93,16 @@ def test_a_lock_that_another_took_in_the_outage_is_lost(outage: Outage, wire: Wi
     outage(wire)
     other = make(endpoint_url=rows.engine.url).acquire("a", wait=60, refresh_period=0.1)
     assert not lock.is_held
-    assert not look(lock).lost  # no answer has said so
+    assert not reading(lock).lost  # no answer has said so
     wire.clear()
     wait_until(lambda: lock.lost or lock.is_held)
-    assert look(lock).lost  # and was held at no moment
+    assert reading(lock).lost  # and was held at no moment
     wait_until(lambda: told)
     assert told == [lock]
     with pytest.raises(LockLostError) as caught:
         lock.raise_if_lost()
     assert caught.value.holder == other.owner
-    assert not look(lock).is_held
+    assert not reading(lock).is_held
     assert lock.release() is False
     assert other.is_held
     assert other.release() is True

@@ -16,7 +16,7 @@ import pytest
 
 from lambda_lock import Lock, LockClient
 from lambda_lock.client.base import session_of
-from lambda_lock.core.protocol import Chance
+from lambda_lock.core.protocol import Entropy
 from lambda_lock.errors import LockAlreadyReleasedError, LockError, LockLostError, OwnerMismatchError
 from rig.engine import ROOT, Ministack
 from rig.wire import Wire
@@ -274,15 +274,15 @@ def test_a_child_forked_once_an_owner_or_version_was_drawn_never_holds_a_lock_un
     string = client.acquire("handed over").hand_over()
     forking = make()
     session = session_of(forking)
-    chance, drawn, forked = session.chance, list[str](), list[int]()
+    entropy, drawn, forked = session.entropy, list[str](), list[int]()
 
     def nonce() -> str:
-        drawn.append(chance.nonce())
+        drawn.append(entropy.nonce())
         if len(drawn) == draw:
             forked.append(os.fork())
         return drawn[-1]
 
-    session.chance = Chance(nonce, chance.jitter)
+    session.entropy = Entropy(nonce, entropy.jitter)
     lock = taken_by_the_parent_alone(forking, lambda: take(forking, key, string), forked)
     lock.heartbeat()
     assert lock.is_held

@@ -58,12 +58,12 @@ def test_queue_false_takes_no_place(of: str, make: Make, rows: Rows, wire: Wire)
     options: dict[str, Any] = {"queue": False} if of == "acquire" else {}
     held, client, seen = make().acquire("a"), make(**settings), threading.Event()
 
-    def look() -> bool:
+    def reading() -> bool:
         seen.set()
         return False
 
     with ThreadPoolExecutor(1) as pool:
-        later = pool.submit(lambda: client.acquire("a", wait=60, refresh_period=0.05, cancel_check=look, **options))
+        later = pool.submit(lambda: client.acquire("a", wait=60, refresh_period=0.05, cancel_check=reading, **options))
         assert seen.wait(30)
         assert "waiters" not in rows["a"]
         held.release()

@@ -7,9 +7,9 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from lambda_lock.core import acquire, keep, requests
-from lambda_lock.core.lease import Look
+from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
-from lambda_lock.core.protocol import Chance, Event, Hold, Memory, Send, Wait, Wish
+from lambda_lock.core.protocol import AcquireRequest, Entropy, Event, Hold, Memory, Send, Wait
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import JAVA, Schema
 from lambda_lock.testing.table import Table
@@ -39,10 +39,10 @@ class Driver:
         self.thrown: dict[int, BaseException] = {}
         self.memory = Memory(10)
         rng = random.Random(1)
-        self.chance = Chance(lambda: f"{rng.getrandbits(128):032x}", rng.random)
+        self.entropy = Entropy(lambda: f"{rng.getrandbits(128):032x}", rng.random)
 
-    def look(self) -> Look:
-        return Look(self.now, self.now, NOW + self.now)
+    def reading(self) -> ClockReading:
+        return ClockReading(self.now, self.now, NOW + self.now)
 
     def run(self, steps: Generator[Send | Wait, Event, T]) -> T:
         try:
@@ -58,7 +58,7 @@ class Driver:
                     self.now += step.seconds
                 else:
                     outcome = self.send(step)
-                step = steps.send(Event(self.look(), outcome))
+                step = steps.send(Event(self.reading(), outcome))
         except StopIteration as end:
             result: T = end.value
             return result
@@ -73,19 +73,19 @@ class Driver:
             refused.date = int(NOW + self.now)
             return refused
 
-    def wish(self, **changes: Any) -> Wish:
+    def wanted(self, **changes: Any) -> AcquireRequest:
         schema: Schema = changes.pop("schema", JAVA)
-        owner: str = changes.pop("owner", None) or f"me#{self.chance.nonce()}"
-        return Wish(place(schema), owner, changes.pop("lease_ms", 20_000), Content(ttl=60), **changes)
+        owner: str = changes.pop("owner", None) or f"me#{self.entropy.nonce()}"
+        return AcquireRequest(place(schema), owner, changes.pop("lease_ms", 20_000), Content(ttl=60), **changes)
 
     def acquire(self, **changes: Any) -> Hold:
-        return self.run(acquire.acquire(self.wish(**changes), self.memory, self.chance, self.look()))
+        return self.run(acquire.acquire(self.wanted(**changes), self.memory, self.entropy, self.reading()))
 
     def renew(self, hold: Hold) -> keep.Renewal:
-        return self.run(keep.renew(hold, self.memory, self.chance, self.look()))
+        return self.run(keep.renew(hold, self.memory, self.entropy, self.reading()))
 
     def release(self, hold: Hold) -> bool:
-        return self.run(keep.release(hold, self.memory, self.chance, self.look()))
+        return self.run(keep.release(hold, self.memory, self.entropy, self.reading()))
 
 
 class OnTable(Driver):
@@ -109,8 +109,8 @@ class OnTable(Driver):
         item = {name: value for name, value in changed.items() if value is not None}
         self.table.store(self.table.key(item, False), item)
 
-    def wish(self, **changes: Any) -> Wish:
-        return super().wish(**{"schema": self.schema, **changes})
+    def wanted(self, **changes: Any) -> AcquireRequest:
+        return super().wanted(**{"schema": self.schema, **changes})
 
     def read(self) -> Any:
         return self.table.apply(*requests.read(place(self.schema)))

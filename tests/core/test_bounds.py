@@ -114,7 +114,7 @@ def test_a_hand_over_that_the_row_can_only_refuse_gives_no_string(damage: Any) -
     hold = damaged(driver, damage)
     before = len(driver.sent)
     with pytest.raises((LockLostError, LockFormatError)):
-        driver.run(handover.hand_over(hold, driver.memory, driver.chance, driver.look(), lease_ms=20_000))
+        driver.run(handover.hand_over(hold, driver.memory, driver.entropy, driver.reading(), lease_ms=20_000))
     assert not hold.handed_over
     assert len(driver.sent) - before <= HANDFUL
 
@@ -126,9 +126,9 @@ def test_an_adoption_that_the_row_can_only_refuse_ends_after_a_handful_of_reques
     hold = damaged(driver, damage)
     if not known:
         driver.memory = Memory(10)
-    wish, before = driver.wish(owner=hold.owner), len(driver.sent)
+    wanted, before = driver.wanted(owner=hold.owner), len(driver.sent)
     with pytest.raises((LockLostError, LockFormatError)):
-        driver.run(handover.adopt(wish, hold.token, driver.memory, driver.chance, driver.look()))
+        driver.run(handover.adopt(wanted, hold.token, driver.memory, driver.entropy, driver.reading()))
     assert len(driver.sent) - before <= HANDFUL + 1
     assert driver.row["ownerName"] == {"S": hold.owner}
     assert "isReleased" not in driver.row  # the row is left alone
@@ -146,9 +146,9 @@ def test_a_resume_that_the_row_can_only_refuse_ends_after_a_handful_of_requests(
     driver.damage(ownerName=owner)
     if not known:
         driver.memory = Memory(10)
-    wish, before = driver.wish(owner=f"{hold.owner}/{'e' * 32}"), len(driver.sent)
+    wanted, before = driver.wanted(owner=f"{hold.owner}/{'e' * 32}"), len(driver.sent)
     with pytest.raises((LockLostError, LockFormatError)):
-        driver.run(resume.resume(wish, hold.token, driver.memory, driver.chance, driver.look()))
+        driver.run(resume.resume(wanted, hold.token, driver.memory, driver.entropy, driver.reading()))
     assert len(driver.sent) - before <= HANDFUL + 1
     assert driver.row["ownerName"] == owner
     assert "isReleased" not in driver.row
@@ -160,7 +160,7 @@ def test_a_release_by_string_ends_after_a_handful_of_requests_whatever_the_row(d
     hold = damaged(driver, damage)
     driver.damage(ownerName={"S": f"{hold.owner}/"})
     before = len(driver.sent)
-    release = resume.release(hold.place, hold.owner, hold.token, driver.memory, driver.chance, driver.look())
+    release = resume.release(hold.place, hold.owner, hold.token, driver.memory, driver.entropy, driver.reading())
     assert driver.run(release) is ("isReleased" in driver.row)
     assert len(driver.sent) - before <= HANDFUL
 
@@ -174,14 +174,14 @@ def test_names_that_change_with_every_answer_end_a_resume_and_a_release_by_strin
         return ConditionFailed({**row, "ownerName": {"S": f"{hold.owner}/{len(driver.sent)}"}}, int(NOW))
 
     driver.answer = renamed
-    wish, look = driver.wish(owner=f"{hold.owner}/{'e' * 32}"), driver.look()
+    wanted, reading = driver.wanted(owner=f"{hold.owner}/{'e' * 32}"), driver.reading()
     driver.sent.clear()
     with pytest.raises(TransportError):
-        driver.run(resume.resume(wish, hold.token, driver.memory, driver.chance, look))
+        driver.run(resume.resume(wanted, hold.token, driver.memory, driver.entropy, reading))
     assert len(driver.sent) <= HANDFUL
     driver.sent.clear()
     with pytest.raises(TransportError) as caught:
-        driver.run(resume.release(hold.place, hold.owner, hold.token, driver.memory, driver.chance, look))
+        driver.run(resume.release(hold.place, hold.owner, hold.token, driver.memory, driver.entropy, reading))
     assert not caught.value.ambiguous
     assert len(driver.sent) <= HANDFUL
 

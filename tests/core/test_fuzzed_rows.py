@@ -87,10 +87,10 @@ def test_acquiring_over_any_row_grants_a_lock_or_raises_what_is_documented(
     else:
         driver.release(hold)
     driver.damage(**changes)
-    wish = driver.wish(replace=replace, window=60 if event else None)
+    wanted = driver.wanted(replace=replace, window=60 if event else None)
     before = len(driver.sent)
     try:
-        hold = driver.run(acquire.acquire(wish, driver.memory, driver.chance, driver.look()))
+        hold = driver.run(acquire.acquire(wanted, driver.memory, driver.entropy, driver.reading()))
     except DOCUMENTED:
         within_a_handful(driver, before)
         return
@@ -110,7 +110,7 @@ def test_any_row_under_a_holder_loses_the_lock_or_does_no_harm(
     hold = driver.acquire()
     driver.damage(**changes)
     before = len(driver.sent)
-    look = driver.look()
+    reading = driver.reading()
     try:
         if act == "renew":
             renewal = driver.renew(hold)
@@ -118,19 +118,19 @@ def test_any_row_under_a_holder_loses_the_lock_or_does_no_harm(
         elif act == "release":
             driver.release(hold)
         elif act == "hand over":
-            driver.run(handover.hand_over(hold, driver.memory, driver.chance, look, lease_ms=20_000))
+            driver.run(handover.hand_over(hold, driver.memory, driver.entropy, reading, lease_ms=20_000))
         elif act == "resume":
-            wish = driver.wish(owner=f"{hold.owner}/{'e' * 32}")
-            driver.run(resume.resume(wish, hold.token, driver.memory, driver.chance, look))
+            wanted = driver.wanted(owner=f"{hold.owner}/{'e' * 32}")
+            driver.run(resume.resume(wanted, hold.token, driver.memory, driver.entropy, reading))
         elif act == "release by string":
             if schema.released is not None:
-                driver.run(resume.release(hold.place, hold.owner, hold.token, driver.memory, driver.chance, look))
+                driver.run(resume.release(hold.place, hold.owner, hold.token, driver.memory, driver.entropy, reading))
         elif act == "holder":
-            wish = driver.wish(owner=f"me#{'e' * 32}")
-            driver.run(resume.acquire(wish, driver.memory, driver.chance, look))
+            wanted = driver.wanted(owner=f"me#{'e' * 32}")
+            driver.run(resume.acquire(wanted, driver.memory, driver.entropy, reading))
         else:
-            wish = driver.wish(owner=hold.owner)
-            driver.run(handover.adopt(wish, hold.token, driver.memory, driver.chance, look))
+            wanted = driver.wanted(owner=hold.owner)
+            driver.run(handover.adopt(wanted, hold.token, driver.memory, driver.entropy, reading))
     except DOCUMENTED:
         pass
     within_a_handful(driver, before)

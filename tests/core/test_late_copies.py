@@ -31,7 +31,7 @@ def test_a_late_copy_of_a_claim_that_was_first_refused_is_released_with_the_lock
     claim, take_over = driver.sent
     assert take_over[0] == "UpdateItem"
     if handed_over:
-        steps = handover.hand_over(hold, driver.memory, driver.chance, driver.look(), lease_ms=20_000)
+        steps = handover.hand_over(hold, driver.memory, driver.entropy, driver.reading(), lease_ms=20_000)
         send: Any = next(steps)
         driver.apply(send.operation, send.request)
         with pytest.raises(KeyboardInterrupt):
@@ -45,7 +45,7 @@ def test_a_late_copy_of_a_claim_that_was_first_refused_is_released_with_the_lock
         return TransportError(True)
 
     driver.answer = carried_out_without_an_answer
-    assert driver.run(keep.release(hold, driver.memory, driver.chance, driver.look())) is True
+    assert driver.run(keep.release(hold, driver.memory, driver.entropy, driver.reading())) is True
     assert not is_held(driver)
 
 
@@ -54,9 +54,9 @@ def test_the_release_of_a_handle_whose_lock_was_adopted_by_its_owner_and_token_l
     driver = OnTable()
     hold = driver.acquire()
     adopted = driver.run(
-        handover.adopt(driver.wish(owner=hold.owner), hold.token, driver.memory, driver.chance, driver.look())
+        handover.adopt(driver.wanted(owner=hold.owner), hold.token, driver.memory, driver.entropy, driver.reading())
     )
     assert adopted.owner == hold.owner
-    assert driver.run(keep.release(hold, driver.memory, driver.chance, driver.look())) is False
+    assert driver.run(keep.release(hold, driver.memory, driver.entropy, driver.reading())) is False
     assert is_held(driver)
-    assert adopted.is_held(driver.look().elapsed)
+    assert adopted.is_held(driver.reading().elapsed)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lambda_lock.core import lease
-from lambda_lock.core.lease import Elapsed, Look, Observations, ServerTime
+from lambda_lock.core.lease import ClockReading, Elapsed, Observations, ServerTime
 from lambda_lock.core.row import JAVA, Row, make_version
 
 NOW = 1_800_000_000.0
@@ -15,8 +15,8 @@ seconds = st.floats(min_value=0, max_value=1e6)
 steps = st.floats(min_value=-1e4, max_value=1e4)
 
 
-def look(at: float) -> Look:
-    return Look(at, at, NOW + at)
+def reading(at: float) -> ClockReading:
+    return ClockReading(at, at, NOW + at)
 
 
 def row(version: str, lease_ms: int) -> Row:
@@ -95,47 +95,47 @@ def test_elapsed_never_goes_back_whatever_the_clocks_do(moves: list[tuple[float,
 
 def test_the_wall_clock_serves_only_while_no_date_is_known() -> None:
     server = ServerTime()
-    assert server.now(Look(1, 1, 123.0)) == 123.0
-    server.note(int(NOW), look(1.0), look(1.2))
+    assert server.now(ClockReading(1, 1, 123.0)) == 123.0
+    server.note(int(NOW), reading(1.0), reading(1.2))
     assert server.is_known
-    assert server.now(Look(2.1, 2.1, 999.0)) == pytest.approx(NOW + 0.5 + 1.0)
+    assert server.now(ClockReading(2.1, 2.1, 999.0)) == pytest.approx(NOW + 0.5 + 1.0)
 
 
 def test_an_answer_without_a_date_changes_nothing() -> None:
     server = ServerTime()
-    server.note(None, look(0), look(0.1))
+    server.note(None, reading(0), reading(0.1))
     assert not server.is_known
 
 
 def test_a_slow_answers_date_serves_until_a_quick_one_comes() -> None:
     server = ServerTime()
-    server.note(int(NOW), look(0), look(3))
-    assert server.now(look(3)) == pytest.approx(NOW + 0.5)
-    server.note(int(NOW) + 10, look(4), look(4.2))
-    server.note(int(NOW) + 99, look(5), look(9))
-    assert server.now(look(4.1)) == pytest.approx(NOW + 10.5)
+    server.note(int(NOW), reading(0), reading(3))
+    assert server.now(reading(3)) == pytest.approx(NOW + 0.5)
+    server.note(int(NOW) + 10, reading(4), reading(4.2))
+    server.note(int(NOW) + 99, reading(5), reading(9))
+    assert server.now(reading(4.1)) == pytest.approx(NOW + 10.5)
 
 
 def test_the_time_after_freezes_goes_on_while_the_monotonic_clock_stands() -> None:
     server = ServerTime()
-    assert server.after_freezes(Look(1, 1, 123.0)) == 123.0
-    server.note(int(NOW), look(1.0), look(1.2))
-    assert server.after_freezes(Look(601.0, 1.2, 999.0)) == pytest.approx(NOW + 0.5 + 600.0)
-    assert server.after_freezes(look(5.0)) == pytest.approx(NOW + 0.5 + 4.0)
+    assert server.after_freezes(ClockReading(1, 1, 123.0)) == 123.0
+    server.note(int(NOW), reading(1.0), reading(1.2))
+    assert server.after_freezes(ClockReading(601.0, 1.2, 999.0)) == pytest.approx(NOW + 0.5 + 600.0)
+    assert server.after_freezes(reading(5.0)) == pytest.approx(NOW + 0.5 + 4.0)
 
 
 # -- observations
 
 
 def test_a_version_that_stood_still_for_its_lease_is_over() -> None:
-    seen = Observations(10).note("k", row("v", 10_000), 10_000, look(100), None)
+    seen = Observations(10).note("k", row("v", 10_000), 10_000, reading(100), None)
     assert not seen.is_over(110.0, None)
     assert seen.is_over(110.02, None)
     assert seen.seconds_left(105.0) == pytest.approx(5.01)
 
 
 def test_between_two_dates_a_version_is_over_two_seconds_after_its_lease() -> None:
-    seen = Observations(10).note("k", row("v", 10_000), 10_000, look(100), 1000)
+    seen = Observations(10).note("k", row("v", 10_000), 10_000, reading(100), 1000)
     assert not seen.is_over(100.0, 1011)
     assert seen.is_over(100.0, 1012)
     assert not seen.is_over(100.0, None)
@@ -143,29 +143,29 @@ def test_between_two_dates_a_version_is_over_two_seconds_after_its_lease() -> No
 
 def test_a_changed_version_or_lease_begins_a_new_observation() -> None:
     observations = Observations(10)
-    first = observations.note("k", row("v", 10_000), 10_000, look(100), None)
-    assert observations.note("k", row("v", 10_000), 10_000, look(105), 7) is first
+    first = observations.note("k", row("v", 10_000), 10_000, reading(100), None)
+    assert observations.note("k", row("v", 10_000), 10_000, reading(105), 7) is first
     assert first.date == 7
-    assert observations.note("k", row("w", 10_000), 10_000, look(106), None) is not first
-    assert observations.note("k", row("w", 5000), 5000, look(107), None).monotonic == 107
+    assert observations.note("k", row("w", 10_000), 10_000, reading(106), None) is not first
+    assert observations.note("k", row("w", 5000), 5000, reading(107), None).monotonic == 107
 
 
 def test_the_cache_is_bounded_and_the_oldest_goes() -> None:
     observations = Observations(2)
     for number, where in enumerate("abc"):
-        observations.note(where, row("v", 1000), 1000, look(number), None)
+        observations.note(where, row("v", 1000), 1000, reading(number), None)
     assert len(observations) == 2
-    assert observations.note("a", row("v", 1000), 1000, look(50), None).monotonic == 50
+    assert observations.note("a", row("v", 1000), 1000, reading(50), None).monotonic == 50
     observations.forget("never seen")
 
 
 def test_a_stored_expiry_is_judged_by_the_reply_s_date_alone() -> None:
     held = row(make_version(int(NOW) * 1000, "0" * 32), 10_000)
-    seen = Observations(10).note("k", held, 10_000, look(0), None)
-    late_wall = Look(0, 0, NOW + 1e6)
+    seen = Observations(10).note("k", held, 10_000, reading(0), None)
+    late_wall = ClockReading(0, 0, NOW + 1e6)
     assert not lease.may_take_over(held, seen, late_wall, int(NOW) - 1)
     assert not lease.may_take_over(held, seen, late_wall, None)
-    assert lease.may_take_over(held, seen, Look(0, 0, 0), int(NOW))
+    assert lease.may_take_over(held, seen, ClockReading(0, 0, 0), int(NOW))
 
 
 # -- heartbeats and back-off

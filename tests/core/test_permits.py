@@ -13,7 +13,7 @@ from lambda_lock.core.lease import Observations
 from lambda_lock.core.outcome import ConditionFailed, Reply, TransportError
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import KEPT, PermitPlace
-from lambda_lock.core.protocol import Chance, Hold, Wish
+from lambda_lock.core.protocol import AcquireRequest, Entropy, Hold
 from lambda_lock.core.queue import PATIENCE
 from lambda_lock.core.row import GO, JAVA, PLACE_NAME, SEAL, Holder, expiry_of, make_place
 from lambda_lock.errors import LockFormatError, LockNotGrantedError, LockTimeoutError
@@ -31,7 +31,7 @@ class Admitted(OnTable):
         self.at: list[tuple[float, Any]] = []
         self.answer = self.watched
         rng = random.Random()  # two processes draw different nonces
-        self.chance = Chance(lambda: f"{rng.getrandbits(128):032x}", rng.random)
+        self.entropy = Entropy(lambda: f"{rng.getrandbits(128):032x}", rng.random)
 
     def watched(self, operation: str, request: dict[str, Any]) -> Any:
         while self.at and self.at[0][0] <= self.now:
@@ -40,11 +40,11 @@ class Admitted(OnTable):
         trouble = self.troubles.pop(0) if self.troubles else None
         return self.apply(operation, request) if trouble is None else trouble
 
-    def wish(self, *, permits: int | None = 2, **changes: Any) -> Wish:
-        wish = super().wish(**changes)
+    def wanted(self, *, permits: int | None = 2, **changes: Any) -> AcquireRequest:
+        wanted = super().wanted(**changes)
         if permits is not None:
-            wish.place = PermitPlace(wish.place, permits, wish.owner)
-        return wish
+            wanted.place = PermitPlace(wanted.place, permits, wanted.owner)
+        return wanted
 
     @property
     def entries(self) -> dict[str, str]:
@@ -332,13 +332,13 @@ def test_a_claim_that_is_given_up_is_released_under_its_version() -> None:
 
 
 def put_forward(driver: Admitted) -> None:
-    look = driver.look
+    reading = driver.reading
 
     def fast() -> Any:
-        seen = look()
+        seen = reading()
         return type(seen)(seen.elapsed, seen.monotonic, seen.wall + 60)
 
-    driver.look = fast  # type: ignore[method-assign]
+    driver.reading = fast  # type: ignore[method-assign]
 
 
 def test_a_grant_of_a_fast_clock_is_corrected_under_its_own_version() -> None:
@@ -523,7 +523,7 @@ def test_a_permit_that_was_granted_to_others_in_between_makes_nobody_dead() -> N
 
     def first_claims() -> None:
         driver.damage(waiters={"L": [first, *driver.row["waiters"]["L"][2:]]})
-        driver.run(acquire.acquire(driver.wish(permits=3), driver.memory, driver.chance, driver.look()))
+        driver.run(acquire.acquire(driver.wanted(permits=3), driver.memory, driver.entropy, driver.reading()))
         driver.release(holds[1])
 
     assert behind
@@ -605,4 +605,4 @@ def test_a_waiter_behind_a_dead_holder_gets_its_permit_at_its_expiry() -> None:
     driver.waiting(wait_until=100.0)
     assert 22 < driver.now < 23.5
     assert len(driver.entries) == 2
-    assert isinstance(driver.apply(*requests.read(driver.wish().place)), Reply)
+    assert isinstance(driver.apply(*requests.read(driver.wanted().place)), Reply)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransportError
-from lambda_lock.core.protocol import Wish
+from lambda_lock.core.protocol import AcquireRequest
 from lambda_lock.core.queue import LONGEST_LEASE, LONGEST_NAP, PATIENCE, RENEWED, Queue
 from lambda_lock.core.row import LONGEST_BELIEVED, MOST_WAITERS, PLACE_NAME, counts, make_place, place_expiry
 from lambda_lock.errors import LockNotGrantedError, LockTimeoutError
@@ -36,9 +36,9 @@ class Waiting(OnTable):
             return self.troubles[kind].pop(0)
         return self.apply(operation, request)
 
-    def wish(self, **changes: Any) -> Wish:
+    def wanted(self, **changes: Any) -> AcquireRequest:
         defaults = {"patient": True, "wait_until": self.now + 10.0, "queue": Queue}
-        return super().wish(**{**defaults, **changes})
+        return super().wanted(**{**defaults, **changes})
 
     @property
     def asked_for(self) -> set[str]:
@@ -129,14 +129,14 @@ def test_a_dead_holder_s_row_takes_a_second_request_and_no_place() -> None:
 
 def test_a_clock_a_minute_fast_costs_one_correction_and_no_look() -> None:
     driver = Waiting()
-    look = driver.look
-    driver.look = lambda: fast(look())  # type: ignore[method-assign]
+    reading = driver.reading
+    driver.reading = lambda: fast(reading())  # type: ignore[method-assign]
     driver.acquire()
     assert driver.kinds == ["claim", "claim"]
 
 
-def fast(look: Any) -> Any:
-    return type(look)(look.elapsed, look.monotonic, look.wall + 60)
+def fast(reading: Any) -> Any:
+    return type(reading)(reading.elapsed, reading.monotonic, reading.wall + 60)
 
 
 def test_a_wait_that_ends_gives_up_its_place_and_says_how_many_were_ahead() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lambda_lock.core import acquire, keep, requests
-from lambda_lock.core.lease import Look
+from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, ServiceError
 from lambda_lock.core.protocol import Event, Send, Wait
 from lambda_lock.core.queue import PATIENCE, Queue
@@ -44,19 +44,19 @@ class Member:
         self.crowd, self.trip = crowd, trip
         self.process = Waiting()
         seed = next(crowd.numbers)
-        self.process.chance.jitter = lambda: (seed * 0.37) % 1
+        self.process.entropy.jitter = lambda: (seed * 0.37) % 1
         nonces = count()
-        self.process.chance.nonce = lambda: f"{seed:04x}{next(nonces):04x}" + "0" * 24
+        self.process.entropy.nonce = lambda: f"{seed:04x}{next(nonces):04x}" + "0" * 24
         self.result: Any = None
 
-    def look(self) -> Look:
-        return Look(self.crowd.now, self.crowd.now, NOW + self.crowd.now)
+    def reading(self) -> ClockReading:
+        return ClockReading(self.crowd.now, self.crowd.now, NOW + self.crowd.now)
 
     def acquire(self, wait: float) -> None:
         self.process.now = self.crowd.now
-        wish = self.process.wish(wait_until=self.crowd.now + wait, queue=Queue if wait else None, patient=wait > 0)
+        wanted = self.process.wanted(wait_until=self.crowd.now + wait, queue=Queue if wait else None, patient=wait > 0)
 
-        self.drive(acquire.acquire(wish, self.process.memory, self.process.chance, self.look()))
+        self.drive(acquire.acquire(wanted, self.process.memory, self.process.entropy, self.reading()))
 
     def drive(self, steps: Any) -> None:
         def resume(event: Event | None) -> None:
@@ -70,11 +70,11 @@ class Member:
                 return
             now = self.crowd.now
             if isinstance(step, Wait):
-                self.crowd.at(now + step.seconds, lambda: resume(Event(self.look())))
+                self.crowd.at(now + step.seconds, lambda: resume(Event(self.reading())))
                 return
             outcome: list[Any] = []
             self.crowd.at(now + self.trip / 2, lambda: outcome.append(self.land(step)))
-            self.crowd.at(now + self.trip, lambda: resume(Event(self.look(), outcome[0])))
+            self.crowd.at(now + self.trip, lambda: resume(Event(self.reading(), outcome[0])))
 
         resume(None)
 
@@ -197,14 +197,14 @@ def queueing(member: Member, wait: float, granted: list[float]) -> Any:
     """The life of a caller that waits in order, for ``wait`` seconds again and again."""
     process, crowd = member.process, member.crowd
     while True:
-        wish = process.wish(wait_until=crowd.now + wait)
+        wanted = process.wanted(wait_until=crowd.now + wait)
         try:
-            hold = yield from acquire.acquire(wish, process.memory, process.chance, member.look())
+            hold = yield from acquire.acquire(wanted, process.memory, process.entropy, member.reading())
         except LockTimeoutError:
             continue
         granted.append(crowd.now)
         yield Wait(0.05)
-        yield from keep.release(hold, process.memory, process.chance, member.look())
+        yield from keep.release(hold, process.memory, process.entropy, member.reading())
         yield Wait(0.02)
 
 
@@ -212,21 +212,21 @@ def taking(member: Member, wait: float) -> Any:
     """The life of one that polls, or asks again and again."""
     process, crowd = member.process, member.crowd
     while True:
-        wish = process.wish(wait_until=crowd.now + wait, patient=wait > 0, queue=None)
+        wanted = process.wanted(wait_until=crowd.now + wait, patient=wait > 0, queue=None)
         try:
-            hold = yield from acquire.acquire(wish, process.memory, process.chance, member.look())
+            hold = yield from acquire.acquire(wanted, process.memory, process.entropy, member.reading())
         except LockNotGrantedError:
             yield Wait(0.05)
             continue
         yield Wait(0.15)
-        yield from keep.release(hold, process.memory, process.chance, member.look())
+        yield from keep.release(hold, process.memory, process.entropy, member.reading())
         yield Wait(0.02)
 
 
 def foreign(member: Member) -> Any:
     """The life of a client of another library, which carries along the columns that it does not know."""
     number = count()
-    place = member.process.wish().place
+    place = member.process.wanted().place
     while True:
         event = yield Send(*requests.read(place), 1.0)
         item = event.outcome.item

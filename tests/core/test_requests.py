@@ -40,16 +40,22 @@ def claim(place: Place = PLACE, *, content: Content | None = None, **changes: An
 
 
 def renew(**changes: Any) -> requests.Request:
-    wish: dict[str, Any] = {
+    wanted: dict[str, Any] = {
         "owner": "me#1", "token": 5001, "version": version(E + 1), "lease_ms": 10_000, "expiry_ms": E + 1,
         "completed_until": None, "content": Content(ttl=60),
     }  # fmt: skip
-    return requests.renew(PLACE, **(wish | changes))
+    return requests.renew(PLACE, **(wanted | changes))
 
 
 def release(**changes: Any) -> requests.Request:
-    wish: dict[str, Any] = {"owner": "me#1", "token": 5001, "delete": False, "expiry_ms": E, "content": Content(ttl=60)}
-    return requests.release(PLACE, **(wish | changes))
+    wanted: dict[str, Any] = {
+        "owner": "me#1",
+        "token": 5001,
+        "delete": False,
+        "expiry_ms": E,
+        "content": Content(ttl=60),
+    }
+    return requests.release(PLACE, **(wanted | changes))
 
 
 @pytest.fixture

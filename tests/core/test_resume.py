@@ -53,31 +53,31 @@ class Invocations(OnTable):
         self.memory = Memory(10)
 
     def resume(self, hold: Hold, **changes: Any) -> Hold:
-        wish = self.wish(owner=f"{base_of(hold.owner)}/{self.chance.nonce()}", **changes)
+        wanted = self.wanted(owner=f"{base_of(hold.owner)}/{self.entropy.nonce()}", **changes)
         self.sent.clear()
-        return self.run(resume.resume(wish, hold.token, self.memory, self.chance, self.look()))
+        return self.run(resume.resume(wanted, hold.token, self.memory, self.entropy, self.reading()))
 
     def release_string(self, hold: Hold) -> bool:
         self.sent.clear()
-        steps = resume.release(hold.place, hold.owner, hold.token, self.memory, self.chance, self.look())
+        steps = resume.release(hold.place, hold.owner, hold.token, self.memory, self.entropy, self.reading())
         return self.run(steps)
 
     def acquire_as(self, holder: str, **changes: Any) -> Hold:
-        wish = self.wish(owner=f"{holder}#{self.chance.nonce()}", **changes)
+        wanted = self.wanted(owner=f"{holder}#{self.entropy.nonce()}", **changes)
         self.sent.clear()
-        return self.run(resume.acquire(wish, self.memory, self.chance, self.look()))
+        return self.run(resume.acquire(wanted, self.memory, self.entropy, self.reading()))
 
     def hand_over(self, hold: Hold, lease_ms: int = 20_000) -> str:
-        steps = handover.hand_over(hold, self.memory, self.chance, self.look(), lease_ms=lease_ms)
+        steps = handover.hand_over(hold, self.memory, self.entropy, self.reading(), lease_ms=lease_ms)
         return self.run(steps)
 
     def adopt(self, hold: Hold, owner: str | None = None) -> Hold:
-        wish = self.wish(owner=owner or base_of(hold.owner))
-        return self.run(handover.adopt(wish, hold.token, self.memory, self.chance, self.look()))
+        wanted = self.wanted(owner=owner or base_of(hold.owner))
+        return self.run(handover.adopt(wanted, hold.token, self.memory, self.entropy, self.reading()))
 
     def commit(self, hold: Hold) -> None:
         put = {"Put": {"TableName": "locks", "Item": {"key": {"S": "order"}}}}
-        self.run(transaction.commit(hold, [put], self.memory, self.chance, self.look()))
+        self.run(transaction.commit(hold, [put], self.memory, self.entropy, self.reading()))
 
     @property
     def owner(self) -> str:
@@ -259,8 +259,8 @@ def test_a_resume_goes_above_a_version_that_is_there(driver: Invocations, first:
 
 def test_a_clock_that_is_fast_writes_no_late_expiry(driver: Invocations, first: Hold) -> None:
     driver.restart()
-    look = driver.look
-    driver.look = lambda: type(look())(driver.now, driver.now, NOW + driver.now + 7200)  # type: ignore[method-assign]
+    reading = driver.reading
+    driver.reading = lambda: type(reading())(driver.now, driver.now, NOW + driver.now + 7200)  # type: ignore[method-assign]
     hold = driver.resume(first)
     assert hold.expiry_ms / 1000 < NOW + driver.now + 25
 
@@ -312,8 +312,8 @@ def test_a_row_that_refuses_every_version_is_reported_as_damaged(driver: Invocat
 def test_a_resume_among_too_many_others_blames_them_and_not_the_row(driver: Invocations, first: Hold) -> None:
     def resumed_before(operation: str, request: dict[str, Any]) -> Any:
         driver.answer = driver.apply
-        wish = driver.wish(owner=f"{first.owner}/{driver.chance.nonce()}")
-        driver.run(resume.resume(wish, first.token, driver.memory, driver.chance, driver.look()))
+        wanted = driver.wanted(owner=f"{first.owner}/{driver.entropy.nonce()}")
+        driver.run(resume.resume(wanted, first.token, driver.memory, driver.entropy, driver.reading()))
         driver.answer = driver.troubled
         return driver.apply(operation, request)
 
@@ -667,8 +667,8 @@ def test_a_lost_reply_to_its_own_claim_is_a_grant_and_not_an_earlier_attempt(dri
 
 def test_a_holder_waits_for_others_and_resumes_what_its_own_late_claim_took(driver: Invocations) -> None:
     other = driver.acquire()
-    late = driver.wish(owner="execution-7#ab")
-    claim: Any = next(resume.acquire(late, Memory(1), driver.chance, driver.look()))
+    late = driver.wanted(owner="execution-7#ab")
+    claim: Any = next(resume.acquire(late, Memory(1), driver.entropy, driver.reading()))
     assert isinstance(claim, Send)
 
     def release_and_late(operation: str, request: dict[str, Any]) -> Any:
@@ -685,7 +685,7 @@ def test_a_holder_waits_for_others_and_resumes_what_its_own_late_claim_took(driv
 
 def test_a_holder_gives_up_its_own_claims_before_it_resumes(driver: Invocations) -> None:
     """The claim gets no answer. Then the row shows an earlier attempt, whose claim came late."""
-    earlier = next(resume.acquire(driver.wish(owner="h#ab"), Memory(1), driver.chance, driver.look()))
+    earlier = next(resume.acquire(driver.wanted(owner="h#ab"), Memory(1), driver.entropy, driver.reading()))
     assert isinstance(earlier, Send)
 
     def late(operation: str, request: dict[str, Any]) -> Any:
@@ -805,13 +805,13 @@ def test_a_holder_knows_its_claim_after_it_resumed_two_holds_in_vain(driver: Inv
         return driver.apply(operation, request)
 
     def another(operation: str, request: dict[str, Any]) -> Any:
-        claim: Any = next(resume.acquire(driver.wish(owner="h#ab"), Memory(1), driver.chance, driver.look()))
+        claim: Any = next(resume.acquire(driver.wanted(owner="h#ab"), Memory(1), driver.entropy, driver.reading()))
         driver.apply(claim.operation, claim.request)
         return driver.apply(operation, request)
 
     def another_released(operation: str, request: dict[str, Any]) -> Any:
         token = int(driver.row["fencingToken"]["N"])
-        ends: Any = next(resume.release(first.place, "h#ab", token, Memory(1), driver.chance, driver.look()))
+        ends: Any = next(resume.release(first.place, "h#ab", token, Memory(1), driver.entropy, driver.reading()))
         driver.apply(ends.operation, ends.request)
         copy_lands(driver)
         driver.now += DECISION

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lambda_lock.core import keep, several
-from lambda_lock.core.lease import Look
+from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import Reply, ServiceError, TransportError
-from lambda_lock.core.protocol import Hold, Wish
+from lambda_lock.core.protocol import AcquireRequest, Hold
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import JAVA
@@ -40,11 +40,13 @@ class Keeper:
         self.watched: list[Hold] = []
         self.left: list[Hold] = []
 
-    def wishes(self) -> Iterator[Wish]:
+    def each_wanted(self) -> Iterator[AcquireRequest]:
         self.rounds += 1
-        owner = f"me#{self.process.chance.nonce()}"
+        owner = f"me#{self.process.entropy.nonce()}"
         for key in several.ordered(self.keys):
-            yield Wish(Place("locks", JAVA, "key", key, None, None), owner, content=Content(ttl=60), **self.options)
+            yield AcquireRequest(
+                Place("locks", JAVA, "key", key, None, None), owner, content=Content(ttl=60), **self.options
+            )
 
     def keep(self, hold: Hold) -> None:
         self.kept.append(hold)
@@ -52,12 +54,12 @@ class Keeper:
     def watch(self, hold: Hold) -> None:
         self.watched.append(hold)
 
-    def renew(self, hold: Hold, look: Look) -> Steps[None]:
-        yield from keep.renew(hold, self.process.memory, self.process.chance, look)
+    def renew(self, hold: Hold, reading: ClockReading) -> Steps[None]:
+        yield from keep.renew(hold, self.process.memory, self.process.entropy, reading)
 
-    def release(self, hold: Hold, look: Look) -> Steps[bool]:
+    def release(self, hold: Hold, reading: ClockReading) -> Steps[bool]:
         try:
-            yield from keep.release(hold, self.process.memory, self.process.chance, look)
+            yield from keep.release(hold, self.process.memory, self.process.entropy, reading)
         except TransportError:
             return False
         return True
@@ -75,7 +77,7 @@ class Process(OnTable):
         self.keeper = Keeper(self, keys, {"lease_ms": int(lease * 1000), **waits, **options})
 
     def acquire_all(self) -> list[Hold]:
-        return self.run(several.acquire_all(self.keeper, self.memory, self.chance, self.look()))
+        return self.run(several.acquire_all(self.keeper, self.memory, self.entropy, self.reading()))
 
     # -- the table
 

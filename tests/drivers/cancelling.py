@@ -105,7 +105,7 @@ class AsyncScene:
     error: BaseException | None = None
     counts: Counter[str] = field(default_factory=Counter)
 
-    def look(self) -> None:
+    def reading(self) -> None:
         for lock in self.handles:
             for key in keys_of(lock):
                 if lock.is_held and (owner := self.rows.owner(key)) != lock.owner:
@@ -189,7 +189,7 @@ async def play(rows: Rows, operation: AsyncOperation, cancellation: Cancellation
 
 
 async def judge(scene: AsyncScene, operation: AsyncOperation, cancellation: Cancellation | None) -> None:
-    scene.look()
+    scene.reading()
     if cancellation is None:
         assert scene.error is None, repr(scene.error)
     elif scene.error is None:

@@ -55,7 +55,7 @@ class Interrupt(Fault):
     in_finalizer = False  # Python reports there what a signal handler raises, and goes on
 
     def happen(self) -> None:
-        self.scene.look()
+        self.scene.reading()
         names = [frame.f_code.co_qualname.rpartition(".") for frame in _callers()]
         self.in_finalizer = any(name in ("__del__", "_gone") or (of, name) == ("Turn", "_end") for of, _, name in names)
         raise KeyboardInterrupt
@@ -78,12 +78,12 @@ class Handler(Fault):
     answer: Any = None
 
     def happen(self) -> None:
-        self.scene.look()
+        self.scene.reading()
         try:
             self.answer = self.use()
         except LockError as error:
             self.error = error.with_traceback(None)
-        self.scene.look()
+        self.scene.reading()
 
     def use(self) -> Any:
         raise NotImplementedError
@@ -96,7 +96,7 @@ class HandlerTakesAnother(Handler):
         lock = self.scene.client.try_acquire("another " + self.scene.key)
         assert lock is not None, "nobody has it"
         self.scene.extra.append(lock)
-        self.scene.look()
+        self.scene.reading()
         assert lock.is_held
         assert lock.release() is True
 
@@ -170,7 +170,7 @@ class Fork(Fault):
     pid = 0
 
     def happen(self) -> None:
-        self.scene.look()
+        self.scene.reading()
         self._reader, self._writer = os.pipe()
         self.pid = self.fork(lambda: tell(self._writer, lambda: meddle(self.scene)))
 
@@ -198,7 +198,7 @@ class ForkBeside(Fork):
                 child()
             forked.append(pid)
 
-        # A fork waits for the first use of a module (runtime/late.py). This thread may be in the middle of one.
+        # A fork waits for the first use of a module (runtime/import_guard.py). This thread may be in the middle of one.
         thread = threading.Thread(target=run)
         thread.start()
         thread.join(0.2)
@@ -215,7 +215,7 @@ class ForkAndLeave(Fork):
     """A fork by a signal handler whose child leaves by an exception, through the operation that was interrupted."""
 
     def happen(self) -> None:
-        self.scene.look()
+        self.scene.reading()
         self._reader, self._writer = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
@@ -240,7 +240,7 @@ class ForkAndGoOn(ForkAndLeave):
     sending = False
 
     def happen(self) -> None:
-        self.scene.look()
+        self.scene.reading()
         self.sending = any(frame.f_code is send.__code__ for frame in _callers())
         self._reader, self._writer = os.pipe()
         self.pid = os.fork()

@@ -92,7 +92,7 @@ class Scene:
     error: BaseException | None = None
     counts: Counter[str] = field(default_factory=Counter)
 
-    def look(self) -> None:
+    def reading(self) -> None:
         """No handle may say that it is held while its row says something else."""
         for lock in (*self.handles, *self.extra):
             for key in keys_of(lock):
@@ -166,7 +166,7 @@ class Stage:
 
 def judge(scene: Scene, operation: Operation) -> None:
     """Nothing is held for nobody, nothing false is said, the client is of use, and it ends without a trace."""
-    scene.look()
+    scene.reading()
     usable(scene)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # of handles that an interrupt took away

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockClient
-from lambda_lock.runtime import late
-from lambda_lock.runtime.late import Late
+from lambda_lock.runtime import import_guard
+from lambda_lock.runtime.import_guard import ImportGuard
 from rig.engine import Ministack
 from tests.support.elsewhere import in_thread
 
@@ -126,14 +126,14 @@ def test_the_signal_comes_at_the_point_and_once(stage: Stage) -> None:
 
 def test_an_interrupt_on_the_way_into_a_late_import_keeps_no_other_thread_waiting() -> None:
     def use() -> None:
-        with Late():
+        with ImportGuard():
             pass
 
     def has_its_turn() -> bool:
-        entered = Late()
+        entered = ImportGuard()
         entered.__enter__()
         try:
-            return late._turn.holder() is entered
+            return import_guard._turn.holder() is entered
         finally:
             entered.__exit__()
 

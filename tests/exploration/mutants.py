@@ -119,9 +119,9 @@ def _(patch: _Patch) -> None:
 
     def judge(self: Any, outcome: Any) -> Any:
         item = outcome.item if isinstance(outcome, ConditionFailed) else None
-        row = self.wish.place.row(item)
+        row = self.wanted.place.row(item)
         if row is not None and row.version in self.sent and not row.is_free:
-            return acquire.Held(row, self.memory.observations.note("mine", row, 1000, self.look, None))
+            return acquire.Held(row, self.memory.observations.note("mine", row, 1000, self.reading, None))
         return original(self, outcome)
 
     patch(acquire.Acquisition, "judge", judge)
@@ -146,7 +146,7 @@ def _(patch: _Patch) -> None:
             while True:
                 event = yield action
                 if isinstance(event.outcome, ConditionFailed):
-                    event = protocol.Event(event.look, Reply(None, event.outcome.date))
+                    event = protocol.Event(event.reading, Reply(None, event.outcome.date))
                 action = steps.send(event)
         except StopIteration as end:
             return end.value
@@ -175,7 +175,7 @@ def _(patch: _Patch) -> None:
     original = resume.HolderAcquisition.see
 
     def see(self: Any, item: Any, date: int | None) -> Any:
-        row = self.wish.place.row(item)
+        row = self.wanted.place.row(item)
         self.holder = resume.holder_of(None if row is None else row.owner)
         return original(self, item, date)
 

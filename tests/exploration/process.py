@@ -15,7 +15,7 @@ from lambda_lock.core import acquire, handover, keep, lease, resume, transaction
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import PermitPlace
-from lambda_lock.core.protocol import Chance, Event, Hold, Memory, Send, Wait, Wish
+from lambda_lock.core.protocol import AcquireRequest, Entropy, Event, Hold, Memory, Send, Wait
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import JAVA
@@ -115,8 +115,8 @@ class Process:
         self.index = index
         self.setup = setup
         self.name = setup.holder or f"p{index}"
-        self.world = SimpleNamespace(chance=Chance(self._nonce, lambda: 0.999))
-        self.chance = self.world.chance
+        self.world = SimpleNamespace(entropy=Entropy(self._nonce, lambda: 0.999))
+        self.entropy = self.world.entropy
         self.memory = Memory(4)
         self.elapsed = lease.Elapsed(*setup.read(start, 0))
         self.drawn = 0
@@ -169,9 +169,9 @@ class Process:
         """How many acquires it has begun."""
         return self.setup.acquires - self.acquires
 
-    def look(self, clocks: tuple[float, float, float]) -> lease.Look:
+    def reading(self, clocks: tuple[float, float, float]) -> lease.ClockReading:
         self.elapsed = self.elapsed.after(*clocks)
-        return lease.Look(self.elapsed.total, clocks[0], clocks[2])
+        return lease.ClockReading(self.elapsed.total, clocks[0], clocks[2])
 
     # -- what the application may do
 
@@ -194,64 +194,64 @@ class Process:
         return found
 
     def start(self, move: tuple[str, ...], clocks: tuple[float, float, float]) -> None:
-        look = self.look(clocks)
+        reading = self.reading(clocks)
         self.ended = self.gave_up = self.answered = False
         task = BEAT if move[0] == "renew" else MAIN
         self.kinds[task] = move[0]
-        self.tasks[task] = self._steps(move, look)
+        self.tasks[task] = self._steps(move, reading)
         self._go(task, None)
 
-    def _steps(self, move: tuple[str, ...], look: lease.Look) -> Any:
-        act, setup, memory, chance = move[0], self.setup, self.memory, self.chance
+    def _steps(self, move: tuple[str, ...], reading: lease.ClockReading) -> Any:
+        act, setup, memory, entropy = move[0], self.setup, self.memory, self.entropy
         if act == "acquire":
             self.acquires -= 1
             self._begin(clients.owner_name(self))  # type: ignore[arg-type]  # it needs a name and a chance
             how = resume.acquire if setup.holder else acquire.acquire
-            return how(self._wish(self.asked, look), memory, chance, look)
+            return how(self._wish(self.asked, reading), memory, entropy, reading)
         if act in BY_STRING:
-            return self._take_string(act, handover.read_handover(move[1], "locks"), look)
+            return self._take_string(act, handover.read_handover(move[1], "locks"), reading)
         hold = self.hold
         assert hold is not None
         if act == "renew":
             self.renewals -= 1
-            return keep.renew(hold, memory, chance, look, lease_ms=setup.shorter if len(move) > 1 else None)
+            return keep.renew(hold, memory, entropy, reading, lease_ms=setup.shorter if len(move) > 1 else None)
         self.ends -= 1
         self.told = ""
         if act == "commit":
-            return transaction.commit(hold, application.items(KEY), memory, chance, look)
+            return transaction.commit(hold, application.items(KEY), memory, entropy, reading)
         if act == "hand over":
-            return handover.hand_over(hold, memory, chance, look, lease_ms=setup.lease)
-        return keep.release(hold, memory, chance, look, complete=act == "complete")
+            return handover.hand_over(hold, memory, entropy, reading, lease_ms=setup.lease)
+        return keep.release(hold, memory, entropy, reading, complete=act == "complete")
 
-    def _take_string(self, act: str, given: handover.Handover, look: lease.Look) -> Any:
+    def _take_string(self, act: str, given: handover.Handover, reading: lease.ClockReading) -> Any:
         self.by_string[act] -= 1
-        memory, chance = self.memory, self.chance
+        memory, entropy = self.memory, self.entropy
         if act == "end":
             self.told = ""
             self.wanted = given.owner, given.token
-            return resume.release(self.place, given.owner, given.token, memory, chance, look)
-        owner = given.owner if act == "adopt" else f"{given.owner}/{chance.nonce()}"
+            return resume.release(self.place, given.owner, given.token, memory, entropy, reading)
+        owner = given.owner if act == "adopt" else f"{given.owner}/{entropy.nonce()}"
         self._begin(owner)
         self.wanted = given.owner, given.token
         take = handover.adopt if act == "adopt" else resume.resume
-        return take(self._wish(owner, look, by_string=True), given.token, memory, chance, look)
+        return take(self._wish(owner, reading, by_string=True), given.token, memory, entropy, reading)
 
     def _begin(self, owner: str) -> None:
         self.hold, self.wakes, self.clean, self.asked, self.wanted = None, 0, True, owner, None
         self.string = self.told = ""
 
-    def _wish(self, owner: str, look: lease.Look, by_string: bool = False) -> Wish:
+    def _wish(self, owner: str, reading: lease.ClockReading, by_string: bool = False) -> AcquireRequest:
         setup, place = self.setup, self.place
         if setup.permits:
             place = PermitPlace(place, setup.permits, owner)
         queue: Any = (PermitQueue if setup.permits else Queue) if setup.queue and not by_string else None
-        self.until = look.elapsed + setup.wait if queue is not None else None
-        return Wish(
+        self.until = reading.elapsed + setup.wait if queue is not None else None
+        return AcquireRequest(
             place,
             owner,
             setup.lease,
             Content(ttl=86_400 if setup.window is not None else None),
-            wait_until=look.elapsed + setup.wait,
+            wait_until=reading.elapsed + setup.wait,
             patient=setup.wait > 0 and not by_string,
             refresh_period=60.0,
             window=setup.window,
@@ -263,14 +263,14 @@ class Process:
 
     def resume(self, task: int, outcome: Any, clocks: tuple[float, float, float], early: bool, lost: str = "") -> None:
         """``lost``: "late" if the request may still land, though its sender is told that there was no answer."""
-        look = self.look(clocks)
+        reading = self.reading(clocks)
         self.wakes += early and task == MAIN
         self.clean = self.clean and lost != "late"
-        self._go(task, Event(look, outcome))
+        self._go(task, Event(reading, outcome))
 
     def die(self, clocks: tuple[float, float, float]) -> None:
         """Nothing of it goes on. Its hold lasts as long as its clocks would have let it."""
-        self.look(clocks)
+        self.reading(clocks)
         self.tasks, self.kinds, self.actions = [None, None], ["", ""], [None, None]
         self.acquires = self.renewals = self.ends = 0
         self.by_string = dict.fromkeys(self.by_string, 0)

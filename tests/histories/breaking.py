@@ -54,7 +54,7 @@ def _spans(operations: list[Op]) -> list[tuple[int, int, Op]]:
             if (each["kind"] in _ENDINGS and each["token"] == token)
             or (each["kind"] == "adopt" and each["handed"] == token)
         ]
-        until = min([max((look["call"] for look in looks), default=0), *ends])
+        until = min([max((reading["call"] for reading in looks), default=0), *ends])
         if until > grant["end"] + 10:
             spans.append((grant["end"] + 2, until - 2, grant))
     return spans

@@ -69,15 +69,15 @@ class Caller:
         self.random = random.Random(f"{orders.seed}-{number}")
         self.written = 0
         self.engine = http.client.HTTPConnection("127.0.0.1", orders.engine, timeout=2)
-        chance = self.random.random
-        self.renewing = chance() < 0.6
+        entropy = self.random.random
+        self.renewing = entropy() < 0.6
         self.client = LockClient(
             orders.locks,
             owner_prefix=f"c{number}",
             lease_duration=self.random.choice([1.0, 1.5, 2.0, 3.0]),
             heartbeat_period=None if self.renewing else 0,
             refresh_period=self.random.choice([0.1, 0.3, 1.0]),
-            clock=SkewedClock(self.random.uniform(-300, 300)) if chance() < 0.25 else None,
+            clock=SkewedClock(self.random.uniform(-300, 300)) if entropy() < 0.25 else None,
         )
 
     def run(self) -> None:

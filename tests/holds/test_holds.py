@@ -31,7 +31,7 @@ from lambda_lock import (
     with_lock,
 )
 from lambda_lock.core.handover import write_handover
-from lambda_lock.core.protocol import Hold, Wish
+from lambda_lock.core.protocol import AcquireRequest, Hold
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import JAVA, Row, make_version
 from rig.engine import ROOT
@@ -383,7 +383,7 @@ def handed_over(table: str, sort_key: str | None = None) -> str:
         "recordVersionNumber": {"S": make_version(10**12, "0" * 32)},
         "fencingToken": {"N": "1"},
     }
-    return write_handover(Hold(Wish(place, "o#1", 20_000, Content()), Row(item, JAVA), 20_000, 0, 0.0))
+    return write_handover(Hold(AcquireRequest(place, "o#1", 20_000, Content()), Row(item, JAVA), 20_000, 0, 0.0))
 
 
 STRING, ELSEWHERE, SORTED = handed_over("locks"), handed_over("other-table"), handed_over("locks", "s")

@@ -36,7 +36,7 @@ from lambda_lock.client import (
 from lambda_lock.core.outcome import Reply
 from lambda_lock.core.row import JAVA, Row, make_version, read_row
 from lambda_lock.observe import hooks
-from lambda_lock.runtime import drive, heartbeat, late, signalsafe, timeline, under_way
+from lambda_lock.runtime import drive, heartbeat, import_guard, signalsafe, timeline, under_way
 from lambda_lock.testing.memory import Memory
 from lambda_lock.transport import Transport
 from rig.engine import Engine, Item
@@ -48,7 +48,7 @@ TRACED = frozenset(
     source_of(module)
     for module in (
         *(closing, group, held, lock, lock_client, multi_lock, open_locks, session, several, signals, standing, taking),
-        *(upkeep, hooks, drive, heartbeat, late, signalsafe, timeline, under_way),
+        *(upkeep, hooks, drive, heartbeat, import_guard, signalsafe, timeline, under_way),
         *(lambda_lock.core.handover, lambda_lock.core.keep, lambda_lock.core.lease, lambda_lock.core.protocol),
         *(lambda_lock.core.several, lambda_lock.core.transaction),
     )
@@ -259,14 +259,14 @@ def world(policy: str, every: str, engine: Engine | None = None) -> Iterator[Wor
     threads = Threading(scheduler)
     with Patches() as patches:
         table = Table(clock) if engine is None else HttpTable(engine)
-        for module in (heartbeat, late, signalsafe, signals, hooks):
+        for module in (heartbeat, import_guard, signalsafe, signals, hooks):
             patches.put(module, "threading", threads)
         patches.put(heartbeat, "SimpleQueue", lambda: Queue(scheduler))
         patches.put(heartbeat, "time", clock)
         patches.put(drive, "time", clock)
         patches.put(closing, "time", clock)
-        patches.put(late, "time", clock)
-        patches.put(late, "_turn", signalsafe.Turn())
+        patches.put(import_guard, "time", clock)
+        patches.put(import_guard, "_turn", signalsafe.Turn())
         if engine is None:  # an engine remembers the names of transactions
             patches.put(os, "urandom", random.Random(1).randbytes)  # the same run for the same plan
         _restart(clock)

@@ -10,7 +10,7 @@ from lambda_lock.core import acquire, handover, keep, lease, protocol, transacti
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import PermitPlace
-from lambda_lock.core.protocol import Event, Send, Wait, Wish
+from lambda_lock.core.protocol import AcquireRequest, Event, Send, Wait
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import JAVA, is_attempt
@@ -45,7 +45,7 @@ def place_of(key: str) -> Place:
 
 def owner_name(process: Process) -> str:
     """Return an owner that is unique for each acquisition, as rule 10 of core/protocol.py requires."""
-    return f"{process.name}#{process.world.chance.nonce()[:8]}"
+    return f"{process.name}#{process.world.entropy.nonce()[:8]}"
 
 
 def may_hand_over(hold: protocol.Hold) -> bool:
@@ -106,14 +106,14 @@ class Client:
                 yield from self.end(zombie)
 
     def acquire(self) -> Part[OurHolding | None]:
-        wish = self.draw_wish()
-        steps = lambda look: acquire.acquire(wish, self.memory, self.world.chance, look)  # noqa: E731
-        return (yield from self.take(wish, self.world.judge.waiter(self.process, wish), steps))
+        wanted = self.draw_wish()
+        steps = lambda reading: acquire.acquire(wanted, self.memory, self.world.entropy, reading)  # noqa: E731
+        return (yield from self.take(wanted, self.world.judge.waiter(self.process, wanted), steps))
 
     def adopt(self, string: str) -> Part[OurHolding | None]:
         given = handover.read_handover(string, "locks")
         drawn = self.draw_wish()
-        wish = Wish(
+        wanted = AcquireRequest(
             place_of(given.key),
             given.owner,
             given.lease_ms,
@@ -123,17 +123,20 @@ class Client:
             delete_on_release=drawn.delete_on_release,
             hold_on_unavailable=drawn.hold_on_unavailable,
         )
-        watcher = Adopter(self.world, self.process, wish, given.token)
+        watcher = Adopter(self.world, self.process, wanted, given.token)
         self.world.trace(self.process.name, f"adopts {given.key} of {given.owner} (token {given.token})")
-        steps = lambda look: handover.adopt(wish, given.token, self.memory, self.world.chance, look)  # noqa: E731
-        holding = yield from self.take(wish, watcher, steps)
+        steps = lambda reading: handover.adopt(wanted, given.token, self.memory, self.world.entropy, reading)  # noqa: E731
+        holding = yield from self.take(wanted, watcher, steps)
         if holding is not None:
             self.world.counts["adoptions"] += 1
             self.world.judge.adopt(given.key, string)
         return holding
 
     def take(
-        self, wish: Wish, waiter: Waiter, steps: Callable[[lease.Look], protocol.Steps[protocol.Hold]]
+        self,
+        wanted: AcquireRequest,
+        waiter: Waiter,
+        steps: Callable[[lease.ClockReading], protocol.Steps[protocol.Hold]],
     ) -> Part[OurHolding | None]:
         process, task, world = self.process, self.task, self.world
         if self.rng.random() < world.settings.give_up:
@@ -142,13 +145,13 @@ class Client:
             )
             world.at(world.now + patience, process.call, task.interrupt, lambda: task.watcher is waiter)
         if world.settings.forge and self.rng.random() < world.settings.forge:
-            world.at(world.now + 10 ** self.rng.uniform(-2, 1), forge, world, wish.place.key)
+            world.at(world.now + 10 ** self.rng.uniform(-2, 1), forge, world, wanted.place.key)
         if self.rng.random() < world.settings.die / 2:
             world.at(world.now + self.rng.uniform(0, 1) * self.rng.choice((0.1, 1, world.scale)), self.perish)
-        look = process.look()
+        reading = process.reading()
         task.watcher = waiter
         try:
-            hold = yield from driven(process, task, steps(look), waiter.what)
+            hold = yield from driven(process, task, steps(reading), waiter.what)
         except (*_DOCUMENTED, LockFormatError, LockConfigurationError, *THROWN) as error:
             world.trace(process.name, f"not granted: {error!r}")
             waiter.failed(error, process.peek())
@@ -158,15 +161,15 @@ class Client:
             world.trace(process.name, f"done before: {error!r}")
             world.counts["duplicates"] += 1
             waiter.failed(error, process.peek())
-            world.events.told_done(wish.place.key)
+            world.events.told_done(wanted.place.key)
             return None
         finally:
             task.watcher = None
             waiter.close()
-        held_up = process.peek() - max(look.elapsed, wish.wait_until if wish.patient else 0.0)
+        held_up = process.peek() - max(reading.elapsed, wanted.wait_until if wanted.patient else 0.0)
         if held_up > _PATIENCE and process.faulted < waiter.started:
-            world.judge.fail("endless", f"an acquire of {wish.owner} took {held_up:.0f} s beyond its wait")
-        holding = world.judge.holding(process, hold, wish)
+            world.judge.fail("endless", f"an acquire of {wanted.owner} took {held_up:.0f} s beyond its wait")
+        holding = world.judge.holding(process, hold, wanted)
         world.judge.granted(holding, hold.token)
         world.judge.expiry(holding, hold.expiry_ms if is_attempt(hold.owner) else 0, 3.5)
         if waiter.unharmed:
@@ -182,7 +185,7 @@ class Client:
         if isinstance(error, LockConfigurationError) and not settings.dateless:
             self.world.judge.fail("escaped", repr(error))
 
-    def draw_wish(self) -> Wish:
+    def draw_wish(self) -> AcquireRequest:
         rng, settings, now = self.rng, self.world.settings, self.process.peek()
         seconds = draw_lease(rng, self.kind) if rng.random() < 0.3 else self.world.scale
         patient = rng.random() >= settings.fail_fast
@@ -217,7 +220,9 @@ class Client:
             if settings.other_permits and rng.random() < settings.other_permits:
                 permits = rng.choice((1, 2, 3, 4))
             place = PermitPlace(place, permits, owner)
-        return Wish(place, owner, int(seconds * 1000), Content(ttl=ttl), window=window, queue=queue, **options)
+        return AcquireRequest(
+            place, owner, int(seconds * 1000), Content(ttl=ttl), window=window, queue=queue, **options
+        )
 
     # -- holding
 
@@ -233,7 +238,7 @@ class Client:
         explicit = rng.random() < settings.reheartbeat
         part = 0
         while True:
-            elapsed = self.process.look().elapsed
+            elapsed = self.process.reading().elapsed
             if elapsed >= end or hold.expire(elapsed):
                 break
             part += 1
@@ -287,7 +292,7 @@ class Client:
         before_ms, was_lost, valid_until = hold.expiry_ms, hold.lost, hold.valid_until
         world.trace(process.name, f"renews {holding}" + (f" for {lease_ms} ms" if lease_ms else ""))
         try:
-            steps = keep.renew(hold, self.memory, world.chance, process.look(), lease_ms=lease_ms)
+            steps = keep.renew(hold, self.memory, world.entropy, process.reading(), lease_ms=lease_ms)
             if by != "several":  # whose own steps these are
                 steps = driven(process, self.task if by == "application" else None, steps, f"renew by {by}")
             renewal = yield from steps
@@ -324,7 +329,7 @@ class Client:
     def heartbeat(self, holding: OurHolding, plan: int, when: float) -> Life:
         hold = holding.hold
         while holding.plan == plan:
-            elapsed = self.process.look().elapsed
+            elapsed = self.process.reading().elapsed
             if hold.ended or hold.expire(elapsed):
                 return
             if elapsed < when:
@@ -337,11 +342,11 @@ class Client:
             try:
                 renewed = yield from self.renew(holding, by="heartbeat")
             except THROWN:  # as Upkeep._send: tried again after _AFTER_FAULT
-                when = self.process.look().elapsed + 1.0
+                when = self.process.reading().elapsed + 1.0
                 continue
             if holding.over:
                 return
-            elapsed = self.process.look().elapsed
+            elapsed = self.process.reading().elapsed
             if not renewed:
                 when = elapsed + self.rng.uniform(0.05, 0.5)
             elif lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms):
@@ -409,11 +414,13 @@ class Client:
 
     def hand_over(self, holding: OurHolding) -> Part[None]:
         process, world, task, hold, rng = self.process, self.world, self.task, holding.hold, self.rng
-        lease_ms = max(1000, int(holding.wish.lease_ms * rng.choice((0.3, 1, 1, 2))))
+        lease_ms = max(1000, int(holding.wanted.lease_ms * rng.choice((0.3, 1, 1, 2))))
         before_ms, had_it = hold.expiry_ms, holding.owns(world.table.get(holding.key))
         errand = task.watcher = Errand(world, process, holding.key)
         world.trace(process.name, f"hands over {holding} for {lease_ms} ms")
-        steps = handover.hand_over(hold, self.memory, world.chance, process.look(), lease_ms=min(lease_ms, 3_600_000))
+        steps = handover.hand_over(
+            hold, self.memory, world.entropy, process.reading(), lease_ms=min(lease_ms, 3_600_000)
+        )
         try:
             string = yield from driven(process, task, steps, "hand-over")
         except THROWN as error:
@@ -452,7 +459,7 @@ class Client:
         errand = task.watcher = Commit(world, holding)
         world.trace(process.name, f"commits under {holding}")
         steps = transaction.commit(
-            holding.hold, application.items(holding.key), self.memory, world.chance, process.look()
+            holding.hold, application.items(holding.key), self.memory, world.entropy, process.reading()
         )
         try:
             yield from driven(process, task, steps, "commit")
@@ -523,7 +530,9 @@ class Client:
         errand = task.watcher = Release(world, holding)
         was_unclear = holding.hold.unclear
         delete = None if self.rng.random() < 0.9 or world.deletes else False
-        steps = keep.release(holding.hold, self.memory, world.chance, process.look(), delete=delete, complete=complete)
+        steps = keep.release(
+            holding.hold, self.memory, world.entropy, process.reading(), delete=delete, complete=complete
+        )
         try:
             done = yield from (steps if settled else driven(process, task, steps, "release"))
         except THROWN as error:

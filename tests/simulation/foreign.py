@@ -117,7 +117,7 @@ class ForeignClient:
             "key": {"S": key},
             JAVA.owner: {"S": self.process.name},
             JAVA.lease: {"S": self.written(lease_ms)},
-            JAVA.version: {"S": self.world.chance.nonce()},
+            JAVA.version: {"S": self.world.entropy.nonce()},
         }
         kept = {"java": row if self.carries else None, "go": self.first, "python": None}[self.rules]
         if row is not None and kept is not None:
@@ -158,7 +158,7 @@ class ForeignClient:
         yield from self.release(holding)
 
     def heartbeat(self, holding: ForeignHolding, lease: float) -> Part:
-        version, until = self.world.chance.nonce(), self.process.monotonic() + lease
+        version, until = self.world.entropy.nonce(), self.process.monotonic() + lease
         event = yield Send(
             "UpdateItem",
             {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lambda_lock.core import acquire, handover, lease, resume
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
-from lambda_lock.core.protocol import Memory, Send, Wait, Wish
+from lambda_lock.core.protocol import AcquireRequest, Memory, Send, Wait
 from lambda_lock.core.row import JAVA, Row, base_of, expiry_of, is_attempt
 from lambda_lock.errors import LockLostError, TransportError
 
@@ -36,22 +36,24 @@ _HoldName: TypeAlias = tuple[str, str | None, int | None]
 class HoldJudge(Judge):
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._requests: dict[int, Wish | None] = {}  # which wish a request serves; None: it releases by string
+        self._requests: dict[
+            int, AcquireRequest | None
+        ] = {}  # which wish a request serves; None: it releases by string
         self._kept: list[Any] = []  # these requests, so that no other one gets one of their ids
         self._asked: dict[int, int] = {}  # the tokens of the holds that wishes resume
         self._gone: set[_HoldName] = set()  # holds that were released or taken over
         self._reaped: dict[str, _HoldName] = {}  # by key, until the next write
         self._revived: set[str] = set()  # versions that resumed one of these
-        self._landed: dict[_HoldName, list[Wish | None]] = {}  # by hold, in this order
-        self._writers: dict[str | None, Wish | None] = {}  # by version: which wish's request wrote it
+        self._landed: dict[_HoldName, list[AcquireRequest | None]] = {}  # by hold, in this order
+        self._writers: dict[str | None, AcquireRequest | None] = {}  # by version: which wish's request wrote it
 
-    def takes(self, wish: Wish | None, action: Send) -> None:
+    def takes(self, wanted: AcquireRequest | None, action: Send) -> None:
         self._kept.append(action.request)
-        self._requests[id(action.request)] = wish
+        self._requests[id(action.request)] = wanted
 
-    def resumes(self, wish: Wish, token: int) -> None:
-        self._asked[id(wish)] = token
-        self._kept.append(wish)
+    def resumes(self, wanted: AcquireRequest, token: int) -> None:
+        self._asked[id(wanted)] = token
+        self._kept.append(wanted)
 
     def is_fenced(self, holding: Holding) -> bool:
         """Whether the assumption is broken for this holding: a later attempt, or a release by string, has landed.
@@ -61,7 +63,7 @@ class HoldJudge(Judge):
         if not isinstance(holding, OurHolding) or not self.world.settings.zombies:
             return False
         landed = self._landed.get((holding.key, base_of(holding.hold.owner), holding.hold.token), [])
-        return holding.wish in landed and landed[-1] is not holding.wish
+        return holding.wanted in landed and landed[-1] is not holding.wanted
 
     def wrote(self, process: Process, action: Send, before: Any, key: str) -> None:
         old, new = Row(before or {}, JAVA), Row(self.world.table.get(key) or {}, JAVA)
@@ -93,7 +95,7 @@ class HoldJudge(Judge):
 
     def _is_late_claim(self, row: Row, holding: OurHolding) -> bool:
         """Whether the row is a copy of the handle's own claim that landed after its hold was over: nobody has it."""
-        return row.token != holding.hold.token and self._writers.get(row.version) is holding.wish
+        return row.token != holding.hold.token and self._writers.get(row.version) is holding.wanted
 
     def _passed_on(self, key: str, old: Row, new: Row) -> None:
         """A resume or a parking landed."""
@@ -126,9 +128,9 @@ class HoldJudge(Judge):
 
     def _resumed(self, holding: Holding) -> None:
         """What was resumed is the hold that was asked for, without anybody in between."""
-        if not isinstance(holding, OurHolding) or id(holding.wish) not in self._asked:
+        if not isinstance(holding, OurHolding) or id(holding.wanted) not in self._asked:
             return
-        token, landed = self._asked[id(holding.wish)], Row(holding.hold.item, JAVA)
+        token, landed = self._asked[id(holding.wanted)], Row(holding.hold.item, JAVA)
         if holding.hold.token != token:
             self.fail("revived", f"{holding} was resumed by a string with token {token}")
         if landed.version in self._revived:
@@ -179,24 +181,26 @@ class HoldJudge(Judge):
 class Resumer(Waiter):
     """Watches one resume: a hold that is there is resumed, and one that is given up is not released."""
 
-    def __init__(self, world: World, process: Process, wish: Wish, token: int) -> None:
-        super().__init__(world, process, wish)
+    def __init__(self, world: World, process: Process, wanted: AcquireRequest, token: int) -> None:
+        super().__init__(world, process, wanted)
         self.what = "resume"
         assert isinstance(world.judge, HoldJudge)
-        self._was_there = world.judge.has(self.key, wish.owner, token)
-        world.judge.resumes(wish, token)
+        self._was_there = world.judge.has(self.key, wanted.owner, token)
+        world.judge.resumes(wanted, token)
 
     def sends(self, action: Send) -> None:
         super().sends(action)
         if gives_back(action):
-            self.world.judge.fail("gave back", f"{self.wish.owner} released {self.key}, which it resumes")
+            self.world.judge.fail("gave back", f"{self.wanted.owner} released {self.key}, which it resumes")
 
     def failed(self, error: BaseException, elapsed: float) -> None:
-        if self.wish.lease_end is not None and self.wish.lease_end - elapsed < 6:
+        if self.wanted.lease_end is not None and self.wanted.lease_end - elapsed < 6:
             return
         unchanged = self._writes == self.world.judge.writes[self.key]
         if unchanged and self.unharmed and self._was_there:
-            self.world.judge.fail("refused", f"{self.wish.owner} could not resume, though the hold is there: {error!r}")
+            self.world.judge.fail(
+                "refused", f"{self.wanted.owner} could not resume, though the hold is there: {error!r}"
+            )
 
 
 class HolderWaiter(Waiter):
@@ -205,12 +209,12 @@ class HolderWaiter(Waiter):
     def sends(self, action: Send) -> None:
         super().sends(action)
         names = [value.get("S") for value in action.request.get("ExpressionAttributeValues", {}).values()]
-        if gives_back(action) and self.wish.owner not in names:
-            self.world.judge.fail("gave back", f"{self.wish.owner} released {self.key}, which it resumes")
+        if gives_back(action) and self.wanted.owner not in names:
+            self.world.judge.fail("gave back", f"{self.wanted.owner} released {self.key}, which it resumes")
 
     def _is_its_own(self) -> bool:
         row = self._row()
-        return row is not None and resume.holder_of(row.owner) == resume.holder_of(self.wish.owner)
+        return row is not None and resume.holder_of(row.owner) == resume.holder_of(self.wanted.owner)
 
     def _is_free(self) -> bool:
         return self._is_its_own() or super()._is_free()
@@ -376,9 +380,9 @@ class Attempt(clients.Client):
 
     # -- beginning
 
-    def wish_for(self, owner: str) -> Wish:
+    def wish_for(self, owner: str) -> AcquireRequest:
         drawn = self.draw_wish()
-        return Wish(
+        return AcquireRequest(
             clients.place_of(self.execution.key),
             owner,
             drawn.lease_ms,
@@ -393,11 +397,11 @@ class Attempt(clients.Client):
     def acquire_first(self) -> Part[OurHolding | None]:
         execution, world = self.execution, self.world
         holder = execution.holder if execution.named else self.name
-        wish = self.wish_for(f"{holder}#{world.chance.nonce()[:8]}")
+        wanted = self.wish_for(f"{holder}#{world.entropy.nonce()[:8]}")
         kind = HolderWaiter if execution.named else Waiter
         how = resume.acquire if execution.named else acquire.acquire
         holding = yield from self.take(
-            wish, kind(world, self.process, wish), lambda look: how(wish, self.memory, world.chance, look)
+            wanted, kind(world, self.process, wanted), lambda reading: how(wanted, self.memory, world.entropy, reading)
         )
         if holding is None:
             execution.failed(self)
@@ -409,14 +413,14 @@ class Attempt(clients.Client):
         settings = world.settings
         if draw < settings.acquire_again and execution.named:
             return (yield from self.acquire_first())
-        parts = f"{owner}/{world.chance.nonce()}"
+        parts = f"{owner}/{world.entropy.nonce()}"
         if draw > 1 - settings.adopt and execution.parked:
-            wish = self.wish_for(parts if self.rng.random() < 0.5 else owner)
-            wish.patient = False
-            watcher: Waiter = Adopter(world, self.process, wish, token)
+            wanted = self.wish_for(parts if self.rng.random() < 0.5 else owner)
+            wanted.patient = False
+            watcher: Waiter = Adopter(world, self.process, wanted, token)
             world.trace(self.process.name, f"adopts {owner} (token {token})")
             holding = yield from self.take(
-                wish, watcher, lambda look: handover.adopt(wish, token, self.memory, world.chance, look)
+                wanted, watcher, lambda reading: handover.adopt(wanted, token, self.memory, world.entropy, reading)
             )
             if holding is not None:
                 world.counts["adoptions"] += 1
@@ -431,13 +435,13 @@ class Attempt(clients.Client):
         return holding
 
     def resume(self, owner: str, token: int) -> Part[OurHolding | None]:
-        world, wish = self.world, self.wish_for(f"{owner}/{self.world.chance.nonce()}")
-        wish.patient = False
-        world.trace(self.process.name, f"resumes {owner} (token {token}) as {wish.owner}")
-        watcher = Resumer(world, self.process, wish, token)
+        world, wanted = self.world, self.wish_for(f"{owner}/{self.world.entropy.nonce()}")
+        wanted.patient = False
+        world.trace(self.process.name, f"resumes {owner} (token {token}) as {wanted.owner}")
+        watcher = Resumer(world, self.process, wanted, token)
         return (
             yield from self.take(
-                wish, watcher, lambda look: resume.resume(wish, token, self.memory, world.chance, look)
+                wanted, watcher, lambda reading: resume.resume(wanted, token, self.memory, world.entropy, reading)
             )
         )
 
@@ -492,7 +496,9 @@ class Attempt(clients.Client):
         world, process, execution = self.world, self.process, self.execution
         watcher = self.task.watcher = ByString(world, process, execution.key)
         world.trace(process.name, f"releases {owner} (token {token}) by string")
-        steps = resume.release(clients.place_of(execution.key), owner, token, self.memory, world.chance, process.look())
+        steps = resume.release(
+            clients.place_of(execution.key), owner, token, self.memory, world.entropy, process.reading()
+        )
         try:
             done = yield from driven(process, self.task, steps, "release by string")
         except THROWN:

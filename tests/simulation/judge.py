@@ -22,7 +22,7 @@ from .line import Line, leaves_place
 from .reaper import Reaper
 
 if TYPE_CHECKING:
-    from lambda_lock.core.protocol import Hold, Wish
+    from lambda_lock.core.protocol import AcquireRequest, Hold
 
     from .world import Process, World
 
@@ -49,11 +49,11 @@ class Holding(Protocol):
 
 
 class OurHolding:
-    def __init__(self, process: Process, hold: Hold, wish: Wish) -> None:
+    def __init__(self, process: Process, hold: Hold, wanted: AcquireRequest) -> None:
         self.process = process
-        self.key = wish.place.key
+        self.key = wanted.place.key
         self.hold = hold
-        self.wish = wish
+        self.wanted = wanted
         self.suspects: list[tuple[str, str]] = []
         self.renewing = False
         self.plan = 0  # the number of the newest heartbeat plan
@@ -112,11 +112,11 @@ class Judge:
         self._granted: dict[str, int] = {}
         self._plain: set[str] = set()  # rows last claimed by a plain lock, which does not see completions
 
-    def holding(self, process: Process, hold: Hold, wish: Wish) -> OurHolding:
-        return OurHolding(process, hold, wish)
+    def holding(self, process: Process, hold: Hold, wanted: AcquireRequest) -> OurHolding:
+        return OurHolding(process, hold, wanted)
 
-    def waiter(self, process: Process, wish: Wish) -> Waiter:
-        return Waiter(self.world, process, wish)
+    def waiter(self, process: Process, wanted: AcquireRequest) -> Waiter:
+        return Waiter(self.world, process, wanted)
 
     def new_line(self) -> Line:
         return Line(self.world)
@@ -316,7 +316,7 @@ class Judge:
         if commit.refused:
             self.fail("false refusal", f"{commit.holding} was told that commit {token} is refused; carried out later")
 
-    def takes(self, wish: Wish | None, action: Send) -> None:
+    def takes(self, wanted: AcquireRequest | None, action: Send) -> None:
         """A request is sent that takes a lock, or goes on with it. None: that releases it by its string."""
 
     def is_fenced(self, holding: Holding) -> bool:
@@ -475,9 +475,9 @@ class Commit(Release):
 class Waiter(Errand):
     """Watches one acquisition: no one waits for a dead holder, and no one is refused a free lock."""
 
-    def __init__(self, world: World, process: Process, wish: Wish) -> None:
-        super().__init__(world, process, wish.place.key)
-        self.wish = wish
+    def __init__(self, world: World, process: Process, wanted: AcquireRequest) -> None:
+        super().__init__(world, process, wanted.place.key)
+        self.wanted = wanted
         self._since = self._latest = -1.0  # the time by which it should have the lock, if nothing else happens
         self._may_be_there: set[str] = set()  # its own versions that it has seen, or has no clear answer for
         self._learned: set[str] = set()  # those of them that only the newest answer shows
@@ -493,9 +493,9 @@ class Waiter(Errand):
         self.versions: set[str] = set()  # all that it sent
         self.thrown = 0  # how often something was thrown in
         self.what = "adopt" if isinstance(self, Adopter) else "acquire"  # for the counts
-        if wish.queue is not None:
+        if wanted.queue is not None:
             self.what = "queue"
-        if wish.place.permits is not None:
+        if wanted.place.permits is not None:
             self.what += " of a permit"
 
     def sends(self, action: Send) -> None:
@@ -503,7 +503,7 @@ class Waiter(Errand):
         self.world.judge.line.sends(self, action)
         if "ReturnValues" in action.request:
             self.versions |= versions_in(action)
-            self.world.judge.takes(self.wish, action)
+            self.world.judge.takes(self.wanted, action)
         if leaves_place(action) or gives_back(action):
             self.waits = False
         if self._giving_back is None and gives_back(action):
@@ -517,10 +517,10 @@ class Waiter(Errand):
             self._note(outcome)
             self._learned = self._may_be_there - known
         self._throttled = self._throttled or (isinstance(outcome, ServiceError) and outcome.code in NOT_DONE)
-        if not self.wish.patient:
+        if not self.wanted.patient:
             return
-        now, refresh = self.world.now, self.wish.refresh_period
-        if self.wish.queue is not None:  # it naps, and has patience with those ahead, until their places expire
+        now, refresh = self.world.now, self.wanted.refresh_period
+        if self.wanted.queue is not None:  # it naps, and has patience with those ahead, until their places expire
             patience = min(PATIENCE * self.world.judge.line.ahead(self), LONGEST_BELIEVED + DATES)
             queued = LONGEST_NAP + patience + (LONGEST_OUTSIDE if self._throttled else 0.0)
             refresh = max(refresh, queued) if self.strayed or self.losses > 1 else queued
@@ -530,7 +530,7 @@ class Waiter(Errand):
         if since != self._since:
             self._since, self._latest = since, max(since, self._free_at(since)) + refresh + SLACK
         if now > self._latest:
-            self.world.judge.fail("starved", f"{self.wish.owner} still waits, though {self.key} has long been free")
+            self.world.judge.fail("starved", f"{self.wanted.owner} still waits, though {self.key} has long been free")
 
     def closed(self) -> None:
         self.thrown = _MOST_THROWN
@@ -553,7 +553,7 @@ class Waiter(Errand):
     def close(self) -> None:
         super().close()
         self.waits = False
-        if self.wish.queue is not None:
+        if self.wanted.queue is not None:
             self.world.judge.line.ended(self)
 
     def _note(self, outcome: Any) -> None:
@@ -569,26 +569,28 @@ class Waiter(Errand):
     def failed(self, error: BaseException, elapsed: float) -> None:
         """The acquisition ended with ``error``."""
         self._abandoned()
-        wish = self.wish
-        late = elapsed - max(wish.wait_until, self.began)
-        if wish.queue is not None and self.unharmed and late > SLACK:
-            self.world.judge.fail("overlong", f"{wish.owner} gave up {late:.1f} s after its wait was over")
+        wanted = self.wanted
+        late = elapsed - max(wanted.wait_until, self.began)
+        if wanted.queue is not None and self.unharmed and late > SLACK:
+            self.world.judge.fail("overlong", f"{wanted.owner} gave up {late:.1f} s after its wait was over")
         if isinstance(error, DuplicateEventError):
             self._told_done(error)
             return
-        if wish.lease_end is not None and wish.lease_end - elapsed < 6:
+        if wanted.lease_end is not None and wanted.lease_end - elapsed < 6:
             return
         unchanged = self._writes == self.world.judge.writes[self.key]
         if unchanged and self.unharmed and self._was_free and not self.process.world.settings.dateless:
-            self.world.judge.fail("refused", f"{wish.owner} did not get {self.key}, which was free: {error!r}")
+            self.world.judge.fail("refused", f"{wanted.owner} did not get {self.key}, which was free: {error!r}")
 
     def _told_done(self, error: DuplicateEventError) -> None:
         until, judge = error.completed_until, self.world.judge
         assert until is not None
         if until not in judge.completed.get(self.key, ()):
-            judge.fail("false done", f"{self.wish.owner} was told that {self.key} is done, but no one completed it")
+            judge.fail("false done", f"{self.wanted.owner} was told that {self.key} is done, but no one completed it")
         elif until <= EPOCH + self.started - self.world.settings.front_ends:
-            judge.fail("false done", f"{self.wish.owner} was told that {self.key} is done until {until}: it had passed")
+            judge.fail(
+                "false done", f"{self.wanted.owner} was told that {self.key} is done until {until}: it had passed"
+            )
 
     def _is_free(self) -> bool:
         row = self._row()
@@ -603,8 +605,8 @@ class Waiter(Errand):
             return since
         if row.lease_ms is None:
             return float("inf")
-        observed = since + self.wish.refresh_period + SLACK + row.lease_ms / 1000 * (1 + 2 * lease.DRIFT)
-        if self.wish.queue is not None:
+        observed = since + self.wanted.refresh_period + SLACK + row.lease_ms / 1000 * (1 + 2 * lease.DRIFT)
+        if self.wanted.queue is not None:
             observed += LONGEST_NAP  # those ahead may have seen it later
         if row.expiry_ms is None:
             return observed
@@ -619,12 +621,12 @@ class Waiter(Errand):
             return
         if self._tried_to_give_back() and not isinstance(self.outcome, (Reply, ConditionFailed)):
             return
-        judge.fail("left behind", f"{self.wish.owner} gave up, but left its claim in {self.key}")
+        judge.fail("left behind", f"{self.wanted.owner} gave up, but left its claim in {self.key}")
 
     def _landed(self) -> str | None:
         """The version under which the row names this acquisition's owner now."""
         row = self._row()
-        return None if row is None or row.is_free or row.owner != self.wish.owner else row.version
+        return None if row is None or row.is_free or row.owner != self.wanted.owner else row.version
 
     def _tried_to_give_back(self) -> bool:
         """Whether it ended with releases, for the time of a decision minus its last pause."""
@@ -638,8 +640,8 @@ class Waiter(Errand):
 class Adopter(Waiter):
     """Watches one adoption: a lock that was handed over and is still there is granted."""
 
-    def __init__(self, world: World, process: Process, wish: Wish, token: int) -> None:
-        super().__init__(world, process, wish)
+    def __init__(self, world: World, process: Process, wanted: AcquireRequest, token: int) -> None:
+        super().__init__(world, process, wanted)
         self._own: set[str] = set()
         self._token = token
         self._was_there = self._is_there()
@@ -651,14 +653,16 @@ class Adopter(Waiter):
     def failed(self, error: BaseException, elapsed: float) -> None:
         self._may_be_there &= self._own  # the others belong to another adopter, under the same owner
         self._abandoned()
-        if self.wish.lease_end is not None and self.wish.lease_end - elapsed < 6:
+        if self.wanted.lease_end is not None and self.wanted.lease_end - elapsed < 6:
             return
         unchanged = self._writes == self.world.judge.writes[self.key]
         if unchanged and self.unharmed and self._was_there and not self.world.settings.dateless:
-            self.world.judge.fail("refused", f"{self.wish.owner} could not adopt, though the lock is there: {error!r}")
+            self.world.judge.fail(
+                "refused", f"{self.wanted.owner} could not adopt, though the lock is there: {error!r}"
+            )
 
     def _is_there(self) -> bool:
-        row, base = self._row(), base_of(self.wish.owner)
+        row, base = self._row(), base_of(self.wanted.owner)
         return row is not None and not row.is_free and row.owner in (base, f"{base}/") and row.token == self._token
 
 

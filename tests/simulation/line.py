@@ -51,7 +51,7 @@ class Line:
             self._owners.setdefault(place[:PLACE_NAME], waiter)
             waiter.places.add(place[:PLACE_NAME])
         elif "ReturnValues" in action.request or action.operation == "PutItem":
-            last = waiter.looked >= waiter.wish.wait_until  # as it decided: a clock may be stepped before it sends
+            last = waiter.looked >= waiter.wanted.wait_until  # as it decided: a clock may be stepped before it sends
             self._claims.setdefault(id(action.request), (waiter, last, action.request))
 
     def wrote(self, process: Process, key: str, action: Send, before: Any, after: Any) -> None:
@@ -80,7 +80,7 @@ class Line:
             passed = name == first and waiter is not None and not last and free_for >= PATIENCE - _HOP
             self._removed(process, key, waiter, name, old[name], passed)
         granted = waiter is not None and self._is_grant(waiter, before or {}, after or {})
-        if waiter is not None and granted and waiter.wish.queue is not None and not last:
+        if waiter is not None and granted and waiter.wanted.queue is not None and not last:
             self._granted(key, waiter, old, removed)
 
     def _came(self, key: str, action: Send, before: Any, after: Any) -> None:
@@ -136,7 +136,7 @@ class Line:
         self.world.counts["places removed"] += 1
         if not owner.waits or owner.process.dead or owner.losses > 2 or key in self.disturbed:
             return
-        said = f"{owner.wish.owner}, who waits, lost its place to {process.name}"
+        said = f"{owner.wanted.owner}, who waits, lost its place to {process.name}"
         now = self.world.now
         if not self._counts(place):
             if not owner.process.frozen and owner.process.faulted < now - _LOOKED_AFTER:
@@ -191,7 +191,7 @@ class Line:
             taken = self.places[mine[0]].taken if mine else self._appends + 1
             ahead = [name for name in names if name in self.places and self.places[name].taken < taken]
         alive = [
-            self._owners[name].wish.owner
+            self._owners[name].wanted.owner
             for name in ahead
             if self._owners.get(name) is not waiter
             and name not in removed
@@ -199,7 +199,7 @@ class Line:
             and self._is_alive(name)
         ]
         if len(alive) > self._left(key, waiter):
-            self.world.judge.fail("out of order", f"{waiter.wish.owner} got {key}, though {alive[0]} waits")
+            self.world.judge.fail("out of order", f"{waiter.wanted.owner} got {key}, though {alive[0]} waits")
 
     def _is_alive(self, name: str) -> bool:
         """Whether the owner of a place waits for it, and no fault has kept it from looking after it.
@@ -213,7 +213,7 @@ class Line:
             and not owner.process.dead
             and not owner.process.frozen
             and owner.unharmed
-            and owner.process.peek() < owner.wish.wait_until
+            and owner.process.peek() < owner.wanted.wait_until
             and owner.losses < 2
         )
 
@@ -226,7 +226,7 @@ class Line:
         """An acquisition is over. If no fault hit it, none of its places is left."""
         left = [name for name in _places(self.world.table.get(waiter.key)) or () if name in waiter.places]
         if left and waiter.unharmed and waiter.key not in self.disturbed:
-            self.world.judge.fail("place left", f"{waiter.wish.owner} is done, and left its place {left[0]}")
+            self.world.judge.fail("place left", f"{waiter.wanted.owner} is done, and left its place {left[0]}")
 
 
 def place_in(action: Send) -> str | None:

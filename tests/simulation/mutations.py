@@ -124,14 +124,14 @@ def _(patch: _Patch) -> None:
     original = lease.may_take_over
     note = lease.Observations.note
 
-    def look(received: Any) -> Any:
-        return lease.Look(received.elapsed, received.elapsed, received.wall)
+    def reading(received: Any) -> Any:
+        return lease.ClockReading(received.elapsed, received.elapsed, received.wall)
 
-    patch(lease, "may_take_over", lambda row, seen, received, date: original(row, seen, look(received), date))
+    patch(lease, "may_take_over", lambda row, seen, received, date: original(row, seen, reading(received), date))
     patch(
         lease.Observations,
         "note",
-        lambda self, where, row, lease_ms, received, date: note(self, where, row, lease_ms, look(received), date),
+        lambda self, where, row, lease_ms, received, date: note(self, where, row, lease_ms, reading(received), date),
     )
 
 
@@ -206,11 +206,11 @@ def _(patch: _Patch) -> None:
     own, extended = acquire.Acquisition.own, keep._extended
 
     def counted_from_reply(self: Any, row: Any, version: str, date: int | None) -> Any:
-        self.sent[version].started = self.look.elapsed
+        self.sent[version].started = self.reading.elapsed
         return own(self, row, version, date)
 
     patch(acquire.Acquisition, "own", counted_from_reply)
-    patch(keep, "_extended", lambda hold, sent, look, date: extended(hold, look, look, date))
+    patch(keep, "_extended", lambda hold, sent, reading, date: extended(hold, reading, reading, date))
 
 
 @mutation("no margin between two Dates", "slow-clocks", runs=400)
@@ -462,11 +462,11 @@ def _(patch: _Patch) -> None:
 def _(patch: _Patch) -> None:
     original = keep.renew
 
-    def renew(hold: Any, memory: Any, chance: Any, look: Any, **more: Any) -> Generator[Any, Any, Any]:
-        steps = original(hold, memory, chance, look, **more)
+    def renew(hold: Any, memory: Any, entropy: Any, reading: Any, **more: Any) -> Generator[Any, Any, Any]:
+        steps = original(hold, memory, entropy, reading, **more)
         try:
             action = next(steps)
-            hold.extend(look.elapsed, int(memory.server.now(look)))
+            hold.extend(reading.elapsed, int(memory.server.now(reading)))
             while True:
                 action = steps.send((yield action))
         except StopIteration as end:
@@ -493,12 +493,12 @@ def _(patch: _Patch) -> None:
             self.sent[observed].struck = False
             yield from self.exchange(
                 requests.release(
-                    self.wish.place,
-                    owner=self.wish.owner,
+                    self.wanted.place,
+                    owner=self.wanted.owner,
                     version=observed,
-                    delete=self.wish.delete_on_release,
+                    delete=self.wanted.delete_on_release,
                     expiry_ms=self.sent[observed].expiry_ms,
-                    content=requests.Content(ttl=self.wish.content.ttl),
+                    content=requests.Content(ttl=self.wanted.content.ttl),
                 )
             )
             step = acquire.Take()
@@ -621,7 +621,7 @@ def _(patch: _Patch) -> None:
     see = handover.Adoption.see
 
     def blind(self: Any, item: Any, date: int | None) -> Any:
-        mine = item is not None and item["ownerName"] == {"S": self.wish.owner}
+        mine = item is not None and item["ownerName"] == {"S": self.wanted.owner}
         if item is not None and mine and "fencingToken" in item:
             self.token = int(item["fencingToken"]["N"])
         return see(self, item, date)
@@ -730,11 +730,11 @@ def _renewing(last: Any) -> Any:
     shows=("false refusal",),
 )
 def _(patch: _Patch) -> None:
-    def exchange(request: Any, memory: Any, chance: Any, *more: Any) -> Generator[Any, Any, Any]:
+    def exchange(request: Any, memory: Any, entropy: Any, *more: Any) -> Generator[Any, Any, Any]:
         operation, body = request
         if operation == "TransactWriteItems":
-            request = operation, {**body, "ClientRequestToken": chance.nonce()}
-        return (yield from protocol.exchange(request, memory, chance, *more))
+            request = operation, {**body, "ClientRequestToken": entropy.nonce()}
+        return (yield from protocol.exchange(request, memory, entropy, *more))
 
     patch(transaction, "exchange", exchange)
 
@@ -743,10 +743,10 @@ def _(patch: _Patch) -> None:
     "a refused commit not followed by a release", "commits-late", "commits-lost", runs=400, shows=("false refusal",)
 )
 def _(patch: _Patch) -> None:
-    def exchange(request: Any, memory: Any, chance: Any, look: Any, until: float) -> Generator[Any, Any, Any]:
+    def exchange(request: Any, memory: Any, entropy: Any, reading: Any, until: float) -> Generator[Any, Any, Any]:
         if request[0] == "UpdateItem":
-            return Reply(None, None), False, look
-        return (yield from protocol.exchange(request, memory, chance, look, until))
+            return Reply(None, None), False, reading
+        return (yield from protocol.exchange(request, memory, entropy, reading, until))
 
     patch(transaction, "exchange", exchange)
 
@@ -759,9 +759,9 @@ def _(patch: _Patch) -> None:
     shows=("false refusal",),
 )
 def _(patch: _Patch) -> None:
-    def exchange(request: Any, memory: Any, chance: Any, look: Any, until: float) -> Generator[Any, Any, Any]:
-        outcome, unclear, look = yield from protocol.exchange(request, memory, chance, look, until)
-        return (Reply(None, None) if request[0] == "UpdateItem" else outcome), unclear, look
+    def exchange(request: Any, memory: Any, entropy: Any, reading: Any, until: float) -> Generator[Any, Any, Any]:
+        outcome, unclear, reading = yield from protocol.exchange(request, memory, entropy, reading, until)
+        return (Reply(None, None) if request[0] == "UpdateItem" else outcome), unclear, reading
 
     patch(transaction, "exchange", exchange)
 
@@ -857,10 +857,10 @@ def _(patch: _Patch) -> None:
     shows=("false refusal",),
 )  # fmt: skip
 def _(patch: _Patch) -> None:
-    def exchange(request: Any, memory: Any, chance: Any, look: Any, until: float) -> Generator[Any, Any, Any]:
+    def exchange(request: Any, memory: Any, entropy: Any, reading: Any, until: float) -> Generator[Any, Any, Any]:
         if request[0] == "UpdateItem":
-            return Reply(None, None), False, look
-        return (yield from protocol.exchange(request, memory, chance, look, until))
+            return Reply(None, None), False, reading
+        return (yield from protocol.exchange(request, memory, entropy, reading, until))
 
     patch(transaction, "exchange", exchange)
 
@@ -930,7 +930,7 @@ def _(patch: _Patch) -> None:
 )
 def _(patch: _Patch) -> None:
     original = acquire.Acquisition.refuse_done
-    patch(acquire.Acquisition, "refuse_done", lambda self, row, date: original(self, row, int(self.look.wall)))
+    patch(acquire.Acquisition, "refuse_done", lambda self, row, date: original(self, row, int(self.reading.wall)))
 
 
 @mutation("an event that another holds not looked at", *_EVENTS, runs=100, shows=_NOT_ONCE)
@@ -949,12 +949,12 @@ def _(patch: _Patch) -> None:
     original = keep.release
 
     def release(
-        hold: Any, memory: Any, chance: Any, look: Any, *, complete: bool = False, **more: Any
+        hold: Any, memory: Any, entropy: Any, reading: Any, *, complete: bool = False, **more: Any
     ) -> Generator[Any, Any, bool]:
-        done = yield from original(hold, memory, chance, look, **more)
+        done = yield from original(hold, memory, entropy, reading, **more)
         if done and complete:
-            request = _completing(hold, keep.completion(hold, memory, look, None))
-            yield from protocol.exchange(request, memory, chance, look, look.elapsed + protocol.DECISION)
+            request = _completing(hold, keep.completion(hold, memory, reading, None))
+            yield from protocol.exchange(request, memory, entropy, reading, reading.elapsed + protocol.DECISION)
         return done
 
     patch(keep, "release", release)
@@ -1243,7 +1243,7 @@ def _(patch: _Patch) -> None:
 
 
 def _by_local_clock(self: Any, waiters: Any) -> Any:
-    now = int(self.acquisition.look.wall)
+    now = int(self.acquisition.reading.wall)
     return tuple(index for index, place in enumerate(waiters[: self.index]) if row.counts(place, now))
 
 
@@ -1255,7 +1255,7 @@ def _(patch: _Patch) -> None:
 @mutation("places dated by the waiter's own clock", "queue", "queue-calm", runs=200, shows=_ORDER)
 def _(patch: _Patch) -> None:
     def expiry(self: Any, living: int) -> int:
-        return int(self.acquisition.look.wall) + 20
+        return int(self.acquisition.reading.wall) + 20
 
     patch(queue.Queue, "_expiry", expiry)
 
@@ -1285,7 +1285,9 @@ def _(patch: _Patch) -> None:
     original = queue.Queue._write
 
     def write(self: Any, step: Any, waiters: Any) -> Any:
-        return None if self.acquisition.look.elapsed >= self.acquisition.wait_until else original(self, step, waiters)
+        return (
+            None if self.acquisition.reading.elapsed >= self.acquisition.wait_until else original(self, step, waiters)
+        )
 
     patch(queue.Queue, "_write", write)
 
@@ -1307,7 +1309,7 @@ def _(patch: _Patch) -> None:
 
 @mutation("naps longer than others have patience", "queue-calm", "queue", runs=400, shows=("thrown out", "starved"))
 def _(patch: _Patch) -> None:
-    patch(queue.Pace, "nap", lambda self, ahead, look, free: 6.0)
+    patch(queue.Pace, "nap", lambda self, ahead, reading, free: 6.0)
 
 
 @mutation(
@@ -1537,8 +1539,8 @@ def _(patch: _Patch) -> None:
 def _(patch: _Patch) -> None:
     original = keep.release
 
-    def release(hold: Any, memory: Any, chance: Any, look: Any, **more: Any) -> Generator[Any, Any, bool]:
-        done = yield from original(hold, memory, chance, look, **more)
+    def release(hold: Any, memory: Any, entropy: Any, reading: Any, **more: Any) -> Generator[Any, Any, bool]:
+        done = yield from original(hold, memory, entropy, reading, **more)
         place = hold.place
         empty = {
             "TableName": place.table,
@@ -1548,7 +1550,9 @@ def _(patch: _Patch) -> None:
             "ExpressionAttributeValues": {":one": {"N": "1"}},
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
-        yield from protocol.exchange(("UpdateItem", empty), memory, chance, look, look.elapsed + protocol.DECISION)
+        yield from protocol.exchange(
+            ("UpdateItem", empty), memory, entropy, reading, reading.elapsed + protocol.DECISION
+        )
         return done
 
     patch(keep, "release", release)
@@ -1560,9 +1564,9 @@ def _(patch: _Patch) -> None:
 def _(patch: _Patch) -> None:
     original = protocol.Hold.__init__
 
-    def init(self: Any, wish: Any, *arguments: Any, **more: Any) -> None:
-        original(self, wish, *arguments, **more)
-        self.hold_on_unavailable = wish.hold_on_unavailable
+    def init(self: Any, wanted: Any, *arguments: Any, **more: Any) -> None:
+        original(self, wanted, *arguments, **more)
+        self.hold_on_unavailable = wanted.hold_on_unavailable
 
     patch(protocol.Hold, "__init__", init)
 
@@ -1730,25 +1734,25 @@ def _as_seen(patch: _Patch, change: Callable[[Any, int], None]) -> None:
     """Let each resume change its wish first. ``change`` is given the wish and the token."""
     original = resume.resume
 
-    def changed(wish: Any, token: int, *arguments: Any, **more: Any) -> Any:
-        change(wish, token)
-        return original(wish, token, *arguments, **more)
+    def changed(wanted: Any, token: int, *arguments: Any, **more: Any) -> Any:
+        change(wanted, token)
+        return original(wanted, token, *arguments, **more)
 
     patch(resume, "resume", changed)
 
 
 @mutation("attempts that all bear the owner of the hold", "holds-zombies-calm", "holds-zombies-late", runs=400)
 def _(patch: _Patch) -> None:
-    def change(wish: Any, token: int) -> None:
-        wish.owner = row.base_of(wish.owner)
+    def change(wanted: Any, token: int) -> None:
+        wanted.owner = row.base_of(wanted.owner)
 
     _as_seen(patch, change)
 
 
 @mutation("attempts under one owner, and a token that rises", "holds-zombies-calm", runs=40, shows=("revived",))
 def _(patch: _Patch) -> None:
-    def change(wish: Any, token: int) -> None:
-        wish.owner = row.base_of(wish.owner)
+    def change(wanted: Any, token: int) -> None:
+        wanted.owner = row.base_of(wanted.owner)
 
     original, is_of_hold = requests.pass_on, resume._is_of_hold
 
@@ -1852,7 +1856,7 @@ def _(patch: _Patch) -> None:
         frame = sys._getframe(1)
         late = 0.0
         if frame.f_code is resume.resume.__code__:
-            late = frame.f_locals["look"].elapsed - frame.f_locals["started"]
+            late = frame.f_locals["reading"].elapsed - frame.f_locals["started"]
         return original(lease_ms, expiry_ms, date) + late
 
     patch(lease, "validity", validity)
@@ -1862,9 +1866,9 @@ def _(patch: _Patch) -> None:
 def _(patch: _Patch) -> None:
     original = resume.resume
 
-    def unread(wish: Any, token: int, memory: Any, *arguments: Any, **more: Any) -> Any:
+    def unread(wanted: Any, token: int, memory: Any, *arguments: Any, **more: Any) -> Any:
         known = type(memory.server)
-        steps = original(wish, token, memory, *arguments, **more)
+        steps = original(wanted, token, memory, *arguments, **more)
         is_known = known.is_known
         try:
             known.is_known = True
@@ -1893,14 +1897,14 @@ def _continued(steps: Any, action: Any) -> Generator[Any, Any, Any]:
 def _(patch: _Patch) -> None:
     original = resume.resume
 
-    def resumed(wish: Any, token: int, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
+    def resumed(wanted: Any, token: int, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
         try:
-            return (yield from original(wish, token, *arguments, **more))
+            return (yield from original(wanted, token, *arguments, **more))
         except GeneratorExit:
             raise
         except BaseException:
-            request: tuple[str, dict[str, Any]] = wish.place.release(
-                owner=wish.owner, token=token, delete=False, expiry_ms=0, content=requests.Content(ttl=60)
+            request: tuple[str, dict[str, Any]] = wanted.place.release(
+                owner=wanted.owner, token=token, delete=False, expiry_ms=0, content=requests.Content(ttl=60)
             )
             yield protocol.Send(*request, protocol.SEND)
             raise
@@ -1917,8 +1921,8 @@ def _(patch: _Patch) -> None:
 def _(patch: _Patch) -> None:
     original = resume.HolderAcquisition.note_instead
 
-    def note_instead(acquisition: Any, item: Any, date: Any, look: Any) -> None:
-        original(acquisition, item, date, acquisition.look)
+    def note_instead(acquisition: Any, item: Any, date: Any, reading: Any) -> None:
+        original(acquisition, item, date, acquisition.reading)
 
     patch(resume.HolderAcquisition, "note_instead", note_instead)
 
@@ -1927,9 +1931,9 @@ def _(patch: _Patch) -> None:
 def _(patch: _Patch) -> None:
     original = resume.resume
 
-    def resumed(wish: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
-        end, wish.lease_end = wish.lease_end, None
-        hold = yield from original(wish, *arguments, **more)
+    def resumed(wanted: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
+        end, wanted.lease_end = wanted.lease_end, None
+        hold = yield from original(wanted, *arguments, **more)
         hold.lease_end = end
         return hold
 
@@ -2009,7 +2013,7 @@ def _(patch: _Patch) -> None:
 
     def see(self: Any, item: Any, date: Any) -> Any:
         step = original(self, item, date)
-        self.wish.owner = self.base
+        self.wanted.owner = self.base
         return step
 
     patch(handover.Adoption, "see", see)
@@ -2027,7 +2031,7 @@ def _(patch: _Patch) -> None:
     original = handover.Adoption.see
 
     def see(self: Any, item: Any, date: Any) -> Any:
-        if item and row.base_of(item["ownerName"]["S"]) == self.base and self.wish.owner != item["ownerName"]["S"]:
+        if item and row.base_of(item["ownerName"]["S"]) == self.base and self.wanted.owner != item["ownerName"]["S"]:
             self.base = item["ownerName"]["S"]
         return original(self, item, date)
 

@@ -16,19 +16,19 @@ from .judge import DATES, SLACK, Holding, Judge, OurHolding, Waiter, waits_canno
 from .line import Line
 
 if TYPE_CHECKING:
-    from lambda_lock.core.protocol import Hold, Send, Wish
+    from lambda_lock.core.protocol import AcquireRequest, Hold, Send
 
     from .world import Process, World
 
 
-def nonce_of(wish: Wish) -> str:
-    assert isinstance(wish.place, PermitPlace)
-    return wish.place.nonce
+def nonce_of(wanted: AcquireRequest) -> str:
+    assert isinstance(wanted.place, PermitPlace)
+    return wanted.place.nonce
 
 
-def permits_of(wish: Wish) -> int:
-    assert wish.place.permits is not None
-    return wish.place.permits
+def permits_of(wanted: AcquireRequest) -> int:
+    assert wanted.place.permits is not None
+    return wanted.place.permits
 
 
 @remembered
@@ -59,10 +59,10 @@ def sealed(item: dict[str, Any], world: World) -> dict[str, Any]:
 class PermitHolding(OurHolding):
     def owns(self, item: Any) -> bool:
         tokens = (item or {}).get("permitTokens", {}).get("M", {})
-        return self.has_an_entry(item) and tokens.get(nonce_of(self.wish)) == {"N": str(self.hold.token)}
+        return self.has_an_entry(item) and tokens.get(nonce_of(self.wanted)) == {"N": str(self.hold.token)}
 
     def has_an_entry(self, item: Any) -> bool:
-        return nonce_of(self.wish) in (item or {}).get("permits", {}).get("M", {})
+        return nonce_of(self.wanted) in (item or {}).get("permits", {}).get("M", {})
 
 
 class Crowd:
@@ -82,11 +82,11 @@ class PermitJudge(Judge):
     def new_line(self) -> Line:
         return PermitLine(self.world)
 
-    def holding(self, process: Process, hold: Hold, wish: Wish) -> OurHolding:
-        return PermitHolding(process, hold, wish)
+    def holding(self, process: Process, hold: Hold, wanted: AcquireRequest) -> OurHolding:
+        return PermitHolding(process, hold, wanted)
 
-    def waiter(self, process: Process, wish: Wish) -> Waiter:
-        return PermitWaiter(self.world, process, wish)
+    def waiter(self, process: Process, wanted: AcquireRequest) -> Waiter:
+        return PermitWaiter(self.world, process, wanted)
 
     def wrote(self, process: Process, action: Send, before: Any, key: str) -> None:
         super().wrote(process, action, before, key)
@@ -107,7 +107,7 @@ class PermitJudge(Judge):
         for client in self.world.clients:
             watcher = client.task.watcher
             if isinstance(watcher, PermitWaiter) and id(action.request) in watcher.requests:
-                return permits_of(watcher.wish)
+                return permits_of(watcher.wanted)
         return MOST_PERMITS if self.world.settings.other_permits else self.world.permits
 
     def _token(self, key: str, before: Any, after: Any) -> None:
@@ -158,10 +158,10 @@ class PermitJudge(Judge):
 
 
 class PermitWaiter(Waiter):
-    def __init__(self, world: World, process: Process, wish: Wish) -> None:
+    def __init__(self, world: World, process: Process, wanted: AcquireRequest) -> None:
         self.requests: set[int] = set()
         self._kept: list[Any] = []  # so that no other request gets one of their ids
-        super().__init__(world, process, wish)
+        super().__init__(world, process, wanted)
 
     def sends(self, action: Send) -> None:
         super().sends(action)
@@ -172,7 +172,7 @@ class PermitWaiter(Waiter):
         if isinstance(outcome, (Reply, ConditionFailed)):
             item = outcome.item or {}
             self.strayed = self.strayed or waits_cannot_be_read(item)
-            mine = by_nonce(item).get(nonce_of(self.wish))
+            mine = by_nonce(item).get(nonce_of(self.wanted))
             if mine is not None:
                 self._may_be_there.add(mine.version)
             return
@@ -182,21 +182,21 @@ class PermitWaiter(Waiter):
         live = [
             entry for entry in entries(self.world, self.key) if entry.expiry_ms / 1000 - EPOCH + DATES >= self.world.now
         ]
-        return len(live) < permits_of(self.wish)
+        return len(live) < permits_of(self.wanted)
 
     def _free_at(self, since: float) -> float:
         """The latest true time at which enough entries are dead for this waiter, if there are no writes."""
         ends = []
         for entry in entries(self.world, self.key):
-            observed = since + self.wish.refresh_period + SLACK + entry.lease_ms / 1000 * (1 + 2 * lease.DRIFT)
-            if self.wish.queue is not None:
+            observed = since + self.wanted.refresh_period + SLACK + entry.lease_ms / 1000 * (1 + 2 * lease.DRIFT)
+            if self.wanted.queue is not None:
                 observed += LONGEST_NAP
             ends.append(min(observed, entry.expiry_ms / 1000 - EPOCH + DATES))
-        excess = len(ends) - permits_of(self.wish)
+        excess = len(ends) - permits_of(self.wanted)
         return since if excess < 0 else sorted(ends)[excess]
 
     def _landed(self) -> str | None:
-        mine = by_nonce(self.world.table.get(self.key)).get(nonce_of(self.wish))
+        mine = by_nonce(self.world.table.get(self.key)).get(nonce_of(self.wanted))
         return None if mine is None else mine.version
 
 
@@ -208,8 +208,8 @@ class PermitLine(Line):
         return 0.0  # the size is a condition of each claim
 
     def _is_grant(self, waiter: Waiter, before: Any, after: Any) -> bool:
-        nonce = nonce_of(waiter.wish)
+        nonce = nonce_of(waiter.wanted)
         return nonce in by_nonce(after) and nonce not in by_nonce(before)
 
     def _left(self, key: str, waiter: Waiter) -> int:
-        return max(permits_of(waiter.wish) - len(entries(self.world, key)), 0)
+        return max(permits_of(waiter.wanted) - len(entries(self.world, key)), 0)

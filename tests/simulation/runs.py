@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from lambda_lock.core import acquire, protocol
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import PermitPlace
-from lambda_lock.core.protocol import Wish
+from lambda_lock.core.protocol import AcquireRequest
 from lambda_lock.core.queue import LONGEST_NAP, Queue
 from lambda_lock.core.requests import Content
 from lambda_lock.core.row import JAVA, LONGEST_BELIEVED, read_row
@@ -145,21 +145,21 @@ def _try_once_more(world: World, key: str) -> None:
             world.now = max(world.now, row.expiry_ms / 1000 - EPOCH + DATES)
 
     def life() -> Life:
-        look = process.look()
-        wish = Wish(
+        reading = process.reading()
+        wanted = AcquireRequest(
             PermitPlace(place_of(key), world.permits, "last#1") if world.permits else place_of(key),
             "last#1",
             5000,
             Content(),
-            wait_until=look.elapsed + patience,
+            wait_until=reading.elapsed + patience,
             patient=patience > 0,
             refresh_period=1.0,
             window=world.events.window(key) if world.settings.event else None,
             queue=(PermitQueue if world.permits else Queue) if queues else None,
         )
-        waiter = task.watcher = world.judge.waiter(process, wish)
+        waiter = task.watcher = world.judge.waiter(process, wanted)
         try:
-            yield from acquire.acquire(wish, protocol.Memory(10), world.chance, look)
+            yield from acquire.acquire(wanted, protocol.Memory(10), world.entropy, reading)
         except DuplicateEventError as error:
             waiter.failed(error, process.peek())
         except Exception as error:  # noqa: BLE001 - any error is the failure that is looked for

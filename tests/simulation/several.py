@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core import keep, lease, several, transaction
 from lambda_lock.core.outcome import ServiceError
-from lambda_lock.core.protocol import Hold, Send, Wait, Wish
+from lambda_lock.core.protocol import AcquireRequest, Hold, Send, Wait
 from lambda_lock.errors import (
     CommitRefusedError,
     LockConfigurationError,
@@ -38,9 +38,9 @@ class Watch:
         self.waiter: Waiter | None = None
         self.active = False
 
-    def begin(self, wish: Wish) -> None:
+    def begin(self, wanted: AcquireRequest) -> None:
         self.close()
-        self.waiter, self.active = Waiter(self.group.world, self.group.process, wish), True
+        self.waiter, self.active = Waiter(self.group.world, self.group.process, wanted), True
 
     def pause(self) -> None:
         """From here on, requests are no longer the acquisition's of this lock."""
@@ -81,12 +81,12 @@ class Watch:
 class Group:
     """Several locks that one client takes together, and their keeper: what client/several.py is to the core."""
 
-    def __init__(self, client: Client, keys: list[str], wish: Wish, planned: bool) -> None:
+    def __init__(self, client: Client, keys: list[str], wanted: AcquireRequest, planned: bool) -> None:
         self.client = client
         self.world: World = client.world
         self.process: Process = client.process
         self.keys = keys
-        self.wish = wish
+        self.wanted = wanted
         self.planned = planned
         self.watcher = Watch(self)
         self.owners: list[str] = []  # one for each round
@@ -98,7 +98,7 @@ class Group:
 
     # -- as the keeper
 
-    def wishes(self) -> Iterator[Wish]:
+    def each_wanted(self) -> Iterator[AcquireRequest]:
         from .clients import owner_name, place_of
 
         self.end_round()
@@ -109,12 +109,12 @@ class Group:
             self.world.counts["begun anew"] += 1
             self.world.trace(self.process.name, f"begins anew as {owner}")
         for key in several.ordered(self.keys):
-            wish = Wish.__new__(Wish)
-            for name in Wish.__slots__:
-                setattr(wish, name, getattr(self.wish, name))
-            wish.place, wish.owner = place_of(key), owner
-            self.watcher.begin(wish)
-            yield wish
+            wanted = AcquireRequest.__new__(AcquireRequest)
+            for name in AcquireRequest.__slots__:
+                setattr(wanted, name, getattr(self.wanted, name))
+            wanted.place, wanted.owner = place_of(key), owner
+            self.watcher.begin(wanted)
+            yield wanted
 
     def keep(self, hold: Hold) -> None:
         self.kept.append(hold)
@@ -123,14 +123,14 @@ class Group:
         waiter = self.watcher.waiter
         assert waiter is not None
         self.watcher.pause()
-        self.holdings[hold] = holding = OurHolding(self.process, hold, waiter.wish)
+        self.holdings[hold] = holding = OurHolding(self.process, hold, waiter.wanted)
         self.world.judge.granted(holding, hold.token)
         self.world.judge.expiry(holding, 0, 3.5)
         holding.harmless = waiter.unharmed and hold.valid_until - self.process.peek() > 0.3
         if self.planned:
             self.client.plan(holding)
 
-    def renew(self, hold: Hold, look: lease.Look) -> Part[None]:
+    def renew(self, hold: Hold, reading: lease.ClockReading) -> Part[None]:
         holding = self.holdings[hold]
         while holding.renewing:
             yield Wait(0.05)
@@ -138,14 +138,14 @@ class Group:
         if self.planned:
             self.client.plan(holding)
 
-    def release(self, hold: Hold, look: lease.Look) -> Part[bool]:
+    def release(self, hold: Hold, reading: lease.ClockReading) -> Part[bool]:
         self.watcher.pause()
         holding, task = self.holdings.get(hold), self.client.task
         assert holding is not None
         before = task.watcher
         errand = task.watcher = Release(self.world, holding)
         try:
-            done = yield from keep.release(hold, self.client.memory, self.world.chance, self.process.look())
+            done = yield from keep.release(hold, self.client.memory, self.world.entropy, self.process.reading())
         except (TransportError, ServiceError) as error:
             self.world.trace(self.process.name, f"release of {holding}: {error!r}")
             self.ended.append(hold)
@@ -180,7 +180,7 @@ class Group:
     def blocked_by(self) -> Group | None:
         """Whose lock this one waits for, if that is a group which still takes locks."""
         waiter = self.watcher.waiter
-        if self.process.dead or not self.watcher.active or waiter is None or not self.wish.patient:
+        if self.process.dead or not self.watcher.active or waiter is None or not self.wanted.patient:
             return None
         row = self.world.table.get(waiter.key)
         if row is None or "ownerName" not in row or "isReleased" in row:
@@ -262,19 +262,19 @@ def turn(client: Client) -> Part[None]:
     """One turn."""
     rng, world, process, task = client.rng, client.world, client.process, client.task
     keys = rng.sample(client.keys, rng.randint(min(2, len(client.keys)), len(client.keys)))
-    wish, settings = client.draw_wish(), world.settings
-    group = Group(client, keys, wish, rng.random() >= settings.no_heartbeat)
+    wanted, settings = client.draw_wish(), world.settings
+    group = Group(client, keys, wanted, rng.random() >= settings.no_heartbeat)
     watch = group.watcher
     if rng.random() < settings.give_up:
         patience = 10 ** rng.uniform(-3, 1) if rng.random() < 0.7 else rng.uniform(0, 2) * world.scale
         world.at(world.now + patience, process.call, task.interrupt, lambda: task.watcher is watch)
     if rng.random() < settings.die / 2:
         world.at(world.now + rng.uniform(0, 1) * rng.choice((0.1, 1, world.scale)), client.perish)
-    look = process.look()
+    reading = process.reading()
     task.watcher = watch
     world.trace(process.name, f"wants {keys}")
     try:
-        steps = several.acquire_all(group, client.memory, world.chance, look)
+        steps = several.acquire_all(group, client.memory, world.entropy, reading)
         holds = yield from driven(process, task, steps, "acquire of several")
     except (*_ERRORS, *THROWN) as error:
         world.trace(process.name, f"not granted: {error!r}")
@@ -287,7 +287,7 @@ def turn(client: Client) -> Part[None]:
         task.watcher = None
         watch.close()
         group.end_round()
-        late = process.peek() - max(look.elapsed, wish.wait_until if wish.patient else 0.0)
+        late = process.peek() - max(reading.elapsed, wanted.wait_until if wanted.patient else 0.0)
         if late > _PATIENCE * (1 + len(keys)) and process.faulted < group.started:
             world.judge.fail("endless", f"{keys} took {late:.0f} s beyond the wait")
     world.counts["groups"] += 1
@@ -304,7 +304,7 @@ def _hold(client: Client, group: Group, holdings: list[OurHolding]) -> Part[None
     if deadline is not None:
         end = min(end, deadline - max(0.5, seconds / 100) - 0.05)
     while True:
-        elapsed = client.process.look().elapsed
+        elapsed = client.process.reading().elapsed
         lost = [holding.hold.expire(elapsed) for holding in holdings]  # each notices its own loss
         if elapsed >= end or True in lost:
             break
@@ -336,7 +336,7 @@ def _commit(client: Client, holdings: list[OurHolding]) -> Part[None]:
     released: list[Hold] = []
     world.trace(process.name, f"commits under {holdings}")
     steps = transaction.commit_all(
-        [holding.hold for holding in holdings], items, client.memory, world.chance, process.look(), released.append
+        [holding.hold for holding in holdings], items, client.memory, world.entropy, process.reading(), released.append
     )
     try:
         yield from driven(process, task, steps, "commit under several")

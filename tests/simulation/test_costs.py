@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from lambda_lock.core import acquire, keep, protocol
-from lambda_lock.core.protocol import Memory, Send, Wait, Wish
+from lambda_lock.core.protocol import AcquireRequest, Memory, Send, Wait
 from lambda_lock.core.requests import Content
 from lambda_lock.errors import DuplicateEventError
 from tests.simulation.clients import place_of
@@ -46,14 +46,14 @@ class Counted:
     def woke(self, outcome: object) -> None:
         pass
 
-    def wish(self, **changes: object) -> Wish:
-        return Wish(place_of("a"), f"p1#{self.world.chance.nonce()}", 20_000, Content(), **changes)  # type: ignore[arg-type]
+    def wanted(self, **changes: object) -> AcquireRequest:
+        return AcquireRequest(place_of("a"), f"p1#{self.world.entropy.nonce()}", 20_000, Content(), **changes)  # type: ignore[arg-type]
 
-    def acquire(self, wish: Wish) -> protocol.Steps[protocol.Hold]:
-        return acquire.acquire(wish, self.memory, self.world.chance, self.process.look())
+    def acquire(self, wanted: AcquireRequest) -> protocol.Steps[protocol.Hold]:
+        return acquire.acquire(wanted, self.memory, self.world.entropy, self.process.reading())
 
     def release(self, hold: protocol.Hold, complete: bool = False) -> protocol.Steps[bool]:
-        return keep.release(hold, self.memory, self.world.chance, self.process.look(), complete=complete)
+        return keep.release(hold, self.memory, self.world.entropy, self.process.reading(), complete=complete)
 
 
 @pytest.mark.parametrize("patient", [False, True])
@@ -62,7 +62,7 @@ def test_an_uncontended_lock_takes_one_request_and_its_release_another(patient: 
 
     def life() -> Life:
         for round_ in range(1, 4):
-            hold = yield from counted.acquire(counted.wish(patient=patient, wait_until=30.0))
+            hold = yield from counted.acquire(counted.wanted(patient=patient, wait_until=30.0))
             assert counted.requests["UpdateItem"] == 2 * round_ - 1
             assert (yield from counted.release(hold))
             assert counted.requests == {"UpdateItem": 2 * round_}
@@ -74,11 +74,11 @@ def test_a_released_row_of_long_ago_takes_one_request() -> None:
     counted = Counted()
 
     def life() -> Life:
-        hold = yield from counted.acquire(counted.wish())
+        hold = yield from counted.acquire(counted.wanted())
         yield from counted.release(hold)
         yield Wait(3000)
         before = counted.requests["UpdateItem"]
-        yield from counted.acquire(counted.wish())
+        yield from counted.acquire(counted.wanted())
         assert counted.requests == {"UpdateItem": before + 1}
 
     counted.run(life())
@@ -88,9 +88,9 @@ def test_a_dead_holder_s_row_takes_a_fail_fast_call_two_requests() -> None:
     counted = Counted()
 
     def life() -> Life:
-        yield from counted.acquire(counted.wish())
+        yield from counted.acquire(counted.wanted())
         yield Wait(24)
-        yield from counted.acquire(counted.wish())
+        yield from counted.acquire(counted.wanted())
         assert counted.requests == {"UpdateItem": 3}
 
     counted.run(life())
@@ -99,8 +99,8 @@ def test_a_dead_holder_s_row_takes_a_fail_fast_call_two_requests() -> None:
 def test_a_new_event_takes_two_requests_a_duplicate_one_and_one_whose_window_has_passed_three() -> None:
     counted = Counted()
 
-    def event() -> Wish:
-        return counted.wish(window=60)
+    def event() -> AcquireRequest:
+        return counted.wanted(window=60)
 
     def life() -> Life:
         hold = yield from counted.acquire(event())
@@ -119,7 +119,7 @@ def test_a_new_event_takes_two_requests_a_duplicate_one_and_one_whose_window_has
 
 def test_an_event_that_another_completes_meanwhile_takes_who_waits_no_claim_more() -> None:
     counted = Counted()
-    first, second = counted.wish(window=60), counted.wish(window=60, patient=True, wait_until=30.0)
+    first, second = counted.wanted(window=60), counted.wanted(window=60, patient=True, wait_until=30.0)
 
     def owner() -> Life:
         hold = yield from counted.acquire(first)
@@ -141,10 +141,10 @@ def test_a_wall_clock_a_minute_off_costs_one_correction_at_the_first_lock_alone(
     counted = Counted(offset)
 
     def life() -> Life:
-        hold = yield from counted.acquire(counted.wish())
+        hold = yield from counted.acquire(counted.wanted())
         assert counted.requests == {"UpdateItem": 2}
         yield from counted.release(hold)
-        yield from counted.acquire(counted.wish())
+        yield from counted.acquire(counted.wanted())
         assert counted.requests == {"UpdateItem": 4}
 
     counted.run(life())

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from lambda_lock.core import lease
-from lambda_lock.core.protocol import Chance, Event, Send, Wait
+from lambda_lock.core.protocol import Entropy, Event, Send, Wait
 from lambda_lock.testing.table import Table
 
 from .clocks import ALL, EPOCH, NAMES, Clocks
@@ -61,7 +61,7 @@ class World:
         self.permits = 0  # N, if all keys are semaphores
         self.judge = judge_of(self)
         self.network = Network(self)
-        self.chance = Chance(lambda: f"{self.rng.getrandbits(128):032x}", self.rng.random)
+        self.entropy = Entropy(lambda: f"{self.rng.getrandbits(128):032x}", self.rng.random)
         self.processes: list[Process] = []
         self.clients: list[Any] = []  # ours, including dead ones
         self.deletes = False  # whether every release deletes its row
@@ -132,14 +132,14 @@ class Process:
 
     # -- clocks
 
-    def look(self) -> lease.Look:
+    def reading(self) -> lease.ClockReading:
         monotonic, boottime, wall = self.clocks.read(self.world.now)
         self.clocks.looked()
         self._elapsed = self._elapsed.after(monotonic, boottime, wall)
-        look = lease.Look(self._elapsed.total, monotonic, wall)
+        reading = lease.ClockReading(self._elapsed.total, monotonic, wall)
         if self.holdings:
-            self.world.judge.looked(self, look.elapsed)
-        return look
+            self.world.judge.looked(self, reading.elapsed)
+        return reading
 
     def peek(self) -> float:
         """Return the elapsed time that a look would show now."""
@@ -228,7 +228,7 @@ class Task:
         """Take the answer to action number ``serial``. It is too late if something else came first."""
         if serial != self._serial or self.done:
             return
-        event = Event(self.process.look(), outcome)
+        event = Event(self.process.reading(), outcome)
         if self.watcher is not None:
             self.watcher.woke(outcome)
         self._go(self.life.send, event if serial else None)

@@ -364,13 +364,13 @@ def test_current_lock_reaches_threads_that_carry_the_context() -> None:
     def keys_in_threads() -> list[str | None]:
         found: list[str | None] = []
 
-        def look() -> None:
+        def reading() -> None:
             try:
                 found.append(current_lock().key)
             except LookupError:
                 found.append(None)
 
-        for run in (look, functools.partial(contextvars.copy_context().run, look)):
+        for run in (reading, functools.partial(contextvars.copy_context().run, reading)):
             thread = threading.Thread(target=run)
             thread.start()
             thread.join()

@@ -47,8 +47,8 @@ def offset(
     ask: sends a request, and returns the Date of its answer.
     """
     low, high, trip = float("-inf"), float("inf"), 0.0
-    for look in range(looks):
-        if look:
+    for reading in range(looks):
+        if reading:
             sleep(-(clock() + trip / 2 + (low + high) / 2) % 1.0)
         sent = clock()
         date = ask()

@@ -2,7 +2,7 @@
 
 Many modules are imported at their first use, so that unused code does not slow a cold start. But if a process forks
 while another thread is importing, that module stays locked in the child for ever, and importing it there hangs. So such
-imports are made within `Late`, and a fork waits for them.
+imports are made within `ImportGuard`, and a fork waits for them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from .signalsafe import Ticket, Turn
 _PATIENCE = 5.0  # seconds
 _LOOK = 0.005  # seconds between two checks whether another thread is done
 _turn = Turn()
-_forking: dict[int, Late] = {}  # by thread
+_forking: dict[int, ImportGuard] = {}  # by thread
 
 
-class Late(Ticket):
+class ImportGuard(Ticket):
     """A context for first uses: only one thread at a time is in it, and no fork happens meanwhile. It can be used once.
 
     It only serves to avoid repeated work and hangs. So a thread that has waited too long continues without it: a signal
@@ -43,7 +43,9 @@ class Late(Ticket):
         end = None
         while not _turn.take(self):
             holder = _turn.holder()
-            if isinstance(holder, Late) and holder._thread == self._thread:  # entered again, or by a signal handler
+            if (
+                isinstance(holder, ImportGuard) and holder._thread == self._thread
+            ):  # entered again, or by a signal handler
                 return
             now = time.monotonic()
             end = end or now + _PATIENCE
@@ -56,7 +58,7 @@ class Late(Ticket):
 
 
 def _before_fork() -> None:
-    entered = Late()
+    entered = ImportGuard()
     entered.__enter__()
     _forking[threading.get_ident()] = entered
 
