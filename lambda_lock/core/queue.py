@@ -57,7 +57,7 @@ LONGEST_LEASE = LONGEST_BELIEVED - 5.0
 LONGEST_COUNTED = 1.0  # seconds that one look adds to the patience: clocks may step, and answers may be slow
 SHORTEST_NAP = 0.01  # seconds of a pause
 _LEAVE = 1.0  # seconds for giving up a place
-_FULL = 1.0  # seconds, the longest nap while there is no place left
+_FULL = 1.2  # seconds, the longest nap while there is no place left
 LONGEST_OUTSIDE = 8.0  # seconds, the longest one after looks that DynamoDB throttled
 
 

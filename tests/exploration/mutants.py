@@ -326,7 +326,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("queue 7", "no last try"),
     Mutant("queue 7", "a try like the last one at each look", "a queue"),
     Mutant("queue 9", "places renewed when hardly anything is left"),
-    Mutant("queue 9", "naps longer than others have patience", "a queue of one"),
+    Mutant("queue 9", "naps longer than others have patience"),
     Mutant("permit queue", "a free permit taken from any place"),
     Mutant("permit queue", "a claim from a place that leaves nothing to those ahead"),
     Mutant("permit queue", "the dead that wait for a semaphore never passed"),
