@@ -78,6 +78,7 @@ class Queue:
         self._crowding = 0  # grows with looks that were throttled while there is no place left, and falls with others
         self._stalls = 0  # pauses in a row because writes were refused
         self._refused = 0  # writes, in a row
+        self._renewed = False  # since the last pause: Dates that jump to and fro would call for it again and again
         self.patience = Patience()
         self.pace = Pace()
 
@@ -234,7 +235,7 @@ class Queue:
         """Renew my place, if it counts for less than RENEWED seconds or does not count."""
         assert self.index is not None
         date, until, expiry = self.acquisition.date, place_expiry(mine) or 0, self._expiry(living)
-        if date is None or (counts(mine, date) and (until - date >= RENEWED or expiry <= until)):
+        if date is None or self._renewed or (counts(mine, date) and (until - date >= RENEWED or expiry <= until)):
             return None
         new = make_place(mine[:PLACE_NAME], expiry)
         return self._send_renewal(requests.write_place(self.acquisition.wanted.place, self.index, mine, new))
@@ -242,6 +243,7 @@ class Queue:
     def _send_renewal(self, request: requests.Request) -> Steps[Next]:
         outcome, _ = yield from self.acquisition.exchange(request)
         self._count(outcome)
+        self._renewed = isinstance(outcome, Reply)
         return self.acquisition.judge(outcome)
 
     def _expiry(self, living: int) -> int:
@@ -277,7 +279,7 @@ class Queue:
                 seconds = min([seconds, *acquisition.soonest(step)])
         if isinstance(step, Take) and not refused:
             seconds = min(seconds, max(self.patience.left(living), SHORTEST_NAP))
-        self._stalls = self._stalls + 1 if refused else 0
+        self._stalls, self._renewed = self._stalls + 1 if refused else 0, False
         yield from self._sleep(min(seconds, acquisition.wait_until - now))
         return (yield from (self._look_once() if outside else acquisition.read()))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransportError
+from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransportError
 from lambda_lock.core.protocol import AcquireRequest
 from lambda_lock.core.queue import LONGEST_LEASE, LONGEST_NAP, PATIENCE, RENEWED, Queue
 from lambda_lock.core.row import LONGEST_BELIEVED, MOST_WAITERS, PLACE_NAME, counts, make_place, place_expiry
@@ -351,6 +351,23 @@ def test_a_place_that_expired_while_its_waiter_was_frozen_is_renewed_where_it_is
     assert "renew" in driver.kinds
     assert driver.kinds.count("append") == 1
     assert driver.names == ["behind"]
+
+
+def test_dates_that_jump_to_and_fro_renew_a_place_once_for_each_look() -> None:
+    driver = Waiting()
+    held(driver, lease_ms=200_000)
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        reply = driver.watched(operation, request)
+        late = 60 * (len(driver.kinds) % 2)
+        return Reply(reply.item, reply.date + late)
+
+    driver.answer = answer
+    with pytest.raises(LockTimeoutError):
+        driver.acquire(wait_until=10.0)
+    pairs = list(pairwise(driver.kinds))
+    assert driver.kinds.count("renew") > 2
+    assert ("renew", "renew") not in pairs
 
 
 def test_a_renewal_is_refused_where_another_place_has_come_to_be() -> None:
