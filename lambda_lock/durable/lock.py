@@ -16,7 +16,7 @@ from ..client import checks
 from ..client.lock_client import LockClient
 from ..core.several import MOST_KEYS, ordered
 from ..decorators.environment import default_client
-from ..errors import LockAlreadyReleasedError, LockArgumentError, LockError, LockLostError
+from ..errors import LockAlreadyReleasedError, LockArgumentError, LockConfigurationError, LockError, LockLostError
 from ..runtime import invocation
 from .acquiring import LATE, Polling, acquire, label
 from .ending import Ending, ending_of
@@ -93,8 +93,9 @@ def durable_lock(
       released, without an operation.
 
     Raises TypeError and LockArgumentError for bad input. Entering raises LockNotGrantedError if ``wait=0`` finds the
-    lock held, LockTimeoutError if the wait ran out, TransportError if it ran out in an outage, and otherwise what
-    LockClient.acquire raises. What was taken of several keys is then released.
+    lock held, LockTimeoutError if the wait ran out, TransportError if it ran out in an outage, LockConfigurationError
+    if a block around this one has the lock, and otherwise what LockClient.acquire raises. What was taken of several
+    keys is then released.
 
     Example::
 
@@ -221,8 +222,9 @@ class Block:
     def __enter__(self) -> Self:
         if self._state != "not entered":
             raise self._outside()
-        self._state = "entered"
         self._around = _entered.get(())
+        self._refuse_again()
+        self._state = "entered"
         _entered.set((*self._around, self))
         leases = [block._holds.lease_duration for block in self._around]
         if len(self._holds.all) > 1:
@@ -242,6 +244,17 @@ class Block:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {', '.join(map(repr, self._holds.keys))} {self._state}>"
+
+    def _refuse_again(self) -> None:
+        """Raise LockConfigurationError if a block around this one has one of its locks."""
+        around = {(id(hold.client), hold.key) for block in self._around for hold in block._holds.all}
+        for hold in self._holds.all:
+            if (id(hold.client), hold.key) in around:
+                raise LockConfigurationError(
+                    f"this execution has the lock {hold.key!r} already, in a block around this one, and would wait for "
+                    "itself: give the inner block another key",
+                    key=hold.key,
+                )
 
     def _leave(self, error: BaseException | None) -> None:
         self._state = "left"

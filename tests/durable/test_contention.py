@@ -70,6 +70,25 @@ def test_branches_of_one_execution_take_turns(deploy: Deploy, client: LockClient
     assert sorted(inside) == [1, 1, 2, 2, 3, 3]
 
 
+@pytest.mark.parametrize("inner", ["a", ["b", "a"]])
+def test_a_block_within_a_block_on_the_same_key_is_refused_at_once(
+    inner: str | list[str], deploy: Deploy, client: LockClient, rows: Rows
+) -> None:
+    def handler(event: dict[str, Any], context: DurableContext) -> None:
+        with (
+            durable_lock(context, "a", lease_duration=60, client=client),
+            durable_lock(context, inner, lease_duration=60, client=client),
+        ):
+            pass
+
+    executions = deploy(handler)
+    kind, said = error_of(executions.end(executions.start()))
+    assert kind == "LockConfigurationError"
+    assert "this execution has the lock 'a' already, in a block around this one" in said
+    assert not rows.is_held("a")
+    assert rows.get("b") is None
+
+
 def test_wait_0_tries_once_and_says_who_has_it(
     deploy: Deploy, client: LockClient, wire: Wire, wired: LockClient
 ) -> None:

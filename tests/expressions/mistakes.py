@@ -476,7 +476,7 @@ def _removes_nothing(real: Any) -> Any:
         except ServiceError:
             if any(left is not GONE for left in _left(change)):
                 raise
-            return value
+            return GONE if value is None else value
 
     return changed
 
