@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from .client.lock_client import LockClient
     from .client.multi_lock import MultiLock
     from .client.record import LockRecord
-    from .core.row import GO, JAVA, PYTHON, Holder, Schema
+    from .core.lease import Holder
+    from .core.row import GO, JAVA, PYTHON, Schema
     from .decorators.deduplicate import current_dedup, deduplicate
     from .decorators.environment import default_client, set_default_client
     from .decorators.stopping import release_on_sigterm
@@ -57,7 +58,7 @@ _WHERE = {
     "LockClient": "client.lock_client",
     "GO": "core.row",
     "JAVA": "core.row",
-    "Holder": "core.row",
+    "Holder": "core.lease",
     "PYTHON": "core.row",
     "Schema": "core.row",
     "ClientClosedError": "errors",

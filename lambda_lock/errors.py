@@ -22,7 +22,7 @@ TYPE_CHECKING = False  # importing typing adds about 5 ms to a cold start, so on
 if TYPE_CHECKING:
     from typing import Any
 
-    from .core.row import Holder
+    from .core.lease import Holder
 
 
 _LONGEST = 8_000  # characters in an error or a log line; a key may have 2,048 bytes, and a value in a row 400 KB

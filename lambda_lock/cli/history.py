@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..client.record import LockRecord
-from ..core.row import Holder
+from ..core.lease import Holder
 from ..errors import printable
 from . import show
 from .listing import Filter

@@ -19,8 +19,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..client.record import LockRecord
+from ..core.lease import Holder
 from ..core.requests import encode_data
-from ..core.row import Holder
 from ..errors import printable
 
 _STYLES = {"held": "green", "expired": "yellow", "free": "dim", "completed": "cyan", "unreadable": "red"}

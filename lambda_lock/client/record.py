@@ -14,9 +14,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..core.lease import Holder
     from ..core.outcome import Item
     from ..core.requests import Place
-    from ..core.row import Holder, Row, Schema
+    from ..core.row import Row, Schema
 
 
 def row_data(item: Item, place: Place) -> bytes | None:

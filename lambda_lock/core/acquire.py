@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol, TypeAlias
 
-    from .lease import ClockReading, Observation
+    from .lease import ClockReading, Holder, Observation
     from .outcome import Item, Outcome
     from .protocol import AcquireRequest, Entropy, Memory, Steps
-    from .row import Holder, Row
+    from .row import Row
 
     class Queue(Protocol):
         """The queue, which only those who wait load."""

@@ -28,7 +28,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from typing import Protocol, Self
+    from typing import Any, Protocol, Self, TypeAlias
 
     class Leased(Protocol):
         """What is held for a lease: a lock's row, or an entry of a semaphore's."""
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
         def version(self) -> str | None: ...
         @property
         def expiry_ms(self) -> int | None: ...
+
+    _Fields: TypeAlias = tuple[str | None, float | None, int | None]
+else:
+    _Fields = tuple
 
 
 GRACE = 2.0  # seconds between the end of a lease and its stored expiry
@@ -47,6 +51,40 @@ _FAST_CLOCK = 3.0  # seconds; an expiry this much too late came from a fast cloc
 _ROUND_TRIP = 1.0  # seconds; a Date from a longer round trip says too little about the present
 MIN_PERIOD = 0.3  # seconds; the shortest time between two planned renewals
 FIRST_BACKOFF = 0.05  # seconds
+
+
+class Holder(_Fields):
+    """Who holds a lock, or one permit of a semaphore.
+
+    owner: ``prefix#nonce``; None if the row names none.
+    expires_at: the stored expiry in epoch seconds; None for a row that another client library wrote.
+    fencing_token: the token of the grant; None if it is absent or cannot be read.
+
+    Example: ``owners = [holder.owner for holder in record.holders]``
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, owner: str | None, expires_at: float | None, fencing_token: int | None) -> Self:
+        return super().__new__(cls, (owner, expires_at, fencing_token))
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return tuple(self)
+
+    @property
+    def owner(self) -> str | None:
+        return self[0]
+
+    @property
+    def expires_at(self) -> float | None:
+        return self[1]
+
+    @property
+    def fencing_token(self) -> int | None:
+        return self[2]
+
+    def __repr__(self) -> str:
+        return f"Holder(owner={self.owner!r}, expires_at={self.expires_at}, fencing_token={self.fencing_token})"
 
 
 class ClockReading:

@@ -38,8 +38,9 @@ from __future__ import annotations
 from ..errors import LockFormatError
 from . import lease
 from .acquire import DAY, HANDOVER, Acquisition, Held, Take
+from .lease import Holder
 from .requests import Place, Update, exists
-from .row import LONGEST_PERMIT, MOST_PERMITS, SEAL, TOKEN_DIGITS, Holder, Row, expiry_of, read_row, text_of, whole_of
+from .row import LONGEST_PERMIT, MOST_PERMITS, SEAL, TOKEN_DIGITS, Row, expiry_of, read_row, text_of, whole_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ A lease that cannot be read is an error that names the row. It is never a reason
 from __future__ import annotations
 
 from ..errors import LockArgumentError, LockFormatError
+from .lease import Holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Self, TypeAlias
+    from typing import Any
 
     from .outcome import Item
 
@@ -332,46 +333,6 @@ PYTHON = Schema(
     permit_tokens=None,
 )
 _VERSION_NAMES = (JAVA.version, PYTHON.version)
-
-
-if TYPE_CHECKING:
-    _Fields: TypeAlias = tuple[str | None, float | None, int | None]
-else:
-    _Fields = tuple
-
-
-class Holder(_Fields):
-    """Who holds a lock, or one permit of a semaphore.
-
-    owner: ``prefix#nonce``; None if the row names none.
-    expires_at: the stored expiry in epoch seconds; None for a row that another client library wrote.
-    fencing_token: the token of the grant; None if it is absent or cannot be read.
-
-    Example: ``owners = [holder.owner for holder in record.holders]``
-    """
-
-    __slots__ = ()
-
-    def __new__(cls, owner: str | None, expires_at: float | None, fencing_token: int | None) -> Self:
-        return super().__new__(cls, (owner, expires_at, fencing_token))
-
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return tuple(self)
-
-    @property
-    def owner(self) -> str | None:
-        return self[0]
-
-    @property
-    def expires_at(self) -> float | None:
-        return self[1]
-
-    @property
-    def fencing_token(self) -> int | None:
-        return self[2]
-
-    def __repr__(self) -> str:
-        return f"Holder(owner={self.owner!r}, expires_at={self.expires_at}, fencing_token={self.fencing_token})"
 
 
 class Row:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from lambda_lock.core import acquire, requests
-from lambda_lock.core.lease import Observations
+from lambda_lock.core.lease import Holder, Observations
 from lambda_lock.core.outcome import ConditionFailed, Reply, TransportError
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import KEPT, PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, Entropy, Hold
 from lambda_lock.core.queue import PATIENCE
-from lambda_lock.core.row import GO, JAVA, PLACE_NAME, SEAL, Holder, expiry_of, make_place
+from lambda_lock.core.row import GO, JAVA, PLACE_NAME, SEAL, expiry_of, make_place
 from lambda_lock.errors import LockFormatError, LockNotGrantedError, LockTimeoutError
 
 from .driver import NOW, OnTable
