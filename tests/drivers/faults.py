@@ -7,6 +7,7 @@ import select
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
@@ -316,7 +317,7 @@ def tell(writer: int, act: Callable[[], None]) -> None:
         act()
         wrong = ""
     except BaseException as error:  # noqa: BLE001 - told to the parent
-        wrong = repr(error)
+        wrong = "".join(traceback.format_exception(error))
     finally:
         os.write(writer, b"." + wrong.encode())
         os._exit(0)

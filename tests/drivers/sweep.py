@@ -76,7 +76,7 @@ def course(
         except DoubleHolderError as error:
             yield {"wrong": str(error), "double": True}
         except Exception as error:  # noqa: BLE001 - told, and the next point is played
-            yield {"wrong": "".join(traceback.format_exception(error)[-3:])}
+            yield {"wrong": "".join(traceback.format_exception(error))}
 
 
 def ordered(points: list[T], seed: int | None) -> list[T]:

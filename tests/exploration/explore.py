@@ -640,7 +640,7 @@ class Explorer:
         rest = deque([first])
         taking = {"depth": (rest.pop,) * 2, "breadth": (rest.popleft,) * 2, "both": (rest.pop, rest.popleft)}[order]
         started = time.monotonic()
-        was_enabled = gc.isenabled()
+        was_enabled, was_frozen = gc.isenabled(), gc.get_freeze_count() > 0
         gc.disable()
         failure, ended, last = self.judge.first(first), True, None
         try:
@@ -673,7 +673,8 @@ class Explorer:
                     if progress is not None:
                         progress(self, len(rest))
         finally:
-            gc.unfreeze()
+            if not was_frozen:  # else by the tests' process, and for good
+                gc.unfreeze()
             if was_enabled:
                 gc.enable()
         seconds = time.monotonic() - started

@@ -33,7 +33,7 @@ from tests.exploration.table import Tables
 from tests.exploration.trials import Worker, run_jobs, try_mutant
 from tests.simulation.mutations import MUTATIONS
 
-STATES = 150  # of each case, the ones that the fewest steps lead to
+STATES = 100  # of each case, the ones that the fewest steps lead to
 
 
 def small(*processes: Setup, **bounds: Any) -> Case:

@@ -94,11 +94,18 @@ def test_a_report_can_be_shown_to_others(complete: dict[str, dict[str, str]]) ->
     assert "000000000000" not in str(complete)  # the account's number
 
 
+# Each starts a process and makes tables and functions: here one for each signal, and the others are slow tests.
+_INTERRUPTED = [
+    *((check, number, ["--only", check]) for check, number in zip(CHECKS, itertools.cycle(_SIGNALS), strict=False)),
+    *(([*CHECKS][-1], number, []) for number in _SIGNALS),
+]
+
+
 @pytest.mark.parametrize(
     ("check", "number", "options"),
     [
-        *((check, number, ["--only", check]) for check, number in zip(CHECKS, itertools.cycle(_SIGNALS), strict=False)),
-        *(([*CHECKS][-1], number, []) for number in _SIGNALS),
+        *_INTERRUPTED[: len(_SIGNALS)],
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in _INTERRUPTED[len(_SIGNALS) :]),
     ],
 )
 def test_an_interrupted_run_reports_what_it_found_and_removes_all(

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packaging.requirements import Requirement
 
 import lambda_lock
@@ -61,6 +59,10 @@ def bill(wheel: zipfile.ZipFile) -> str:
 
 
 def test_the_wheels_bill_of_materials_is_valid(bill: str) -> None:
+    # Imported here: it builds dozens of grammars, and each worker imports all files of tests.
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill) is None
     spoilt = bill.replace('"type": "library"', '"type": "book"')
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(spoilt) is not None

@@ -454,9 +454,9 @@ def sweep(
     return run
 
 
-# The usual transport shows the most of its own; the others take minutes all together.
+# The usual transport shows the most of its own; the others take minutes all together, and are slow tests.
 _QUICK = [("environment", kind) for kind in ("success", "invalid signature", "500 with the request")]
-_QUICK += [("container", "denied"), ("profile", "request cut"), ("boto3", "invalid signature")]
+_QUICK += [("container", "invalid"), ("profile", "denied"), ("boto3", "invalid signature")]
 
 
 @pytest.mark.parametrize(

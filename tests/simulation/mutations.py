@@ -1600,7 +1600,7 @@ def _(patch: _Patch) -> None:
     patch(queue.Queue, "line_from", line_from)
 
 
-@mutation("the dead that wait for a semaphore never passed", "permits-queue-idle", "permits-queue-dying", runs=100,
+@mutation("the dead that wait for a semaphore never passed", "permits-queue-idle", runs=100,
           shows=("starved", "stuck"))  # fmt: skip
 def _(patch: _Patch) -> None:
     patch(queue.Patience, "left", lambda self, ahead: 1.0)

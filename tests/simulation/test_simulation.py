@@ -16,7 +16,7 @@ def check(total: Totals) -> None:
     assert not total.failed, "\n".join([str(total), *[str(result) for result in total.failed[:MORE]]])
 
 
-@pytest.mark.parametrize("runs", [pytest.param(4, id="a few"), pytest.param(15, id="more", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs", [pytest.param(2, id="a few"), pytest.param(15, id="more", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("bias", sorted(BIASES))
 def test_every_bias_holds_and_grants_locks(bias: str, runs: int) -> None:
     if bias == "foreign-drift":
@@ -26,7 +26,7 @@ def test_every_bias_holds_and_grants_locks(bias: str, runs: int) -> None:
     assert total.counts["grants"] >= runs
 
 
-@pytest.mark.parametrize(("first", "each"), [(200_000, 50), pytest.param(200_050, 100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("first", "each"), [(200_000, 20), pytest.param(200_020, 130, marks=pytest.mark.slow)])
 def test_events_are_done_once_for_their_window_and_again_where_nobody_finished(first: int, each: int) -> None:
     total = Totals()
     for bias in sorted(bias for bias, settings in BIASES.items() if settings.get("event")):
@@ -64,7 +64,7 @@ def test_every_bias_is_drawn_at_least_now_and_then() -> None:
 
 
 NEEDED = [name for name, mutation in MUTATIONS.items() if not mutation.redundant]
-QUICK = [name for name in NEEDED if MUTATIONS[name].runs <= 200]
+QUICK = [name for name in NEEDED if MUTATIONS[name].runs <= 100]  # the others are slow tests
 RARE = [name for name in NEEDED if name not in QUICK]
 
 
@@ -73,22 +73,26 @@ def test_a_broken_rule_is_caught(name: str) -> None:
     assert is_shown(name, MUTATIONS[name].runs), f"{MUTATIONS[name].runs} runs did not show: {name}"
 
 
-@pytest.mark.parametrize("share", [pytest.param(16, id="a few"), pytest.param(1, id="all", marks=pytest.mark.slow)])
+SLOW = 1_000_000  # the first slow seed
+ALL = 150_000
+SCHEDULES = int(os.environ.get("LAMBDA_LOCK_SCHEDULES", ALL))
+
+
+# Of the runs of each: a few here, and all with as many slow schedules as `make test-slow` plays by itself.
+@pytest.mark.parametrize(
+    "share", [pytest.param(60, id="a few"), pytest.param(max(1, ALL // SCHEDULES), id="more", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", [name for name in MUTATIONS if name not in NEEDED])
 def test_a_rule_that_exclusion_does_not_need_may_be_broken(name: str, share: int) -> None:
     """If this ever fails, the reason given for the mutation is wrong."""
     assert not is_shown(name, MUTATIONS[name].runs // share), MUTATIONS[name].redundant
 
 
-SLOW = 1_000_000  # the first slow seed
-SCHEDULES = int(os.environ.get("LAMBDA_LOCK_SCHEDULES", "150000"))
-
-
 # In small parts, and at the end: several workers share them.
 @pytest.mark.parametrize(
     ("first", "runs"),
     [
-        *((first, 150) for first in range(0, 300, 150)),
+        *((first, 75) for first in range(0, 150, 75)),
         *(pytest.param(first, 1500, marks=pytest.mark.slow) for first in range(SLOW, SLOW + SCHEDULES, 1500)),
     ],
 )
