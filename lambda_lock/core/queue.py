@@ -146,7 +146,10 @@ class Queue:
     def _write(self, step: Next, waiters: tuple[str, ...]) -> Steps[Next] | None:
         """The write that the newest row calls for. None: wait."""
         acquisition = self.acquisition
-        if not isinstance(step, (Take, Held)) or (isinstance(step, Held) and step.error is not None):
+        if isinstance(step, Held) and step.error is not None:
+            self.patience = Patience()  # whoever is ahead may have the same trouble
+            return None
+        if not isinstance(step, (Take, Held)):
             return None
         if isinstance(step, Take) and step.version in acquisition.sent:
             return self._claim(step)  # a correction, which never looks at the queue
@@ -156,7 +159,7 @@ class Queue:
         item = {} if row is None else row.item
         grant = (item.get(schema.version), item.get(schema.token)) if isinstance(step, Take) else None
         first = waiters[living[0]] if isinstance(step, Take) and living and self.is_free_for_all(step) else None
-        self.patience.note(grant, first, reading.monotonic)
+        self.patience.note(grant, first, len(living), reading.monotonic)
         if isinstance(step, Take):
             line = self.line(step, waiters, living)
             if line is not None or last:
@@ -281,7 +284,9 @@ class Queue:
             seconds = min(seconds, max(self.patience.left(living), SHORTEST_NAP))
         self._stalls, self._renewed = self._stalls + 1 if refused else 0, False
         yield from self._sleep(min(seconds, acquisition.wait_until - now))
-        return (yield from (self._look_once() if outside else acquisition.read()))
+        # With patience, a second send would be one too many. Only the last look needs an answer.
+        patient = isinstance(step, Take) and living > 0 and not self._is_last()
+        return (yield from (self._look_once() if outside or patient else acquisition.read()))
 
     def _nap_outside(self, step: Next) -> float:
         """How long to sleep while there is no place left: ever longer while looks are throttled.
@@ -296,7 +301,8 @@ class Queue:
         return longest * (0.5 + 0.5 * self.acquisition.entropy.jitter())
 
     def _look_once(self) -> Steps[Next]:
-        """Read the row, and do not send that again if it is refused: the next nap is longer then."""
+        """Read the row, and do not send that again if it is refused: the next nap is longer then, and patience begins
+        anew."""
         acquisition = self.acquisition
         sent = acquisition.reading
         event = yield Send(*requests.read(acquisition.wanted.place), min(SEND, acquisition.wanted.decision))
@@ -355,26 +361,28 @@ class Patience:
     def __init__(self) -> None:
         self.seconds = 0.0  # for which the first of those ahead has let it go by
         self._grant: object = None  # the last one, if its holder has the lock no more
-        self._first: str | None = None
+        self._ahead: tuple[str | None, int] = None, 0  # the first of those ahead, and how many they are
         self._since = 0.0  # by the monotonic clock: I have seen that it is free
         self._last = 0.0  # when it was noted last
 
-    def note(self, grant: object, first: str | None, now: float) -> None:
+    def note(self, grant: object, first: str | None, ahead: int, now: float) -> None:
         """Note one look. It counts the time since the one before, if that saw the same.
 
         The claim that follows requires the same grant and the same place, so they were there until it landed.
 
         grant: what tells the last grant from others, if the lock is there for the taking. None if it is not.
         first: the first of those ahead, if the lock is there for the taking for everybody.
+        ahead: how many are ahead. If one of them expires, all who wait behind it begin anew. They would pass one
+            another, if each had been patient enough already.
         now: by the monotonic clock.
         """
         if grant is None or grant != self._grant:
             self._since = now
-        if first is not None and (grant, first) == (self._grant, self._first):
+        if first is not None and (grant, first, ahead) == (self._grant, *self._ahead):
             self.seconds += min(now - self._last, LONGEST_COUNTED)
         else:
             self.seconds = 0.0
-        self._grant, self._first, self._last = grant, first, now
+        self._grant, self._ahead, self._last = grant, (first, ahead), now
 
     def free(self, now: float) -> float | None:
         """For how many seconds I have seen that the lock is there for the taking. None if it is held."""

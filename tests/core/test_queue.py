@@ -484,6 +484,45 @@ def test_another_first_one_is_given_its_own_time() -> None:
     assert driver.seconds_waited() > 2 + PATIENCE - 1
 
 
+def test_one_ahead_that_expires_makes_those_behind_it_patient_anew() -> None:
+    driver = Waiting()
+    release = held(driver)
+    first, second = (driver.others("first", seconds=30)["L"], driver.others("second", seconds=4)["L"])
+    driver.damage(waiters={"L": [*first, *second]})
+    driver.at = [(1.0, release)]
+    driver.acquire(wait_until=driver.now + 20.0)
+    # Otherwise it would pass the first one at once, and so would all others that have been patient for so long.
+    assert 6.0 + PATIENCE <= driver.now < 6.0 + PATIENCE + 1.5
+    assert driver.places == []
+
+
+def test_a_look_that_was_throttled_makes_those_ahead_no_more_dead() -> None:
+    driver = Waiting()
+    released_with(driver, "first", seconds=30)
+    before = driver.now
+
+    def throttle() -> None:
+        driver.troubles["read"] = [ServiceError("ThrottlingException", "", retryable=True)]
+
+    driver.at = [(before + 2.5, throttle)]
+    driver.acquire(wait_until=before + 20.0)
+    assert driver.now >= before + 2.5 + PATIENCE
+
+
+def test_a_last_look_that_is_throttled_is_sent_again_though_somebody_is_ahead() -> None:
+    driver = Waiting()
+    released_with(driver, "first", seconds=30)
+    before = driver.now
+
+    def throttle() -> None:
+        driver.troubles["read"] = [ServiceError("ThrottlingException", "", retryable=True)]
+
+    driver.at = [(before + 0.99, throttle)]
+    driver.acquire(wait_until=before + 1.0)
+    assert not driver.troubles["read"]
+    assert driver.names == ["first"]
+
+
 def test_a_lock_that_only_this_one_can_see_to_be_free_makes_nobody_dead() -> None:
     driver = Waiting()
     held(driver)

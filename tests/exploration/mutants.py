@@ -320,6 +320,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("queue 6", "patience of a quarter of a second more for each further one ahead"),
     Mutant("queue 6", "the dead never passed"),
     Mutant("queue 6", "patience that goes on over other grants"),
+    Mutant("queue 6", "patience that goes on though fewer are ahead"),
+    Mutant("queue 6", "patience that goes on over looks without an answer"),
     Mutant("queue 6", "all those ahead removed once the first one is dead"),
     Mutant("queue 7", "a place given up that is not removed"),
     Mutant("queue 7", "a last try that removes whoever is ahead"),

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from lambda_lock.core import lease
 from lambda_lock.core.row import JAVA, base_of, read_row
 from lambda_lock.testing.table import Table
-from tests.simulation.judge import DATES, SLACK
+from tests.simulation.clocks import DATES
+from tests.simulation.judge import SLACK
 from tests.simulation.network import describe, describe_row
 
 from .order import misplaced

@@ -22,6 +22,7 @@ from __future__ import annotations
 import random
 
 EPOCH = 1_800_000_000.0  # true time 0 as epoch seconds
+DATES = 1.25  # seconds after an expiry until every front end's Date, truncated to whole seconds, has reached it
 MONOTONIC, BOOTTIME, WALL = ALL = (0, 1, 2)
 NAMES = ("monotonic", "boottime", "wall")
 

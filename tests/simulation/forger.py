@@ -22,13 +22,16 @@ def begin(world: World, key: str) -> None:
         (-60, 3, 12, 31, 31, 90)
     )  # seconds for which their places count; the last: of a wrong clock
     ago = world.rng.choice((0.0, 2.0, 60.0, 86_400.0))
+    left_of = [left] * dead
+    if world.settings.apart and world.rng.random() < world.settings.apart:
+        left_of = [31, *(world.rng.randint(2, 12) for _ in range(dead - 1))]
     item: dict[str, Any] = {
         "key": {"S": key},
         "ownerName": {"S": "before#1"},
         "leaseDuration": {"S": "5000"},
         "recordVersionNumber": {"S": make_version(int((EPOCH + 5 - ago) * 1000), "0" * 32)},
         "fencingToken": {"N": "7"},
-        WAITERS: {"L": [{"S": make_place(f"dead-{number:03}", int(EPOCH) + left)} for number in range(dead)]},
+        WAITERS: {"L": [{"S": make_place(f"dead-{at:03}", int(EPOCH) + left)} for at, left in enumerate(left_of)]},
     }
     if world.permits:
         item = permits.sealed(item, world)

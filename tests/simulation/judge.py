@@ -16,7 +16,7 @@ from lambda_lock.core.queue import LONGEST_NAP, LONGEST_OUTSIDE, PATIENCE
 from lambda_lock.core.row import JAVA, LONGEST_BELIEVED, Row, base_of, expiry_of, read_row
 from lambda_lock.errors import DuplicateEventError, TransportError
 
-from .clocks import EPOCH
+from .clocks import DATES, EPOCH
 from .items import remembered
 from .line import Line, leaves_place
 from .reaper import Reaper
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 SLACK = 1.6  # seconds: a back-off within an exchange, some hops, and a moment in the client
 VERSION_LENGTH = 49
 _MOST_THROWN = 3  # into an acquisition, which then ends at once: what landed is left to its lease
-DATES = 1.25  # seconds after an expiry until every front end's Date, truncated to whole seconds, has reached it
 
 
 class Holding(Protocol):
@@ -489,6 +488,7 @@ class Waiter(Errand):
         self.places: set[str] = set()  # all that it asked for
         self.losses = 0  # places that others removed
         self._throttled = False  # ever: outside a full queue, it then naps for longer
+        self.troubled = 0.0  # true time of the last look that was not answered
         self.strayed = False  # it has seen waiters that cannot be read, and goes on without the queue
         self.versions: set[str] = set()  # all that it sent
         self.thrown = 0  # how often something was thrown in
@@ -513,6 +513,8 @@ class Waiter(Errand):
         super().woke(outcome)
         self.looked = self.process.peek()
         if outcome is not None:
+            if self._is_unanswered_look(outcome):
+                self.troubled = self.world.now
             known = set(self._may_be_there)
             self._note(outcome)
             self._learned = self._may_be_there - known
@@ -525,12 +527,18 @@ class Waiter(Errand):
             queued = LONGEST_NAP + patience + (LONGEST_OUTSIDE if self._throttled else 0.0)
             refresh = max(refresh, queued) if self.strayed or self.losses > 1 else queued
         since = max(self.started, self.process.faulted, self.world.judge.changed.get(self.key, 0.0))
+        if self.wanted.queue is not None:
+            since = max(since, self.world.judge.line.fewer(self))
         if now <= since + refresh + SLACK:
             return
         if since != self._since:
             self._since, self._latest = since, max(since, self._free_at(since)) + refresh + SLACK
         if now > self._latest:
             self.world.judge.fail("starved", f"{self.wanted.owner} still waits, though {self.key} has long been free")
+
+    def _is_unanswered_look(self, outcome: Any) -> bool:
+        assert self.action is not None
+        return self.action.operation == "GetItem" and not isinstance(outcome, Reply)
 
     def closed(self) -> None:
         self.thrown = _MOST_THROWN

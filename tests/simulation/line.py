@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core.queue import LONGEST_NAP, PATIENCE
-from lambda_lock.core.row import JAVA, MOST_WAITERS, PLACE_NAME, counts, expiry_of
+from lambda_lock.core.row import JAVA, MOST_WAITERS, PLACE_NAME, counts, expiry_of, place_expiry
 
-from .clocks import EPOCH
+from .clocks import DATES, EPOCH
 
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import Send
@@ -42,7 +42,8 @@ class Line:
         self._grants: dict[str, tuple[Any, float]] = {}  # each key's last grant, and since when the row shows it
         self._released: dict[str, float] = {}  # when each was released, if it is
         self._owners: dict[str, Waiter] = {}  # of each name that was ever asked for
-        self._claims: dict[int, tuple[Waiter, bool, Any]] = {}  # by request: whose, and whether it is a last try
+        # By request: whose, whether it is a last try, and for how many seconds all looks have been answered.
+        self._claims: dict[int, tuple[Waiter, bool, float, Any]] = {}
 
     def sends(self, waiter: Waiter, action: Send) -> None:
         """A waiter sends a request."""
@@ -52,7 +53,8 @@ class Line:
             waiter.places.add(place[:PLACE_NAME])
         elif "ReturnValues" in action.request or action.operation == "PutItem":
             last = waiter.looked >= waiter.wanted.wait_until  # as it decided: a clock may be stepped before it sends
-            self._claims.setdefault(id(action.request), (waiter, last, action.request))
+            answered = self.world.now - waiter.troubled
+            self._claims.setdefault(id(action.request), (waiter, last, answered, action.request))
 
     def wrote(self, process: Process, key: str, action: Send, before: Any, after: Any) -> None:
         """Judge what a write did to those who wait."""
@@ -68,7 +70,7 @@ class Line:
             return
         if old == new and id(action.request) not in self._claims:
             return
-        waiter, last, _ = self._claims.get(id(action.request), (None, False, None))
+        waiter, last, answered, _ = self._claims.get(id(action.request), (None, False, 0.0, None))
         self._came(key, action, before, after)
         removed = [name for name in old if name not in new]
         if action.operation in ("PutItem", "DeleteItem"):  # the Java client's, replace=True, or the row is gone
@@ -77,7 +79,10 @@ class Line:
             return
         first = next((name for name in old if self._counts(old[name])), None)
         for name in removed:
-            passed = name == first and waiter is not None and not last and free_for >= PATIENCE - _HOP
+            passed = name == first and waiter is not None and not last and min(free_for, answered) >= PATIENCE - _HOP
+            mine = waiter is None or name in waiter.places
+            if self._counts(old[name]) and not passed and not mine and key not in self.disturbed:
+                self.world.judge.fail("impatient", f"{process.name} removed {name}, alive or dead")
             self._removed(process, key, waiter, name, old[name], passed)
         granted = waiter is not None and self._is_grant(waiter, before or {}, after or {})
         if waiter is not None and granted and waiter.wanted.queue is not None and not last:
@@ -125,7 +130,8 @@ class Line:
         """A request of ours removed a place. Nobody may remove the place of one who waits, but for the first one that
         let the lock go by, and what has expired.
 
-        passed: whether it was the first one, and the lock was there for the taking for as long as others have patience.
+        passed: whether it was the first one, and the lock was there for the taking for as long as others have patience,
+            and whoever removed it had no trouble itself meanwhile.
         """
         owner = self._owners.get(name)
         if owner is None:
@@ -221,6 +227,12 @@ class Line:
         """How many places are before those of a waiter."""
         names = list(_places(self.world.table.get(waiter.key)) or ())
         return next((at for at, name in enumerate(names) if name in waiter.places), len(names))
+
+    def fewer(self, waiter: Waiter) -> float:
+        """When the last of the places before those of a waiter expired: its patience begins anew."""
+        places = list((_places(self.world.table.get(waiter.key)) or {}).values())[: self.ahead(waiter)]
+        ends = [(place_expiry(place) or 0) - EPOCH + DATES for place in places]
+        return max((end for end in ends if end <= self.world.now), default=0.0)
 
     def ended(self, waiter: Waiter) -> None:
         """An acquisition is over. If no fault hit it, none of its places is left."""

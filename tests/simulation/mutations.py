@@ -1169,8 +1169,8 @@ def _(patch: _Patch) -> None:
 
 def _blind(patch: _Patch) -> None:
     original = queue.Patience.note
-    patch(queue.Patience, "note", lambda self, grant, first, now: original(
-        self, None if grant is None else "any", first, now
+    patch(queue.Patience, "note", lambda self, grant, first, ahead, now: original(
+        self, None if grant is None else "any", first, ahead, now
     ))  # fmt: skip
 
 
@@ -1181,11 +1181,23 @@ def _(patch: _Patch) -> None:
     _blind(patch)
     original = queue.Patience.note
 
-    def note(self: Any, grant: Any, first: Any, now: float) -> None:
+    def note(self: Any, grant: Any, first: Any, ahead: int, now: float) -> None:
         if grant is not None:  # and while others hold the lock
-            original(self, grant, first, now)
+            original(self, grant, first, ahead, now)
 
     patch(queue.Patience, "note", note)
+
+
+@mutation("patience that goes on though fewer are ahead", "queue-expiring", runs=200, shows=_ORDER)
+def _(patch: _Patch) -> None:
+    original = queue.Patience.note
+    patch(queue.Patience, "note", lambda self, grant, first, ahead, now: original(self, grant, first, 0, now))
+
+
+@mutation("patience that goes on over looks without an answer", "queue-throttled", "queue-slow", runs=100,
+          shows=("impatient", "thrown out"))  # fmt: skip
+def _(patch: _Patch) -> None:
+    patch(queue.Queue, "_look_once", lambda self: self.acquisition.read())
 
 
 @mutation("all those ahead removed once the first one is dead", "queue-freezes", "queue-deaths", "queue-throttled",

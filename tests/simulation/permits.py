@@ -10,9 +10,9 @@ from lambda_lock.core.permits import Entry, PermitPlace, entries_of, write_entry
 from lambda_lock.core.queue import LONGEST_NAP
 from lambda_lock.core.row import JAVA, MOST_PERMITS, SEAL, make_version
 
-from .clocks import EPOCH
+from .clocks import DATES, EPOCH
 from .items import remembered
-from .judge import DATES, SLACK, Holding, Judge, OurHolding, Waiter, waits_cannot_be_read
+from .judge import SLACK, Holding, Judge, OurHolding, Waiter, waits_cannot_be_read
 from .line import Line
 
 if TYPE_CHECKING:

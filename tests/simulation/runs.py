@@ -23,12 +23,11 @@ from lambda_lock.core.row import JAVA, LONGEST_BELIEVED, read_row
 from lambda_lock.errors import DuplicateEventError
 
 from .clients import Client, place_of
-from .clocks import EPOCH
+from .clocks import DATES, EPOCH
 from .events import Events
 from .foreign import ForeignClient
 from .forger import begin
 from .holds import Execution
-from .judge import DATES
 from .mutations import MUTATIONS, broken
 from .permits import entries
 from .schedule import BIASES, WEIGHTS, Settings, draw_bias, draw_lease, settings_for

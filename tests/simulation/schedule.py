@@ -63,6 +63,7 @@ class Settings:
     pollers = 0.0  # of the processes never queue, and ask again and again
     waits: tuple[float, ...] = ()  # seconds, if waits are short
     dead = (0,)  # how many places of the dead a row has at the start
+    apart = 0.0  # of the runs: they expire one by one
     permits: tuple[int, ...] = ()  # N of a run, if its keys are semaphores
     other_permits = 0.0  # of the acquires pass another N
     executions: tuple[int, ...] = (0,)  # how many work under holds that outlive invocations
@@ -301,6 +302,11 @@ BIASES: dict[str, dict[str, Any]] = {
     "queue-dying": {
         **_CLEAN, **_QUEUE, "queue": 1.0, "fail_fast": 0.0, "replace": 0.0, "die": 0.5, "clients": (6, 9), "grants": 18,
         "leases": ("second", "short"), "dead": (0, 2, 3), "deadline": 0.0,
+    },
+    # The dead expire one by one, while those behind them lose their patience with the first.
+    "queue-expiring": {
+        **_CLEAN, **_QUEUE, "queue": 1.0, "fail_fast": 0.0, "replace": 0.0, "die": 0.05, "clients": (6, 9), "grants": 4,
+        "leases": ("second",), "dead": (2, 3, 4), "apart": 1.0, "waits": (20.0, 40.0), "deadline": 0.0,
     },
     # Half of all requests are throttled.
     "queue-throttled": {
