@@ -24,13 +24,14 @@ from lambda_lock.core.row import JAVA
 from lambda_lock.testing.table import Table
 
 from .judge import Run, judge
-from .rows import Row, rows
+from .rows import SWEEP_HOLD, Row, rows
 
 _NOW = 1_800_000_000.0  # epoch seconds at the start
 _TRIP = (0.002, 0.006)  # seconds
 _LEASE_MS = 100_000  # more than any hold
 _LONG = 60.0, 800.0  # seconds of a run at least, and in holds
 _MINUTE = 60.0
+MANY = Row(100, SWEEP_HOLD, 0, ())  # more than there are places
 _WAIT = 100_000.0  # seconds; no wait ends
 _PLACE = Place("locks", JAVA, "key", "k", None, None)
 
@@ -130,12 +131,11 @@ def line(row: Row) -> str:
     return f"{row.title:<34}" + "".join(f"{cell:>10}" for cell in cells)
 
 
-def long_holds(workers: int, *, queue: bool) -> str:
-    """What waiting costs while the lock is held for a minute: that no hold before announced, and that one did."""
-    world = World(Row(workers, _MINUTE, 0, (), pause=0.02), queue=queue)
-    cells = [f"{world.go_on(end) / _MINUTE / (workers - 1):.2f}" for end in (_MINUTE, 2 * _MINUTE)]
-    title = f"{workers - 1} wait out a minute" + ("" if queue else ", polling")
-    return f"{title:<34}" + "".join(f"{cell:>10}" for cell in cells)
+def long_holds(waiters: int, *, queue: bool) -> list[float]:
+    """Requests a second and waiter while the lock is held for a minute: that no hold before announced, and that one
+    did."""
+    world = World(Row(waiters + 1, _MINUTE, 0, (), pause=0.02), queue=queue)
+    return [world.go_on(end) / _MINUTE / waiters for end in (_MINUTE, 2 * _MINUTE)]
 
 
 def constants() -> None:
@@ -150,7 +150,7 @@ def constants() -> None:
                 setattr(Pace, name, before * factor)
             runs = [World(row, queue=True).run() for row in (Row(8, 0.02, 0, ()), even, uneven)]
             cells = [f"{run.idle * 1000:.1f} / {run.writes + run.reads:.1f}" for run in runs]
-            cells += long_holds(2, queue=True).split()[-2:]
+            cells += [f"{figure:.2f}" for figure in long_holds(1, queue=True)]
             if before is not None:
                 setattr(Pace, name, before)
             title = name if before is None else f"{name} x {factor:g}"
@@ -167,10 +167,12 @@ def main() -> int:
         return 0
     print(f"{'requests a second and waiter':<34}" + "".join(f"{one:>10}" for one in ("unknown", "expected")))
     for waiters, queue in itertools.product((1, 4, 16), (True, False)):
-        print(long_holds(waiters + 1, queue=queue), flush=True)
+        title = f"{waiters} wait out a minute" + ("" if queue else ", polling")
+        cells = [f"{figure:.2f}" for figure in long_holds(waiters, queue=queue)]
+        print(f"{title:<34}" + "".join(f"{cell:>10}" for cell in cells), flush=True)
     head = ("share", "idle ms", "polling", "longest s", "in holds", "writes", "reads", "passed")
     print(f"{'':<34}" + "".join(f"{one:>10}" for one in head))
-    for row in rows():
+    for row in (*rows(), MANY):
         if arguments.only in row.title:
             print(line(row), flush=True)
     print(

@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.cold_start.measure import run_cycle, sample
 from benchmarks.cold_start.tls import TlsTerminator
 from benchmarks.contention.rows import Row
-from benchmarks.contention.virtual import World
+from benchmarks.contention.virtual import MANY, World, long_holds
 from benchmarks.instructions.__main__ import PATH, TYPE, invocations
 from benchmarks.instructions.count import TABLES, warm
 from benchmarks.size.lines import by_package
@@ -70,6 +70,11 @@ def measure(say: Say) -> dict[str, float]:
     say("waiting in order, in virtual time")
     for row in _CONTENTION:
         found |= _contention(row)
+    many = World(MANY, queue=True).run()
+    found[f"contention: {MANY.title}: requests of a grant"] = round(many.writes + many.reads, 3)
+    unknown, expected = long_holds(1, queue=True)
+    found["contention: 1 waits out a minute: requests a second"] = round(unknown, 3)
+    found["contention: 1 waits out an expected minute: requests a second"] = round(expected, 3)
     return found
 
 
