@@ -22,7 +22,7 @@ _UNPACKED = ROOT / "build" / "python" / "org" / "bytedeco" / "cpython" / "linux-
 _NOTHING_TO_RUN = 5  # pytest's code, such as where all that failed was on another version
 _SECONDS = 60  # for an interpreter that only says what it is
 #: The folders whose tests run on every version. `make test` itself runs tests/runtime/test_ending.py on all of them.
-FOLDERS = ("core", "transport", "with_lock", "deduplicate", "batch", "handover", "observe", "greenlets")
+FOLDERS = ("core", "transport", "with_lock", "deduplicate", "batch", "handover", "observe", "greenlets", "stopping")
 
 CLAIMED = tuple(
     f"3.{line.removeprefix(_CLASSIFIER)}"

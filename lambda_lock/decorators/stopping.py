@@ -106,7 +106,8 @@ def _insist(loop: AbstractEventLoop) -> None:
 def _heed(told: Callable[[Any], object], lost: Any) -> None:
     """For `sys.unraisablehook`. Python drops what a signal handler raises within a finalizer: signal again after it."""
     told(lost)
-    if isinstance(lost.exc_value, _Stop) and lost.object not in (None, threading):  # as at the end of the interpreter
+    # Where the interpreter ends, the main thread counts as ended. lost.object does not tell: on 3.14 it is always None.
+    if isinstance(lost.exc_value, _Stop) and threading.main_thread().is_alive():
         _on_a_thread(_signal_again)
 
 

@@ -88,6 +88,32 @@ def test_a_sigterm_that_python_drops_in_a_finalizer_ends_the_process_all_the_sam
     assert is_free(table, "a")
 
 
+AT_THE_END = """
+import atexit, os, signal, threading, time
+from lambda_lock import default_client, release_on_sigterm
+def clean_up():
+    time.sleep(0.5)  # a further signal would interrupt this
+    print("cleaned up", flush=True)
+atexit.register(clean_up)
+release_on_sigterm()
+lock = default_client().acquire("a", lease_duration=600)
+def work():
+    while threading.main_thread().is_alive():
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.1)
+threading.Thread(target=work).start()
+print("ready", flush=True)
+"""
+
+
+def test_a_sigterm_while_python_waits_for_threads_at_its_end_does_not_interrupt_what_comes_after(table: str) -> None:
+    with worker(AT_THE_END) as process:
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert out == "cleaned up\n"
+    assert is_free(table, "a")
+
+
 SWALLOWED = """
 import time
 from lambda_lock import default_client, release_on_sigterm
