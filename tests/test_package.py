@@ -56,6 +56,7 @@ def test_a_change_of_a_name_a_parameter_or_a_default_changes_the_text_of_the_pub
         ("client/order.py", "reentrant: bool", "reentrant: int"),  # what ** takes
         ("testing/memory.py", "def hold(", "def held("),  # of what a public function returns
         ("durable/lock.py", "def step(", "def steps("),
+        ("durable/lock.py", "poll: float = 60", "poll: float = 6"),  # of what is overloaded
         ("errors.py", "class LockTimeoutError(LockNotGrantedError)", "class LockTimeoutError(LockError)"),
         ("core/row.py", 'data="data"', 'data="payload"'),  # the row
     ):

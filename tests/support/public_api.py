@@ -197,7 +197,8 @@ class _Writer:
     def _function(self, found: Found, indent: str) -> None:
         functions = [node for node in found.nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
         overloads = [one for one in functions if "overload" in map(ast.unparse, one.decorator_list)]
-        for one in overloads or functions[:1]:
+        # The implementation of what is overloaded has the defaults.
+        for one in [*overloads, *[one for one in functions if one not in overloads][:1]]:
             shown = [
                 f"@{text} " for text in map(ast.unparse, one.decorator_list) if text.split(".")[-1] in _SHOWN_DECORATORS
             ]
