@@ -627,12 +627,12 @@ def test_a_client_serves_one_loop_after_the_other(make: Make, rows: Rows) -> Non
 
 
 def test_closing_in_an_outage_is_bounded_however_many_tasks_wait_in_a_loop_that_stands_still(
-    wire: Wire, make: Make, wired: AsyncLockClient
+    wire: Wire, make: Make, wired: AsyncLockClient, rows: Rows
 ) -> None:
     async def begin() -> None:
         await make().acquire("a", lease_duration=3600)
         waiting.extend(start(wired.acquire("a", wait=3600, refresh_period=3600)) for _ in range(9))
-        await until(lambda: wire.count("UpdateItem") >= 2 * 9)  # each has asked for its place by then
+        await until(lambda: len(rows["a"].get("waiters", {"L": []})["L"]) == 9)
 
     waiting: list[asyncio.Task[Any]] = []
     loop = asyncio.new_event_loop()
