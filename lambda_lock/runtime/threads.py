@@ -58,7 +58,7 @@ class Threads:
     async def settle(
         self, function: Callable[..., T], *arguments: Any, patience: float | None = None, needed: bool = True
     ) -> T:
-        """As `run`, but if this task is cancelled, the call ends before the cancellation propagates.
+        """As `run`, but if this task is cancelled or interrupted, the call ends before that propagates.
 
         It always waits at least once, even for a call that ends at once: a task that was cancelled before hears of it
         here, and not after it was given what nobody will release.
@@ -69,7 +69,7 @@ class Threads:
         now = asyncio.get_running_loop().time
         call = self._begin(function, arguments)
         end = None if patience is None else now() + patience
-        cancelled: asyncio.CancelledError | None = None
+        cancelled: BaseException | None = call.interrupt
         waited = False
         while not (call.over and waited):
             waited = True
@@ -94,9 +94,10 @@ class Threads:
         call = _Call(functools.partial(contextvars.copy_context().run, function, *arguments))
         try:
             self._put(call)
-        except BaseException:  # an interrupt: the call will not be waited for
-            self._take_back(call)
-            raise
+        except BaseException as error:  # an interrupt, mostly while a thread is started
+            if self._take_back(call) or not call.begun:
+                raise
+            call.interrupt = error  # `settle` waits for its end: a claim must not arrive after it was given up
         return call
 
     def _put(self, call: _Call) -> None:
@@ -124,7 +125,9 @@ class Threads:
     def _next(self) -> _Call | None:
         with self._guard:
             if self._waiting:
-                return self._waiting.popleft()
+                call = self._waiting.popleft()
+                call.begun = True
+                return call
             self._workers.discard(threading.current_thread())
             return None
 
@@ -140,7 +143,8 @@ class Threads:
 class _Call:
     """A call, and the loop that waits for its end.
 
-    ``over`` is True once it has ended. ``ended`` tells the loop so, unless an interrupt (Ctrl-C) comes in between.
+    ``begun`` is True once a thread has taken it, and ``over`` once it has ended. ``ended`` tells the loop so, unless an
+    interrupt (Ctrl-C) comes in between. ``interrupt``: what came while the call was handed to its thread.
     """
 
     def __init__(self, function: Callable[[], Any]) -> None:
@@ -148,6 +152,8 @@ class _Call:
         self._loop = asyncio.get_running_loop()
         self._value: Any = None
         self._error: BaseException | None = None
+        self.interrupt: BaseException | None = None
+        self.begun = False
         self.over = False
         self.ended: asyncio.Future[None] = self._loop.create_future()  # waited for, never awaited: so not cancelled
 

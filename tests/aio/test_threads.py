@@ -334,6 +334,45 @@ async def test_a_call_that_was_begun_ends_before_its_cancellation_goes_on(blocke
     assert isinstance(await ended(blocking), asyncio.CancelledError)
 
 
+async def test_a_call_that_was_begun_ends_before_an_interrupt_that_came_as_its_thread_was_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A claim that is on its way must not arrive after the release that gives it up."""
+    began, goes_on, done = threading.Event(), threading.Event(), []
+
+    def call() -> None:
+        began.set()
+        assert goes_on.wait(DEADLINE)
+        done.append("call")
+
+    class Interrupted(threading.Thread):
+        def start(self) -> None:
+            super().start()
+            assert began.wait(DEADLINE)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading, "Thread", Interrupted)
+    asyncio.get_running_loop().call_soon(goes_on.set)
+    with pytest.raises(KeyboardInterrupt):
+        await Threads().settle(call)
+    assert done == ["call"]
+
+
+async def test_a_call_that_no_thread_has_begun_is_not_run_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(threading.Thread):
+        def start(self) -> None:
+            raise KeyboardInterrupt
+
+    threads = Threads()
+    calls: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "Thread", Interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            await threads.settle(calls.append, "first")
+    await threads.settle(calls.append, "second")
+    assert calls == ["second"]
+
+
 # Loops, forks and exits
 
 
