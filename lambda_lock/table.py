@@ -151,11 +151,13 @@ def check_table(
                 f"there is no table {name!r} in this account and Region{_named(opened)}: create it (lambda-lock table "
                 "create), or check the Region and the endpoint"
             )
-        description = _send(opened, "DescribeTimeToLive", {"TableName": name}).get("TimeToLiveDescription", {})
-    with _legible():
-        faults = [*_key_faults(table, partition_key_name, sort_key_name), *_replica_faults(table)]
-        if not _is_strong(table):  # which cannot have one
-            faults += _ttl_faults(description, ttl)
+        with _legible():
+            faults = [*_key_faults(table, partition_key_name, sort_key_name), *_replica_faults(table)]
+            asks = not _is_strong(table)  # which cannot have one
+        if asks:
+            description = _send(opened, "DescribeTimeToLive", {"TableName": name}).get("TimeToLiveDescription", {})
+            with _legible():
+                faults += _ttl_faults(description, ttl)
     if faults:
         raise LockConfigurationError(f"table {name!r} is not suitable for locks: {'; '.join(faults)}")
 

@@ -403,6 +403,7 @@ def test_a_table_with_strong_consistency_over_regions_is_told_what_it_lacks(wire
         return Answer(answer.status, headers, json.dumps(body).encode())
 
     wire.alter_reply(strong, "DescribeTable")
+    wire.answer(400, "ValidationException", "DescribeTimeToLive", times=float("inf"))  # a feature that it does not have
     with pytest.raises(LockConfigurationError, match="us-east-2, us-west-2: there is no time to live") as caught:
         check_table(table)
     assert "no transaction, so rows stay and commit is refused" in str(caught.value)
