@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from typing import Any
@@ -13,9 +12,9 @@ from .. import __version__
 from ..client.record import LockRecord
 from ..client.settings import TABLE_VARIABLE
 from ..errors import LockError
-from . import exits, show
+from . import exits, options, show
 from .exits import Failure, say
-from .settings import Settings, engine_options, shared_options, shared_options_without_json, table_options
+from .settings import Settings
 
 _settings = click.make_pass_decorator(Settings, ensure=True)
 
@@ -29,14 +28,19 @@ Exit codes:
 """
 
 
-class _Commands(click.Group):
-    """A group of commands. An error of the library ends a command with its message and an exit code."""
+class _Command(click.Command):
+    """A command. An error of the library ends it with its message and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        ctx.ensure_object(Settings).start_logging()
         try:
             return super().invoke(ctx)
         except LockError as error:
             raise exits.failure(error) from error
+
+
+class _Commands(click.Group):
+    command_class = _Command
 
 
 @click.group(
@@ -44,7 +48,7 @@ class _Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=_EXIT_CODES,
 )
-@shared_options
+@options.shared
 @click.version_option(__version__, prog_name="lambda-lock")
 def app() -> None:
     """Distributed locks in a DynamoDB table.
@@ -62,7 +66,7 @@ def app() -> None:
     """
 
 
-class _Run(click.Command):
+class _Run(_Command):
     """`run`. The command that it runs may have options of its own, after a --."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -79,48 +83,24 @@ class _Run(click.Command):
             ) from error
 
 
-_sort_value = click.option("--sort-value", metavar="VALUE", help="The value of the sort key, if the table has one.")
-
-
 @app.command(cls=_Run)
-@click.option(
-    "--wait",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="How long to wait for the lock. 0 tries once, inf waits for ever.  [default: lease + 5]",
+@options.seconds(
+    "--wait", 0, None, "How long to wait for the lock. 0 tries once, inf waits for ever.  [default: lease + 5]"
 )
-@click.option(
+@options.seconds(
     "--lease",
-    type=click.FloatRange(min=1),
-    metavar="SECONDS",
-    default=20.0,
-    show_default=True,
-    help="How long others wait for the lock if this machine dies. The lock is renewed while the command runs.",
+    1,
+    20.0,
+    "How long others wait for the lock if this machine dies. The lock is renewed while the command runs.",
 )
-@click.option(
-    "--kill-after",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    default=2.0,
-    show_default=True,
-    help="Time from SIGTERM to SIGKILL, once the lock is lost.",
-)
+@options.seconds("--kill-after", 0, 2.0, "Time from SIGTERM to SIGKILL, once the lock is lost.")
 @click.option("--no-ttl", is_flag=True, help="Write no time to live. Needed if Java or Go clients share the table.")
-@_sort_value
-@shared_options_without_json
+@options.sort_value
+@options.shared_without_json
 @click.argument("key")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @_settings
-def run(
-    settings: Settings,
-    wait: float | None,
-    lease: float,
-    kill_after: float,
-    no_ttl: bool,
-    sort_value: str | None,
-    key: str,
-    command: tuple[str, ...],
-) -> None:
+def run(settings: Settings, /, key: str, command: tuple[str, ...], lease: float, no_ttl: bool, **locking: Any) -> None:
     """Run COMMAND while holding the lock KEY.
 
     The lock is renewed while the command runs, and released when it ends. Signals are passed on to the command, and it
@@ -150,20 +130,18 @@ def run(
         raise Failure("run needs a Unix system, because it passes signals on to the command", exits.NOT_EXECUTABLE)
     from .hold import run_locked
 
-    settings.start_logging()
-    options: dict[str, Any] = {"ttl": None} if no_ttl else {}
-    client = settings.client(lease_duration=lease, **options)
-    with client:
-        code = run_locked(client, key, list(command), kill_after, wait=wait, sort_key=sort_value)
+    without_ttl = {"ttl": None} if no_ttl else {}
+    with settings.client(lease_duration=lease, **without_ttl) as client:
+        code = run_locked(client, key, list(command), **locking)
     sys.exit(code)
 
 
 @app.command()
-@_sort_value
-@shared_options
+@options.sort_value
+@options.shared
 @click.argument("key")
 @_settings
-def get(settings: Settings, sort_value: str | None, key: str) -> None:
+def get(settings: Settings, key: str, sort_key: str | None) -> None:
     """Show who holds the lock KEY, and until when.
 
     Also shows the data and attributes stored with the lock. Changes nothing. Exits with 1 if there is no such lock.
@@ -173,12 +151,11 @@ def get(settings: Settings, sort_value: str | None, key: str) -> None:
       lambda-lock get nightly-report
       lambda-lock get nightly-report --json | jq -r .state   # held, expired, free, completed, unreadable
     """
-    settings.start_logging()
     with settings.client() as client:
-        record = client.get(key, sort_key=sort_value)
+        record = client.get(key, sort_key=sort_key)
     if settings.as_json:
-        show.print_json(None if record is None else show.as_dict(record))
-    elif record is not None:
+        show.print_json(record and show.as_dict(record))
+    elif record:
         show.print_record(record)
     if record is None:
         raise _no_such_lock(key)
@@ -186,7 +163,7 @@ def get(settings: Settings, sort_value: str | None, key: str) -> None:
 
 @app.command("ls")
 @click.option("--held", is_flag=True, help="Only locks that are held, or were held until their lease expired.")
-@click.option("--prefix", metavar="TEXT", default="", help="Only keys that begin with TEXT.")
+@options.prefix
 @click.option(
     "--state",
     "states",
@@ -198,24 +175,11 @@ def get(settings: Settings, sort_value: str | None, key: str) -> None:
     "--key", metavar="KEY", help="Only this partition of a table with a sort key. Sends a Query instead of a Scan."
 )
 @click.option("--watch", is_flag=True, help="Refresh the list until Ctrl-C.")
-@click.option(
-    "--interval",
-    type=click.FloatRange(min=0.1),
-    metavar="SECONDS",
-    default=2.0,
-    show_default=True,
-    help="Time between two refreshes of --watch.",
-)
-@shared_options
+@options.seconds("--interval", 0.1, 2.0, "Time between two refreshes of --watch.")
+@options.shared
 @_settings
 def list_locks(
-    settings: Settings,
-    held: bool,
-    prefix: str,
-    states: tuple[str, ...],
-    key: str | None,
-    watch: bool,
-    interval: float,
+    settings: Settings, /, key: str | None, states: tuple[str, ...], watch: bool, interval: float, **wanted: Any
 ) -> None:
     """List the locks in the table.
 
@@ -233,29 +197,19 @@ def list_locks(
     from . import lists
     from .listing import Filter
 
-    settings.start_logging()
-    wanted = Filter(prefix, frozenset(states), held)
     with settings.client() as client:
+        listed = lists.Listed(client, key, Filter(states=frozenset(states), **wanted), settings.as_json)
         if watch:
-            lists.watch(client, key, wanted, interval, settings.as_json)
+            listed.watch(interval)
         else:
-            lists.print_all(client, key, wanted, settings.as_json)
+            listed.print_all()
 
 
 @app.command()
-@click.option(
-    "--port", type=click.IntRange(1, 65_535), metavar="PORT", help="The port on 127.0.0.1.  [default: a free one]"
-)
-@click.option("--prefix", metavar="TEXT", default="", help="Only keys that begin with TEXT.")
-@click.option(
-    "--interval",
-    type=click.FloatRange(min=0.1),
-    metavar="SECONDS",
-    default=2.0,
-    show_default=True,
-    help="The pause between two readings of the table.",
-)
-@shared_options_without_json
+@options.port
+@options.prefix
+@options.seconds("--interval", 0.1, 2.0, "The pause between two readings of the table.")
+@options.shared_without_json
 @_settings
 def dashboard(settings: Settings, port: int | None, prefix: str, interval: float) -> None:
     """Draw the table's locks over time on a page in the browser, until Ctrl-C.
@@ -273,11 +227,9 @@ def dashboard(settings: Settings, port: int | None, prefix: str, interval: float
     from .dev import until_stopped
     from .listing import read_pages
 
-    settings.start_logging()
-    table = settings.table or os.environ.get(TABLE_VARIABLE, "")
     with until_stopped(), settings.client() as client:
         next(read_pages(client), None)  # a wrong table or a missing permission is reported here
-        with serving(client, table, port=port, interval=interval, prefix=prefix) as server:
+        with serving(client, settings.named_table(), port=port, interval=interval, prefix=prefix) as server:
             click.echo(server.url)
             say("open this page in a browser. Ctrl-C ends it")
             threading.Event().wait()
@@ -286,11 +238,11 @@ def dashboard(settings: Settings, port: int | None, prefix: str, interval: float
 @app.command()
 @click.option("--force", is_flag=True, help="Release the lock although somebody else holds it. Required.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation. For scripts.")
-@_sort_value
-@shared_options
+@options.sort_value
+@options.shared
 @click.argument("key")
 @_settings
-def release(settings: Settings, force: bool, yes: bool, sort_value: str | None, key: str) -> None:
+def release(settings: Settings, key: str, sort_key: str | None, force: bool, yes: bool) -> None:
     """Release the lock KEY by force, although somebody else holds it.
 
     Normally the holder releases its lock, or the lock ends with its lease if the holder dies. This command is for a
@@ -304,18 +256,17 @@ def release(settings: Settings, force: bool, yes: bool, sort_value: str | None, 
       lambda-lock release nightly-report --force
       lambda-lock release nightly-report --force --yes --json
     """
-    settings.start_logging()
     if not force:
         raise click.UsageError(
             "a lock is released by its holder, or ends with its lease. To release it although somebody else holds it, "
             "use --force"
         )
     with settings.client() as client:
-        record = client.get(key, sort_key=sort_value)
+        record = client.get(key, sort_key=sort_key)
         if record is None:
             raise _no_such_lock(key)
         if record.is_released:
-            _tell_released(settings, record, released=False, message=f"lock {key!r} is not held")
+            settings.report({"released": False, "lock": show.as_dict(record)}, f"lock {key!r} is not held")
             return
         if show.is_semaphore(record):
             held = f"held by {len(record.holders)}" if record.holders else "and who holds it cannot be read"
@@ -330,9 +281,8 @@ def release(settings: Settings, force: bool, yes: bool, sort_value: str | None, 
 
         found = force_release(client, record)
     if found is None:
-        _tell_released(
-            settings, record, released=True, message=f"released lock {key!r}, which was held by {record.owner}"
-        )
+        said = f"released lock {key!r}, which was held by {record.owner}"
+        settings.report({"released": True, "lock": show.as_dict(record)}, said)
         return
     if found.is_free:
         raise Failure(f"lock {key!r} was released by its holder in the meantime: nothing was done", exits.NO)
@@ -360,21 +310,12 @@ def _confirm(record: LockRecord) -> None:
         raise Failure(f"not released: {typed!r} is not the key", exits.NO)
 
 
-def _tell_released(settings: Settings, record: LockRecord, *, released: bool, message: str) -> None:
-    if settings.as_json:
-        show.print_json({"released": released, "lock": show.as_dict(record)})
-    else:
-        say(message)
-
-
 def _no_such_lock(key: str) -> Failure:
     return Failure(f"there is no lock {key!r} in this table: it was never taken, or its row was deleted", exits.NO)
 
 
 @app.command()
-@click.option(
-    "--port", type=click.IntRange(1, 65_535), metavar="PORT", help="The port on 127.0.0.1.  [default: a free one]"
-)
+@options.port
 @click.option(
     "--format",
     "form",
@@ -383,7 +324,7 @@ def _no_such_lock(key: str) -> Failure:
     show_default=True,
     help="How to print the environment: as commands for a shell, or as one JSON object.",
 )
-@engine_options
+@options.of_engine
 @_settings
 def dev(settings: Settings, port: int | None, form: str) -> None:
     """Run a local DynamoDB with a lock table, until Ctrl-C.
@@ -399,16 +340,15 @@ def dev(settings: Settings, port: int | None, form: str) -> None:
     """
     from ..client import checks
     from ..table import create_table
-    from .dev import STRONGER, Engine, until_stopped
+    from .dev import STRONGER, running, until_stopped
 
-    settings.start_logging()
-    name = checks.table_name(settings.table or os.environ.get(TABLE_VARIABLE) or "locks")
-    with until_stopped(), Engine(port) as engine:
+    name = checks.table_name(settings.named_table() or "locks")
+    with until_stopped(), running(port) as engine:
         create_table(name, ttl=settings.schema.ttl, transport=engine.transport(), **settings.key_names())
         environment = engine.environment() | settings.key_variables() | {TABLE_VARIABLE: name}
         show.print_environment(environment, STRONGER, as_json=settings.as_json or form == "json")
         say(f"a local DynamoDB is running on port {engine.port}. Ctrl-C stops it, and it forgets everything")
-        engine.wait()
+        engine.process.wait()
         raise Failure("the local engine has ended by itself", exits.UNAVAILABLE)
 
 
@@ -417,46 +357,17 @@ def table() -> None:
     """Create a lock table, or check that a table is suitable for locks."""
 
 
-_ttl = click.option("--ttl", metavar="NAME", help="The attribute for the time to live.  [default: the schema's]")
-_no_ttl = click.option("--no-ttl", is_flag=True, help="No time to live. Needed if Java or Go clients share the table.")
-
-
 @table.command()
-@_ttl
-@_no_ttl
-@click.option(
-    "--read-capacity",
-    type=click.IntRange(min=1),
-    metavar="UNITS",
-    help="Provisioned read capacity. Needs --write-capacity too.",
-)
-@click.option(
-    "--write-capacity",
-    type=click.IntRange(min=1),
-    metavar="UNITS",
-    help="Provisioned write capacity. Without both, the table is billed on demand.",
-)
+@options.time_to_live
+@options.units("--read-capacity", "Provisioned read capacity. Needs --write-capacity too.")
+@options.units("--write-capacity", "Provisioned write capacity. Without both, the table is billed on demand.")
 @click.option("--tag", "tags", metavar="NAME=VALUE", multiple=True, help="A tag. May be given several times.")
-@click.option(
-    "--wait",
-    type=click.FloatRange(min=1),
-    metavar="SECONDS",
-    default=60.0,
-    show_default=True,
-    help="How long to wait until the table is active.",
-)
-@table_options
+@options.seconds("--wait", 1, 60.0, "How long to wait until the table is active.")
+@options.of_table
 @click.argument("name")
 @_settings
 def create(
-    settings: Settings,
-    ttl: str | None,
-    no_ttl: bool,
-    read_capacity: int | None,
-    write_capacity: int | None,
-    tags: tuple[str, ...],
-    wait: float,
-    name: str,
+    settings: Settings, /, name: str, ttl: str | None, no_ttl: bool, tags: tuple[str, ...], **details: Any
 ) -> None:
     """Create the lock table NAME and wait until it is active.
 
@@ -469,30 +380,19 @@ def create(
     """
     from ..table import create_table
 
-    settings.start_logging()
-    pairs = dict(_tag(tag) for tag in tags)
-    create_table(
-        name,
-        read_capacity=read_capacity,
-        write_capacity=write_capacity,
-        tags=pairs,
-        ttl=_ttl_attribute(settings, ttl, no_ttl),
-        wait=wait,
-        **settings.administration(),
-    )
-    if settings.as_json:
-        show.print_json({"table": name, "created": True})
-    else:
-        say(f"table {name!r} is ready. To use it: export LAMBDA_LOCK_TABLE={name}")
+    pairs = dict(map(_tag, tags))
+    time_to_live = _ttl_attribute(settings, ttl, no_ttl)
+    create_table(name, tags=pairs, ttl=time_to_live, **details, **settings.administration())
+    said = f"table {name!r} is ready. To use it: export {TABLE_VARIABLE}={name}"
+    settings.report({"table": name, "created": True}, said)
 
 
 @table.command()
-@_ttl
-@_no_ttl
-@table_options
+@options.time_to_live
+@options.of_table
 @click.argument("name")
 @_settings
-def check(settings: Settings, ttl: str | None, no_ttl: bool, name: str) -> None:
+def check(settings: Settings, name: str, ttl: str | None, no_ttl: bool) -> None:
     """Check that the table NAME is suitable for locks.
 
     Checks its keys, its time to live, and that it has no replicas. If the table is not suitable, names all the problems
@@ -505,12 +405,8 @@ def check(settings: Settings, ttl: str | None, no_ttl: bool, name: str) -> None:
     """
     from ..table import check_table
 
-    settings.start_logging()
     check_table(name, ttl=_ttl_attribute(settings, ttl, no_ttl), **settings.administration())
-    if settings.as_json:
-        show.print_json({"table": name, "fits": True})
-    else:
-        say(f"table {name!r} is suitable for locks")
+    settings.report({"table": name, "fits": True}, f"table {name!r} is suitable for locks")
 
 
 def _ttl_attribute(settings: Settings, ttl: str | None, no_ttl: bool) -> str | None:

@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 from ..client.lock_client import LockClient
 from ..errors import LockError, printable
 from . import show
-from .dev import HOST, check_port
+from .dev import HOST, usable_port
 from .history import History, as_dict
 from .listing import Filter, read_pages
 
@@ -31,6 +31,12 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
 
 
 class Watcher:
@@ -99,10 +105,7 @@ class Watcher:
                 "page": page,
                 "page_size": PAGE_SIZE,
                 "locks": [as_dict(track, since) for track in tracks[page * PAGE_SIZE : (page + 1) * PAGE_SIZE]],
-                "events": [
-                    {"at": event.at, "key": printable(event.key), "kind": event.kind, "owner": event.owner}
-                    for event in reversed(events)
-                ],
+                "events": [{**event._asdict(), "key": printable(event.key)} for event in reversed(events)],
                 "left_out": history.left_out,
                 "readings": history.scans,
                 "is_reading": self._is_reading,
@@ -127,47 +130,33 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        if self.headers.get("Host") not in self.server.names:
-            # A page from elsewhere whose name leads to 127.0.0.1 must not read the table.
-            self._reply(HTTPStatus.FORBIDDEN, b"open the address that lambda-lock printed", "text/plain")
-            return
         try:
-            url = urlsplit(self.path)
+            status, kind, body = self._answer()
         except ValueError as error:
-            self._refuse(error)
-            return
-        if url.path == "/":
-            self._reply(HTTPStatus.OK, self.server.page, "text/html")
-        elif url.path == "/locks":
-            self._answer({name: values[-1] for name, values in parse_qs(url.query).items()})
-        else:
-            self._reply(HTTPStatus.NOT_FOUND, b"there is nothing here", "text/plain")
+            status, kind, body = HTTPStatus.BAD_REQUEST, "text/plain", str(error).encode()
+        headers = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body)), **_HEADERS}
+        with contextlib.suppress(OSError):  # the page was closed
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: requests of the page are of no interest."""
 
-    def _answer(self, question: Mapping[str, str]) -> None:
-        try:
-            answer = self.server.watcher.answer(question)
-        except ValueError as error:
-            self._refuse(error)
-            return
-        self._reply(HTTPStatus.OK, json.dumps(answer).encode(), "application/json")
-
-    def _refuse(self, error: ValueError) -> None:
-        self._reply(HTTPStatus.BAD_REQUEST, str(error).encode(), "text/plain")
-
-    def _reply(self, status: HTTPStatus, body: bytes, kind: str) -> None:
-        with contextlib.suppress(OSError):  # the page was closed
-            self.send_response(status)
-            self.send_header("Content-Type", f"{kind}; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Content-Security-Policy", _POLICY)
-            self.send_header("X-Content-Type-Options", "nosniff")
-            self.send_header("Referrer-Policy", "no-referrer")
-            self.send_header("Cache-Control", "no-store")
-            self.end_headers()
-            self.wfile.write(body)
+    def _answer(self) -> tuple[HTTPStatus, str, bytes]:
+        """The status, the type and the text of the answer. Raises ValueError for a question that makes no sense."""
+        if self.headers.get("Host") not in self.server.names:
+            # A page from elsewhere whose name leads to 127.0.0.1 must not read the table.
+            return HTTPStatus.FORBIDDEN, "text/plain", b"open the address that lambda-lock printed"
+        url = urlsplit(self.path)
+        if url.path == "/":
+            return HTTPStatus.OK, "text/html", self.server.page
+        if url.path != "/locks":
+            return HTTPStatus.NOT_FOUND, "text/plain", b"there is nothing here"
+        question = {name: values[-1] for name, values in parse_qs(url.query).items()}
+        return HTTPStatus.OK, "application/json", json.dumps(self.server.watcher.answer(question)).encode()
 
 
 class Server(ThreadingHTTPServer):
@@ -177,7 +166,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, watcher: Watcher, table: str, port: int | None) -> None:
         if port is not None:
-            check_port(port)
+            usable_port(port)
         self.watcher = watcher
         text = files(__package__).joinpath("dashboard.html").read_text(encoding="utf-8")
         self.page = text.replace("{{table}}", json.dumps(table).replace("<", "\\u003c")).encode()

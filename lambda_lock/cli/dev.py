@@ -19,8 +19,7 @@ from collections.abc import Iterator
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import NamedTuple
 
 from ..transport import Credentials, HttpsTransport
 from . import exits
@@ -53,45 +52,28 @@ def engine_command() -> list[str]:
     return [program]
 
 
-def check_port(port: int) -> None:
-    """Raise Failure if no server can listen on this port of 127.0.0.1."""
-    with socket.socket() as probe:
-        if os.name == "posix":  # elsewhere this option lets two programs listen on one port
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except PermissionError:
-            raise Failure(f"port {port} needs more rights: use a port above 1023", exits.CONFIGURATION) from None
-        except OSError:
-            raise Failure(
-                f"port {port} is taken by another program: use another --port, or none for a free one",
-                exits.UNAVAILABLE,
-            ) from None
+def usable_port(port: int | None) -> int:
+    """The port of 127.0.0.1, or a free one for None. Raises Failure if no server can listen on it."""
+    try:
+        with socket.create_server((HOST, port or 0)) as probe:
+            return int(probe.getsockname()[1])
+    except PermissionError:
+        raise Failure(f"port {port} needs more rights: use a port above 1023", exits.CONFIGURATION) from None
+    except OSError:
+        taken = f"port {port} is taken by another program: use another --port, or none for a free one"
+        raise Failure(taken, exits.UNAVAILABLE) from None
 
 
-class Engine:
-    """The engine's process, as a context manager. It ends with the block, and its files are removed.
+class Engine(NamedTuple):
+    """An engine that runs."""
 
-    port: the port on 127.0.0.1; None for a free one.
-
-    Entering raises Failure if the engine is not installed, the port is taken, or the engine does not start.
-    """
-
-    def __init__(self, port: int | None) -> None:
-        self._command = engine_command()
-        self._given = port
-        self.port = 0
-        self._process: subprocess.Popen[bytes] | None = None
-        self._closing = contextlib.ExitStack()
-
-    @property
-    def url(self) -> str:
-        return f"http://{HOST}:{self.port}"
+    process: subprocess.Popen[bytes]
+    port: int
 
     def environment(self) -> dict[str, str]:
         """What a process needs in its environment to use this engine."""
         return {
-            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ENDPOINT_URL": self._url(),
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,  # the one that boto3 reads
             "AWS_ACCESS_KEY_ID": _KEY,
@@ -100,83 +82,79 @@ class Engine:
 
     def transport(self) -> HttpsTransport:
         """A way to this engine that depends on nothing in our own environment."""
-        return HttpsTransport(REGION, self.url, Credentials(_KEY, _KEY))
+        return HttpsTransport(REGION, self._url(), Credentials(_KEY, _KEY))
 
-    def __enter__(self) -> Self:
-        with contextlib.ExitStack() as starting:
-            folder = Path(starting.enter_context(tempfile.TemporaryDirectory(prefix="lambda-lock-dev-")))
-            starting.callback(self._stop)
-            self._start(folder)
-            self._closing = starting.pop_all()
-        return self
+    def _url(self) -> str:
+        return f"http://{HOST}:{self.port}"
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._closing.close()
 
-    def wait(self) -> None:
-        """Return when the engine has ended by itself."""
-        assert self._process is not None
-        self._process.wait()
+@contextlib.contextmanager
+def running(port: int | None) -> Iterator[Engine]:
+    """Run an engine while the block runs. Then its files are removed.
 
-    def _start(self, folder: Path) -> None:
-        for _ in range(_ATTEMPTS if self._given is None else 1):
-            self.port = self._given or _free_port()
-            check_port(self.port)
-            self._process = self._spawn(folder)
-            if self._becomes_ready():
-                return
-            self._stop()
+    port: the port on 127.0.0.1; None for a free one.
+
+    Raises Failure if the engine is not installed, the port is taken, or the engine does not start.
+    """
+    command = engine_command()
+    with tempfile.TemporaryDirectory(prefix="lambda-lock-dev-") as name:
+        folder = Path(name)
+        for _ in range(_ATTEMPTS if port is None else 1):
+            tried = usable_port(port)
+            engine = Engine(_spawn(command, folder, tried), tried)
+            try:
+                if _becomes_ready(engine):
+                    yield engine
+                    return
+            finally:
+                _stop(engine.process)
         said = (folder / "log").read_text(errors="replace")[-2000:].strip()
         raise Failure(f"the local engine did not start. It wrote: {said or 'nothing'}", exits.UNAVAILABLE)
 
-    def _spawn(self, folder: Path) -> subprocess.Popen[bytes]:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
-        settings = {
-            "BIND_HOST": HOST,  # otherwise it listens on all interfaces
-            "GATEWAY_PORT": str(self.port),
-            "MINISTACK_HOST": HOST,
-            "LOG_LEVEL": "WARNING",
-            "STATE_DIR": str(folder / "state"),
-            "TMPDIR": str(folder),
-            "DOCKER_HOST": "unix:///nonexistent",  # it would remove containers that look like its own
-            "IOT_MTLS_ENABLED": "0",  # these would listen on further ports
-            "SFTP_ENABLED": "0",
-        }
-        with (folder / "log").open("ab") as log:
-            return subprocess.Popen(
-                self._command,
-                env=inherited | settings,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,  # Ctrl-C reaches us alone, and we end the engine
-                # There is no thread yet that a fork could harm. The engine has nothing to bring to an end.
-                preexec_fn=partial(end_with_parent, os.getpid(), signal.SIGKILL) if sys.platform == "linux" else None,
-            )
 
-    def _becomes_ready(self) -> bool:
-        assert self._process is not None
-        deadline = time.monotonic() + _START
-        while time.monotonic() < deadline and self._process.poll() is None:
-            if _answers(self.port):
-                return self._process.poll() is None  # else another program took the port, and answers
-            time.sleep(_LOOK)
-        return False
+def _spawn(command: list[str], folder: Path, port: int) -> subprocess.Popen[bytes]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
+    settings = {
+        "BIND_HOST": HOST,  # otherwise it listens on all interfaces
+        "GATEWAY_PORT": str(port),
+        "MINISTACK_HOST": HOST,
+        "LOG_LEVEL": "WARNING",
+        "STATE_DIR": str(folder / "state"),
+        "TMPDIR": str(folder),
+        "DOCKER_HOST": "unix:///nonexistent",  # it would remove containers that look like its own
+        "IOT_MTLS_ENABLED": "0",  # these would listen on further ports
+        "SFTP_ENABLED": "0",
+    }
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(
+            command,
+            env=inherited | settings,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C reaches us alone, and we end the engine
+            # There is no thread yet that a fork could harm. The engine has nothing to bring to an end.
+            preexec_fn=partial(end_with_parent, os.getpid(), signal.SIGKILL) if sys.platform == "linux" else None,
+        )
 
-    def _stop(self) -> None:
-        process = self._process
-        if process is None:
-            return
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(_STOP)
-            except subprocess.TimeoutExpired:
-                process.kill()
-        process.wait()
+
+def _becomes_ready(engine: Engine) -> bool:
+    deadline = time.monotonic() + _START
+    while time.monotonic() < deadline and engine.process.poll() is None:
+        if _answers(engine.port):
+            return engine.process.poll() is None  # else another program took the port, and answers
+        time.sleep(_LOOK)
+    return False
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_STOP)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    process.wait()
 
 
 @contextlib.contextmanager
@@ -200,18 +178,9 @@ def until_stopped() -> Iterator[None]:
 
 
 def _answers(port: int) -> bool:
-    connection = http.client.HTTPConnection(HOST, port, timeout=1.0)
     try:
-        connection.request("GET", _HEALTH)
-        return connection.getresponse().status == 200
+        with contextlib.closing(http.client.HTTPConnection(HOST, port, timeout=1.0)) as connection:
+            connection.request("GET", _HEALTH)
+            return connection.getresponse().status == 200
     except (OSError, http.client.HTTPException):
         return False  # not listening yet
-    finally:
-        connection.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port

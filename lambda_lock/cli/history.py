@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ..client.record import LockRecord
 from ..core.lease import Holder
@@ -60,13 +60,11 @@ class Track:
     waits: list[tuple[float, int]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """Something that happened to a lock."""
 
     at: float
     key: str
-    sort_key: str | None
     kind: str
     owner: str
 
@@ -165,7 +163,7 @@ class History:
 
     def _tell(self, kind: str, record: LockRecord, owner: str, at: float) -> None:
         if self.scans:  # what the first reading finds happened before
-            self.events.append(Event(at, record.key, record.sort_key, kind, owner))
+            self.events.append(Event(at, record.key, kind, owner))
 
 
 def as_dict(track: Track, since: float) -> dict[str, Any]:
@@ -188,16 +186,8 @@ def as_dict(track: Track, since: float) -> dict[str, Any]:
 
 
 def _hold_as_dict(hold: Hold, since: float) -> dict[str, Any]:
-    return {
-        "owner": hold.owner,
-        "token": hold.token,
-        "since": hold.since,
-        "is_seen_whole": hold.is_seen_whole,
-        "expires_at": hold.expires_at,
-        "until": hold.until,
-        "ended": hold.ended,
-        "renewals": [at for at in hold.renewals if at >= since],
-    }
+    names = ("owner", "token", "since", "is_seen_whole", "expires_at", "until", "ended")
+    return {name: getattr(hold, name) for name in names} | {"renewals": [at for at in hold.renewals if at >= since]}
 
 
 def _short(owner: str | None) -> str:

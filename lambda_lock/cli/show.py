@@ -8,7 +8,7 @@ import shlex
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -25,6 +25,11 @@ from ..errors import printable
 
 _STYLES = {"held": "green", "expired": "yellow", "free": "dim", "completed": "cyan", "unreadable": "red"}
 STATES = tuple(_STYLES)  # the words of `state`
+_HOLDER_FIELDS = ("owner", "expires_at", "fencing_token")
+_FIELDS = (
+    *("key", "sort_key", "state", "owner", "holders", "fencing_token", "lease_duration", "seconds_left", "expires_at"),
+    *("read_at", "version", "data", "attributes", "completed_until", "result", "waiters", "unreadable"),
+)
 _NONCE_SHOWN = 6  # digits of an owner's nonce in the table: enough to tell two owners apart at a glance
 
 
@@ -62,6 +67,10 @@ def seconds_left(record: LockRecord) -> float | None:
     return round(record.expires_at - record.read_at, 3)
 
 
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
 def is_semaphore(record: LockRecord) -> bool:
     """Whether the permits of a semaphore are held, or cannot be read."""
     return record.version is None and not record.is_released
@@ -87,45 +96,25 @@ def _holding(holders: Sequence[Holder]) -> str | None:
 
 
 def as_dict(record: LockRecord) -> dict[str, Any]:
-    """A record as a dict for JSON. ``data`` becomes base64."""
-    return {
-        "key": record.key,
-        "sort_key": record.sort_key,
-        "state": state(record),
-        "owner": record.owner,
-        "holders": [
-            {"owner": holder.owner, "expires_at": holder.expires_at, "fencing_token": holder.fencing_token}
-            for holder in record.holders
-        ],
-        "fencing_token": record.fencing_token,
-        "lease_duration": record.lease_duration,
-        "seconds_left": seconds_left(record),
-        "expires_at": record.expires_at,
-        "read_at": record.read_at,
-        "version": record.version,
-        "data": None if record.data is None else encode_data(record.data),
-        "attributes": record.attributes,
-        "completed_until": record.completed_until,
-        "result": record.result,
-        "waiters": record.waiters,
-        "unreadable": list(record.unreadable),
-    }
+    """A record as a dict for JSON."""
+    found = {name: getattr(record, name, None) for name in _FIELDS}
+    holders = [{name: getattr(holder, name) for name in _HOLDER_FIELDS} for holder in record.holders]
+    return found | {"state": state(record), "holders": holders, "seconds_left": seconds_left(record)}
 
 
-def print_json(value: object, *, one_line: bool = False) -> None:
+def print_json(value: object) -> None:
     """Print ``value`` as JSON on stdout. It is ASCII, so no text in a row can control a terminal."""
-    click.echo(json.dumps(value, indent=None if one_line else 2, default=_plain))
+    click.echo(_json(value, indent=2))
 
 
-def print_json_array(values: Iterable[object], *, one_line: bool = False) -> None:
+def print_json_array(values: Iterable[object], one_line: bool) -> None:
     """Print a JSON array on stdout, each value as it comes."""
-    between = "" if one_line else "\n"
-    is_empty = True
+    between, opening = "" if one_line else "\n", "["
     for value in values:
-        text = json.dumps(value, indent=None if one_line else 2, default=_plain)
-        click.echo(f"{'[' if is_empty else ','}{between}{text if one_line else textwrap.indent(text, '  ')}", nl=False)
-        is_empty = False
-    click.echo("[]" if is_empty else f"{between}]")
+        text = _json(value) if one_line else textwrap.indent(_json(value, indent=2), "  ")
+        click.echo(f"{opening}{between}{text}", nl=False)
+        opening = ","
+    click.echo("[]" if opening == "[" else f"{between}]")
 
 
 def print_environment(variables: Mapping[str, str], stronger: Sequence[str], *, as_json: bool) -> None:
@@ -145,15 +134,9 @@ def print_lines(records: Iterable[LockRecord]) -> None:
     owners, separated by commas.
     """
     for record in records:
-        fields = (
-            record.key,
-            record.sort_key,
-            state(record),
-            seconds_left(record),
-            record.fencing_token,
-            ",".join(_owners(record)),
-        )
-        click.echo("\t".join("" if field is None else printable(str(field)) for field in fields))
+        owners = ",".join(_owners(record))
+        fields = (record.key, record.sort_key, state(record), seconds_left(record), record.fencing_token, owners)
+        click.echo("\t".join(printable(_text(field)) for field in fields))
 
 
 def summary(counts: Counter[str], more: str = "") -> Text:
@@ -165,27 +148,28 @@ def summary(counts: Counter[str], more: str = "") -> Text:
 
 def lock_table(records: Sequence[LockRecord], width: int) -> Table:
     """Locks as a table for a terminal of ``width`` columns."""
+    whole: dict[str, Any] = {"overflow": "fold", "min_width": 8}
+    owner: dict[str, Any] = {"overflow": "ellipsis", "no_wrap": True, "max_width": max(8, width // 3)}
+    number: dict[str, Any] = {"no_wrap": True, "justify": "right"}
+    columns = {"KEY": whole, "SORT KEY": whole, "STATE": {"no_wrap": True}, "OWNER": owner, "TOKEN": number}
+    columns["WAITING"] = number
+    rows = [dict(zip(columns, _cells(record), strict=True)) for record in records]
+    shown = [name for name in columns if name not in ("SORT KEY", "WAITING") or any(row[name] for row in rows)]
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("KEY", overflow="fold", min_width=8)
-    with_sort_key = any(record.sort_key is not None for record in records)
-    if with_sort_key:
-        table.add_column("SORT KEY", overflow="fold", min_width=8)
-    table.add_column("STATE", no_wrap=True)
-    table.add_column("OWNER", overflow="ellipsis", no_wrap=True, max_width=max(8, width // 3))
-    table.add_column("TOKEN", no_wrap=True, justify="right")
-    with_waiters = any(record.waiters for record in records)
-    if with_waiters:
-        table.add_column("WAITING", no_wrap=True, justify="right")
-    for record in records:
-        name = state(record)
-        cells = [Text(printable(record.key))]
-        if with_sort_key:
-            cells.append(Text(printable(record.sort_key or "")))
-        owner = "" if record.is_released else ", ".join(map(_short, _owners(record)))
-        token = "" if record.fencing_token is None else str(record.fencing_token)
-        waiting = [Text(str(record.waiters or ""))] if with_waiters else []
-        table.add_row(*cells, Text(_with_time(record), _STYLES[name]), Text(owner), Text(token), *waiting)
+    for name in shown:
+        table.add_column(name, **columns[name])
+    for row in rows:
+        table.add_row(*(row[name] for name in shown))
     return table
+
+
+def _cells(record: LockRecord) -> Iterator[Text]:
+    yield Text(printable(record.key))
+    yield Text(printable(record.sort_key or ""))
+    yield Text(_with_time(record), _STYLES[state(record)])
+    yield Text("" if record.is_released else ", ".join(map(_short, _owners(record))))
+    yield Text(_text(record.fencing_token))
+    yield Text(str(record.waiters or ""))
 
 
 def print_record(record: LockRecord, *, err: bool = False) -> None:
@@ -216,7 +200,7 @@ def _parts(record: LockRecord) -> dict[str, str | None]:
         "completed until": _moment(record.completed_until),
         "result": record.result,
         "data": None if record.data is None else _readable(record.data),
-        "attributes": json.dumps(record.attributes, default=_plain) if record.attributes else None,
+        "attributes": _json(record.attributes) if record.attributes else None,
     }
 
 
@@ -253,6 +237,10 @@ def _readable(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError:
         return f"{len(data)} bytes, base64 {encode_data(data)}"
+
+
+def _json(value: object, indent: int | None = None) -> str:
+    return json.dumps(value, indent=indent, default=_plain)
 
 
 def _plain(value: object) -> object:
