@@ -137,9 +137,7 @@ def run(settings: Settings, /, key: str, command: tuple[str, ...], lease: float,
 
 
 @app.command()
-@options.sort_value
-@options.shared
-@click.argument("key")
+@options.of_lock
 @_settings
 def get(settings: Settings, key: str, sort_key: str | None) -> None:
     """Show who holds the lock KEY, and until when.
@@ -238,9 +236,7 @@ def dashboard(settings: Settings, port: int | None, prefix: str, interval: float
 @app.command()
 @click.option("--force", is_flag=True, help="Release the lock although somebody else holds it. Required.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation. For scripts.")
-@options.sort_value
-@options.shared
-@click.argument("key")
+@options.of_lock
 @_settings
 def release(settings: Settings, key: str, sort_key: str | None, force: bool, yes: bool) -> None:
     """Release the lock KEY by force, although somebody else holds it.
@@ -272,8 +268,7 @@ def release(settings: Settings, key: str, sort_key: str | None, force: bool, yes
             held = f"held by {len(record.holders)}" if record.holders else "and who holds it cannot be read"
             raise Failure(
                 f"{key!r} is a semaphore, {held}: each permit ends with its holder's lease. "
-                "Stop the holder, and wait for that",
-                exits.NO,
+                "Stop the holder, and wait for that"
             )
         if not yes:
             _confirm(record)
@@ -285,16 +280,14 @@ def release(settings: Settings, key: str, sort_key: str | None, force: bool, yes
         settings.report({"released": True, "lock": show.as_dict(record)}, said)
         return
     if found.is_free:
-        raise Failure(f"lock {key!r} was released by its holder in the meantime: nothing was done", exits.NO)
+        raise Failure(f"lock {key!r} was released by its holder in the meantime: nothing was done")
     if found.owner == record.owner and found.token == record.fencing_token:
         raise Failure(
             f"{record.owner} renewed lock {key!r} in the meantime, so it is alive: nothing was done. Stop it, or use "
-            "--yes, which leaves no time for a renewal",
-            exits.NO,
+            "--yes, which leaves no time for a renewal"
         )
     raise Failure(
-        f"lock {key!r} is held by {found.owner} now: nothing was done. Look at the new holder before you try again",
-        exits.NO,
+        f"lock {key!r} is held by {found.owner} now: nothing was done. Look at the new holder before you try again"
     )
 
 
@@ -305,13 +298,13 @@ def _confirm(record: LockRecord) -> None:
     try:
         typed = click.prompt("Type the key to release it", prompt_suffix=": ", err=True)
     except click.Abort:
-        raise Failure("not released: the key was not typed. In a script, use --yes", exits.NO) from None
+        raise Failure("not released: the key was not typed. In a script, use --yes") from None
     if typed != record.key:
-        raise Failure(f"not released: {typed!r} is not the key", exits.NO)
+        raise Failure(f"not released: {typed!r} is not the key")
 
 
 def _no_such_lock(key: str) -> Failure:
-    return Failure(f"there is no lock {key!r} in this table: it was never taken, or its row was deleted", exits.NO)
+    return Failure(f"there is no lock {key!r} in this table: it was never taken, or its row was deleted")
 
 
 @app.command()

@@ -13,6 +13,7 @@ that a fork could harm, and the child can ask Linux to be ended with us.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -157,12 +158,9 @@ def _in_foreground() -> bool:
 
 
 def _send(pid: int, number: int) -> None:
-    try:
+    # It may have ended. Or it runs as another user now, and there is nothing we could do.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        return  # the process has ended
-    except PermissionError:
-        return  # the process runs as another user now: there is nothing we could do
 
 
 def _lives(pid: int) -> bool:

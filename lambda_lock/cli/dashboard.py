@@ -40,7 +40,7 @@ _HEADERS = {
 
 
 class Watcher:
-    """Reads a table again and again on a thread, as a context manager, and answers what a page asks.
+    """Reads a table again and again, and answers what a page asks.
 
     client: reads the table. Its requests are Scans.
     interval: the pause between two readings, in seconds, above 0.
@@ -56,15 +56,10 @@ class Watcher:
         self._stopped = threading.Event()
         self._error: str | None = None
         self._is_reading = False
-        self._thread = threading.Thread(target=self._run, name="lambda-lock-dashboard", daemon=True)
 
-    def __enter__(self) -> Watcher:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def stop(self) -> None:
+        """Let `run` return."""
         self._stopped.set()
-        self._thread.join(5.0)  # a request that is under way ends with the process
 
     def read(self) -> None:
         """Read the table once, page by page. Raises what `LockClient.list` raises."""
@@ -112,7 +107,8 @@ class Watcher:
                 "error": self._error,
             }
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Read the table until `stop` is called."""
         while not self._stopped.is_set():
             self._is_reading = True
             try:
@@ -191,11 +187,16 @@ class Server(ThreadingHTTPServer):
 @contextlib.contextmanager
 def serving(client: LockClient, table: str, *, port: int | None, interval: float, prefix: str = "") -> Iterator[Server]:
     """Serve the page while the block runs. Raises Failure if the port is taken."""
-    with Watcher(client, interval, prefix) as watcher, Server(watcher, table, port) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
-        thread.start()
+    watcher = Watcher(client, interval, prefix)
+    with Server(watcher, table, port) as server:
+        reading = threading.Thread(target=watcher.run, name="lambda-lock-dashboard", daemon=True)
+        answering = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+        reading.start()
+        answering.start()
         try:
             yield server
         finally:
+            watcher.stop()
             server.shutdown()
-            thread.join()
+            answering.join()
+            reading.join(5.0)  # a request that is under way ends with the process

@@ -12,15 +12,7 @@ from typing import IO, Any
 
 import click
 
-from ..errors import (
-    LockArgumentError,
-    LockConfigurationError,
-    LockError,
-    LockFormatError,
-    LockLostError,
-    LockNotGrantedError,
-    TransportError,
-)
+from .. import errors
 
 NO = 1  # no such lock, or not released
 USAGE = 2  # what click uses for a wrong option
@@ -35,20 +27,20 @@ NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 SIGNALLED = 128
 
-_CODES: tuple[tuple[type[LockError], int], ...] = (
-    (LockNotGrantedError, NOT_GRANTED),
-    (LockLostError, LOST),
-    (TransportError, UNAVAILABLE),
-    (LockArgumentError, USAGE),
-    (LockConfigurationError, CONFIGURATION),
-    (LockFormatError, CONFIGURATION),
+_CODES: tuple[tuple[type[errors.LockError], int], ...] = (
+    (errors.LockNotGrantedError, NOT_GRANTED),
+    (errors.LockLostError, LOST),
+    (errors.TransportError, UNAVAILABLE),
+    (errors.LockArgumentError, USAGE),
+    (errors.LockConfigurationError, CONFIGURATION),
+    (errors.LockFormatError, CONFIGURATION),
 )
 
 
 class Failure(click.ClickException):
     """Ends the command with a message on stderr and an exit code."""
 
-    def __init__(self, message: str, code: int) -> None:
+    def __init__(self, message: str, code: int = NO) -> None:
         super().__init__(message)
         self.exit_code = code  # type: ignore[misc]  # a class variable only by click's annotation
 
@@ -56,10 +48,10 @@ class Failure(click.ClickException):
         say(self.message, "red")
 
 
-def failure(error: LockError) -> Failure:
+def failure(error: errors.LockError) -> Failure:
     """The failure that ends a command with an error of the library."""
     code = next((code for kind, code in _CODES if isinstance(error, kind)), NO)
-    return Failure(_not_granted(error) if isinstance(error, LockNotGrantedError) else str(error), code)
+    return Failure(_not_granted(error) if isinstance(error, errors.LockNotGrantedError) else str(error), code)
 
 
 @contextlib.contextmanager
@@ -74,7 +66,7 @@ def ending_if_refused() -> Iterator[None]:
         sys.exit(NOT_WRITTEN)
 
 
-def _not_granted(error: LockNotGrantedError) -> str:
+def _not_granted(error: errors.LockNotGrantedError) -> str:
     if error.holder is None:
         return str(error)
     left = "" if error.retry_after is None else f". Its lease ends in {error.retry_after:.0f} s unless it is renewed"
@@ -92,12 +84,10 @@ def say(message: str, colour: str | None = None) -> None:
     """
     if sys.__stderr__ is None:  # it was closed when we were started
         return
-    from ..errors import printable
-    from .show import wants_colour
-
-    prefix = click.style("lambda-lock:", fg=colour, bold=True) if colour and wants_colour() else "lambda-lock:"
-    text = printable(message)
+    prefix, text = "lambda-lock:", errors.printable(message)
     if sys.stderr.isatty():  # wrapped between words on a terminal; one line in a log
+        if colour and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":  # see no-color.org
+            prefix = click.style(prefix, fg=colour, bold=True)
         text = textwrap.fill(f"lambda-lock: {text}", shutil.get_terminal_size().columns, break_on_hyphens=False)[13:]
     with contextlib.suppress(OSError):
         click.echo(f"{prefix} {text}", err=True, color=True)

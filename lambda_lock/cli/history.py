@@ -141,7 +141,7 @@ class History:
                 ended.add(hold.ended)
                 self._tell(hold.ended, record, hold.owner, hold.until)
             elif (holder.expires_at, record.version) != (hold.expires_at, hold.version):
-                hold.renewals.append(min(_began(holder, record) or now, now))
+                hold.renewals.append(_began(holder, record, now))
                 hold.expires_at, hold.version = holder.expires_at, record.version
         for hold in begun:
             track.holds.append(hold)
@@ -157,8 +157,7 @@ class History:
         del track.waits[:-_WAITS]
 
     def _hold(self, holder: Holder, record: LockRecord, now: float) -> Hold:
-        since = min(_began(holder, record) or now, now)
-        owner = _short(holder.owner)
+        since, owner = _began(holder, record, now), _short(holder.owner)
         return Hold(owner, holder.fencing_token, since, self.scans > 0, holder.expires_at, record.version)
 
     def _tell(self, kind: str, record: LockRecord, owner: str, at: float) -> None:
@@ -207,12 +206,10 @@ def _open(track: Track) -> list[Hold]:
     return [hold for hold in track.holds if hold.until is None]
 
 
-def _began(holder: Holder, record: LockRecord) -> float | None:
-    """When the present lease began. A semaphore's row does not tell, and neither does a lease of thousands of years."""
-    if holder.expires_at is None or record.lease_duration is None:
-        return None
-    began = holder.expires_at - record.lease_duration
-    return began if began > 0 else None
+def _began(holder: Holder, record: LockRecord, now: float) -> float:
+    """When the present lease began. Now if the row does not tell: that of a semaphore, or a lease of many years."""
+    began = (holder.expires_at or 0.0) - (record.lease_duration or 0.0)
+    return min(began, now) if record.lease_duration is not None and began > 0 else now
 
 
 def _end_of(hold: Hold, record: LockRecord, begun: list[Hold], now: float) -> tuple[float, Ended]:

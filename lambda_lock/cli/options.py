@@ -88,3 +88,5 @@ shared_without_json = together(_TABLE, _PLACE, _VERBOSE)
 of_table = together(_PLACE, _JSON, _VERBOSE)
 # For `dev`, which makes the table, in an engine of its own.
 of_engine = together(_NEW_TABLE, _FORM, _VERBOSE)
+# For commands that look at a lock.
+of_lock = together(sort_value, shared, click.argument("key"))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import sys
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import chain, repeat
 from typing import Any
 
 import click
@@ -19,7 +18,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ..client.record import LockRecord
-from ..core.lease import Holder
 from ..core.requests import encode_data
 from ..errors import printable
 
@@ -31,11 +29,6 @@ _FIELDS = (
     *("read_at", "version", "data", "attributes", "completed_until", "result", "waiters", "unreadable"),
 )
 _NONCE_SHOWN = 6  # digits of an owner's nonce in the table: enough to tell two owners apart at a glance
-
-
-def wants_colour() -> bool:
-    """Whether to colour messages on stderr: on a terminal, unless NO_COLOR is set (no-color.org) or TERM is dumb."""
-    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def state(record: LockRecord) -> str:
@@ -82,17 +75,16 @@ def _owners(record: LockRecord) -> list[str]:
     return [record.owner or ""]
 
 
-def _holding(holders: Sequence[Holder]) -> str | None:
-    """Who holds a semaphore, one on each line. None if that cannot be read at all."""
-    if not holders:
-        return None
+def _holding(record: LockRecord) -> list[str]:
+    """Who holds a semaphore, one on each line."""
+    holders = record.holders if is_semaphore(record) else ()
     owners = [printable(holder.owner or "unreadable") for holder in holders]
-    width = max(map(len, owners))
-    return "\n".join(
+    width = max(map(len, owners), default=0)
+    return [
         owner.ljust(width)
         + (f" until {_moment(holder.expires_at)}, token {holder.fencing_token}" if holder.owner else "")
         for owner, holder in zip(owners, holders, strict=True)
-    )
+    ]
 
 
 def as_dict(record: LockRecord) -> dict[str, Any]:
@@ -175,33 +167,31 @@ def _cells(record: LockRecord) -> Iterator[Text]:
 def print_record(record: LockRecord, *, err: bool = False) -> None:
     """Print one lock, with one line for each of its parts."""
     console = Console(stderr=err, highlight=False, soft_wrap=True)
-    parts = {name: text for name, text in _parts(record).items() if text is not None}
-    width = max(map(len, parts))
-    for name, text in parts.items():
+    parts = [(name, text) for name, text in _parts(record) if text is not None]
+    width = max(len(name) for name, _ in parts)
+    for name, text in parts:
         style = _STYLES[state(record)] if name == "state" else ""
-        lines = text.split("\n") if name == "holders" else [text]
-        for label, line in zip([name, *[""] * len(lines)], lines, strict=False):
-            console.print(Text.assemble((f"{label:<{width}}  ", "bold"), (printable(line), style)))
+        console.print(Text.assemble((f"{name:<{width}}  ", "bold"), (printable(text), style)))
 
 
-def _parts(record: LockRecord) -> dict[str, str | None]:
+def _parts(record: LockRecord) -> list[tuple[str, str | None]]:
     held = not record.is_released
-    return {
-        "key": record.key,
-        "sort key": record.sort_key,
-        "state": _with_time(record),
-        "unreadable": ", ".join(record.unreadable) or None,
-        "owner" if held else "last owner": record.owner,
-        "holders": _holding(record.holders) if is_semaphore(record) else None,
-        "lease": None if record.lease_duration is None else f"{record.lease_duration:g} s",
-        "expires": _moment(record.expires_at) if held else None,
-        "fencing token": None if record.fencing_token is None else str(record.fencing_token),
-        "waiting": str(record.waiters) if record.waiters else None,
-        "completed until": _moment(record.completed_until),
-        "result": record.result,
-        "data": None if record.data is None else _readable(record.data),
-        "attributes": _json(record.attributes) if record.attributes else None,
-    }
+    return [
+        ("key", record.key),
+        ("sort key", record.sort_key),
+        ("state", _with_time(record)),
+        ("unreadable", ", ".join(record.unreadable) or None),
+        ("owner" if held else "last owner", record.owner),
+        *zip(chain(["holders"], repeat("")), _holding(record), strict=False),
+        ("lease", None if record.lease_duration is None else f"{record.lease_duration:g} s"),
+        ("expires", _moment(record.expires_at) if held else None),
+        ("fencing token", _text(record.fencing_token) or None),
+        ("waiting", str(record.waiters) if record.waiters else None),
+        ("completed until", _moment(record.completed_until)),
+        ("result", record.result),
+        ("data", None if record.data is None else _readable(record.data)),
+        ("attributes", _json(record.attributes) if record.attributes else None),
+    ]
 
 
 def _with_time(record: LockRecord) -> str:
