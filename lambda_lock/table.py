@@ -110,9 +110,7 @@ def table_exists(
     """
     checks.table_name(name)
     with _opened(transport, region_name, endpoint_url) as opened:
-        table = _describe(opened, name)
-    with _legible():
-        return table is not None and table["TableStatus"] in ("ACTIVE", "UPDATING")
+        return _status(opened, name) in ("ACTIVE", "UPDATING")
 
 
 def check_table(
@@ -147,9 +145,10 @@ def check_table(
     with _opened(transport, region_name, endpoint_url) as opened:
         table = _describe(opened, name)
         if table is None:
+            region = f"Region {getattr(opened, 'region', None) or ''}".rstrip()
             raise LockConfigurationError(
-                f"there is no table {name!r} in this account and Region{_named(opened)}: create it (lambda-lock table "
-                "create), or check the Region and the endpoint"
+                f"there is no table {name!r} in this account and {region}: create it (lambda-lock table create), or "
+                "check the Region and the endpoint"
             )
         with _legible():
             faults = [*_key_faults(table, partition_key_name, sort_key_name), *_replica_faults(table)]
@@ -160,11 +159,6 @@ def check_table(
                 faults += _ttl_faults(description, ttl)
     if faults:
         raise LockConfigurationError(f"table {name!r} is not suitable for locks: {'; '.join(faults)}")
-
-
-def _named(transport: Transport) -> str:
-    region = getattr(transport, "region", None)
-    return f" {region}" if region else ""
 
 
 def _definition(name: str, partition_key_name: str, sort_key_name: str | None) -> dict[str, Any]:
@@ -258,13 +252,17 @@ def _describe(transport: Transport, name: str) -> dict[str, Any] | None:
     return table
 
 
+def _status(transport: Transport, name: str) -> object:
+    table = _describe(transport, name)
+    with _legible():
+        return None if table is None else table["TableStatus"]
+
+
 def _wait_active(transport: Transport, name: str, seconds: float) -> None:
     end = time.monotonic() + seconds
     while True:
-        table = _describe(transport, name)
-        with _legible():
-            if table is not None and table["TableStatus"] == "ACTIVE":
-                return
+        if _status(transport, name) == "ACTIVE":
+            return
         if time.monotonic() >= end:
             raise LockConfigurationError(
                 f"table {name!r} was not active after {seconds:g} s: check its status, or pass a longer wait="
