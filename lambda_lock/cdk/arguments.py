@@ -9,16 +9,20 @@ def kind(value: object) -> str:
     return f"{value!r} (str)" if isinstance(value, str) else type(value).__name__
 
 
+def wrong(parameter: str, value: object, wanted: str, remedy: str = "") -> TypeError:
+    """The error for an argument of the wrong type. remedy: how to go on; it ends the error."""
+    return TypeError(f"{parameter} must be {wanted}, not {kind(value)}{remedy}")
+
+
 def check_text(parameter: str, value: object, remedy: str) -> None:
-    """remedy: a sentence that ends the error."""
     if not isinstance(value, str):
-        raise TypeError(f"{parameter} must be a str, not {kind(value)}. {remedy}")
+        raise wrong(parameter, value, "a str", f". {remedy}")
 
 
 def check_flag(parameter: str, value: object) -> None:
     """Any text is true, so a name passed by mistake would go unnoticed."""
     if not isinstance(value, bool):
-        raise TypeError(f"{parameter} must be True or False, not {kind(value)}")
+        raise wrong(parameter, value, "True or False")
 
 
 def check_tags(tags: object) -> None:
@@ -28,11 +32,9 @@ def check_tags(tags: object) -> None:
 
 def check_key(key: object) -> None:
     if key is not None and not hasattr(key, "key_arn"):
-        raise TypeError(
-            f"encryption_key must be a Key of aws_kms or None, not {kind(key)}. For an ARN, call kms.Key.from_key_arn"
-        )
+        raise wrong("encryption_key", key, "a Key of aws_kms or None", ". For an ARN, call kms.Key.from_key_arn")
 
 
 def check_function(function: object) -> None:
     if not hasattr(function, "function_arn"):
-        raise TypeError(f"function must be a Function of aws_lambda, not {kind(function)}")
+        raise wrong("function", function, "a Function of aws_lambda")

@@ -46,7 +46,7 @@ def _compare(function: Connectable, wanted: Mapping[str, str], found: Mapping[st
                 "there, or call grant() instead of connect()"
             )
         else:
-            _warn(
+            synthesis.warn(
                 function,
                 "namespace",
                 f"{function.node.path} has {name}={found[name]!r} in its environment, which is kept. The alarms and "
@@ -83,7 +83,7 @@ def _warn_of_runtime(function: Connectable, runtime: object) -> None:
         return
     python = re.fullmatch(r"python(\d+)\.(\d+)", runtime)
     if _OTHER_LANGUAGES.match(runtime) or (python is not None and (int(python[1]), int(python[2])) < _OLDEST):
-        _warn(
+        synthesis.warn(
             function,
             "runtime",
             f"{function.node.path} runs on {runtime}, and lambda_lock needs Python {_OLDEST[0]}.{_OLDEST[1]} or newer. "
@@ -94,7 +94,7 @@ def _warn_of_runtime(function: Connectable, runtime: object) -> None:
 def _warn_of_level(function: Connectable, logging: Mapping[str, Any]) -> None:
     level = logging.get("ApplicationLogLevel")
     if logging.get("LogFormat") == "JSON" and level in _LOUD:
-        _warn(
+        synthesis.warn(
             function,
             "log-level",
             f"{function.node.path} logs in JSON at level {level}, and Lambda then drops the lines with the metrics: "
@@ -108,7 +108,7 @@ def _warn_of_log_class(function: Connectable, template: synthesis.Template, grou
     name = group.get("Ref") if isinstance(group, dict) else None
     log_class = template.resources.get(str(name), {}).get("Properties", {}).get("LogGroupClass", "STANDARD")
     if log_class != "STANDARD":
-        _warn(
+        synthesis.warn(
             function,
             "log-class",
             f"{function.node.path} logs to {name} of the class {log_class}, of which CloudWatch makes no metrics: the "
@@ -158,7 +158,3 @@ def _read(resource: lambda_.CfnFunction, name: str) -> dict[str, Any]:
     """A property as the template will have it. By its own attribute, jsii gives an empty struct instead of a Lazy."""
     found = cdk.Stack.of(resource).resolve(resource._cfn_properties.get(name))
     return found if isinstance(found, dict) else {}
-
-
-def _warn(function: Connectable, id: str, text: str) -> None:
-    cdk.Annotations.of(function).add_warning_v2(f"lambda-lock:{id}", text)

@@ -84,7 +84,7 @@ def write_zip(archive: Path, interpreters: Iterable[str]) -> None:
     with tempfile.TemporaryDirectory() as name, zipfile.ZipFile(archive, "w") as file:
         folder = Path(name)
         write(folder, interpreters)
-        for path in _files(folder):
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             entry = zipfile.ZipInfo(path.relative_to(folder).as_posix())  # its time is 1980-01-01
             entry.external_attr = _FILE << 16
             file.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
@@ -93,10 +93,6 @@ def write_zip(archive: Path, interpreters: Iterable[str]) -> None:
 def _set_modes(folder: Path) -> None:
     for path in folder.rglob("*"):
         path.chmod(_FOLDER if path.is_dir() else _FILE)
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

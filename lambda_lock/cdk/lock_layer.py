@@ -14,6 +14,7 @@ from constructs import Construct
 from .. import __version__
 from ..errors import LockArgumentError
 from . import layer_files
+from .synthesis import warn
 
 _OLDEST = 11  # the library runs on Python 3.11 and newer
 
@@ -69,7 +70,7 @@ class LockLayer(lambda_.LayerVersion):
         )
         for name, program in interpreters.items():
             if program is None:
-                cdk.Annotations.of(self).add_warning_v2(f"lambda-lock:no-pyc-{name}", layer_files.missing(name))
+                warn(self, f"no-pyc-{name}", layer_files.missing(name))
 
 
 @jsii.implements(cdk.ILocalBundling)

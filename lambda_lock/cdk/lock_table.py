@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypedDict, Unpack, cast
 from weakref import WeakKeyDictionary
 
@@ -17,51 +16,26 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 from typing_extensions import TypeVar  # jsii needs it too; it has defaults on Python 3.11
 
-from ..client import checks
 from ..client.settings import PARTITION_KEY_VARIABLE, SORT_KEY_VARIABLE, TABLE_VARIABLE
 from ..core.row import JAVA
 from ..errors import LockArgumentError, LockConfigurationError
-from ..observe.metrics import (
-    DUPLICATE,
-    FAILED,
-    GROUP_VARIABLE,
-    LOST,
-    METRICS_VARIABLE,
-    NAMESPACE,
-    NOT_GRANTED,
-    UNAVAILABLE,
-)
+from ..observe import metrics
+from ..observe.metrics import NAMESPACE
 from ..permissions import ACTIONS
-from . import arguments, functions, lookups, synthesis
-from .arguments import kind
-from .grants import (
-    KEY_ACTIONS,
-    KEY_READ_ACTIONS,
-    REPLACED,
-    TABLE_ARN,
-    AnyTable,
-    allow,
-    differ,
-    home,
-    is_in_app,
-    is_unnamed,
-    leading_keys,
-)
-from .monitoring import AlarmActions, MetricOptions, Watch, check_alarm_actions, check_group, check_namespace
+from . import arguments, functions, lookups, synthesis, tables
+from .arguments import wrong
+from .grants import KEY_ACTIONS, KEY_READ_ACTIONS, Permission, leading_keys
+from .monitoring import AlarmActions, MetricOptions, Watch, Watched
+from .tables import AnyTable, Keys, differ, home
 
-_NO_REPLICAS = (
-    "a lock table must not have replicas. With multi-Region eventual consistency, two Regions would each grant the "
-    "same lock. With multi-Region strong consistency, DynamoDB has neither time to live nor transactions. Keep the "
-    "locks of all Regions in one Region's table, or use one table per Region for locks that concern only that Region"
-)
-
-_COPY = "Custom::DynamoDBReplica"  # what makes a Table of the CDK a global table
-_ASSOCIATE = "dynamodb:AssociateTableReplica"  # what the policy of a table allows to a copy in another account
-_NOT_A_TEXT = "For a table, call LockTable.from_table"
-
-Keys = tuple[str, str | None]  # names of the partition key and the sort key
 Table = TypeVar("Table", bound=AnyTable, covariant=True, default=AnyTable)
 OneTable = TypeVar("OneTable", bound=AnyTable)
+
+# Options of TableV2: the class of a specification, and its argument that switches it on.
+_SPECIFICATIONS = {
+    "point_in_time_recovery": ("PointInTimeRecoverySpecification", "point_in_time_recovery_enabled"),
+    "contributor_insights": ("ContributorInsightsSpecification", "enabled"),
+}
 
 # The table that a function is connected to. There is only one, because its environment names one table.
 _connected: WeakKeyDictionary[lambda_.IFunction, LockTable] = WeakKeyDictionary()
@@ -153,14 +127,16 @@ class LockTable(Construct, Generic[Table]):
         replicas: object = None,
     ) -> None:
         if replicas:
-            raise LockArgumentError(f"replicas={replicas!r}: {_NO_REPLICAS}")
-        keys = _check_keys(partition_key_name, sort_key_name)
-        name = None if table_name is None else _check_name(table_name)
+            raise LockArgumentError(f"replicas={replicas!r}: {tables.NO_REPLICAS}")
+        keys = tables.check_keys(partition_key_name, sort_key_name)
+        name = None if table_name is None else tables.check_name(table_name)
         tags = {} if tags is None else tags
         arguments.check_tags(tags)
         arguments.check_flag("time_to_live", time_to_live)
-        _check_watched(metrics_namespace, metrics_group, alarm_actions, dashboard)
+        watched = Watched(metrics_namespace, metrics_group, alarm_actions, dashboard)
+        watched.check()
         retained = removal_policy != cdk.RemovalPolicy.DESTROY
+        newer: dict[str, Any] = {} if warm_throughput is None else {"warm_throughput": warm_throughput}
         super().__init__(scope, id)
         table = dynamodb.TableV2(
             self,
@@ -176,12 +152,12 @@ class LockTable(Construct, Generic[Table]):
             removal_policy=removal_policy,
             table_class=table_class,
             resource_policy=resource_policy,
-            **_newer_options(point_in_time_recovery, warm_throughput, contributor_insights),
+            **_specified("point_in_time_recovery", point_in_time_recovery),
+            **_specified("contributor_insights", contributor_insights),
+            **newer,
         )
-        if lookups.is_dummy(table_name):
-            lookups.report(self, "table_name", str(table_name))
-        synthesis.judge(table, lambda template: _warn_of_protection(self, table, template))
-        synthesis.judge(table, lambda template: _judge_time_to_live(table, JAVA.ttl, template))
+        lookups.report(self, "table_name", table_name)
+        tables.judge_protection(self, table)
         if parameter_name is not None:
             ssm.StringParameter(
                 self,
@@ -190,43 +166,19 @@ class LockTable(Construct, Generic[Table]):
                 string_value=table.table_name,
                 description="The table for locks",
             )
-        self._serve(
-            table,
-            table.encryption_key,
-            table.table_name,
-            keys,
-            metrics_namespace,
-            metrics_group,
-            alarm_actions,
-            dashboard,
-        )
+        self._serve(table, table.encryption_key, table.table_name, keys, JAVA.ttl, watched)
 
     def _serve(
-        self,
-        table: AnyTable,
-        key: kms.IKey | None,
-        address: str,
-        keys: Keys,
-        metrics_namespace: str | None,
-        metrics_group: str | None,
-        alarm_actions: AlarmActions | None,
-        dashboard: bool,
+        self, table: AnyTable, key: kms.IKey | None, address: str, keys: Keys, ttl: str | None, watched: Watched
     ) -> None:
         """Set up what a new and an existing table have in common.
 
-        address: the table's name or ARN, as clients name the table.
+        address: the table's name or ARN, as clients name the table. ttl: as for `from_table`.
         """
-        synthesis.judge(table, lambda template: [_NO_REPLICAS] if _is_replicated(table, template) else [])
-        if is_unnamed(table):
-            synthesis.judge(table, lambda _: _check_unnamed(self, table))
+        tables.judge(self, table, ttl)
         self._table, self._key, self._address, self._key_names = table, key, address, keys
         self._prefixes: dict[str, list[str] | None] = {}  # that were granted first, by the path of the role
-        _, owner = home(table)
-        is_here = not differ(owner, cdk.Stack.of(self).account)
-        self._watch = Watch(self, table.table_name, metrics_namespace, metrics_group, is_here)
-        self._alarms = () if alarm_actions is None else self._watch.make_alarms(alarm_actions)
-        if dashboard:
-            self._watch.make_dashboard()
+        self._watch = Watch(self, table, watched)
 
     @classmethod
     def from_table_name(
@@ -241,10 +193,8 @@ class LockTable(Construct, Generic[Table]):
 
         Raises LockArgumentError or TypeError for bad input.
         """
-        name = _check_name(table_name)
-        locks = cls.from_table_arn(scope, id, _arn_here(scope, name), **options)
-        if lookups.is_dummy(table_name):
-            lookups.report(locks, "table_name", table_name)
+        locks = cls.from_table_arn(scope, id, tables.arn_here(scope, tables.check_name(table_name)), **options)
+        lookups.report(locks, "table_name", table_name)
         return locks
 
     @classmethod
@@ -262,20 +212,11 @@ class LockTable(Construct, Generic[Table]):
 
         Raises LockArgumentError or TypeError for bad input: an ARN that is not a table's, or a table in another Region.
         """
-        arguments.check_text("table_arn", table_arn, _NOT_A_TEXT)
-        arn = _arn_here(scope, lookups.STAND_IN) if lookups.is_dummy(table_arn) else table_arn
-        _check_reachable(arn, cdk.Stack.of(scope))
-        locks: LockTable[dynamodb.ITableV2] = _ExistingTable(
-            scope,
-            id,
-            lambda self: dynamodb.TableV2.from_table_attributes(
-                self, "Table", table_arn=arn, encryption_key=options.get("encryption_key")
-            ),
-            address=arn,
-            **options,
-        )
-        if arn is not table_arn:
-            lookups.report(locks, "table_arn", table_arn)
+        arguments.check_text("table_arn", table_arn, tables.NOT_A_TEXT)
+        arn = tables.arn_here(scope, lookups.STAND_IN) if lookups.is_dummy(table_arn) else table_arn
+        tables.check_arn(arn, cdk.Stack.of(scope))
+        locks = _ExistingTable[dynamodb.ITableV2](scope, id, arn, JAVA.ttl, **options)
+        lookups.report(locks, "table_arn", table_arn)
         return locks
 
     @classmethod
@@ -302,16 +243,12 @@ class LockTable(Construct, Generic[Table]):
         """
         given: object = table
         if not hasattr(given, "table_arn"):
-            raise TypeError(f"table must be an ITable or an ITableV2, not {kind(given)}: see from_table_name")
-        region, _ = home(table)
-        if differ(region, cdk.Stack.of(scope).region):
-            raise LockArgumentError(f"table={table.node.path}: {_other_region(cdk.Stack.of(scope))}")
-        _check_schema(table, options.get("partition_key_name", JAVA.partition_key), options.get("sort_key_name"), ttl)
-        if is_in_app(table):
-            synthesis.judge(table, lambda template: _judge_time_to_live(table, ttl, template))
+            raise wrong("table", given, "an ITable or an ITableV2", ": see from_table_name")
+        tables.check_region(f"table={table.node.path}", home(table)[0], cdk.Stack.of(scope))
+        keys = options.get("partition_key_name", JAVA.partition_key), options.get("sort_key_name")
+        tables.check_schema(table, keys, ttl)
         options.setdefault("encryption_key", table.encryption_key)
-        locks: LockTable[OneTable] = _ExistingTable(scope, id, lambda _: table, address=table.table_arn, **options)
-        return locks
+        return _ExistingTable[OneTable](scope, id, table, ttl, **options)
 
     @property
     def table(self) -> Table:
@@ -325,7 +262,7 @@ class LockTable(Construct, Generic[Table]):
         for alarm in locks.alarms:
             alarm.add_alarm_action(action)
         """
-        return self._alarms
+        return tuple(self._watch.alarms.values())
 
     @property
     def environment(self) -> dict[str, str]:
@@ -337,16 +274,14 @@ class LockTable(Construct, Generic[Table]):
         Use them for functions and containers that are defined elsewhere.
         """
         partition_key_name, sort_key_name = self._key_names
-        variables = {TABLE_VARIABLE: self._address}
-        if self._watch.namespace is not None:
-            variables[METRICS_VARIABLE] = self._watch.namespace
-        if self._watch.group is not None:
-            variables[GROUP_VARIABLE] = self._watch.group
-        if partition_key_name != JAVA.partition_key:
-            variables[PARTITION_KEY_VARIABLE] = partition_key_name
-        if sort_key_name is not None:
-            variables[SORT_KEY_VARIABLE] = sort_key_name
-        return variables
+        variables = {
+            TABLE_VARIABLE: self._address,
+            metrics.METRICS_VARIABLE: self._watch.namespace,
+            metrics.GROUP_VARIABLE: self._watch.group,
+            PARTITION_KEY_VARIABLE: None if partition_key_name == JAVA.partition_key else partition_key_name,
+            SORT_KEY_VARIABLE: sort_key_name,
+        }
+        return {name: value for name, value in variables.items() if value is not None}
 
     def grant(self, grantee: iam.IGrantable, *, key_prefixes: Sequence[str] | None = None) -> iam.Grant:
         """Allow ``grantee`` to use locks: the four actions on this table, and the use of its customer-managed key.
@@ -367,7 +302,7 @@ class LockTable(Construct, Generic[Table]):
         if key_prefixes is not None:
             conditions = leading_keys(key_prefixes)
             functions.check_prefixes(grantee, key_prefixes)
-        grant = allow(self, self._table, self._key, grantee, ACTIONS, KEY_ACTIONS, conditions)
+        grant = Permission(self, self._table, self._key, ACTIONS, KEY_ACTIONS, conditions).grant(grantee)
         self._warn_of_other_prefixes(grantee, None if key_prefixes is None else sorted(key_prefixes))
         return grant
 
@@ -375,8 +310,9 @@ class LockTable(Construct, Generic[Table]):
         node = getattr(grantee.grant_principal, "node", None)
         if node is None or (before := self._prefixes.setdefault(node.path, prefixes)) == prefixes:
             return
-        cdk.Annotations.of(self).add_warning_v2(
-            "lambda-lock:prefixes",
+        synthesis.warn(
+            self,
+            "prefixes",
             f"grant: {node.path} has been granted key_prefixes={before}, and now key_prefixes={prefixes} (None: all "
             "keys). A role has all that it was granted, so each function with this role may lock the keys of both. "
             "Give each function its own role, or pass the same prefixes each time",
@@ -391,7 +327,7 @@ class LockTable(Construct, Generic[Table]):
 
         Returns the grant of ``dynamodb:GetItem``. Raises what `grant` raises.
         """
-        return allow(self, self._table, self._key, grantee, ["dynamodb:GetItem"], KEY_READ_ACTIONS)
+        return Permission(self, self._table, self._key, ["dynamodb:GetItem"], KEY_READ_ACTIONS).grant(grantee)
 
     def grant_list(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow ``grantee`` to list locks: ``lambda-lock ls``, ``client.list()``.
@@ -402,7 +338,9 @@ class LockTable(Construct, Generic[Table]):
 
         Returns the grant of ``dynamodb:Scan`` and ``dynamodb:Query``. Raises what `grant` raises.
         """
-        return allow(self, self._table, self._key, grantee, ["dynamodb:Scan", "dynamodb:Query"], KEY_READ_ACTIONS)
+        return Permission(self, self._table, self._key, ["dynamodb:Scan", "dynamodb:Query"], KEY_READ_ACTIONS).grant(
+            grantee
+        )
 
     def metric_lock_lost(
         self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
@@ -418,7 +356,7 @@ class LockTable(Construct, Generic[Table]):
         Returns the metric. Raises LockConfigurationError if the lock table has ``metrics_namespace=None``, or for a
         function if it has a ``metrics_group``, and TypeError for what is no function.
         """
-        return self._watch.metric(LOST, function, options)
+        return self._watch.metric(metrics.LOST, function, **options)
 
     def metric_lock_failed(
         self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
@@ -431,7 +369,7 @@ class LockTable(Construct, Generic[Table]):
 
         Returns the metric. Raises what `metric_lock_lost` raises.
         """
-        return self._watch.metric(FAILED, function, options)
+        return self._watch.metric(metrics.FAILED, function, **options)
 
     def metric_lock_not_granted(
         self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
@@ -444,7 +382,7 @@ class LockTable(Construct, Generic[Table]):
 
         Returns the metric. Raises what `metric_lock_lost` raises.
         """
-        return self._watch.metric(NOT_GRANTED, function, options)
+        return self._watch.metric(metrics.NOT_GRANTED, function, **options)
 
     def metric_duplicate_event(
         self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
@@ -457,7 +395,7 @@ class LockTable(Construct, Generic[Table]):
 
         Returns the metric. Raises what `metric_lock_lost` raises.
         """
-        return self._watch.metric(DUPLICATE, function, options)
+        return self._watch.metric(metrics.DUPLICATE, function, **options)
 
     def metric_lock_unavailable(
         self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
@@ -470,7 +408,7 @@ class LockTable(Construct, Generic[Table]):
 
         Returns the metric. Raises what `metric_lock_lost` raises.
         """
-        return self._watch.metric(UNAVAILABLE, function, options)
+        return self._watch.metric(metrics.UNAVAILABLE, function, **options)
 
     def connect(self, function: lambda_.IFunction, *, key_prefixes: Sequence[str] | None = None) -> iam.Grant:
         """Grant the permissions and set `environment`, so that ``@with_lock`` and ``LockClient()`` use this table.
@@ -521,199 +459,42 @@ class _ExistingTable(LockTable[Table]):
         self,
         scope: Construct,
         id: str,
-        find: Callable[[Construct], AnyTable],
+        found: AnyTable | str,
+        ttl: str | None,
         *,
-        address: str,
         partition_key_name: str = JAVA.partition_key,
         sort_key_name: str | None = None,
         encryption_key: kms.IKey | None = None,
-        metrics_namespace: str | None = NAMESPACE,
-        metrics_group: str | None = None,
-        alarm_actions: AlarmActions | None = None,
-        dashboard: bool = False,
+        **watched: Any,
     ) -> None:
-        """find: gives the table, for this construct. address: its ARN, for tables of another account."""
-        keys = _check_keys(partition_key_name, sort_key_name)
+        """found: the table, or its ARN. ttl: as for `from_table`. watched: see Watched."""
+        keys = tables.check_keys(partition_key_name, sort_key_name)
         arguments.check_key(encryption_key)
-        _check_watched(metrics_namespace, metrics_group, alarm_actions, dashboard)
+        options = Watched(**watched)
+        options.check()
         Construct.__init__(self, scope, id)  # LockTable.__init__ would create a table
-        table = find(self)
-        _, owner = home(table)
-        if owner == cdk.Stack.of(self).account:
-            address = table.table_name
-        self._serve(table, encryption_key, address, keys, metrics_namespace, metrics_group, alarm_actions, dashboard)
-
-
-def _is_replicated(table: AnyTable, template: synthesis.Template) -> bool:
-    """Whether the app makes copies of the table in other Regions or accounts, or the table is such a copy."""
-    resource = table.node.default_child
-    if isinstance(table.node.scope, dynamodb.TableV2):  # what TableV2.replica returns
-        return True
-    if isinstance(resource, dynamodb.CfnGlobalTable):
-        replicas = template.properties(resource).get("Replicas", [])
-        unknown = not isinstance(replicas, list)  # until it is deployed: an Fn::If
-        return _is_copy(resource) or unknown or len(replicas) > 1 or _ASSOCIATE in json.dumps(replicas)
-    return any(getattr(each, "cfn_resource_type", None) == _COPY for each in table.node.find_all())
-
-
-def _is_copy(resource: dynamodb.CfnGlobalTable) -> bool:
-    """Whether it is a copy of a table in another account, which an older CDK does not make."""
-    return getattr(resource, "global_table_source_arn", None) is not None
-
-
-def _check_unnamed(scope: LockTable[Any], table: AnyTable) -> list[str]:
-    """Refuse a name that the CDK chose, because a stack of another account or Region refers to the table."""
-    resource = table.node.default_child
-    if (
-        not isinstance(resource, dynamodb.CfnGlobalTable | dynamodb.CfnTable)
-        or is_unnamed(table)
-        or not cdk.Token.is_unresolved(resource.table_name)  # the app's own choice, made later
-    ):
-        return []
-    return [
-        f"a stack of another account or Region refers to the table of {scope.node.path}, which has no name that could "
-        f"be told there. Set table_name=. ({REPLACED})"
-    ]
-
-
-def _warn_of_protection(scope: LockTable[Any], table: dynamodb.TableV2, template: synthesis.Template) -> list[str]:
-    resource = table.node.default_child
-    if isinstance(resource, dynamodb.CfnGlobalTable):
-        replicas = template.properties(resource).get("Replicas", [])
-        protected = any(isinstance(each, dict) and each.get("DeletionProtectionEnabled") for each in replicas)
-        if protected and template.of(resource).get("DeletionPolicy") == "Delete":
-            cdk.Annotations.of(scope).add_warning_v2(
-                "lambda-lock:protected",
-                f"the table of {scope.node.path} is to be deleted with its stack, and its deletion protection lets "
-                "DynamoDB refuse that: deleting the stack fails. Pass deletion_protection=False, or another "
-                "removal_policy",
+        table = found
+        if isinstance(table, str):
+            table = dynamodb.TableV2.from_table_attributes(
+                self, "Table", table_arn=table, encryption_key=encryption_key
             )
-    return []
+        _, owner = home(table)
+        address = table.table_name if owner == cdk.Stack.of(self).account else table.table_arn
+        self._serve(table, encryption_key, address, keys, ttl, options)
 
 
-def _newer_options(
-    point_in_time_recovery: bool | dynamodb.PointInTimeRecoverySpecification,
-    warm_throughput: dynamodb.WarmThroughput | None,
-    contributor_insights: bool | dynamodb.ContributorInsightsSpecification,
-) -> dict[str, Any]:
-    """Options of TableV2 that the oldest CDK has by other names or not at all. Those that are off are left out."""
-    options: dict[str, Any] = {}
-    if warm_throughput is not None:
-        options["warm_throughput"] = warm_throughput
-    for name, value, of_kind, enabled in (
-        (
-            "point_in_time_recovery",
-            point_in_time_recovery,
-            "PointInTimeRecoverySpecification",
-            "point_in_time_recovery_enabled",
-        ),
-        ("contributor_insights", contributor_insights, "ContributorInsightsSpecification", "enabled"),
-    ):
-        specification = getattr(dynamodb, of_kind, None)
-        if not isinstance(value, bool) and (specification is None or not isinstance(value, specification)):
-            raise TypeError(f"{name} must be True, False or, in a newer CDK, a {of_kind}, not {kind(value)}")
-        if value is False:
-            continue
-        if specification is None:
-            options[name] = value
-        else:
-            options[f"{name}_specification"] = specification(**{enabled: True}) if value is True else value
-    return options
+def _specified(name: str, value: object) -> dict[str, Any]:
+    """An option of TableV2 that the oldest CDK has by another name. It is left out if it is off."""
+    of_kind, enabled = _SPECIFICATIONS[name]
+    specification: Any = getattr(dynamodb, of_kind, None)
+    if not isinstance(value, bool) and (specification is None or not isinstance(value, specification)):
+        raise wrong(name, value, f"True, False or, in a newer CDK, a {of_kind}")
+    if value is False:
+        return {}
+    if specification is None:
+        return {name: value}
+    return {f"{name}_specification": specification(**{enabled: True}) if value is True else value}
 
 
 def _string_key(name: str) -> dynamodb.Attribute:
     return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)
-
-
-def _check_keys(partition_key_name: str, sort_key_name: str | None) -> Keys:
-    checks.attribute_name("partition_key_name", partition_key_name)  # which may not be None
-    checks.key_name("partition_key_name", partition_key_name, JAVA)
-    checks.key_name("sort_key_name", sort_key_name, JAVA)
-    if partition_key_name == sort_key_name:
-        raise LockArgumentError(f"sort_key_name={sort_key_name!r} is already the partition key. Choose another name")
-    return partition_key_name, sort_key_name
-
-
-def _check_schema(table: AnyTable, partition_key_name: str, sort_key_name: str | None, ttl: str | None) -> None:
-    """Compare the keys and the time to live of a table of the app with what clients write."""
-    resource = table.node.default_child
-    if not isinstance(resource, dynamodb.CfnGlobalTable | dynamodb.CfnTable):
-        return
-    if isinstance(resource, dynamodb.CfnGlobalTable) and _is_copy(resource):
-        return  # its keys are those of its source; it is refused when synthesizing
-    resolve = cdk.Stack.of(table).resolve
-    found = {each["keyType"]: each["attributeName"] for each in resolve(resource.key_schema)}
-    types = {each["attributeName"]: each["attributeType"] for each in resolve(resource.attribute_definitions)}
-    names = {"HASH": ("partition_key_name", partition_key_name), "RANGE": ("sort_key_name", sort_key_name)}
-    for role, (parameter, name) in names.items():
-        if found.get(role) != name:
-            raise LockArgumentError(
-                f"{parameter}={name!r}, but {table.node.path} has {found.get(role)!r}: pass "
-                f"{parameter}={found.get(role)!r}"
-            )
-        if name is not None and types[name] != "S":
-            raise LockArgumentError(
-                f"table={table.node.path}: its key {name!r} has the type {types[name]}, and the keys of locks are "
-                "strings (S). Use another table"
-            )
-    time_to_live = resolve(resource.time_to_live_specification) or {}
-    for wrong in _wrong_time_to_live(table, ttl, time_to_live.get("enabled"), time_to_live.get("attributeName")):
-        raise LockArgumentError(wrong)
-
-
-def _judge_time_to_live(table: AnyTable, ttl: str | None, template: synthesis.Template) -> list[str]:
-    resource = cast("cdk.CfnResource", table.node.default_child)
-    time_to_live = template.properties(resource).get("TimeToLiveSpecification", {})
-    return _wrong_time_to_live(table, ttl, time_to_live.get("Enabled"), time_to_live.get("AttributeName"))
-
-
-def _wrong_time_to_live(table: AnyTable, ttl: str | None, enabled: object, attribute: object) -> list[str]:
-    if not enabled or attribute == ttl:
-        return []
-    return [
-        f"ttl={ttl!r}, but the time to live of {table.node.path} is on {attribute!r}: DynamoDB may delete a live lock. "
-        "Change it there, or pass from_table the attribute that your clients' schema has for it as ttl="
-    ]
-
-
-def _check_watched(namespace: object, group: object, alarm_actions: object, dashboard: object) -> None:
-    check_namespace(namespace)
-    check_group(group, namespace)
-    check_alarm_actions(alarm_actions)
-    arguments.check_flag("dashboard", dashboard)
-
-
-def _arn_here(scope: Construct, name: str) -> str:
-    return cdk.Stack.of(scope).format_arn(service="dynamodb", resource="table", resource_name=name)
-
-
-def _check_name(name: str) -> str:
-    """The name, or a stand-in for a dummy."""
-    arguments.check_text("table_name", name, _NOT_A_TEXT)
-    if cdk.Token.is_unresolved(name):
-        return name
-    if lookups.is_dummy(name):
-        return lookups.STAND_IN
-    if name.startswith("arn:"):
-        raise LockArgumentError(f"table_name={name!r} is an ARN: use LockTable.from_table_arn instead")
-    return checks.table_name(name, "table_name")
-
-
-def _check_reachable(table_arn: str, stack: cdk.Stack) -> None:
-    """Refuse an ARN that is not a table's, or if the functions of the stack cannot reach the table."""
-    found = TABLE_ARN.fullmatch(table_arn)
-    if found is None and not cdk.Token.is_unresolved(table_arn):
-        raise LockArgumentError(
-            f"table_arn={table_arn!r} is not the ARN of a table: pass one of the form "
-            "arn:aws:dynamodb:Region:account:table/name"
-        )
-    if found is not None and differ(found[1], stack.region):
-        raise LockArgumentError(f"table_arn={table_arn!r}: {_other_region(stack)}")
-
-
-def _other_region(stack: cdk.Stack) -> str:
-    return (
-        f"the stack is in {stack.region}, and a function looks for its table in its own Region. Use a table in that "
-        "Region. Or add the permissions to the function's role yourself, and write LockClient(…, region_name=…) in its "
-        "code"
-    )

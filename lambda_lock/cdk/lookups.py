@@ -27,8 +27,13 @@ def is_dummy_role(principal: iam.IPrincipal) -> bool:
     return isinstance(arn, str) and arn.endswith(_DUMMY_ROLE)
 
 
-def report(scope: Construct, parameter: str, value: str) -> None:
-    """Say that a dummy was used. It is an error of the synthesis, but not of this call."""
+def report(scope: Construct, parameter: str, value: object) -> None:
+    """Say so if the value is a dummy. It is an error of the synthesis, but not of this call."""
+    if is_dummy(value):
+        add_error(scope, parameter, str(value))
+
+
+def add_error(scope: Construct, parameter: str, value: str) -> None:
     cdk.Annotations.of(scope).add_error(
         f"{parameter}={value!r} stands for a look-up that has not been made. The CDK's command line makes it, with "
         "credentials for the account, and remembers the value in cdk.context.json"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TypeAlias, TypedDict, cast
+from typing import NamedTuple, TypeAlias, TypedDict, Unpack, cast
 
 import aws_cdk as cdk
 import jsii
@@ -23,22 +23,12 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from ..errors import LockArgumentError, LockConfigurationError
-from ..observe.metrics import (
-    DUPLICATE,
-    FAILED,
-    FUNCTION_DIMENSION,
-    GROUP_DIMENSION,
-    LOST,
-    METRICS_VARIABLE,
-    NOT_GRANTED,
-    POWERTOOLS,
-    TABLE_DIMENSION,
-    UNAVAILABLE,
-    UNGROUPED,
-)
+from ..observe import metrics
+from ..observe.metrics import NAMESPACE
 from ..permissions import OPERATIONS
 from . import arguments, functions, lookups
-from .arguments import kind
+from .arguments import kind, wrong
+from .tables import AnyTable, differ, home
 
 AlarmActions: TypeAlias = Sequence[cloudwatch.IAlarmAction | sns.ITopic]
 
@@ -85,33 +75,49 @@ class MetricOptions(TypedDict, total=False):
     visible: bool
 
 
-class Watch:
-    """The metrics of one lock table, and what is made of them.
+class Watched(NamedTuple):
+    """The options of a lock table that say what is watched. See LockTable."""
 
-    scope: the lock table. table_is_here: whether the table is in the account of the stack. namespace: of the metrics
-    that functions write; None: they write none. group: what they count by instead of the function; UNGROUPED: nothing.
+    metrics_namespace: str | None = NAMESPACE
+    metrics_group: str | None = None
+    alarm_actions: AlarmActions | None = None
+    dashboard: bool = False
+
+    def check(self) -> None:
+        """Raises TypeError or LockArgumentError."""
+        _check_namespace(self.metrics_namespace)
+        _check_group(self.metrics_group, self.metrics_namespace)
+        _check_alarm_actions(self.alarm_actions)
+        arguments.check_flag("dashboard", self.dashboard)
+
+
+class Watch:
+    """The metrics of one lock table, with the alarms and the dashboard that are made of them.
+
+    scope: the lock table.
     """
 
-    def __init__(
-        self, scope: Construct, table_name: str, namespace: str | None, group: str | None, table_is_here: bool
-    ) -> None:
-        self.namespace = namespace
-        self.group = group
+    def __init__(self, scope: Construct, table: AnyTable, options: Watched) -> None:
+        self.namespace, self.group = options.metrics_namespace, options.metrics_group
         self._scope = scope
-        self._table_name = table_name
-        self._table_is_here = table_is_here
-        self._alarms: dict[str, cloudwatch.Alarm] = {}
-        self._dashboard: cloudwatch.Dashboard | None = None
+        self._table_name = table.table_name
+        self._table_is_here = not differ(home(table)[1], cdk.Stack.of(scope).account)
+        self.alarms: dict[str, cloudwatch.Alarm] = {}
+        if options.alarm_actions is not None:
+            self._make_alarms(options.alarm_actions)
+        self._dashboard = self._make_dashboard() if options.dashboard else None
         self._logs: list[str] = []
 
-    def metric(self, name: str, function: lambda_.IFunction | None, options: MetricOptions) -> cloudwatch.Metric:
+    def metric(
+        self, name: str, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
+    ) -> cloudwatch.Metric:
         """The number of these events. The period is five minutes, because metrics from functions' logs arrive late."""
         if self.namespace is None:
             raise LockConfigurationError(
                 f"there is no metric {name} of {self._scope.node.path}, because metrics_namespace=None. Pass a "
                 "namespace"
             )
-        dimensions = {TABLE_DIMENSION: self._table_name}
+        dimensions = {metrics.TABLE_DIMENSION: self._table_name}
         source: Construct | lambda_.IFunction = self._scope
         if function is not None:
             arguments.check_function(function)
@@ -122,15 +128,15 @@ class Watch:
                 )
             # What the library reports is the name of the function, without an alias or a version.
             source = unqualified = getattr(function, "lambda_", function)
-            dimensions[FUNCTION_DIMENSION] = unqualified.function_name
-        elif self.group is not None and self.group != UNGROUPED:
-            dimensions[GROUP_DIMENSION] = self.group
+            dimensions[metrics.FUNCTION_DIMENSION] = unqualified.function_name
+        elif self.group is not None and self.group != metrics.UNGROUPED:
+            dimensions[metrics.GROUP_DIMENSION] = self.group
         usual: MetricOptions = {"statistic": cloudwatch.Stats.SUM, "period": Duration.minutes(5), "label": name}
         usual.update(options)
         metric = cloudwatch.Metric(namespace=self.namespace, metric_name=name, dimensions_map=dimensions, **usual)
         return metric.attach_to(source).with_(**options)  # attaching writes over account and region in an older CDK
 
-    def make_alarms(self, alarm_actions: AlarmActions) -> tuple[cloudwatch.Alarm, ...]:
+    def _make_alarms(self, alarm_actions: AlarmActions) -> None:
         """Create alarms for lost locks, failed operations, throttled requests and DynamoDB's own errors.
 
         A single lost lock raises an alarm, and so does a single operation that failed for good: a function may run once
@@ -139,27 +145,26 @@ class Watch:
         for failed conditions either, because that is how DynamoDB reports contention.
         """
         if self.namespace is not None:
-            self._alarm("LockLost", self.metric(LOST, None, {}), _LOST_TEXT, within=1)
-            self._alarm("LockFailed", self.metric(FAILED, None, {}), _FAILED_TEXT, within=1)
+            self._alarm("LockLost", self.metric(metrics.LOST), _LOST_TEXT, within=1)
+            self._alarm("LockFailed", self.metric(metrics.FAILED), _FAILED_TEXT, within=1)
         if self._table_is_here:
             self._alarm("Throttled", self._throttled(), _THROTTLED_TEXT, within=5)
             self._alarm("SystemErrors", self._system_errors(), _ERRORS_TEXT, within=5)
-        for alarm in self._alarms.values():
+        for alarm in self.alarms.values():
             for action in alarm_actions:
                 _add_action(alarm, action)
-        return tuple(self._alarms.values())
 
-    def make_dashboard(self) -> None:
+    def _make_dashboard(self) -> cloudwatch.Dashboard:
         """Create a dashboard for the locks and their table, with the alarms and their thresholds if there are any."""
-        self._dashboard = dashboard = cloudwatch.Dashboard(self._scope, "Dashboard")
-        if self._alarms:
-            alarms = [*self._alarms.values()]
-            dashboard.add_widgets(
-                cloudwatch.AlarmStatusWidget(title="Alarms", alarms=alarms, width=2 * _WIDTH, height=2)
-            )
+        dashboard = cloudwatch.Dashboard(self._scope, "Dashboard")
+        if self.alarms:
+            alarms = [*self.alarms.values()]
+            status = cloudwatch.AlarmStatusWidget(title="Alarms", alarms=alarms, width=2 * _WIDTH, height=2)
+            dashboard.add_widgets(status)
         locks, table = self._graphs_of_locks(), self._graphs_of_table() if self._table_is_here else []
         dashboard.add_widgets(*locks[:1], *table[:1])
         dashboard.add_widgets(*table[1:], *locks[1:])
+        return dashboard
 
     def add_function(self, function: functions.Connectable) -> None:
         """Let the dashboard's list of contended keys read this function's log.
@@ -191,16 +196,17 @@ class Watch:
     def _graphs_of_locks(self) -> list[cloudwatch.IWidget]:
         if self.namespace is None:
             return []
-        events = [self.metric(name, None, {}) for name in (NOT_GRANTED, DUPLICATE)]
-        lost = self.metric(LOST, None, {"color": cloudwatch.Color.RED})
-        failed = self.metric(FAILED, None, {"color": cloudwatch.Color.PURPLE})
-        unlocked = self.metric(UNAVAILABLE, None, {"color": cloudwatch.Color.ORANGE})
+        events = [self.metric(name) for name in (metrics.NOT_GRANTED, metrics.DUPLICATE)]
+        lost = self.metric(metrics.LOST, color=cloudwatch.Color.RED)
+        failed = self.metric(metrics.FAILED, color=cloudwatch.Color.PURPLE)
+        unlocked = self.metric(metrics.UNAVAILABLE, color=cloudwatch.Color.ORANGE)
         by_kind = self._graph("Locks", [*events, lost, failed, unlocked], thresholds_of=("LockLost", "LockFailed"))
         if self.group is not None:
             return [by_kind]
+        dimensions = f"{metrics.TABLE_DIMENSION},{metrics.FUNCTION_DIMENSION}"
         search = (
-            f'SEARCH(\'{{"{self.namespace}",{TABLE_DIMENSION},{FUNCTION_DIMENSION}}} MetricName="{NOT_GRANTED}" '
-            f"{TABLE_DIMENSION}=\"{self._table_name}\"', 'Sum', 300)"
+            f'SEARCH(\'{{"{self.namespace}",{dimensions}}} MetricName="{metrics.NOT_GRANTED}" '
+            f"{metrics.TABLE_DIMENSION}=\"{self._table_name}\"', 'Sum', 300)"
         )
         by_function = cloudwatch.MathExpression(
             expression=search, using_metrics={}, label="", period=Duration.minutes(5)
@@ -218,14 +224,14 @@ class Watch:
         ]
 
     def _graph(
-        self, title: str, metrics: Sequence[cloudwatch.IMetric], thresholds_of: Sequence[str] = ()
+        self, title: str, shown: Sequence[cloudwatch.IMetric], thresholds_of: Sequence[str] = ()
     ) -> cloudwatch.GraphWidget:
-        lines = [self._alarms[name].to_annotation() for name in thresholds_of if name in self._alarms]
-        return cloudwatch.GraphWidget(title=title, left=metrics, left_annotations=lines, width=_WIDTH)
+        lines = [self.alarms[name].to_annotation() for name in thresholds_of if name in self.alarms]
+        return cloudwatch.GraphWidget(title=title, left=shown, left_annotations=lines, width=_WIDTH)
 
     def _alarm(self, id: str, events: cloudwatch.IMetric, text: str, *, within: int) -> None:
         """Make an alarm for events in more than half of the last ``within`` periods."""
-        self._alarms[id] = cloudwatch.Alarm(
+        self.alarms[id] = cloudwatch.Alarm(
             self._scope,
             id,
             metric=events,
@@ -263,32 +269,30 @@ class Watch:
         return _total("System errors", errors)
 
 
-def check_alarm_actions(alarm_actions: object) -> None:
+def _check_alarm_actions(alarm_actions: object) -> None:
     """Raises TypeError for what is not a list of topics and alarm actions."""
     if alarm_actions is None:
         return
     if isinstance(alarm_actions, str) or not isinstance(alarm_actions, Sequence):
-        raise TypeError(
-            f"alarm_actions must be a list of topics or alarm actions, not {kind(alarm_actions)}: write [topic]"
-        )
+        raise wrong("alarm_actions", alarm_actions, "a list of topics or alarm actions", ": write [topic]")
     for each in alarm_actions:
         if not hasattr(each, "topic_arn") and not hasattr(each, "bind"):
             raise TypeError(_no_action(each))
 
 
-def check_namespace(namespace: object) -> None:
+def _check_namespace(namespace: object) -> None:
     """Raises TypeError or LockArgumentError for what is not a namespace of CloudWatch that alarms can watch."""
     if namespace is None:
         return
     if not isinstance(namespace, str):
-        raise TypeError(f"metrics_namespace must be a str or None, not {kind(namespace)}")
+        raise wrong("metrics_namespace", namespace, "a str or None")
     if cdk.Token.is_unresolved(namespace) or lookups.is_dummy(namespace):
         return
-    if namespace.lower() == POWERTOOLS:
+    if namespace.lower() == metrics.POWERTOOLS:
         raise LockArgumentError(
             f"metrics_namespace={namespace!r} would add to the metrics of Powertools, with their namespace and "
-            f"dimensions, which no alarm here could watch. Pass None, and set {METRICS_VARIABLE} in the function's "
-            "own environment"
+            f"dimensions, which no alarm here could watch. Pass None, and set {metrics.METRICS_VARIABLE} in the "
+            "function's own environment"
         )
     if not _NAMESPACE.fullmatch(namespace):
         raise LockArgumentError(
@@ -297,11 +301,11 @@ def check_namespace(namespace: object) -> None:
         )
 
 
-def check_group(group: object, namespace: object) -> None:
+def _check_group(group: object, namespace: object) -> None:
     """Raises TypeError or LockArgumentError for what is not a dimension's value, or would have no effect."""
     if group is None:
         return
-    arguments.check_text("metrics_group", group, f"Pass the name of a team, {UNGROUPED!r} or None")
+    arguments.check_text("metrics_group", group, f"Pass the name of a team, {metrics.UNGROUPED!r} or None")
     if namespace is None:
         raise LockArgumentError(
             f"metrics_group={group!r} has no effect with metrics_namespace=None. Leave one of them out"
@@ -344,10 +348,10 @@ def _no_action(each: object) -> str:
     return f"alarm_actions: {kind(each)} is neither a Topic of aws_sns nor an alarm action"
 
 
-def _total(label: str, metrics: dict[str, cloudwatch.IMetric]) -> cloudwatch.MathExpression:
+def _total(label: str, summands: dict[str, cloudwatch.IMetric]) -> cloudwatch.MathExpression:
     return cloudwatch.MathExpression(
-        expression=" + ".join(f"FILL({name}, 0)" for name in metrics),
-        using_metrics=metrics,
+        expression=" + ".join(f"FILL({name}, 0)" for name in summands),
+        using_metrics=summands,
         label=label,
         period=Duration.minutes(1),
     )

@@ -59,6 +59,10 @@ def judge(construct: IConstruct, reading: Callable[[Template], list[str]]) -> No
     construct.node.add_validation(_Validation(lambda: reading(template)))
 
 
+def warn(construct: IConstruct, id: str, text: str) -> None:
+    cdk.Annotations.of(construct).add_warning_v2(f"lambda-lock:{id}", text)
+
+
 @jsii.implements(IValidation)
 class _Validation:
     def __init__(self, reading: Callable[[], list[str] | None]) -> None:
