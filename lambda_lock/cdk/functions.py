@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import aws_cdk as cdk
@@ -62,58 +62,49 @@ def judge_when_synthesized(function: Connectable, wanted: Mapping[str, str]) -> 
     if resource is None:
         return
 
-    def reading(template: synthesis.Template) -> list[str]:
+    def reading(template: synthesis.Template) -> Iterator[str]:
         properties = template.properties(resource)
-        _warn_of_runtime(function, properties.get("Runtime"))
-        if METRICS_VARIABLE in wanted:
-            logging = properties.get("LoggingConfig", {})
-            _warn_of_level(function, logging)
-            _warn_of_log_class(function, template, logging.get("LogGroup"))
+        for id, text in _concerns(properties, template, METRICS_VARIABLE in wanted):
+            synthesis.warn(function, id, f"{function.node.path} {text}")
         try:
             _compare(function, wanted, properties.get("Environment", {}).get("Variables", {}))
         except LockConfigurationError as error:
-            return [str(error)]
-        return []
+            yield str(error)
 
     synthesis.judge(resource, reading)
 
 
-def _warn_of_runtime(function: Connectable, runtime: object) -> None:
-    if not isinstance(runtime, str):  # an image has none
-        return
+def _concerns(
+    properties: Mapping[str, Any], template: synthesis.Template, with_metrics: bool
+) -> Iterator[tuple[str, str]]:
+    """What will not work for a function, as ids and texts of warnings."""
+    runtime = str(properties.get("Runtime"))  # an image has none
     python = re.fullmatch(r"python(\d+)\.(\d+)", runtime)
     if _OTHER_LANGUAGES.match(runtime) or (python is not None and (int(python[1]), int(python[2])) < _OLDEST):
-        synthesis.warn(
-            function,
+        yield (
             "runtime",
-            f"{function.node.path} runs on {runtime}, and lambda_lock needs Python {_OLDEST[0]}.{_OLDEST[1]} or newer. "
-            "For a function with another client of the same table, call grant()",
+            f"runs on {runtime}, and lambda_lock needs Python {_OLDEST[0]}.{_OLDEST[1]} or newer. For a function with "
+            "another client of the same table, call grant()",
         )
-
-
-def _warn_of_level(function: Connectable, logging: Mapping[str, Any]) -> None:
-    level = logging.get("ApplicationLogLevel")
+    if not with_metrics:
+        return
+    logging = properties.get("LoggingConfig", {})
+    level, group = logging.get("ApplicationLogLevel"), logging.get("LogGroup")
     if logging.get("LogFormat") == "JSON" and level in _LOUD:
-        synthesis.warn(
-            function,
+        yield (
             "log-level",
-            f"{function.node.path} logs in JSON at level {level}, and Lambda then drops the lines with the metrics: "
-            "the alarm LockLost cannot go off. Set application_log_level_v2=ApplicationLogLevel.INFO, and the level of "
-            "chatty loggers in the code. Or pass metrics_namespace=None to the lock table",
+            f"logs in JSON at level {level}, and Lambda then drops the lines with the metrics: the alarm LockLost "
+            "cannot go off. Set application_log_level_v2=ApplicationLogLevel.INFO, and the level of chatty loggers in "
+            "the code. Or pass metrics_namespace=None to the lock table",
         )
-
-
-def _warn_of_log_class(function: Connectable, template: synthesis.Template, group: object) -> None:
-    """Only the standard class of log groups turns lines into metrics: see "Log classes", CloudWatch Logs User Guide."""
+    # Only the standard class of log groups turns lines into metrics: see "Log classes", CloudWatch Logs User Guide.
     name = group.get("Ref") if isinstance(group, dict) else None
     log_class = template.resources.get(str(name), {}).get("Properties", {}).get("LogGroupClass", "STANDARD")
     if log_class != "STANDARD":
-        synthesis.warn(
-            function,
+        yield (
             "log-class",
-            f"{function.node.path} logs to {name} of the class {log_class}, of which CloudWatch makes no metrics: the "
-            "alarm LockLost cannot go off. Use a log group of the class STANDARD. Or pass metrics_namespace=None to "
-            "the lock table",
+            f"logs to {name} of the class {log_class}, of which CloudWatch makes no metrics: the alarm LockLost cannot "
+            "go off. Use a log group of the class STANDARD. Or pass metrics_namespace=None to the lock table",
         )
 
 

@@ -7,7 +7,7 @@ By then, aspects have changed what they change: log levels, removal policies, re
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, cast
@@ -44,10 +44,10 @@ class Template:
 _templates: WeakKeyDictionary[cdk.Stack, Template] = WeakKeyDictionary()
 
 
-def judge(construct: IConstruct, reading: Callable[[Template], list[str]]) -> None:
-    """Call ``look`` when ``construct`` is synthesized: after all aspects, and before annotations are written.
+def judge(construct: IConstruct, reading: Callable[[Template], Iterable[str] | None]) -> None:
+    """Call ``reading`` when ``construct`` is synthesized: after all aspects, and before annotations are written.
 
-    look: takes the template of the construct's stack, and returns errors, which fail the synthesis. It may annotate
+    reading: takes the template of the construct's stack, and gives errors, which fail the synthesis. It may annotate
         warnings.
     """
     stack = cdk.Stack.of(construct)
@@ -65,11 +65,11 @@ def warn(construct: IConstruct, id: str, text: str) -> None:
 
 @jsii.implements(IValidation)
 class _Validation:
-    def __init__(self, reading: Callable[[], list[str] | None]) -> None:
-        self._look = reading
+    def __init__(self, reading: Callable[[], Iterable[str] | None]) -> None:
+        self._reading = reading
 
     def validate(self) -> list[str]:
-        return self._look() or []
+        return [*(self._reading() or ())]
 
 
 @jsii.implements(cdk.ISynthesisSession)

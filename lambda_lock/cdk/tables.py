@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TypeAlias
+from collections.abc import Iterator
+from typing import TypeAlias, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
@@ -146,32 +147,30 @@ def judge(scope: Construct, table: AnyTable, ttl: str | None) -> None:
     """Refuse, when the app is synthesized, a table that cannot have locks. scope: the lock table."""
     was_unnamed = is_unnamed(table)
 
-    def reading(template: synthesis.Template) -> list[str]:
-        resource, faults = resource_of(table), []
+    def reading(template: synthesis.Template) -> Iterator[str]:
+        resource = resource_of(table)
         if resource is not None:
             time_to_live = template.properties(resource).get("TimeToLiveSpecification", {})
-            faults += _wrong_time_to_live(table, ttl, time_to_live.get("Enabled"), time_to_live.get("AttributeName"))
+            yield from _wrong_time_to_live(table, ttl, time_to_live.get("Enabled"), time_to_live.get("AttributeName"))
         if _is_replicated(table, template):
-            faults.append(NO_REPLICAS)
+            yield NO_REPLICAS
         # The CDK chose a name, because a stack of another account or Region refers to the table. The app's own choice,
         # made later, would be a text.
         if was_unnamed and resource and not is_unnamed(table) and cdk.Token.is_unresolved(resource.table_name):
-            faults.append(
+            yield (
                 f"a stack of another account or Region refers to the table of {scope.node.path}, which has no name "
                 f"that could be told there. Set table_name=. ({REPLACED})"
             )
-        return faults
 
     synthesis.judge(table, reading)
 
 
-def judge_protection(scope: Construct, table: AnyTable) -> None:
+def judge_protection(scope: Construct, table: dynamodb.TableV2) -> None:
     """Warn, when the app is synthesized, if its stack cannot be deleted."""
 
-    def reading(template: synthesis.Template) -> list[str]:
-        resource = resource_of(table)
-        if resource is None:
-            return []
+    resource = cast("cdk.CfnResource", table.node.default_child)
+
+    def reading(template: synthesis.Template) -> None:
         replicas = template.properties(resource).get("Replicas", [])
         protected = any(isinstance(each, dict) and each.get("DeletionProtectionEnabled") for each in replicas)
         if protected and template.of(resource).get("DeletionPolicy") == "Delete":
@@ -182,7 +181,6 @@ def judge_protection(scope: Construct, table: AnyTable) -> None:
                 "DynamoDB refuse that: deleting the stack fails. Pass deletion_protection=False, or another "
                 "removal_policy",
             )
-        return []
 
     synthesis.judge(table, reading)
 
@@ -204,10 +202,9 @@ def _is_copy(resource: dynamodb.CfnGlobalTable | dynamodb.CfnTable) -> bool:
     return getattr(resource, "global_table_source_arn", None) is not None
 
 
-def _wrong_time_to_live(table: AnyTable, ttl: str | None, enabled: object, attribute: object) -> list[str]:
-    if not enabled or attribute == ttl:
-        return []
-    return [
-        f"ttl={ttl!r}, but the time to live of {table.node.path} is on {attribute!r}: DynamoDB may delete a live lock. "
-        "Change it there, or pass from_table the attribute that your clients' schema has for it as ttl="
-    ]
+def _wrong_time_to_live(table: AnyTable, ttl: str | None, enabled: object, attribute: object) -> Iterator[str]:
+    if enabled and attribute != ttl:
+        yield (
+            f"ttl={ttl!r}, but the time to live of {table.node.path} is on {attribute!r}: DynamoDB may delete a live "
+            "lock. Change it there, or pass from_table the attribute that your clients' schema has for it as ttl="
+        )
