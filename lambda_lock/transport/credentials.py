@@ -171,15 +171,15 @@ class ContainerCredentials:
             )
         unsent = f"no credentials from {where}, nothing was sent to DynamoDB"
         try:
-            answer = _ask(endpoint, _authorization(environ), environ, deadline)
+            status, _, body = _ask(endpoint, _authorization(environ), environ, deadline)
         except TransportError as error:
             raise TransportError(False, f"{unsent}: {error}") from error
-        if answer.status >= 500 or answer.status == 429:
-            raise TransportError(False, f"{unsent}: HTTP {answer.status}")
-        if answer.status != 200:
-            raise LockConfigurationError(f"{where} refused to provide credentials: HTTP {answer.status}")
+        if status >= 500 or status == 429:
+            raise TransportError(False, f"{unsent}: HTTP {status}")
+        if status != 200:
+            raise LockConfigurationError(f"{where} refused to provide credentials: HTTP {status}")
         try:
-            fields = json.loads(answer.body)
+            fields = json.loads(body)
             ends = iso_date(fields["Expiration"])
             if ends is None:
                 raise ValueError("Expiration is not a date")

@@ -148,10 +148,5 @@ def _is_true(environ: Mapping[str, str], name: str) -> bool:
 def _is_region(name: str) -> bool:
     """Whether a text has the form of a Region's name, such as eu-west-1 or us-gov-west-1."""
     *words, number = name.split("-")
-    return (
-        len(words) >= 2
-        and len(words[0]) >= 2
-        and all(word.isascii() and word.isalpha() and word.islower() for word in words)
-        and number.isascii()
-        and number.isdigit()
-    )
+    of_letters = name.isascii() and name.islower() and all(map(str.isalpha, words))
+    return of_letters and len(words) >= 2 and len(words[0]) >= 2 and number.isdigit()

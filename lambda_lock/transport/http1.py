@@ -31,12 +31,14 @@ from ..errors import LockConfigurationError, TransportError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from ssl import SSLContext
-    from typing import Any
+    from typing import Any, TypeAlias
 
     from .endpoint import Endpoint
     from .trust import Trust
+
+    #: An HTTP answer: its status, its headers with names in lower case, and its whole body.
+    Answer: TypeAlias = tuple[int, dict[str, str], bytes]
 
 ANSWER_TIMEOUT = 1.0  # seconds to wait for an answer on a connection that is open already
 IDLE = 20.0  # seconds; front ends and NATs cut idle connections later than that
@@ -54,17 +56,6 @@ _CHUNK = rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?"  # compiled a
 
 class Malformed(Exception):
     """The answer is not HTTP as rule 3 requires."""
-
-
-class Answer:
-    """An HTTP answer: its ``status``, its ``headers`` with names in lower case, and its whole ``body``."""
-
-    __slots__ = ("body", "headers", "status")
-
-    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
-        self.status = status
-        self.headers = headers
-        self.body = body
 
 
 class Connection:
@@ -117,15 +108,13 @@ class Connection:
             while rest:
                 self._socket.settimeout(_left(deadline))
                 rest = rest[self._socket.send(rest) :]
-            answer, last = self._read_answer()
-            self.reusable = not last and not self._buffer
+            return self._read_answer()
         except (OSError, Malformed) as error:
             message = f"no usable answer from {self._peer}, the request may have been carried out: {_why(error)}"
             raise TransportError(True, message) from error
         finally:
             if not self.reusable:
                 self.close()
-        return answer
 
     def is_quiet(self) -> bool:
         """Return whether there is nothing to read. An idle connection must be quiet."""
@@ -133,18 +122,16 @@ class Connection:
             self._socket.settimeout(0)
             # This uses the plain socket's method: peeking does not work through TLS, and is not needed there.
             socket.socket.recv(self._socket, 1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
+        except OSError as error:
+            return isinstance(error, BlockingIOError)
         return False
 
     def close(self) -> None:
         self.reusable = False
         self._socket.close()
 
-    def _read_answer(self) -> tuple[Answer, bool]:
-        """Return the answer, and whether the server said that it is the last one on this connection."""
+    def _read_answer(self) -> Answer:
+        """Return the answer. The connection is reusable unless something follows, or the server says that it is not."""
         head = self._take_line(b"\r\n\r\n", MAX_HEAD)
         status_line, *lines = head.split(b"\r\n")
         status = _STATUS.fullmatch(status_line)
@@ -161,8 +148,8 @@ class Connection:
         else:
             body = self._take(_bounded(int(length)))
         tokens = headers.get("connection", "").lower().replace(" ", "").split(",")
-        last = status[1] == b"0" or "close" in tokens
-        return Answer(int(status[2]), headers, body), last
+        self.reusable = status[1] == b"1" and "close" not in tokens and not self._buffer
+        return int(status[2]), headers, body
 
     def _read_chunks(self) -> bytes:
         body = bytearray()
@@ -221,18 +208,9 @@ def clocks() -> tuple[float, ...]:
 class Pool:
     """Connections to one endpoint, kept while idle. Any number of threads may use it, and none waits for another."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        make_trust: Callable[[bool], Trust],
-        clocks: Callable[[], tuple[float, ...]] = clocks,
-    ) -> None:
-        """``make_trust(whole)`` is called only for https: by prepare() or at the first connection, and again if that is
-        not trusted."""
+    def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._make_trust = make_trust
         self._trust: Trust | None = None
-        self._clocks = clocks
         self._idle: list[Connection] = []
         self._pid = os.getpid()
         self._closed = False
@@ -248,10 +226,12 @@ class Pool:
         self._keep(connection)
         return answer
 
-    def prepare(self) -> None:
-        """Load the certificates for https."""
-        if self._endpoint.tls and self._trust is None:
-            self._trust = self._make_trust(False)
+    def prepare(self, *, whole: bool = False) -> None:
+        """Load the certificates for https. ``whole``: all that are to be trusted, also if a few were loaded before."""
+        if self._endpoint.tls and (whole or self._trust is None):
+            from .trust import Trust  # loads ssl, so only for https
+
+            self._trust = Trust(os.environ, whole=whole)
 
     def close(self) -> None:
         """Close all idle connections. From now on, also close each connection after its answer."""
@@ -259,16 +239,15 @@ class Pool:
         self._drop_all()
 
     def _connect(self, deadline: float) -> Connection:
-        if not self._endpoint.tls:
-            return Connection(self._endpoint, None, deadline)
-        trust = self._trust = self._trust or self._make_trust(False)
+        self.prepare()
+        trust = self._trust
         try:
-            return Connection(self._endpoint, trust.context, deadline)
+            return Connection(self._endpoint, None if trust is None else trust.context, deadline)
         except LockConfigurationError:
-            if trust.is_whole:
+            if trust is None or trust.is_whole:
                 raise
-        whole = self._trust = self._make_trust(True)
-        return Connection(self._endpoint, whole.context, deadline)
+        self.prepare(whole=True)
+        return self._connect(deadline)
 
     def _take(self) -> Connection | None:
         if self._pid != os.getpid():
@@ -279,7 +258,7 @@ class Pool:
                 connection = self._idle.pop()
             except IndexError:  # another thread took it
                 return None
-            ages = [now - then for now, then in zip(self._clocks(), connection.idle_since, strict=True)]
+            ages = [now - then for now, then in zip(clocks(), connection.idle_since, strict=True)]
             if max(ages) <= IDLE and connection.is_quiet():
                 return connection
             connection.close()
@@ -291,7 +270,7 @@ class Pool:
         if self._closed or len(self._idle) >= MAX_IDLE or self._pid != os.getpid():
             connection.close()
             return
-        connection.idle_since = self._clocks()
+        connection.idle_since = clocks()
         self._idle.append(connection)
 
     def _drop_all(self) -> None:
@@ -333,25 +312,22 @@ def _why(error: Exception) -> str:
 def _dial(host: str, port: int, deadline: float) -> socket.socket:
     """Return a connected socket. Each address of the name is tried, with an equal share of the time left."""
     addresses = _look_up(host, port, deadline)
-    for index, (family, kind, protocol, _, address) in enumerate(addresses):
+    for left in range(len(addresses), 0, -1):
+        family, kind, protocol, _, address = addresses[-left]
         try:
-            return _open(family, kind, protocol, address, _left(deadline) / (len(addresses) - index))
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.settimeout(_left(deadline) / left)
+                sock.connect(address)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            except BaseException:
+                sock.close()
+                raise
+            return sock
         except OSError:
-            if index == len(addresses) - 1:
+            if left == 1:
                 raise
     raise OSError(f"{host} has no address")
-
-
-def _open(family: int, kind: int, protocol: int, address: Any, timeout: float) -> socket.socket:
-    sock = socket.socket(family, kind, protocol)
-    try:
-        sock.settimeout(timeout)
-        sock.connect(address)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except BaseException:
-        sock.close()
-        raise
-    return sock
 
 
 def _look_up(host: str, port: int, deadline: float) -> list[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json  # the Lambda runtime has it loaded
-import os
 import time
 import zlib  # built in
 
@@ -13,7 +12,7 @@ from ..errors import LockConfigurationError
 from . import endpoint as endpoints
 from .classify import refusal, result, short
 from .dates import http_date
-from .http1 import ANSWER_TIMEOUT, Answer, Pool
+from .http1 import ANSWER_TIMEOUT, Pool
 from .sigv4 import authorization
 
 TYPE_CHECKING = False
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .credentials import CredentialSource
-    from .trust import Trust
+    from .http1 import Answer
 
 #: The operations of locks. Pages of a Scan and operations on tables may take longer than ANSWER_TIMEOUT.
 _QUICK = ("GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems")
@@ -72,7 +71,7 @@ class HttpsTransport:
             )
         self._credentials = credentials
         self._now = now
-        self._pool = Pool(self.endpoint, _trust)
+        self._pool = Pool(self.endpoint)
 
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
         """Send one request, once.
@@ -122,27 +121,21 @@ class HttpsTransport:
         self._pool.close()
 
 
-def _trust(whole: bool) -> Trust:
-    from .trust import Trust  # loads ssl, so only for https
-
-    return Trust(os.environ, whole=whole)
-
-
 def _read(operation: str, answer: Answer) -> Reply:
-    date = http_date(answer.headers.get("date"))
-    status, kind = answer.status, answer.headers.get("content-type", "")
+    status, headers, content = answer
+    date, kind = http_date(headers.get("date")), headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() != _JSON:  # a gateway, a proxy's page, another service
         raise unusable(f"HTTP {status} did not come from DynamoDB: its Content-Type is {kind[:80]!r}")
-    checksum = answer.headers.get("x-amz-crc32")
-    if checksum is not None and checksum != str(zlib.crc32(answer.body)):
+    checksum = headers.get("x-amz-crc32")
+    if checksum is not None and checksum != str(zlib.crc32(content)):
         raise unusable(f"HTTP {status} with an x-amz-crc32 that does not match its body")
     try:
-        body = json.loads(answer.body.decode())
+        body = json.loads(content.decode())
     except (ValueError, RecursionError):  # RecursionError: nested too deep
         raise unusable(f"HTTP {status} without readable JSON") from None  # the error contains the answer
     if not isinstance(body, dict):
         raise unusable(f"HTTP {status} with JSON that is not an object")
-    code = short(str(body.get("__type") or answer.headers.get("x-amzn-errortype") or ""))
+    code = short(str(body.get("__type") or headers.get("x-amzn-errortype") or ""))
     if status == 200 and not code:
         return Reply(result(operation, body), date)
     if not 400 <= status < 500 or not code:  # an error inside a 200 does not come from DynamoDB either

@@ -24,7 +24,7 @@ from lambda_lock.transport import (
     TransportError,
     http1,
 )
-from lambda_lock.transport.http1 import IDLE, MAX_BODY, MAX_HEAD, Pool
+from lambda_lock.transport.http1 import IDLE, MAX_BODY, MAX_HEAD
 
 from .conftest import DATE, EPOCH, Stub, answer, cut, drip, error, say, silence
 
@@ -436,9 +436,11 @@ def test_a_connection_cut_while_idle_is_replaced_without_an_error(stub: Stub, ht
 
 
 @pytest.mark.parametrize("clock", [0, 1, 2])
-def test_a_connection_that_is_old_by_any_clock_is_replaced(stub: Stub, https: HttpsTransport, clock: int) -> None:
+def test_a_connection_that_is_old_by_any_clock_is_replaced(
+    stub: Stub, https: HttpsTransport, clock: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     readings = [100.0, 200.0, 300.0]
-    https._pool = Pool(https.endpoint, lambda _: pytest.fail("no TLS here"), lambda: tuple(readings))
+    monkeypatch.setattr(http1, "clocks", lambda: tuple(readings))
     get(https)
     readings[clock] += IDLE - 1
     get(https)
