@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..core.arn import bare_name
 from ..errors import LockArgumentError
-from .expressions import invalid, written
+from .operators import SETS, invalid, written
 from .table import Table, transact
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..core.outcome import Item
-    from .expressions import Value
+    from .operators import Value
 
 _ITEMS = ("Item", "Key", "ExpressionAttributeValues", "ExclusiveStartKey")  # the fields of a request with values
 _REMEMBERED = 600.0  # seconds for which DynamoDB remembers a client token (API reference, TransactWriteItems)
@@ -105,7 +105,7 @@ def _value(value: Value) -> Value:
         return {kind: _item(content)}
     if kind == "L":
         return {kind: [_value(element) for element in content]}
-    if kind not in ("NS", "SS", "BS"):
+    if kind not in SETS:
         return value
     elements = [_numeral(text) for text in content] if kind == "NS" else content
     if not elements or len(set(elements)) < len(elements):
@@ -114,8 +114,6 @@ def _value(value: Value) -> Value:
 
 
 def _numeral(text: str) -> str:
-    if text.isdigit() and text.isascii() and len(text) < 38 and (text[0] != "0" or text == "0"):
-        return text
     try:
         return written(Decimal(text))
     except InvalidOperation:

@@ -6,7 +6,7 @@ import copy
 import os
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ..client import checks
 from ..client.order import content_of
@@ -22,7 +22,7 @@ from .database import Database
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any, Literal, TypeAlias
+    from typing import Any
 
     from ..client.record import LockRecord
     from ..core.outcome import Item
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from ..core.row import Row, Schema
     from ..runtime.timeline import Clock
 
-    Failure: TypeAlias = Literal["throttled", "denied", "unreachable", "lost_reply"]
-
-_FAILURES = ("throttled", "denied", "unreachable", "lost_reply")
+Failure: TypeAlias = Literal["throttled", "denied", "unreachable", "lost_reply"]
 _OPERATIONS = ("GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "Scan", "Query")
 _ACCOUNT = "123456789012"
 
@@ -209,8 +207,9 @@ class Memory:
 
         Example: ``memory.fail("throttled", operation="UpdateItem", times=3)``
         """
-        if error not in _FAILURES:
-            raise LockArgumentError(f"error={error!r} is not a failure: pass one of {', '.join(map(repr, _FAILURES))}")
+        if error not in get_args(Failure):
+            known = ", ".join(map(repr, get_args(Failure)))
+            raise LockArgumentError(f"error={error!r} is not a failure: pass one of {known}")
         if operation is not None and operation not in _OPERATIONS:
             raise LockArgumentError(
                 f"operation={operation!r} is never sent: pass one of {', '.join(_OPERATIONS)}, or None for any"

@@ -1,7 +1,7 @@
 """An in-memory DynamoDB table that evaluates the real requests. It is linearizable, because `Table.apply` is one step.
 
-Items, keys and expressions are DynamoDB's JSON, as core/requests.py writes them. expressions.py evaluates the
-expressions. A request that DynamoDB refuses raises ServiceError("ValidationException"). A request that DynamoDB accepts
+Items, keys and expressions are DynamoDB's JSON, as core/requests.py writes them. expressions.py reads the expressions.
+A request that DynamoDB refuses raises ServiceError("ValidationException"). A request that DynamoDB accepts
 but this table does not support (reads in transactions, other operations) raises NotImplementedError: the table never
 guesses.
 
@@ -11,21 +11,24 @@ Transactions follow the API reference, TransactWriteItems. With `Table.apply` al
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled
 from ..core.requests import decode_data
-from .expressions import GONE, check, condition_of, invalid, named, number, resolved, update_of
+from .expressions import expressions_of
+from .operators import GONE, invalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from decimal import Decimal
     from typing import Any, TypeAlias
 
     from ..core.outcome import Item
-    from .expressions import Change, Expression, Names, Value
+    from .expressions import Change, Operand
+    from .operators import Value
 
-    #: The changes within attributes, by the steps to them: names and indexes.
-    _Parts: TypeAlias = dict[str | int, "_New | _Parts"]
+    #: A new value, or the changes of a value's parts, by the steps to them: names and indexes.
+    _Changed: TypeAlias = "tuple[Value] | dict[str | int, _Changed]"
     #: The result of one write in a transaction: the item it would leave, its cancellation code, and the row shown.
     Attempt: TypeAlias = tuple[Item | None, str, Item | None]
 
@@ -46,14 +49,9 @@ _FIELDS = {
     "UpdateItem": _WRITES | {"Key", "UpdateExpression"},
     "DeleteItem": _WRITES | {"Key"},
 }
-_TRANSACTED = {  # the name of a write in TransactWriteItems: the operation, and the fields that it may have
-    "Put": ("PutItem", _FIELDS["PutItem"] - {"ReturnValues"}),
-    "Update": ("UpdateItem", _FIELDS["UpdateItem"] - {"ReturnValues"}),
-    "Delete": ("DeleteItem", _FIELDS["DeleteItem"] - {"ReturnValues"}),
-    "ConditionCheck": ("ConditionCheck", _FIELDS["DeleteItem"] - {"ReturnValues"}),
-}
+#: What may be in TransactWriteItems, each with the operation whose fields it has.
+_TRANSACTED = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "DeleteItem"}
 _MOST_TRANSACTED = 100
-_NOTHING: dict[str, Any] = {}
 
 
 class Table:
@@ -97,14 +95,13 @@ class Table:
         old = self._items.get(key)
         if operation == "GetItem":
             return old
-        condition, update = _expressions(request)
-        self._check_key(request, update)
+        condition, changes = expressions_of(request)
         returned = request.get("ReturnValues", "NONE")
         if returned not in ("NONE", "ALL_OLD", "ALL_NEW" if operation == "UpdateItem" else "NONE"):
             raise NotImplementedError(f"{operation} with ReturnValues={returned}")
         if key in self.busy:
             raise ServiceError("TransactionConflictException", "a transaction is under way on the item", retryable=True)
-        new = self._changed(operation, request, old, condition, update)
+        new = self._changed(operation, request, old, condition, changes)
         self.store(key, new)
         return {"ALL_NEW": new, "ALL_OLD": old}.get(returned)
 
@@ -115,70 +112,40 @@ class Table:
         else:
             self._items[key] = item
 
-    def attempt(self, operation: str, key: tuple[Any, ...], request: dict[str, Any]) -> Attempt:
+    def attempt(self, name: str, key: tuple[Any, ...], request: dict[str, Any]) -> Attempt:
         """The result of one write in a transaction, which is not stored yet.
 
         Returns the item that it would leave under ``key``, its cancellation code, and the row shown with that.
         """
         old = self._items.get(key)
-        condition, update = _expressions(request)
+        condition, changes = expressions_of(request)
         if key in self.busy:
             return old, "TransactionConflict", None
         try:
-            self._check_key(request, update)
-            new = self._changed(operation, request, old, condition, update)
+            return self._changed(name, request, old, condition, changes), "None", None
         except ConditionFailed as refused:
             return old, "ConditionalCheckFailed", refused.item
         except ServiceError:  # the update does not fit the item, or changes the key
             return old, "ValidationError", None
-        return (old if operation == "ConditionCheck" else new), "None", None
-
-    def _check_key(self, request: dict[str, Any], update: Expression | None) -> None:
-        names = request.get("ExpressionAttributeNames", _NOTHING)
-        for path, _ in update.evaluate if update is not None else ():
-            if (attribute := named(path[0], names)) in self.key_names:
-                raise invalid(f"the update changes {attribute}, which is part of the key")
 
     def _changed(
-        self,
-        operation: str,
-        request: dict[str, Any],
-        old: Item | None,
-        condition: Expression | None,
-        update: Expression | None,
+        self, write: str, request: dict[str, Any], old: Item | None, condition: Operand, changes: list[Change]
     ) -> Item | None:
         """The item as the write leaves it. None if it leaves none. Raises ConditionFailed."""
-        names = request.get("ExpressionAttributeNames", _NOTHING)
-        values = request.get("ExpressionAttributeValues", _NOTHING)
-        before = old or {}
-        if condition is not None and not condition.evaluate(before, names, values):
+        for path, _ in changes:
+            if path[0] in self.key_names:
+                raise invalid(f"the update changes {path[0]}, which is part of the key")
+        before, values = old or {}, request.get("ExpressionAttributeValues", {})
+        if not condition(before, values):
             shown = old if request.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" else None
             raise ConditionFailed(shown, None)
-        if operation in ("DeleteItem", "ConditionCheck"):
+        if write == "ConditionCheck":
+            return old
+        if write in ("Delete", "DeleteItem"):
             return None
-        if operation == "PutItem":
+        if write in ("Put", "PutItem"):
             return dict(request["Item"])
-        new = dict(before or request["Key"])
-        if update is not None:
-            self._update(new, before, update.evaluate, names, values)
-        return new
-
-    def _update(self, new: Item, before: Item, changes: list[Change], names: Names, values: Item) -> None:
-        parts: _Parts = {}
-        for path, operand in changes:
-            *way, last = resolved(path, names)
-            value = operand(before, names, values)
-            if value is None:
-                raise invalid("the expression refers to an attribute that does not exist in the item")
-            if not way:
-                _put(new, last, value)
-                continue
-            inner = parts
-            for step in way:
-                inner = inner.setdefault(step, {})  # type: ignore[assignment]
-            inner[last] = _New(value)
-        for name, change in parts.items():
-            _put(new, str(name), _changed_value(before.get(str(name)), change))
+        return _updated(before, before or request["Key"], changes, values)
 
     def key(self, item: Item, exact: bool) -> tuple[Any, ...]:
         """The key of an item. With ``exact``, the item must consist of its key only."""
@@ -193,60 +160,49 @@ class Table:
         return key
 
 
-class _New:
-    """The new value of one part of an item. GONE removes the part."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Value) -> None:
-        self.value = value
-
-
-def _expressions(request: dict[str, Any]) -> tuple[Expression | None, Expression | None]:
-    """The condition and the update of a write. Raises ServiceError for what is wrong whatever the item is."""
-    condition = condition_of(request["ConditionExpression"]) if "ConditionExpression" in request else None
-    update = update_of(request["UpdateExpression"]) if "UpdateExpression" in request else None
-    names = request.get("ExpressionAttributeNames", _NOTHING)
-    check(condition, update, names, request.get("ExpressionAttributeValues", _NOTHING))
-    return condition, update
+def _updated(before: Item, new: Item, changes: list[Change], values: Item) -> Item:
+    """An item after an update: ``new`` with changes whose operands see the item as it was ``before``."""
+    tree: dict[str | int, _Changed] = {}
+    for path, operand in changes:
+        value = operand(before, values)
+        if value is None:
+            raise invalid("the expression refers to an attribute that does not exist in the item")
+        inner: Any = tree
+        for step in path[:-1]:
+            inner = inner.setdefault(step, {})
+        inner[path[-1]] = (value,)
+    item: Item = _changed_value({"M": new}, tree)["M"]
+    return item
 
 
-def _put(parts: dict[Any, Value], name: str | int, value: Value) -> None:
-    if value is GONE:
-        parts.pop(name, None)
-    else:
-        parts[name] = value
-
-
-def _changed_value(value: Value | None, change: _New | _Parts) -> Value:
+def _changed_value(value: Value | None, change: _Changed) -> Value:
     """A value after the changes to it or to its parts. The maps and lists that these are in must be there.
 
     All parts are those of the value as it was: an index counts the elements that were there before the update.
     """
-    if isinstance(change, _New):
-        return change.value
-    kind = "L" if isinstance(next(iter(change)), int) else "M"
-    content = None if value is None else value.get(kind)
-    if content is None or any(isinstance(step, int) != (kind == "L") for step in change):
+    if isinstance(change, tuple):
+        return change[0]
+    in_list = any(isinstance(step, int) for step in change)
+    content = None if value is None else value.get("L" if in_list else "M")
+    if content is None:
         raise invalid("the document path provided in the update expression is invalid for update")
-    if kind == "M":
-        entries = dict(content)
-        for name, inner in change.items():
-            _put(entries, str(name), _changed_value(content.get(name), inner))
-        return {"M": entries}
-    elements = dict(enumerate(content))
-    for index in sorted(change):  # an element behind the last one is appended, in the order of the indexes
-        _put(elements, index, _changed_value(elements.get(int(index)), change[index]))
-    return {"L": list(elements.values())}
+    parts: dict[str | int, Value] = dict(enumerate(content) if in_list else content)
+    # An element behind the last one is appended, in the order of the indexes.
+    for step, inner in sorted(change.items()) if in_list else change.items():
+        if (new := _changed_value(parts.get(step), inner)) is GONE:
+            parts.pop(step, None)
+        else:
+            parts[step] = new
+    return {"L": list(parts.values())} if in_list else {"M": parts}
 
 
-def _key_value(value: Value) -> str | int | Decimal | bytes:
+def _key_value(value: Value) -> str | Decimal | bytes:
     """The value of a key attribute in Python. Equal numbers are the same key."""
     if "S" in value:
         text: str = value["S"]
         return text
     if "N" in value:
-        return number(value)
+        return Decimal(value["N"])
     if "B" not in value:
         raise invalid(f"the key attribute {value} is not a string, number or binary")
     return decode_data(value["B"])
@@ -273,16 +229,16 @@ def transact(
         if len(item) != 1 or not item.keys() <= _TRANSACTED.keys():
             raise invalid(f"an item of a transaction is one of {', '.join(_TRANSACTED)}, not {', '.join(item)}")
         ((name, request),) = item.items()
-        operation, fields = _TRANSACTED[name]
-        if not request.keys() <= fields:
-            raise invalid(f"{name} with {', '.join(sorted(request.keys() - fields))}")
+        surplus = request.keys() - (_FIELDS[_TRANSACTED[name]] - {"ReturnValues"})
+        if surplus:
+            raise invalid(f"{name} with {', '.join(sorted(surplus))}")
         if name == "ConditionCheck" and "ConditionExpression" not in request:
             raise invalid("the ConditionCheck has no condition")
-        table, put = table_of(request), operation == "PutItem"
+        table, put = table_of(request), name == "Put"
         key = table.key(request["Item"] if put else request["Key"], not put)
         if (table, key) in changes:
             raise invalid("a transaction cannot include multiple operations on one item")
-        changes[table, key], reason, row = table.attempt(operation, key, request)
+        changes[table, key], reason, row = table.attempt(name, key, request)
         reasons.append(reason)
         shown.append(row)
     if ClientRequestToken in done:

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 from unittest import mock
 
 from lambda_lock.core.outcome import ServiceError, TransactionCanceled
-from lambda_lock.testing import database, expressions, table
-from lambda_lock.testing.expressions import GONE, invalid, number
+from lambda_lock.testing import database, expressions, operators, table
+from lambda_lock.testing.operators import GONE, invalid
 
 #: What is broken: where, which function or constant, and what makes the broken one from the right one.
 Mistake: TypeAlias = tuple[Any, str, Callable[[Any], Any]]
@@ -66,13 +66,13 @@ def _bound(missing: str) -> Callable[[Any], Any]:
 
     def mistake(real: Any) -> Any:
         def between(self: Any, left: Any) -> Any:
-            ordered = expressions._are_ordered
+            ordered = operators.ordered
             strict = {"ge": operator.gt, "le": operator.lt}[missing]
 
             def without(compare: Any, one: Any, other: Any) -> Any:
                 return ordered(strict if compare.__name__ == missing else compare, one, other)
 
-            with mock.patch.object(expressions, "_are_ordered", without):
+            with mock.patch.object(operators, "ordered", without):
                 return real(self, left)
 
         return between
@@ -87,14 +87,12 @@ def _or_first(real: Any) -> Any:
         found = some(self)
         while self.accept("AND"):
             found = expressions._both(found, some(self))
-            self.in_parentheses = False
         return found
 
     def some(self: Any) -> Any:
         found = self.negated()
         while self.accept("OR"):
             found = expressions._either(found, self.negated())
-            self.in_parentheses = False
         return found
 
     return either
@@ -107,7 +105,6 @@ def _in_order(real: Any) -> Any:
         found = self.negated()
         while word := self.accept("AND", "OR"):
             found = {"AND": expressions._both, "OR": expressions._either}[word](found, self.negated())
-            self.in_parentheses = False
         return found
 
     return either
@@ -121,8 +118,7 @@ def _not_last(real: Any) -> Any:
             return real(self)
         self.take()
         inner = self.every()
-        self.in_parentheses = False
-        return lambda item, names, values: not inner(item, names, values)
+        return lambda item, values: not inner(item, values)
 
     return negated
 
@@ -139,20 +135,33 @@ def _only_first(real: Any) -> Any:
 
 def _absent_equal(real: Any) -> Any:
     """Two absent attributes that are equal."""
-    return lambda one, other: (one is None and other is None) or real(one, other)
+
+    def of(compute: Any, *operands: Any) -> Any:
+        def evaluate(item: Any, values: Any) -> Any:
+            return all(operand(item, values) is None for operand in operands) or found(item, values)
+
+        found = real(compute, *operands)
+        return evaluate if compute is operators.equal else found
+
+    return of
 
 
 def _short_is_absent(real: Any) -> Any:
     """attribute_exists that takes a short value for none."""
 
-    def make(attribute: Any) -> Any:
-        def evaluate(item: Any, names: Any, values: Any) -> bool:
-            value = attribute(item, names, values)
+    def exists(attribute: Any) -> Any:
+        def evaluate(item: Any, values: Any) -> bool:
+            value = attribute(item, values)
             return value is not None and not all(len(str(content)) < 2 for content in value.values())
 
         return evaluate
 
-    return make
+    def function(self: Any) -> Any:
+        with mock.patch.object(expressions, "_exists", exists if self.peek() == "attribute_exists" else _exists):
+            return real(self)
+
+    _exists = expressions._exists
+    return function
 
 
 def _size(kind: str, count: Callable[[str], int]) -> Callable[[Any], Any]:
@@ -178,7 +187,7 @@ def _of_any_type(kind: str) -> Callable[[Any, Any], Any]:
 
 
 def _is_kind_of(value: Any, wanted: Any) -> Any:
-    return True if wanted.get("S") in expressions._KINDS and wanted["S"] in str(*value) else None
+    return True if wanted.get("S") in operators.KINDS and wanted["S"] in str(*value) else None
 
 
 # -- updates
@@ -187,11 +196,12 @@ def _is_kind_of(value: Any, wanted: Any) -> Any:
 def _one_by_one(real: Any) -> Any:
     """An update whose later changes see the earlier ones."""
 
-    def update(self: Any, new: Any, before: Any, changes: Any, names: Any, values: Any) -> None:
+    def updated(before: Any, new: Any, changes: Any, values: Any) -> Any:
         for change in changes:
-            real(self, new, dict(new), [change], names, values)
+            new = real(dict(new), new, [change], values)
+        return new
 
-    return update
+    return updated
 
 
 class _Seen(dict[str, Any]):
@@ -206,25 +216,34 @@ def _defaults_last(real: Any) -> Any:
     def term(self: Any) -> Any:
         late = self.peek() == "if_not_exists"
         right = real(self)
-        return (lambda item, names, values: right(getattr(item, "new", item), names, values)) if late else right
+        return (lambda item, values: right(getattr(item, "new", item), values)) if late else right
 
     return term
 
 
 def _showing_new(real: Any) -> Any:
-    def update(self: Any, new: Any, before: Any, changes: Any, names: Any, values: Any) -> None:
+    def updated(before: Any, new: Any, changes: Any, values: Any) -> Any:
         seen = _Seen(before)
-        seen.new = new
-        real(self, new, seen, changes, names, values)
+        seen.new = dict(new)
+        return real(seen, new, [(path, showing(seen, path, operand)) for path, operand in changes], values)
 
-    return update
+    def showing(seen: _Seen, path: Any, operand: Any) -> Any:
+        def evaluate(item: Any, values: Any) -> Any:
+            value = operand(item, values)
+            if len(path) == 1:
+                seen.new.pop(path[0], None) if value is GONE else seen.new.update({path[0]: value})
+            return value
+
+        return evaluate
+
+    return updated
 
 
 def _shifting(real: Any) -> Any:
     """Elements that are removed one by one, so that the indexes of the later ones shift."""
 
     def changed(value: Any, change: Any) -> Any:
-        if isinstance(change, table._New) or not value or "L" not in value or len(change) < 2:
+        if isinstance(change, tuple) or not value or "L" not in value or len(change) < 2:
             return real(value, change)
         for index, inner in change.items():
             value = real(value, {index: inner})
@@ -237,7 +256,7 @@ def _makes_maps(real: Any) -> Any:
     """A path that makes the map that it leads through."""
 
     def changed(value: Any, change: Any) -> Any:
-        makes = value is None and not isinstance(change, table._New)
+        makes = value is None and not isinstance(change, tuple)
         return real({"M": {}} if makes and isinstance(next(iter(change)), str) else value, change)
 
     return changed
@@ -247,7 +266,7 @@ def _far_elements(real: Any) -> Any:
     """An element behind the end of a list that is forgotten."""
 
     def changed(value: Any, change: Any) -> Any:
-        if isinstance(change, table._New) or not value or "L" not in value or isinstance(next(iter(change)), str):
+        if isinstance(change, tuple) or not value or "L" not in value or isinstance(next(iter(change)), str):
             return real(value, change)
         near = {index: each for index, each in change.items() if index <= len(value["L"])}
         return real(value, near) if near else value
@@ -259,31 +278,44 @@ def _backwards(real: Any) -> Any:
     return lambda left, right: real(right, left)
 
 
-def _from_one(real: Any) -> Any:
-    return lambda sign, one, other: real(1, one, other)
+def _always_plus(real: Any) -> Any:
+    """A minus that is read as a plus."""
+
+    def accept(self: Any, *words: str) -> str:
+        word: str = real(self, *words)
+        return "+" if word == "-" else word
+
+    return accept
 
 
 def _float(real: Any) -> Any:
     """Sums of binary floating point."""
 
-    def total(one: Any, other: Any, sign: int) -> Any:
-        left, right = number(one), number(other)
-        exact = isinstance(left, int) and isinstance(right, int)
-        return real(one, other, sign) if exact else {"N": str(float(left) + sign * float(right))}
+    def total(sign: str, one: Any, other: Any) -> Any:
+        left, right = one.get("N", ""), other.get("N", "")
+        if not (left and right) or (left.isdigit() and right.isdigit()):
+            return real(sign, one, other)
+        return {"N": str(float(left) + (-1 if sign == "-" else 1) * float(right))}
 
     return total
 
 
 def _to_nothing(change: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    """ADD or DELETE that does this to an attribute that is not there. It takes the operand and what is right."""
+    """ADD that does this to an attribute that is not there. It takes the operand and what is right."""
 
     def mistake(real: Any) -> Any:
-        def found(before: Any, operand: Any) -> Any:
-            result = real(before, operand)
-            wrong = change(operand, result) if before is None else None
-            return result if wrong is None else wrong
+        def changed(self: Any, clause: str) -> Any:
+            path, operand = real(self, clause)
+            before, placeholder = expressions._at(path), self.tokens[self.at - 1]
 
-        return found
+            def evaluate(item: Any, values: Any) -> Any:
+                result = operand(item, values)
+                wrong = change(values[placeholder], result) if before(item, values) is None else None
+                return result if wrong is None else wrong
+
+            return path, evaluate if clause == "ADD" else operand
+
+        return changed
 
     return mistake
 
@@ -376,56 +408,56 @@ def _whatever(known: Any, request: Any) -> dict[str, Any]:
 
 #: Each mistake by name. Parsed expressions are forgotten before and after.
 MISTAKES: dict[str, tuple[Mistake, ...]] = {
-    "two types are ordered by their text": ((expressions, "_are_ordered", _compares(_texts)),),
-    "numbers are ordered by their text": ((expressions, "_are_ordered", _compares(_texts_of("N"))),),
-    "binary values are ordered by their base64": ((expressions, "_are_ordered", _compares(_texts_of("B"))),),
-    "texts are ordered as UTF-16": ((expressions, "_are_ordered", _compares(_utf16)),),
+    "two types are ordered by their text": ((operators, "ordered", _compares(_texts)),),
+    "numbers are ordered by their text": ((operators, "ordered", _compares(_texts_of("N"))),),
+    "binary values are ordered by their base64": ((operators, "ordered", _compares(_texts_of("B"))),),
+    "texts are ordered as UTF-16": ((operators, "ordered", _compares(_utf16)),),
     "BETWEEN leaves out its lower bound": ((expressions.Expression, "between", _bound("ge")),),
     "BETWEEN leaves out its upper bound": ((expressions.Expression, "between", _bound("le")),),
     "OR binds closer than AND": ((expressions.Expression, "either", _or_first),),
     "AND and OR bind alike": ((expressions.Expression, "either", _in_order),),
     "NOT applies to all that AND joins": ((expressions.Expression, "negated", _not_last),),
     "IN looks at its first operand only": ((expressions.Expression, "among", _only_first),),
-    "two absent attributes are equal": ((expressions, "_are_equal", _absent_equal),),
-    "sets are equal in one order only": ((expressions, "_same", lambda real: lambda one, other: False),),
-    "a short value counts as absent": ((expressions, "_exists", _short_is_absent),),
-    "size counts the bytes of a text": ((expressions, "_size", _size("S", lambda text: len(text.encode()))),),
-    "size counts characters of base64": ((expressions, "_size", _size("B", len)),),
-    "begins_with compares any two texts": ((expressions, "_begins_with", _values(_starts_anyhow)),),
-    "contains looks into the elements of a set": ((expressions, "_contains", _values(_in_an_element)),),
-    "contains takes any type in a list": ((expressions, "_contains", _values(_of_any_type("L"))),),
-    "contains takes any type in a set": ((expressions, "_contains", _values(_of_any_type("NS"))),),
-    "attribute_type takes a set for its elements": ((expressions, "_is_of_type", _values(_is_kind_of)),),
-    "list_append puts the second list first": ((expressions, "_appended", _backwards),),
-    "a difference is a sum": ((expressions, "_sum", _from_one),),
-    "sums have 28 digits": ((expressions, "_WIDE", lambda real: Context(prec=28)),),
-    "sums are binary floating point": ((expressions, "_total", _float),),
-    "numbers may have 39 digits": ((expressions, "_DIGITS", lambda real: 39),),
-    "changes of one update see each other": ((table.Table, "_update", _one_by_one),),
+    "two absent attributes are equal": ((expressions, "_of", _absent_equal),),
+    "sets are equal in one order only": ((operators, "_same", lambda real: lambda one, other: False),),
+    "a short value counts as absent": ((expressions.Expression, "function", _short_is_absent),),
+    "size counts the bytes of a text": ((operators, "size", _size("S", lambda text: len(text.encode()))),),
+    "size counts characters of base64": ((operators, "size", _size("B", len)),),
+    "begins_with compares any two texts": ((operators, "begins_with", _values(_starts_anyhow)),),
+    "contains looks into the elements of a set": ((operators, "contains", _values(_in_an_element)),),
+    "contains takes any type in a list": ((operators, "contains", _values(_of_any_type("L"))),),
+    "contains takes any type in a set": ((operators, "contains", _values(_of_any_type("NS"))),),
+    "attribute_type takes a set for its elements": ((operators, "is_of_type", _values(_is_kind_of)),),
+    "list_append puts the second list first": ((operators, "appended", _backwards),),
+    "a difference is a sum": ((expressions.Expression, "accept", _always_plus),),
+    "sums have 28 digits": ((operators, "_WIDE", lambda real: Context(prec=28)),),
+    "sums are binary floating point": ((operators, "total", _float),),
+    "numbers may have 39 digits": ((operators, "_DIGITS", lambda real: 39),),
+    "changes of one update see each other": ((table, "_updated", _one_by_one),),
     "if_not_exists sees what SET wrote": (
-        (table.Table, "_update", _showing_new),
+        (table, "_updated", _showing_new),
         (expressions.Expression, "term", _defaults_last),
     ),
     "REMOVE shifts the later indexes": ((table, "_changed_value", _shifting),),
     "an element far behind the end is forgotten": ((table, "_changed_value", _far_elements),),
     "a path makes the maps that are missing": ((table, "_changed_value", _makes_maps),),
-    "ADD needs an attribute": ((expressions, "_added", _to_nothing(_refused)),),
+    "ADD needs an attribute": ((expressions.Expression, "change", _to_nothing(_refused)),),
     "ADD to an absent number begins at 1": (
         (
-            expressions,
-            "_added",
+            expressions.Expression,
+            "change",
             _to_nothing(lambda more, _: {"N": str(Decimal(more["N"]) + 1)} if "N" in more else None),
         ),
     ),
     "ADD replaces a set": (
         (
-            expressions,
-            "_added",
+            operators,
+            "added",
             _values(lambda before, more: more if "N" not in more and before.keys() == more.keys() else None),
         ),
     ),
-    "DELETE leaves an empty set": ((expressions, "_without", _empty_set),),
-    "DELETE takes all of the elements or none": ((expressions, "_without", _values(_all_or_none)),),
+    "DELETE leaves an empty set": ((operators, "without", _empty_set),),
+    "DELETE takes all of the elements or none": ((operators, "without", _values(_all_or_none)),),
     "ALL_OLD and ALL_NEW are exchanged": ((table.Table, "apply", _shown_otherwise),),
     "a refused condition always shows the row": (
         (table.Table, "_changed", _with_request(ReturnValuesOnConditionCheckFailure="ALL_OLD")),
@@ -482,18 +514,22 @@ def _removes_nothing(real: Any) -> Any:
 
 
 def _left(change: Any) -> list[Any]:
-    if isinstance(change, table._New):
-        return [change.value]
+    if isinstance(change, tuple):
+        return [change[0]]
     return [value for inner in change.values() for value in _left(inner)]
 
 
 def _decimal(real: Any) -> Any:
     """Sums with 28 digits, which keep the zeros of their operands."""
-    return lambda one, other, sign: _rounded(one["N"], other["N"], sign)
+
+    def total(sign: str, one: Any, other: Any) -> Any:
+        return _rounded(one["N"], other["N"], sign) if "N" in one and "N" in other else real(sign, one, other)
+
+    return total
 
 
-def _rounded(one: str, other: str = "0", sign: int = 1) -> Any:
-    more = Decimal(other) if sign > 0 else Decimal(other).copy_negate()  # a product would be rounded, too
+def _rounded(one: str, other: str = "0", sign: str = "+") -> Any:
+    more = Decimal(other) if sign == "+" else Decimal(other).copy_negate()  # a product would be rounded, too
     return {"N": format(Decimal(one) + more, "f")}
 
 
@@ -505,19 +541,19 @@ def _as_written(more: Any, result: Any) -> Any:
 #: What an engine is known to do wrong (known.py), as changes to the tables that make them do the same.
 DEFECTS: dict[str, tuple[Mistake, ...]] = {
     "REMOVE shifts the later indexes": MISTAKES["REMOVE shifts the later indexes"],
-    "size of what has no size is 0": ((expressions, "_size", _values(_zero)),),
+    "size of what has no size is 0": ((operators, "size", _values(_zero)),),
     "contains is false for binary": (
-        (expressions, "_contains", _values(lambda whole, part: False if "B" in whole else None)),
+        (operators, "contains", _values(lambda whole, part: False if "B" in whole else None)),
     ),
     "two absent attributes are equal": MISTAKES["two absent attributes are equal"],
     "begins_with refuses an attribute of another type": (
-        (expressions, "_begins_with", _values(_refuses)),
+        (operators, "begins_with", _values(_refuses)),
         (database, "transact", _refused_as_a_whole),
     ),
     "REMOVE of a path that leads nowhere does nothing": ((table, "_changed_value", _removes_nothing),),
     "sums are those of Decimal": (
-        (expressions, "_total", _decimal),
-        (expressions, "_added", _to_nothing(_as_written)),
+        (operators, "total", _decimal),
+        (expressions.Expression, "change", _to_nothing(_as_written)),
     ),
 }
 
@@ -537,5 +573,4 @@ def planted(*names: str) -> Iterator[None]:
 
 
 def _forget() -> None:
-    expressions.condition_of.cache_clear()
-    expressions.update_of.cache_clear()
+    expressions._parsed.cache_clear()
