@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from .keys.payload_hash import payload_hash
     from .runtime.invocation import register_lambda_context
 
+#: The modules of the public names. Those that are not here are in errors.py.
 _WHERE = {
     "AsyncLock": "client.async_lock",
     "AsyncLockClient": "client.async_client",
@@ -61,22 +62,6 @@ _WHERE = {
     "Holder": "core.lease",
     "PYTHON": "core.row",
     "Schema": "core.row",
-    "ClientClosedError": "errors",
-    "CommitRefusedError": "errors",
-    "DuplicateEventError": "errors",
-    "KeyTemplateError": "errors",
-    "LockAlreadyReleasedError": "errors",
-    "LockArgumentError": "errors",
-    "LockConfigurationError": "errors",
-    "LockError": "errors",
-    "LockFormatError": "errors",
-    "LockLostError": "errors",
-    "LockNotGrantedError": "errors",
-    "LockTimeoutError": "errors",
-    "OwnerMismatchError": "errors",
-    "PayloadMismatchError": "errors",
-    "SessionMonitorNotSetError": "errors",
-    "TransportError": "errors",
     "register_lambda_context": "runtime.invocation",
     "Lock": "client.lock",
     "MultiLock": "client.multi_lock",
@@ -134,10 +119,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    where = _WHERE.get(name)
-    if where is None:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = __import__(f"{__name__}.{where}", fromlist=[name])
+    module = __import__(f"{__name__}.{_WHERE.get(name, 'errors')}", fromlist=[name])
     value: object = getattr(module, name)
     globals()[name] = value
     return value

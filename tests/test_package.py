@@ -95,7 +95,13 @@ def test_all_of_a_module_can_be_imported_where_nothing_else_is_installed() -> No
 
 
 def test_the_names_for_checkers_are_those_at_run_time() -> None:
-    assert set(lambda_lock._WHERE) | {"__version__"} == set(lambda_lock.__all__)
+    errors = {name for name, value in vars(lambda_lock.errors).items() if _is_error(value)}
+    assert set(lambda_lock._WHERE) | errors | {"__version__"} == set(lambda_lock.__all__)
+    assert not errors & set(lambda_lock._WHERE)
+
+
+def _is_error(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, lambda_lock.LockError)
 
 
 def test_a_schema_can_be_pickled_compared_and_changed() -> None:
