@@ -12,7 +12,7 @@ from ..client.taking import acquire, tell_refused
 from ..errors import DuplicateEventError, LockArgumentError, PayloadMismatchError
 from ..keys.compile import compile_key
 from ..keys.parameters import name_of
-from ..keys.separator import Separator
+from ..keys.template import Separator
 from ..observe.log import logger, tell
 from ..runtime.import_guard import ImportGuard
 from .call import NOT_COMPLETED, end_quietly

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from ..errors import KeyTemplateError
 from .parameters import Parameters, name_of
 from .template import from_template
-from .values import check_key
+from .values import Unusable, check_key, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeAlias
 
     from .parameters import KeyBuilder, KeysBuilder
@@ -46,9 +47,11 @@ def compile_key(func: Callable[..., Any], key: Key | None, key_jmespath: str | N
             raise TypeError(f"key_jmespath= must be a str, got {type(key_jmespath).__name__}")
         from .jmespath import from_jmespath
 
-        return from_jmespath(key_jmespath, Parameters.of(func), function)
+        made_by = f"key_jmespath={shown(key_jmespath)} of {function}()"
+        return builder(made_by, from_jmespath, key_jmespath, Parameters.of(func))
     if isinstance(key, str):
-        return from_template(key, Parameters.of(func), function)
+        made_by = f"the key {shown(key)} of {function}()"
+        return builder(made_by, from_template, key, Parameters.of(func), made_by)
     if isinstance(key, Compiled):
         return key.compiled(Parameters.of(func), function)
     if not callable(key):
@@ -57,9 +60,30 @@ def compile_key(func: Callable[..., Any], key: Key | None, key_jmespath: str | N
     return lambda args, kwargs: check_key(make(*args, **kwargs), made_by)
 
 
+def builder(made_by: str, read: Callable[..., Callable[..., object]], *written: Any) -> KeyBuilder:
+    """The builder of keys that ``read(*written)`` returns, with its errors as KeyTemplateErrors.
+
+    Both may raise Unusable: ``read`` for what is written, and what it returns for a call's arguments.
+    made_by: what makes the key, for errors.
+    """
+    try:
+        make = read(*written)
+    except Unusable as error:
+        raise KeyTemplateError(f"{made_by}: {error}", field=error.field) from error.__cause__
+
+    def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        try:
+            key = make(args, kwargs)
+        except Unusable as error:
+            raise KeyTemplateError(f"{made_by} cannot be built: {error}", field=error.field) from error.__cause__
+        return check_key(key, made_by)
+
+    return build
+
+
 def compile_keys(func: Callable[..., Any], keys: Sequence[Key]) -> KeysBuilder:
     """The builder of several keys of ``func``, one from each of ``keys``. Raises what compile_key does."""
     if not keys:
         raise TypeError("key=[] names no lock: write at least one template or function into the list")
     builders = [compile_key(func, key, None) for key in keys]
-    return lambda args, kwargs: tuple(builder(args, kwargs) for builder in builders)
+    return lambda args, kwargs: tuple([build(args, kwargs) for build in builders])

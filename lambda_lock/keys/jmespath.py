@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..errors import KeyTemplateError, LockConfigurationError
+from ..errors import LockConfigurationError
 from .parameters import MISSING
-from .separator import joined, separated
-from .values import Unusable, check_key, declared_fields, scalar_text, shown
+from .template import joined, separated
+from .values import Unusable, declared_fields, scalar_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
-    from .parameters import KeyBuilder, Parameters
+    from .parameters import Parameters
 
 
-def from_jmespath(expression: str, parameters: Parameters, function: str) -> KeyBuilder:
-    """The builder of keys from a JMESPath expression over the first argument. Raises what compile_key raises."""
-    made_by = f"key_jmespath={shown(expression)} of {function}()"
+def from_jmespath(expression: str, parameters: Parameters) -> Callable[..., str]:
+    """What makes keys of a JMESPath expression over the first argument. Raises Unusable and LockConfigurationError."""
     if parameters.first is None:
-        raise KeyTemplateError(f"{made_by}: the function has no first argument to search in", field=expression)
+        raise Unusable("the function has no first argument to search in", expression)
     try:
         import jmespath  # here, so that only functions with an expression pay for it
         from jmespath.exceptions import JMESPathError
@@ -32,7 +32,7 @@ def from_jmespath(expression: str, parameters: Parameters, function: str) -> Key
     try:
         compiled = jmespath.compile(expression)
     except (JMESPathError, RecursionError, ValueError) as error:  # nested too deep; a number of too many digits
-        raise KeyTemplateError(f"{made_by} is not a valid JMESPath expression: {error}", field=expression) from error
+        raise Unusable(f"it is not a valid JMESPath expression: {error}", expression) from error
     options = None
     if "powertools_" in expression:  # importing Powertools is slow
         try:
@@ -45,24 +45,23 @@ def from_jmespath(expression: str, parameters: Parameters, function: str) -> Key
     found = _joined_parts(compiled.parsed)
     parts = separated(part if isinstance(part, str) else ParsedResult(expression, part) for part in found)
 
-    def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        first = parameters.first_argument(args, kwargs)
+    def make(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        first = parameters.argument(None, args, kwargs)
         if first is MISSING:
-            raise KeyTemplateError(f"{made_by} cannot be built: the first argument is not given", field=expression)
+            raise Unusable("the first argument is not given", expression)
         try:
             searched = _plain(first)
             value = compiled.search(searched, options)
             if len(parts) > 1:  # a join(): the search has checked that all its values are strs
-                value = joined(parts, lambda part: part.search(searched, options))
+                value = joined(parts, ParsedResult.search, searched, options)
         except Exception as error:  # a function in the expression may raise anything for the value it was given
-            reason = type(error).__name__  # only the type, because the message would show the event
-            raise KeyTemplateError(f"{made_by} cannot be built: {reason}", field=expression) from error
+            raise Unusable(type(error).__name__, expression) from error  # the message would show the event
         try:
-            return check_key(scalar_text(value), made_by)
+            return scalar_text(value)
         except Unusable as error:
-            raise KeyTemplateError(f"{made_by} cannot be built: {error}", field=expression) from None
+            raise Unusable(str(error), expression) from None
 
-    return build
+    return make
 
 
 def _joined_parts(node: Any) -> list[Any]:

@@ -88,8 +88,16 @@ class Parameters:
             next((one.name for one in found if one.kind is Parameter.VAR_KEYWORD), None),
         )
 
-    def argument(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
-        """The value of the parameter ``name`` in a call, or its default. MISSING if there is neither."""
+    def argument(self, name: str | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
+        """The value of the parameter ``name`` in a call, or its default. MISSING if there is neither.
+
+        name: None: the first argument after self or cls, positional or keyword.
+        """
+        if name is None:
+            name = self.first
+            if name == self._varargs:
+                return args[len(self._positions)] if len(args) > len(self._positions) else MISSING
+        assert name is not None, "checked when the key was compiled"
         if name == self._varargs:
             return args[len(self._positions) :]
         if name == self._varkeywords:
@@ -122,11 +130,3 @@ class Parameters:
     def _first(self, count: int) -> frozenset[str]:
         """The parameters that ``count`` positional arguments fill."""
         return frozenset(name for name, position in self._positions.items() if position < count)
-
-    def first_argument(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
-        """The first argument after self or cls, positional or keyword. MISSING if there is none."""
-        assert self.first is not None, "checked when the key was compiled"
-        value = self.argument(self.first, args, kwargs)
-        if self.first != self._varargs:
-            return value
-        return value[0] if isinstance(value, tuple) and value else MISSING

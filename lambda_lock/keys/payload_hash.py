@@ -7,14 +7,14 @@ import json
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
-from ..errors import KeyTemplateError
-from .compile import Compiled
+from .compile import Compiled, builder
 from .parameters import Parameters
 from .template import Field
 from .values import Unusable, declared_fields, found_text, raw_event, scalar_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .parameters import KeyBuilder
@@ -68,38 +68,31 @@ class PayloadHash(Compiled):
         return self.compiled(parameters, "payload_hash")((payload,), {})
 
     def compiled(self, parameters: Parameters, function: str) -> KeyBuilder:
-        made_by = f"the payload hash of {function}()"
-        try:
-            fields = [Field(path, parameters) for path in self.paths]
-        except KeyTemplateError as error:
-            raise KeyTemplateError(f"{made_by}: {error}", field=error.field) from None
-        if parameters.first is None and not fields:
-            raise KeyTemplateError(f"{made_by}: the function has no argument to hash")
+        return builder(f"the payload hash of {function}()", self._maker, parameters)
 
-        def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    def _maker(self, parameters: Parameters) -> Callable[..., str]:
+        fields = [Field(path, parameters) for path in self.paths]
+        if parameters.first is None and not fields:
+            raise Unusable("the function has no argument to hash")
+
+        def make(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
             try:
                 if fields:
                     chosen: Any = {field.text: field.made_of(_plain, args, kwargs) for field in fields}
                 else:
-                    chosen = _plain(parameters.first_argument(args, kwargs))
-            except Unusable as error:
-                raise KeyTemplateError(f"{made_by} cannot be built: {error}") from error.__cause__
+                    chosen = _plain(parameters.argument(None, args, kwargs))
             except RecursionError:
-                raise KeyTemplateError(
-                    f"{made_by} cannot be built: the payload is nested too deeply. Choose the fields to hash"
-                ) from None
-            except KeyTemplateError as error:
-                raise KeyTemplateError(f"{made_by} cannot be built: {error}", field=error.field) from error.__cause__
+                raise Unusable("the payload is nested too deeply. Choose the fields to hash") from None
             if not self.may_be_empty and all(value in _EMPTY for value in (chosen.values() if fields else [chosen])):
-                raise KeyTemplateError(
-                    f"{made_by} cannot be built: everything that it hashes is empty, so all such events would be taken "
-                    "for the same one. Choose other fields",
-                    field=self.paths[0] if self.paths else None,
+                raise Unusable(
+                    "everything that it hashes is empty, so all such events would be taken for the same one. Choose "
+                    "other fields",
+                    self.paths[0] if self.paths else None,
                 )
             text = json.dumps(chosen, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
             return hashlib.sha256(text.encode()).hexdigest()
 
-        return build
+        return make
 
 
 def _plain(value: object) -> object:

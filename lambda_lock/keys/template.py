@@ -4,61 +4,51 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence  # loaded by every interpreter's start
+from functools import partial  # the Lambda runtime has it loaded
+from itertools import count  # loaded by functools
 from string import Formatter  # loaded by logging
 
-from ..errors import KeyTemplateError
 from .parameters import MISSING
-from .separator import joined, separated
-from .values import Unusable, check_key, declared_fields, found_text, raw_event, scalar_text, shown
+from .values import MAX_KEY_BYTES, Unusable, check_key, declared_fields, found_text, raw_event, scalar_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, TypeVar
 
-    from .parameters import KeyBuilder, Parameters
+    from .parameters import Parameters
 
     T = TypeVar("T")
 
 _BRACKETS = frozenset("[]{}")
+_BETWEEN = "#"  # put between fields that are adjacent in a template
 
 
-def from_template(template: str, parameters: Parameters, function: str) -> KeyBuilder:
-    made_by = f"the key {shown(template)} of {function}()"
-    try:
-        parts = separated(_parse(template, parameters))
-    except KeyTemplateError as error:
-        raise KeyTemplateError(f"{made_by}: {error}", field=error.field) from None
+def from_template(template: str, parameters: Parameters, made_by: str) -> Callable[..., str]:
+    """What makes the keys of a template. Raises Unusable, and KeyTemplateError for a text that never is a key."""
+    parts = separated(_parse(template, parameters))
     if all(isinstance(part, str) for part, _ in parts):
-        check_key("".join(str(part) for part, _ in parts), made_by)
-
-    def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        try:
-            key = joined(parts, lambda field: field.made_of(scalar_text, args, kwargs))
-        except KeyTemplateError as error:
-            raise KeyTemplateError(f"{made_by} cannot be built: {error}", field=error.field) from error.__cause__
-        return check_key(key, made_by)
-
-    return build
+        check_key(joined(parts, str), made_by)
+    return partial(joined, parts, Field.made_of, scalar_text)
 
 
 def _parse(template: str, parameters: Parameters) -> list[str | Field]:
     try:
         parsed = list(Formatter().parse(template))
     except ValueError as error:
-        raise KeyTemplateError(f"{error}. Write a literal brace as {{{{ or }}}}", field=template) from error
+        raise Unusable(f"{error}. Write a literal brace as {{{{ or }}}}", template) from error
     parts: list[str | Field] = []
     for literal, field, spec, conversion in parsed:
         parts.append(literal)
         if field is None:
             continue
         if not field:
-            raise KeyTemplateError("{} is positional: name the parameter or the field", field="")
+            raise Unusable("{} is positional: name the parameter or the field", "")
         if conversion or spec:
-            raise KeyTemplateError(
+            raise Unusable(
                 f"{{{field}}} has a conversion or format (after ! or :), which a key does not support: remove it, or "
                 "use a function for key=",
-                field=field,
+                field,
             )
         parts.append(Field(field, parameters))
     return parts
@@ -75,28 +65,28 @@ class Field:
     def __init__(self, text: str, parameters: Parameters) -> None:
         name, *steps = _read(text)
         if not name:
-            raise KeyTemplateError(
+            raise Unusable(
                 f"the field {{{text}}} cannot be read: write a name followed by [name] or [index], "
                 "as in {detail[customer_id]}. A template cannot read attributes: use a function for key= instead",
-                field=text,
+                text,
             )
         if name.isdecimal():
-            raise KeyTemplateError(f"the field {{{text}}} is positional: name the parameter or the field", field=text)
+            raise Unusable(f"the field {{{text}}} is positional: name the parameter or the field", text)
         if any(len(step) > 1 and step[0] == step[-1] and step[0] in "'\"" for step in steps):
             bare = "".join(f"[{step.strip(chr(39) + chr(34))}]" for step in steps)
-            raise KeyTemplateError(
+            raise Unusable(
                 f"the field {{{text}}} has quotes around a name: leave them out, write {{{name}{bare}}}",
-                field=text,
+                text,
             )
         if name in parameters.names:
             self.source, self.path = name, tuple(steps)
         elif parameters.first is not None:
             self.source, self.path = None, (name, *steps)
         else:
-            raise KeyTemplateError(
+            raise Unusable(
                 f"the field {{{text}}} does not name a parameter, and the function has no first argument to look it up "
                 "in",
-                field=text,
+                text,
             )
         self.text = text
         self._parameters = parameters
@@ -104,26 +94,25 @@ class Field:
     def made_of(self, make: Callable[[object], T], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> T:
         """The result of ``make`` for the field's value in a call. ``make`` may raise Unusable.
 
-        Raises KeyTemplateError, which says what was found but shows no values.
+        Raises Unusable, which says what was found but shows no values.
         """
+        where = None
         try:
-            if self.source is None:
-                value = self._parameters.first_argument(args, kwargs)
-            else:
-                value = self._parameters.argument(self.source, args, kwargs)
+            value = self._parameters.argument(self.source, args, kwargs)
             if value is MISSING:
                 raise Unusable("the argument is not given")
-            for done, step in enumerate(self.path):
-                value = _step(value, step, self._where(done))
+            for where, step in enumerate(self.path):  # noqa: B007 - for the error
+                value = _step(value, step)
+            where = None
             return make(value)
         except Unusable as error:
-            raise KeyTemplateError(f"{self.text}: {error}", field=self.text) from error.__cause__
+            what = error if where is None else f"{self._reached(where)} {error}"
+            raise Unusable(f"{self.text}: {what}", self.text) from error.__cause__
 
-    def _where(self, done: int) -> str:
+    def _reached(self, done: int) -> str:
         """The part of the field that ``done`` steps have reached, for a message."""
-        if self.source is not None:
-            return self.source + "".join(f"[{step}]" for step in self.path[:done])
-        return self.path[0] + "".join(f"[{step}]" for step in self.path[1:done]) if done else "the first argument"
+        names = self.path[:done] if self.source is None else (self.source, *self.path[:done])
+        return names[0] + "".join(f"[{step}]" for step in names[1:]) if names else "the first argument"
 
 
 def _read(text: str) -> list[str]:
@@ -138,34 +127,105 @@ def _read(text: str) -> list[str]:
     return [name, *path] if closed and sound and "." not in name and text == text.strip() else [""]
 
 
-def _step(value: object, step: str, where: str) -> object:
-    """``value[step]``. Raises Unusable."""
+def _step(value: object, step: str) -> object:
+    """``value[step]``. Raises Unusable, whose message goes on after what ``value`` is."""
     if isinstance(value, (str, bytes, bytearray)):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
-            raise Unusable(f"{where} is {found_text(value)} but not JSON, so nothing can be looked up in it") from error
+            raise Unusable(f"is {found_text(value)} but not JSON, so nothing can be looked up in it") from error
     value = raw_event(value)
     if isinstance(value, Mapping):
         if step not in value:  # checked first, because looking it up in a defaultdict would add the entry
-            raise Unusable(f"{where} has no [{step}]; {_has(value)}")
+            raise Unusable(f"has no [{step}]; {_has(value)}")
         return value[step]
     if isinstance(value, Sequence):
         if not step.isdecimal():
-            raise Unusable(
-                f"{where} is {found_text(value)}: write the index of an element, as in [0], instead of [{step}]"
-            )
+            raise Unusable(f"is {found_text(value)}: write the index of an element, as in [0], instead of [{step}]")
         if int(step) >= len(value):
-            raise Unusable(f"{where} has {len(value)} elements, so [{step}] does not exist")
+            raise Unusable(f"has {len(value)} elements, so [{step}] does not exist")
         return value[int(step)]
     fields = declared_fields(value)
     if fields is None:
-        raise Unusable(f"{where} is {found_text(value)}, which has no fields: [{step}] cannot be looked up")
+        raise Unusable(f"is {found_text(value)}, which has no fields: [{step}] cannot be looked up")
     if step not in fields:
-        raise Unusable(f"{where} has no field [{step}]; {_has(fields)}")
+        raise Unusable(f"has no field [{step}]; {_has(fields)}")
     return getattr(value, step)
 
 
 def _has(names: Iterable[object]) -> str:
     first = [str(name)[:40] for name, _ in zip(names, range(10), strict=False)]
     return f"it has {', '.join(first)}" if first else "it is empty"
+
+
+# -- several values in one key ----------------------------------------------------------------------------------------
+
+
+class Separator:
+    """The literal after a field. It keeps the field's value apart from what follows: other values make other keys.
+
+    Where the literal begins within a value, an escape character is put before it. So the field ends at the first
+    literal without one. With ``#``, the value ``a#b`` is written ``a\\#b``. "Within" includes a literal that begins in
+    the value and ends after it, such as ``::`` after ``a:``. Escape characters right before such a place, or at the end
+    of the value, are doubled. All others stay as they are.
+
+    Two facts follow, and with them a value can be read back from its key:
+
+    - The literal does not contain the escape character. So each place where the literal begins in the written value is
+      a place where it began in the value, and an odd number of escape characters precedes it. An even number precedes
+      the end of the value.
+    - Read the written value backwards. What follows a place says whether the literal begins there. That says how many
+      of the escape characters before it belong to the value.
+    """
+
+    __slots__ = ("_escape", "literal")
+
+    def __init__(self, literal: str) -> None:
+        self.literal = literal
+        self._escape = next(chr(code) for code in count(ord("\\")) if chr(code) not in literal)
+
+    def escaped(self, value: str) -> str:
+        text = value + self.literal
+        if text.find(self.literal) == len(value) and not value.endswith(self._escape):
+            return value
+        if len(value) > MAX_KEY_BYTES:
+            return value  # too long for a key even without escapes
+        written, escapes = [], ""  # escapes: the escape characters right before the place
+        for place, character in enumerate(value):
+            if text.startswith(self.literal, place):
+                written.append(escapes + self._escape)
+            written.append(character)
+            escapes = escapes + character if character == self._escape else ""
+        return "".join(written) + escapes
+
+
+def separated(parts: Iterable[str | T]) -> list[tuple[str | T, Separator | None]]:
+    """The literals and fields, each field but the last with the separator that follows it.
+
+    The last field needs none: it ends at the end of the key, or before the final literal. Adjacent fields are written
+    as if there were a ``#`` between them.
+    """
+    found: list[str | T] = []
+    for part in parts:
+        if part == "":
+            continue
+        if found and isinstance(part, str) and isinstance(found[-1], str):
+            found[-1] += part
+            continue
+        if found and not isinstance(part, str) and not isinstance(found[-1], str):
+            found.append(_BETWEEN)
+        found.append(part)
+    last = max((index for index, part in enumerate(found) if not isinstance(part, str)), default=0)
+    return [
+        (part, Separator(str(found[index + 1])) if index < last and not isinstance(part, str) else None)
+        for index, part in enumerate(found)
+    ]
+
+
+def joined(parts: Iterable[tuple[str | T, Separator | None]], text_of: Callable[..., str], *given: Any) -> str:
+    """The key made of the parts that `separated` returned. ``text_of(field, *given)`` is the text of a field."""
+    texts = []
+    for part, separator in parts:
+        text = part if isinstance(part, str) else text_of(part, *given)
+        texts.append(text if separator is None else separator.escaped(text))
+    return "".join(texts)

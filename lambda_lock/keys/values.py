@@ -19,7 +19,11 @@ _MAX_DIGITS = 2048  # a number with more digits than a key can have is refused
 
 
 class Unusable(Exception):
-    """A value cannot be part of a key. The message says why."""
+    """A value cannot be part of a key, or a text cannot be read. The message says why. field: what was written."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 def check_key(key: object, made_by: str) -> str:

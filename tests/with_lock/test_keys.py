@@ -23,7 +23,7 @@ from pydantic import BaseModel
 from lambda_lock.errors import KeyTemplateError
 from lambda_lock.keys.compile import compile_key
 from lambda_lock.keys.payload_hash import payload_hash
-from lambda_lock.keys.separator import Separator
+from lambda_lock.keys.template import Separator
 from lambda_lock.keys.values import MAX_KEY_BYTES
 
 if TYPE_CHECKING:
