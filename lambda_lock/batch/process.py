@@ -232,23 +232,33 @@ class _Batch:
         self.in_common: list[tuple[str, KeyBuilder]] = []
         if dedup_key is not None:
             self.in_common.append(("event", compile_key(record_handler, dedup_key, None)))
+        self.handler: Callable[[Record], object] = record_handler
         if lock_key is not None:
             keys: Any = lock_key if isinstance(lock_key, (list, tuple)) else [lock_key]
             self.in_common += [("lock", compile_key(record_handler, key, None)) for key in keys]
-        common: dict[str, Any] = {
-            "client": client,
-            "wait": wait,
-            "reserve": reserve,
-            "lease_duration": lease_duration,
-            "refresh_period": refresh_period,
-        }
-        handler: Callable[[Record], object] = record_handler
-        if lock_key is not None:
-            handler = with_lock(lock_key, **common)(handler)
+            locked = with_lock(
+                lock_key,
+                client=client,
+                wait=wait,
+                reserve=reserve,
+                lease_duration=lease_duration,
+                refresh_period=refresh_period,
+            )
+            self.handler = locked(self.handler)
         if dedup_key is not None:  # outermost, because a duplicate needs no lock
-            how: dict[str, Any] = {"window": window, "scope": scope, "result": result, "validate": validate}
-            handler = deduplicate(dedup_key, **how, **common)(handler)
-        self.handler = handler
+            once = deduplicate(
+                dedup_key,
+                window=window,
+                scope=scope,
+                result=result,
+                validate=validate,
+                client=client,
+                wait=wait,
+                reserve=reserve,
+                lease_duration=lease_duration,
+                refresh_period=refresh_period,
+            )
+            self.handler = once(self.handler)
 
     def run(self, event: object, context: object, visibility: Visibility | None) -> Response:
         records = records_of(event, self.source)

@@ -18,17 +18,14 @@ from ..errors import DuplicateEventError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from ..client.held import HeldLock
     from ..client.session import Session
 
-
-class _Entry:
-    __slots__ = ("ends", "text", "until")
-
-    def __init__(self, until: float, text: object, ends: float) -> None:
-        self.until = until  # as stored, in epoch seconds
-        self.text = text
-        self.ends = ends  # in elapsed seconds
+    #: Until when an event counts as done, as stored, in epoch seconds; its text; until when it is remembered, in
+    #: elapsed seconds.
+    Entry: TypeAlias = tuple[float, object, float]
 
 
 class Completed:
@@ -38,7 +35,7 @@ class Completed:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._known: tuple[object, object, OrderedDict[str, _Entry]] = None, None, OrderedDict()
+        self._known: tuple[object, object, OrderedDict[str, Entry]] = None, None, OrderedDict()
 
     def find(self, session: Session, key: str) -> DuplicateEventError | None:
         """The error for a duplicate of an event that is known to be done. None: ask DynamoDB."""
@@ -48,15 +45,16 @@ class Completed:
         entry = entries.get(key)
         if entry is None:
             return None
-        if session.timeline.reading().elapsed >= entry.ends:
+        until, text, ends = entry
+        if session.timeline.elapsed() >= ends:
             entries.pop(key, None)
             return None
         self._store(entries, key, entry)
         return DuplicateEventError(
             f"event {key!r} was completed before, as this environment remembers",
             key=key,
-            result=entry.text,
-            completed_until=entry.until,
+            result=text,
+            completed_until=until,
             remembered=True,
         )
 
@@ -84,19 +82,19 @@ class Completed:
 
     def _note(self, session: Session, key: str, until: float, text: object, ends: float) -> None:
         entries = self._entries_of(session)
-        self._store(entries, key, _Entry(until, text, ends))
+        self._store(entries, key, (until, text, ends))
         while len(entries) > self._size:
             try:
                 entries.popitem(last=False)
             except KeyError:  # another thread has emptied it
                 return
 
-    def _store(self, entries: OrderedDict[str, _Entry], key: str, entry: _Entry) -> None:
+    def _store(self, entries: OrderedDict[str, Entry], key: str, entry: Entry) -> None:
         """Enter it as the newest. Each step is one operation, as other threads and signal handlers do the same."""
         entries.pop(key, None)
         entries[key] = entry
 
-    def _entries_of(self, session: Session) -> OrderedDict[str, _Entry]:
+    def _entries_of(self, session: Session) -> OrderedDict[str, Entry]:
         """The entries that were learned from where ``session`` sends now. Others are forgotten."""
         memory, transport, known = session.memory, session.transport, self._known
         if known[0] is not memory or known[1] is not transport:  # a client forgets its memory after a stand-in

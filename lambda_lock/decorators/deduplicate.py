@@ -13,28 +13,26 @@ from ..errors import DuplicateEventError, LockArgumentError, PayloadMismatchErro
 from ..keys.compile import compile_key
 from ..keys.parameters import name_of
 from ..keys.template import Separator
-from ..observe.log import logger, tell
+from ..observe.log import NOT_RELEASED, logger, tell
 from ..runtime.import_guard import ImportGuard
-from .call import NOT_COMPLETED, end_quietly
-from .functions import check_answer, refuse_bare
-from .guard import Guard, check_answer_of
-from .holding import Holding
+from .environment import prepare
+from .functions import check_answer, check_answer_of, check_decorated, refuse_bare
+from .guard import CurrentLocks, Guard, check_times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
     from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
     from ..client.async_client import AsyncLockClient
     from ..client.async_lock import AsyncLock
     from ..client.lock import Callback, Lock
     from ..client.lock_client import LockClient
-    from ..client.order import DecoratorOptions
-    from ..client.result import Storing
     from ..errors import LockError
     from ..keys.compile import Compiled, Key
-    from .call import Calls
+    from ..keys.parameters import KeyBuilder
     from .completed import Completed
+    from .guard import Call, LastAct
     from .types import Answering, AnsweringAsync, EventOptions
 
     P = ParamSpec("P")
@@ -42,8 +40,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     U = TypeVar("U")
 
-_EVENTS = Holding("deduplicate")
+_CURRENT = CurrentLocks("deduplicate")
 DAY = 86_400.0  # seconds
+_NOT_COMPLETED = "event %r may not be marked as done, and its next delivery may run again: %s"
 _SHARED = ""  # a scope without a prefix: everything that uses the key shares the row
 _AFTER_SCOPE = Separator("#")
 #: What types have that are no classes: ``list[Receipt]``, a NewType, an alias made by ``type``.
@@ -75,7 +74,7 @@ def current_dedup(kind: type[Any] | None = None) -> Any:
 
     Example: ``current_dedup().commit([{"Put": {"TableName": "payments", "Item": item}}])``
     """
-    return _EVENTS.innermost(kind)
+    return _CURRENT.innermost(kind)
 
 
 if TYPE_CHECKING:  # one for each kind of on_duplicate and on_not_granted
@@ -238,107 +237,112 @@ def deduplicate(
     seconds = int(-(-checks.seconds("window", window, least=1.0) // 1))
     if scope is not None and scope != _SHARED:
         checks.key_text("scope", scope)
-    options: DecoratorOptions = {
-        "reserve": reserve,
-        "lease_duration": lease_duration,
-        "refresh_period": refresh_period,
-        "reentrant": reentrant,
-        "sort_key": sort_key,
-        "safe_time": safe_time,
-        "on_danger": on_danger,
-        "on_lost": on_lost,
-    }
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
-        guard = _EventGuard(_EVENTS, func, key, key_jmespath, client, wait, options, on_not_granted, on_unavailable)
-        guard.of_event(seconds, scope, on_duplicate)
-        guard.of_result(result is not None, _serializer_of(func) if result == "json" else serializer)
-        guard.of_payload(fields)
-        guard.remembers(cache_size)
+        check_decorated(func, "deduplicate", client, on_not_granted, on_unavailable)
+        check_times(wait, reserve, lease_duration, refresh_period)
+        check_answer_of(func, "on_duplicate", on_duplicate)
+        known = _cache(cache_size)
+
+        def acquire_event(client: Any, key: str) -> Any:
+            session = session_of(client)
+            duplicate = None if known is None else known.find(session, key)
+            if duplicate is not None:
+                session.check_open()
+                tell_refused(session, duplicate, session.settings.place(key, sort_key), cancelled=False)
+                raise duplicate
+            taking = acquire(
+                session,
+                key,
+                wait=wait,
+                window=seconds,
+                reserve=reserve,
+                lease_duration=lease_duration,
+                refresh_period=refresh_period,
+                reentrant=reentrant,
+                sort_key=sort_key,
+                safe_time=safe_time,
+                on_danger=on_danger,
+                on_lost=on_lost,
+            )
+            return take(client, taking)
+
+        guard = _EventGuard(
+            _CURRENT,
+            func,
+            client,
+            _scoped(func, scope, compile_key(func, key, key_jmespath)),
+            acquire_event,
+            lease_duration=lease_duration,
+            permits=None,
+            reentrant=reentrant,
+            sort_key=sort_key,
+            on_not_granted=on_not_granted,
+            on_unavailable=on_unavailable,
+        )
+        guard.on_duplicate = on_duplicate
+        guard.stores_result = result is not None
+        guard.serializer = _serializer_of(func) if result == "json" else serializer
+        guard.payload = None if fields is None else compile_key(func, fields, None)
+        guard.known = known
+        prepare(client, func)
         return guard.wrapped()
 
     return decorate
 
 
 class _EventGuard(Guard):
-    __slots__ = ("known", "on_duplicate", "payload", "scope", "serializer", "stores_result", "window")
+    known: Completed | None
+    on_duplicate: Any
+    payload: KeyBuilder | None
+    serializer: Any
+    stores_result: bool
 
-    def of_event(self, window: int, scope: str | None, on_duplicate: Any) -> None:
-        check_answer_of(self.func, "on_duplicate", on_duplicate)
-        self.window = window
-        self.scope = scope
-        self.on_duplicate = on_duplicate
+    def prepare(self, call: Call) -> Any:
+        lock = super().prepare(call)
+        if lock is None and (self.payload is not None or self.serializer is not None):
+            from ..client.result import Storing
 
-    def of_result(self, stores: bool, serializer: Any) -> None:
-        self.stores_result = stores
-        self.serializer = serializer
+            payload = None if self.payload is None else self.payload(call.args, call.kwargs)
+            call.storing = Storing(self.serializer, payload)
+        return lock
 
-    def of_payload(self, fields: Compiled | None) -> None:
-        self.payload = None if fields is None else compile_key(self.func, fields, None)
+    def enter(self, call: Call, lock: Any) -> Any:
+        if call.storing is not None and call.targets:
+            held_by(lock).store_by(call.storing)
+        return super().enter(call, lock)
 
-    def remembers(self, size: int) -> None:
-        self.known: Completed | None = None
-        if size:
-            with ImportGuard():
-                from .completed import Completed
-
-            self.known = Completed(size)
-
-    def places(
-        self, client: object, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[Any, tuple[Any, ...], Storing | None]:
-        key, places, _ = super().places(client, args, kwargs)
-        if self.payload is None and self.serializer is None:
-            return key, places, None
-        from ..client.result import Storing
-
-        payload = None if self.payload is None else self.payload(args, kwargs)
-        return key, places, Storing(self.serializer, payload)
-
-    def begin(self, lock: Any, note: Storing) -> None:
-        held_by(lock).store_by(note)
-
-    def row_key(self, key: str) -> str:
-        scope = _default_scope(self.func) if self.scope is None else self.scope
-        return key if scope == _SHARED else _AFTER_SCOPE.escaped(scope) + _AFTER_SCOPE.literal + key
-
-    def acquire(self, client: Any, key: str) -> Any:
-        session = session_of(client)
-        if self.known is not None and (duplicate := self.known.find(session, key)) is not None:
-            session.check_open()
-            place = session.settings.place(key, self.options.get("sort_key"))
-            tell_refused(session, duplicate, place, cancelled=False)
-            raise duplicate
-        return take(client, acquire(session, key, wait=self.wait, window=self.window, **self.options))
-
-    def answered(
-        self, client: Any, note: Storing | None, error: LockError, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def answered(self, call: Call, error: LockError) -> Any:
         if not isinstance(error, DuplicateEventError):
-            return super().answered(client, note, error, args, kwargs)
+            return super().answered(call, error)
         from ..client.result import decode
 
         if self.known is not None:
-            self.known.learn(session_of(client), error)
-        self.check_payload(error, note)
+            self.known.learn(session_of(call.client), error)
+        self.check_payload(call, error)
         error.give(decode(error.result, error.key, self.serializer) if self.stores_result else None)
         if self.on_duplicate == "return":
             return error.result
         if self.on_duplicate == "raise":
             raise error
-        return self.on_duplicate(*args, **kwargs, error=error)
+        return self.on_duplicate(*call.args, **call.kwargs, error=error)
 
-    def succeed(self, lock: Any, result: object) -> Calls[None]:
-        if held_by(lock).ended:
-            yield from end_quietly(lock, lock.release)
-            self.tell_open(lock)
-            return
-        held, text = held_by(lock), self.text(lock, result)
-        since = 0.0 if self.known is None else held.elapsed()
-        if not (yield from end_quietly(lock, partial(complete, lock, text), NOT_COMPLETED)):
-            self.tell_lost(lock)
-        elif self.known is not None:
-            self.known.completed(held, text, since)
+    def last_act(self, call: Call, lock: Any, result: object) -> LastAct:
+        if not call.targets:
+            return lock.release, NOT_RELEASED, lambda _: None
+        held = held_by(lock)
+        if held.ended:
+            return lock.release, NOT_RELEASED, lambda _: self.tell_ended(lock)
+        text, known = self.text(lock, result), self.known
+        since = 0.0 if known is None else held.elapsed()
+
+        def completed(kept: bool) -> None:
+            if not kept:
+                self.tell_lost(lock)
+            elif known is not None:
+                known.completed(held, text, since)
+
+        return partial(complete, lock, text), _NOT_COMPLETED, completed
 
     def text(self, lock: Any, result: object) -> str | None:
         """The text to store. The event is done even if its result cannot be stored."""
@@ -351,14 +355,14 @@ class _EventGuard(Guard):
                 tell(logger, "result_not_stored", message, unfit, cause=unfit.__cause__, key=lock.key, owner=lock.owner)
         return None
 
-    def check_payload(self, error: DuplicateEventError, note: Storing | None) -> None:
+    def check_payload(self, call: Call, error: DuplicateEventError) -> None:
         """Raise PayloadMismatchError for an event that is done with another payload. Older ones have no payload."""
-        if note is None or note.payload is None:
+        if call.storing is None or call.storing.payload is None:
             return
         from ..client.result import parts
 
         stored = parts(error.result)[1]
-        if stored is None or stored == note.payload:
+        if stored is None or stored == call.storing.payload:
             return
         mismatch = PayloadMismatchError(
             f"event {error.key!r} was completed with another payload, so {name_of(self.func)}() is neither run for "
@@ -370,7 +374,7 @@ class _EventGuard(Guard):
         tell(logger, "payload_mismatch", "%s", mismatch, key=error.key)
         raise mismatch from None
 
-    def tell_open(self, lock: Any) -> None:
+    def tell_ended(self, lock: Any) -> None:
         """The function ended the lock itself, by a commit that completed the event or in another way."""
         if held_by(lock).completed:
             return
@@ -456,6 +460,28 @@ def _fields(validate: Any) -> Compiled | None:
 
     payload_hash(*fields)  # raises for what is not a path
     return PayloadHash(fields, may_be_empty=True)
+
+
+def _cache(size: int) -> Completed | None:
+    """What remembers so many events. None: nothing is remembered."""
+    if not size:
+        return None
+    with ImportGuard():
+        from .completed import Completed
+
+    return Completed(size)
+
+
+def _scoped(func: Any, scope: str | None, build_key: KeyBuilder) -> KeyBuilder:
+    """The builder of the keys under which events are stored: with the scope before them."""
+    if scope == _SHARED:
+        return build_key
+
+    def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        prefix = _default_scope(func) if scope is None else scope
+        return _AFTER_SCOPE.escaped(prefix) + _AFTER_SCOPE.literal + build_key(args, kwargs)
+
+    return build
 
 
 def _default_scope(func: Any) -> str:

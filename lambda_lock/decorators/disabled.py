@@ -25,76 +25,66 @@ if TYPE_CHECKING:
 _LOOK = 0.25  # seconds between two looks of an async function. A thread that waits may be the last that could commit
 
 
-class _State:
-    """What @deduplicate asks of a lock that is held."""
-
-    def __init__(self) -> None:
-        self.released = threading.Event()
-        self.completed = False
-
-    @property
-    def ended(self) -> bool:
-        return self.released.is_set()
-
-    def elapsed(self) -> float:
-        return 0.0
-
-    def checked_result(self, result: object) -> None:
-        """Nothing is stored: no duplicate will be given the result."""
-
-
 class StandIn:
     """What current_lock() returns while locks are disabled. It says that it is held, and protects nothing.
+
+    It has the methods of a Lock and, for a list of keys, those of a MultiLock.
 
     Its fencing token is 0, so what the application guards by tokens refuses its writes. A token above the last one
     would be accepted now, but every real one after it would be refused.
     """
 
+    lost = False
+
     def __init__(
-        self, client: Any, key: str, options: Mapping[str, Any], found: Invocation | None, outage: bool = False
+        self,
+        client: Any,
+        key: str | tuple[str, ...],
+        found: Invocation | None,
+        *,
+        sort_key: str | None = None,
+        lease_duration: float | None = None,
+        permits: int | None = None,
+        outage: bool = False,
     ) -> None:
-        self.key = key
-        self.sort_key: str | None = options["sort_key"]
+        self.keys = (key,) if isinstance(key, str) else tuple(ordered(key))
+        self.key = ", ".join(self.keys)
+        self.sort_key = sort_key
         self.owner = "disabled"
         self.fencing_token = 0
-        self.permits: int | None = options.get("permits")
+        self.fencing_tokens = dict.fromkeys(self.keys, 0)
+        self.permits = permits
         self.version = ""
         self.data: bytes | None = None
         self.attributes: dict[str, Any] = {}
-        self.lease_duration: float = options["lease_duration"] or 20.0
+        self.lease_duration = lease_duration or 20.0
         self._client = client
         self._invocation = found
-        self._held = _State()
+        self._released = threading.Event()
         self._why = 'DynamoDB gave no answer, and on_unavailable="run"' if outage else f"{VARIABLE} is set"
         if not outage:
-            tell(logger, "disabled", "%s is set: the call runs without its lock %r", VARIABLE, key, key=key)
+            tell(logger, "disabled", "%s is set: the call runs without its lock %r", VARIABLE, self.key, key=self.key)
 
     @property
     def remaining(self) -> float:
         left = None if self._invocation is None else self._invocation.remaining()
-        return 0.0 if self._held.released.is_set() else left or self.lease_duration
+        return 0.0 if self._released.is_set() else left or self.lease_duration
 
     @property
     def is_held(self) -> bool:
-        return not self._held.released.is_set()
+        return not self._released.is_set()
 
     @property
     def is_expired(self) -> bool:
-        return not self.is_held
+        return self._released.is_set()
 
-    @property
-    def is_almost_expired(self) -> bool:
-        return not self.is_held
-
-    @property
-    def lost(self) -> bool:
-        return False
+    is_almost_expired = is_expired
 
     def raise_if_lost(self) -> None:
         return
 
     def wait_lost(self, timeout: float | None = None) -> bool:
-        self._held.released.wait(timeout)
+        self._released.wait(timeout)
         return False
 
     def heartbeat(
@@ -111,10 +101,8 @@ class StandIn:
 
     def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None) -> None:
         """Write the items, in a transaction that no lock guards."""
-        self._check_held()
         run(self._client, self._writing(items))
-        self._held.completed = True
-        self._held.released.set()
+        self._released.set()
 
     def transact_item(self) -> dict[str, Any]:
         """An Update that changes nothing and refuses nothing."""
@@ -126,11 +114,8 @@ class StandIn:
 
     def release(self, *, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False) -> bool:
         self._check_held()
-        self._held.released.set()
+        self._released.set()
         return True
-
-    def _complete(self, result: str | None) -> bool:
-        return self.release()
 
     def __enter__(self) -> Self:
         return self
@@ -138,16 +123,17 @@ class StandIn:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._held.released.set()
+        self._released.set()
 
     def __repr__(self) -> str:
-        return f"<StandIn for the lock {self.key!r}: {self._why}>"
+        return f"<{type(self).__name__} for {', '.join(map(repr, self.keys))}: {self._why}>"
 
     def _writing(self, items: Sequence[Mapping[str, Any]]) -> Operation[Any]:
-        return write_unguarded(session_of(self._client), items, self.key)
+        self._check_held()
+        return write_unguarded(session_of(self._client), items, self.keys[0])
 
     def _check_held(self) -> None:
-        if self._held.released.is_set():
+        if self._released.is_set():
             raise LockAlreadyReleasedError(f"lock {self.key!r} was released before (a stand-in)", key=self.key)
 
 
@@ -162,7 +148,7 @@ def _awaited(method: Callable[..., Any]) -> Any:
 
 
 class AsyncStandIn(StandIn):
-    """StandIn with the methods of an AsyncLock."""
+    """StandIn with the methods of an AsyncLock and an AsyncMultiLock."""
 
     heartbeat = _awaited(StandIn.heartbeat)
     ensure = _awaited(StandIn.ensure)
@@ -183,74 +169,5 @@ class AsyncStandIn(StandIn):
     async def commit(  # type: ignore[override]
         self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None
     ) -> None:
-        self._check_held()
         await run(self._client, self._writing(items))
-        self._held.completed = True
-        self._held.released.set()
-
-
-class MultiStandIn:
-    """What current_lock() returns for a list of keys while locks are disabled. It protects nothing."""
-
-    _kind = StandIn
-
-    def __init__(
-        self,
-        client: Any,
-        keys: tuple[str, ...],
-        options: Mapping[str, Any],
-        found: Invocation | None,
-        outage: bool = False,
-    ) -> None:
-        self.keys = tuple(ordered(keys))
-        self.owner = "disabled"
-        self._one = self._kind(client, ", ".join(self.keys), options, found, outage)
-        self._one.key = self.keys[0]  # for errors of a commit
-
-    @property
-    def fencing_tokens(self) -> dict[str, int]:
-        return dict.fromkeys(self.keys, 0)
-
-    @property
-    def remaining(self) -> float:
-        return self._one.remaining
-
-    @property
-    def is_held(self) -> bool:
-        return self._one.is_held
-
-    @property
-    def lost(self) -> bool:
-        return False
-
-    def raise_if_lost(self) -> None:
-        return
-
-    def heartbeat(self) -> Any:
-        return self._one.heartbeat()
-
-    def release(self) -> Any:
-        return self._one.release()
-
-    def commit(self, items: Sequence[Mapping[str, Any]]) -> Any:
-        """Write the items, in a transaction that no lock guards."""
-        return self._one.commit(items)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._one.__exit__(kind, error, trace)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} for the locks {', '.join(map(repr, self.keys))}: {VARIABLE} is set>"
-
-
-class AsyncMultiStandIn(MultiStandIn):
-    """MultiStandIn with the methods of an AsyncMultiLock."""
-
-    _kind = AsyncStandIn
-    __aenter__ = _awaited(MultiStandIn.__enter__)
-    __aexit__ = _awaited(MultiStandIn.__exit__)
+        self._released.set()

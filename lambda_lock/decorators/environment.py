@@ -50,11 +50,11 @@ def default_async_client() -> AsyncLockClient:
     return made
 
 
-def prepare(client: Any, func: object, *, permits: bool = False) -> None:
+def prepare(client: Any, func: object, *, permits: bool = False, several: bool = False) -> None:
     """In Lambda's INIT, load what the first lock of ``func`` will need. Elsewhere that lock loads it.
 
     client: the client that the decorator was given. None: the default client.
-    permits: whether the lock is a permit of a semaphore.
+    permits: whether the lock is a permit of a semaphore. several: whether there are several locks.
 
     Raises nothing. What fails here fails again at the first lock, which raises it.
     """
@@ -62,7 +62,11 @@ def prepare(client: Any, func: object, *, permits: bool = False) -> None:
         return
     with ImportGuard(), suppress(Exception):
         if permits:
-            from ..core import permits as _loaded  # noqa: F401
+            from ..core import permits as _permits  # noqa: F401
+        if several:
+            from ..client import several as _several  # noqa: F401
+        if several and is_async(func):
+            from ..client import async_multi_lock  # noqa: F401
         client = client or (default_async_client() if is_async(func) else default_client())
         if isinstance(client, Client):
             session_of(client).prepare()

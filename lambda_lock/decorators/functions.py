@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools  # the Lambda runtime has it loaded
 import sys
 
-from ..keys.parameters import name_of
+from ..keys.parameters import Parameters, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,18 @@ _DURABLE_CONTEXT = "aws_durable_execution_sdk_python.context"  # the module of d
 _PREPARED = "_original_name"  # what that module sets on a prepared step
 _MOST_DECORATORS = 50  # on one function: a bound for chains that are a circle
 _OPTIMIZED = 0x01  # a function's code, not a module's or class body's
+
+
+def check_decorated(
+    func: Callable[..., Any], decorator: str, client: object, on_not_granted: object, on_unavailable: object
+) -> None:
+    """Raise TypeError for a function that cannot be decorated, and for what does not fit it."""
+    if on_unavailable not in ("raise", "run"):
+        raise TypeError(f"on_unavailable= must be 'raise' or 'run', got {on_unavailable!r}")
+    check_function(func, decorator)
+    if client is not None:
+        check_client(client, func)
+    check_answer_of(func, "on_not_granted", on_not_granted)
 
 
 def check_client(client: object, func: object) -> None:
@@ -74,6 +86,25 @@ def check_answer(name: str, answer: object, words: tuple[str, ...]) -> None:
     """Raise TypeError if on_not_granted= or on_duplicate= (``name``) is neither one of ``words`` nor a function."""
     if not callable(answer) and answer not in words:
         raise TypeError(f"{name}= must be {', '.join(map(repr, words))} or a function, got {answer!r}")
+
+
+def check_answer_of(func: Callable[..., Any], name: str, answer: object) -> None:
+    """Raise TypeError if an answer (``name``: on_not_granted, on_duplicate) does not fit the calls of ``func``."""
+    if not callable(answer):
+        return
+    if "error" in Parameters.of(func).names:
+        raise TypeError(
+            f"the function has a parameter named error, but {name}= gets an argument of that name: rename it"
+        )
+    if is_async(answer) and not is_async(func):
+        raise TypeError(f"{name}= must be a plain function here, because nothing would await an async def function")
+    # A function that wraps another may pass on more than it is given. Only its own parameters count.
+    given = Parameters.of(func, follow_wrapped=False)
+    if not Parameters.of(answer, follow_wrapped=False).take_calls_of(given, "error"):
+        raise TypeError(
+            f"{name}= is called with the arguments of {name_of(func)}() and error=, which {name_of(answer)}() cannot "
+            f"take: give it the parameters of {name_of(func)}(), and error"
+        )
 
 
 def is_async(func: object) -> bool:

@@ -2,236 +2,314 @@
 
 from __future__ import annotations
 
-from functools import partial, wraps  # the Lambda runtime has it loaded
+from contextvars import ContextVar  # a few lines over a built-in module
+from functools import wraps  # the Lambda runtime has it loaded
 
 from ..client import checks
 from ..client.base import Client, session_of
-from ..errors import DuplicateEventError, KeyTemplateError, LockNotGrantedError, TransportError
-from ..keys.compile import compile_key
-from ..keys.parameters import Parameters, name_of
-from ..observe.log import logger, tell
+from ..errors import (
+    DuplicateEventError,
+    KeyTemplateError,
+    LockAlreadyReleasedError,
+    LockConfigurationError,
+    LockNotGrantedError,
+    TransportError,
+)
+from ..observe.log import NOT_RELEASED, logger, tell, tell_not_released
 from ..runtime import invocation
-from .call import end_quietly, run, run_async
-from .environment import default_async_client, default_client, disabled, prepare
-from .functions import check_client, check_function, check_result, is_async
+from .environment import default_async_client, default_client, disabled
+from .functions import check_result, is_async
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Awaitable, Callable
+    from typing import Any, TypeAlias
 
-    from ..client.order import DecoratorOptions
+    from ..client.result import Storing
     from ..errors import LockError
-    from ..keys.parameters import KeyBuilder, KeysBuilder
-    from ..runtime.invocation import Invocation
-    from .call import Calls
-    from .holding import Holding
+
+    #: What names a lock: its client, key and sort key.
+    Target: TypeAlias = tuple[object, str, str | None]
+    #: How a lock ends whose function returned: what to call, the log's message if that fails, and what to tell once it
+    #: is known whether the lock was held until then.
+    LastAct: TypeAlias = tuple[Callable[[], Any], str, Callable[[bool], None]]
+
+_REFUSED = (LockNotGrantedError, DuplicateEventError)
+
+
+_KINDS: list[CurrentLocks] = []  # all of them are asked: with scope="" the row of an event may be a lock's as well
+
+
+class CurrentLocks:
+    """The locks that the current call and the calls around it hold by one kind of decorator.
+
+    entries: each lock with its targets, the innermost last. A stand-in has no target.
+    """
+
+    __slots__ = ("decorator", "entries")
+
+    def __init__(self, decorator: str) -> None:
+        self.decorator = decorator
+        self.entries: ContextVar[tuple[tuple[tuple[Target, ...], Any], ...]] = ContextVar(
+            f"lambda_lock_{decorator}", default=()
+        )
+        _KINDS.append(self)
+
+    def innermost(self, kind: type[Any] | None) -> Any:
+        """The innermost lock. Raises TypeError if it is not of ``kind``. A stand-in is of every kind."""
+        entries = self.entries.get()
+        if not entries:
+            raise LookupError(f"no @{self.decorator} function is running in this thread or task")
+        targets, lock = entries[-1]
+        if kind is not None and targets and not isinstance(lock, kind):
+            raise TypeError(f"the innermost lock is a {type(lock).__name__}, not a {kind.__name__}")
+        return lock
+
+
+def refuse_again(targets: tuple[Target, ...]) -> None:
+    """Raise LockConfigurationError if this very call holds one of ``targets``: it would wait for itself.
+
+    This is not contention, so it is not a LockNotGrantedError: trying again would not help.
+    """
+    for kind in _KINDS:
+        for held, lock in kind.entries.get():
+            for target in targets:
+                if target in held and _holds(lock, target[1]):
+                    raise LockConfigurationError(
+                        f"this call holds the lock {target[1]!r} already, by an outer @{kind.decorator}, and would "
+                        "wait for itself: give the inner one another key or, if it has no list of keys, reentrant=True",
+                        key=target[1],
+                    )
+
+
+def _holds(lock: Any, key: str) -> bool:
+    """Whether the lock of this key is held. Of several, one may be lost while the others are still renewed."""
+    if not hasattr(lock, "keys"):
+        return bool(lock.is_held)
+    from ..client.multi_lock import group_of  # loaded, since there is one
+
+    return group_of(lock).holds(key)
+
+
+class Call:
+    """One call of a decorated function.
+
+    key: the lock's key, or a tuple of several. targets: its locks; empty if it runs without them.
+    storing: how the result of an event is stored; None: as plain JSON, or not at all.
+    """
+
+    __slots__ = ("args", "client", "invocation", "key", "kwargs", "storing", "targets")
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.args = args
+        self.kwargs = kwargs
+        self.invocation = invocation.find(args, kwargs)
+        self.client: Any = None
+        self.key: Any = None
+        self.targets: tuple[Target, ...] = ()
+        self.storing: Storing | None = None
 
 
 class Guard:
     """What with_lock and deduplicate share. They differ in how the lock is acquired, and in what success means for it.
 
-    on_not_granted: "raise", "skip", or a function of the call's own arguments and ``error=``.
+    build_key: gives a call's key or keys. acquire: gives the lock of a client and a key, from an async client an
+    awaitable. on_not_granted: "raise", "skip", or a function of the call's own arguments and ``error=``.
     """
-
-    __slots__ = (
-        "build_key",
-        "client",
-        "func",
-        "holding",
-        "is_async",
-        "on_not_granted",
-        "on_unavailable",
-        "options",
-        "wait",
-    )
 
     def __init__(
         self,
-        holding: Holding,
+        current: CurrentLocks,
         func: Callable[..., Any],
-        key: Any,
-        key_jmespath: str | None,
         client: Any,
-        wait: float | None,
-        options: DecoratorOptions,
+        build_key: Callable[[tuple[Any, ...], dict[str, Any]], Any],
+        acquire: Callable[[Any, Any], Any],
+        *,
+        lease_duration: float | None,
+        permits: int | None,
+        reentrant: bool,
+        sort_key: str | None,
         on_not_granted: Any,
         on_unavailable: str,
     ) -> None:
-        if on_unavailable not in ("raise", "run"):
-            raise TypeError(f"on_unavailable= must be 'raise' or 'run', got {on_unavailable!r}")
-        check_function(func, holding.decorator)
-        if client is not None:
-            check_client(client, func)
-        check_answer_of(func, "on_not_granted", on_not_granted)
-        _check_options(wait, options)
-        self.holding = holding
+        self.current = current
         self.func = func
         self.is_async = is_async(func)
         self.client = client
-        self.wait = wait
-        self.options = options
-        self.build_key: Any = self.compiled(key, key_jmespath)
+        self.build_key = build_key
+        self.acquire = acquire
+        self.lease_duration = lease_duration
+        self.permits = permits
+        self.reentrant = reentrant
+        self.sort_key = sort_key
         self.on_not_granted = on_not_granted
         self.on_unavailable = on_unavailable
 
-    # -- what differs -----------------------------------------------------------------------------------------------
-
-    def compiled(self, key: Any, key_jmespath: str | None) -> KeyBuilder | KeysBuilder:
-        """The builder of a call's key, or keys."""
-        return compile_key(self.func, key, key_jmespath)
-
-    def row_key(self, key: Any) -> Any:
-        """The key of the row, for the key of a call. For several keys, a tuple of them."""
-        raise NotImplementedError
-
-    def acquire(self, client: Any, key: Any) -> Any:
-        """The lock. With an async client, an awaitable."""
-        raise NotImplementedError
-
-    def begin(self, lock: Any, note: Any) -> None:
-        """Pass on to the lock what `places` noted of the call's arguments. Not called if it noted nothing."""
-        raise NotImplementedError
-
-    def succeed(self, lock: Any, result: object) -> Calls[None]:
-        """Release after the function returned ``result``."""
-        raise NotImplementedError
-
-    # -- what is the same -------------------------------------------------------------------------------------------
-
     def wrapped(self) -> Callable[..., Any]:
-        prepare(self.client, self.func, permits=self.options.get("permits") is not None)
-        if self.is_async:
+        """The decorated function."""
+        func, entries = self.func, self.current.entries
 
-            @wraps(self.func)
-            async def locked_async(*args: Any, **kwargs: Any) -> Any:
-                return await run_async(self.call(args, kwargs))
-
-            return locked_async
-
-        @wraps(self.func)
+        @wraps(func)
         def locked(*args: Any, **kwargs: Any) -> Any:
-            return run(self.call(args, kwargs))
-
-        return locked
-
-    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Calls[Any]:
-        """A call of the function, plain or async, from beginning to end. The driver makes the calls that this yields.
-
-        The function is called here, not in a generator of its own: `yield from` would not pass a GeneratorExit on.
-        """
-        found = invocation.find(args, kwargs)
-        token = invocation.enter(found)
-        try:
-            client = self.client or (default_async_client() if self.is_async else default_client())
-            if disabled():
-                places, lock = None, (yield partial(self.stand_in, client, found, args, kwargs))
-            else:
-                key, places, note = yield partial(self.places, client, args, kwargs)
-                try:
-                    lock = yield partial(self.acquire, client, key)
-                except (LockNotGrantedError, DuplicateEventError) as error:
-                    return (yield partial(self.answered, client, note, error, args, kwargs))
-                except TransportError as error:
-                    if self.on_unavailable == "raise" or error.answered:
-                        raise
-                    tell_unavailable(client, key, error)
-                    places, note = None, None
-                    lock = yield partial(self.stand_in, client, found, args, kwargs, outage=True)
-                if note is not None:
-                    self.begin(lock, note)
-            entered = self.holding.enter(places, lock)
+            call = Call(args, kwargs)
+            token = invocation.enter(call.invocation)
             try:
-                result = yield partial(self.func, *args, **kwargs)
-                if not self.is_async:
-                    check_result(result, self.func, self.holding.decorator)
-            except BaseException:
-                self.holding.leave(entered)
-                yield from end_quietly(lock, lock.release)
-                raise
-            self.holding.leave(entered)
-            yield from self.succeed(lock, result)
-            return result
-        finally:
-            invocation.leave(token)
+                lock = self.prepare(call)
+                if lock is None:
+                    try:
+                        lock = self.acquire(call.client, call.key)
+                    except _REFUSED as error:
+                        return self.answered(call, error)
+                    except TransportError as error:
+                        lock = self.unlocked(call, error)
+                entered = self.enter(call, lock)
+                try:
+                    result = func(*args, **kwargs)
+                    check_result(result, func, self.current.decorator)
+                except BaseException:
+                    entries.reset(entered)
+                    _end(lock, lock.release, NOT_RELEASED)
+                    raise
+                entries.reset(entered)
+                act, failure, told = self.last_act(call, lock, result)
+                told(_end(lock, act, failure))
+                return result
+            finally:
+                invocation.leave(token)
 
-    def places(self, client: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...], Any]:
-        """The key or keys of a call, and its locks: for each the client, key and sort key. And a note for `begin`.
+        @wraps(func)
+        async def locked_async(*args: Any, **kwargs: Any) -> Any:
+            call = Call(args, kwargs)
+            token = invocation.enter(call.invocation)
+            try:
+                lock = self.prepare(call)
+                if lock is None:
+                    try:
+                        lock = await self.acquire(call.client, call.key)
+                    except _REFUSED as error:
+                        answer = self.answered(call, error)
+                        return await answer if hasattr(answer, "__await__") else answer
+                    except TransportError as error:
+                        lock = self.unlocked(call, error)
+                entered = self.enter(call, lock)
+                try:
+                    result = await func(*args, **kwargs)
+                except BaseException:
+                    entries.reset(entered)
+                    await _end_async(lock, lock.release, NOT_RELEASED)
+                    raise
+                entries.reset(entered)
+                act, failure, told = self.last_act(call, lock, result)
+                told(await _end_async(lock, act, failure))
+                return result
+            finally:
+                invocation.leave(token)
 
-        Raises if this very call holds one of them already.
+        return locked_async if self.is_async else locked
+
+    def prepare(self, call: Call) -> Any:
+        """Find the client and the key of a call. Returns its stand-in while locks are disabled.
+
+        Raises KeyTemplateError if no key can be built, and LockConfigurationError if this very call holds the lock.
         """
-        key = self.row_key(self.build_key(args, kwargs))
-        sort_key = self.options.get("sort_key")
-        places = tuple((client, one, sort_key) for one in ((key,) if isinstance(key, str) else key))
-        if not self.options.get("reentrant"):
-            for place in places:
-                self.holding.refuse_again(place, place[1])
-        return key, places, None
+        call.client = self.client or (default_async_client() if self.is_async else default_client())
+        if disabled():
+            try:
+                call.key = self.build_key(call.args, call.kwargs)
+            except KeyTemplateError as error:  # nothing about locks may keep a call from running now
+                call.key = f"(no key: {error})"
+            return self.stand_in(call)
+        call.key = key = self.build_key(call.args, call.kwargs)
+        if isinstance(key, str):
+            call.targets = ((call.client, key, self.sort_key),)
+        else:
+            call.targets = tuple([(call.client, one, self.sort_key) for one in key])
+        if not self.reentrant:
+            refuse_again(call.targets)
+        return None
 
-    def stand_in(
-        self,
-        client: Any,
-        found: Invocation | None,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        outage: bool = False,
-    ) -> Any:
-        """What the function finds as its lock while locks are disabled, or in an outage."""
-        from .disabled import AsyncMultiStandIn, AsyncStandIn, MultiStandIn, StandIn
+    def enter(self, call: Call, lock: Any) -> Any:
+        """Make ``lock`` the innermost one. Returns the token with which that ends."""
+        entries = self.current.entries
+        return entries.set((*entries.get(), (call.targets, lock)))
 
-        try:
-            key = self.row_key(self.build_key(args, kwargs))
-        except KeyTemplateError as error:  # while locks are disabled, nothing about them may keep a call from running
-            key = self.row_key(f"(no key: {error})")
-        if isinstance(key, tuple):
-            return (AsyncMultiStandIn if self.is_async else MultiStandIn)(client, key, self.options, found, outage)
-        return (AsyncStandIn if self.is_async else StandIn)(client, key, self.options, found, outage)
+    def last_act(self, call: Call, lock: Any, result: object) -> LastAct:
+        """How the lock ends after the function returned ``result``."""
+        raise NotImplementedError
 
-    def answered(self, client: Any, note: Any, error: LockError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def answered(self, call: Call, error: LockError) -> Any:
         """What the call returns when its lock was not granted. Raises ``error`` if it is to be raised."""
         if self.on_not_granted == "raise" or getattr(error, "too_late", False):
             raise error
-        return None if self.on_not_granted == "skip" else self.on_not_granted(*args, **kwargs, error=error)
+        return None if self.on_not_granted == "skip" else self.on_not_granted(*call.args, **call.kwargs, error=error)
+
+    def unlocked(self, call: Call, error: TransportError) -> Any:
+        """The stand-in with which a call runs in an outage. Raises ``error`` if it was none, or is to be raised."""
+        if self.on_unavailable == "raise" or error.answered:
+            raise error
+        call.targets = ()
+        text = call.key if isinstance(call.key, str) else ", ".join(call.key)
+        message = 'the call runs without its lock %r, as on_unavailable="run" asks for: %s'
+        if isinstance(call.client, Client):
+            session = session_of(call.client)
+            session.observer.tell("unavailable", None, session.settings.names()[0], message, text, error, key=text)
+        else:
+            tell(logger, "unavailable", message, text, error, key=text)
+        return self.stand_in(call, outage=True)
+
+    def stand_in(self, call: Call, outage: bool = False) -> Any:
+        """What the function finds as its lock while locks are disabled, or in an outage."""
+        from .disabled import AsyncStandIn, StandIn
+
+        return (AsyncStandIn if self.is_async else StandIn)(
+            call.client,
+            call.key,
+            call.invocation,
+            sort_key=self.sort_key,
+            lease_duration=self.lease_duration,
+            permits=self.permits,
+            outage=outage,
+        )
 
 
-def tell_unavailable(client: Any, key: Any, error: TransportError) -> None:
-    """Tell that a call runs without its lock, or its locks, since DynamoDB gave no answer."""
-    text = key if isinstance(key, str) else ", ".join(key)
-    message = 'the call runs without its lock %r, as on_unavailable="run" asks for: %s'
-    if isinstance(client, Client):
-        session = session_of(client)
-        session.observer.tell("unavailable", None, session.settings.names()[0], message, text, error, key=text)
-    else:
-        tell(logger, "unavailable", message, text, error, key=text)
+def key_of(lock: Any) -> str:
+    """The key of a lock, or the keys of several, for the log."""
+    key: str | None = getattr(lock, "key", None)
+    return ", ".join(lock.keys) if key is None else key
 
 
-def _check_options(wait: float | None, options: DecoratorOptions) -> None:
+def _end(lock: Any, act: Callable[[], Any], failure: str) -> bool:
+    """Release or complete at the end of a call. Returns False if the lock turns out to have been lost."""
+    try:
+        kept: bool = act()
+    except Exception as error:  # noqa: BLE001 - the call has to end as it did, whatever this is
+        _tell_not_ended(lock, error, failure)
+        return True
+    return kept
+
+
+async def _end_async(lock: Any, act: Callable[[], Awaitable[bool]], failure: str) -> bool:
+    """`_end`, awaited."""
+    try:
+        return await act()
+    except Exception as error:  # noqa: BLE001
+        _tell_not_ended(lock, error, failure)
+        return True
+
+
+def _tell_not_ended(lock: Any, error: Exception, failure: str) -> None:
+    """Log the error of a last act. It must not hide the call's result or error."""
+    if not isinstance(error, LockAlreadyReleasedError):  # by the function itself
+        tell_not_released(logger, error, message=failure, key=key_of(lock), owner=lock.owner)
+
+
+def check_times(
+    wait: float | None, reserve: float | None, lease_duration: float | None, refresh_period: float | None
+) -> None:
     """Raise when decorating what acquire would raise at each call: LockArgumentError and TypeError."""
     checks.optional_seconds("wait", wait, endless=True)
-    checks.optional_seconds("reserve", options.get("reserve"))
-    if (lease := options.get("lease_duration")) is not None:
-        checks.lease_duration(lease)
-    if (permits := options.get("permits")) is not None:
-        checks.permit_count(permits)
-        checks.permit_lease(lease or 0.0)
-    if (period := options.get("refresh_period")) is not None:
-        checks.refresh_period(period)
-
-
-def check_answer_of(func: Callable[..., Any], name: str, answer: object) -> None:
-    """Raise TypeError if an answer (``name``: on_not_granted, on_duplicate) does not fit the calls of ``func``."""
-    if not callable(answer):
-        return
-    if "error" in Parameters.of(func).names:
-        raise TypeError(
-            f"the function has a parameter named error, but {name}= gets an argument of that name: rename it"
-        )
-    if is_async(answer) and not is_async(func):
-        raise TypeError(f"{name}= must be a plain function here, because nothing would await an async def function")
-    # A function that wraps another may pass on more than it is given. Only its own parameters count.
-    given = Parameters.of(func, follow_wrapped=False)
-    if not Parameters.of(answer, follow_wrapped=False).take_calls_of(given, "error"):
-        raise TypeError(
-            f"{name}= is called with the arguments of {name_of(func)}() and error=, which {name_of(answer)}() cannot "
-            f"take: give it the parameters of {name_of(func)}(), and error"
-        )
+    checks.optional_seconds("reserve", reserve)
+    if lease_duration is not None:
+        checks.lease_duration(lease_duration)
+    if refresh_period is not None:
+        checks.refresh_period(refresh_period)

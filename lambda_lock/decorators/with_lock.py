@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from ..keys.compile import compile_keys
+from ..client import checks
+from ..keys.compile import compile_key, compile_keys
 from ..keys.parameters import name_of
-from ..observe.log import logger, tell
-from ..runtime.import_guard import ImportGuard
-from ..runtime.invocation import initializing
-from .call import end_quietly, key_of
-from .functions import check_answer, refuse_bare
-from .guard import Guard
-from .holding import Holding
+from ..observe.log import NOT_RELEASED, logger, tell
+from .environment import prepare
+from .functions import check_answer, check_decorated, refuse_bare
+from .guard import CurrentLocks, Guard, check_times, key_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,10 +21,8 @@ if TYPE_CHECKING:
     from ..client.lock import Lock
     from ..client.lock_client import LockClient
     from ..client.multi_lock import MultiLock
-    from ..client.order import QueueOptions
     from ..keys.compile import Key, Keys
-    from ..keys.parameters import KeyBuilder, KeysBuilder
-    from .call import Calls
+    from .guard import Call, LastAct
     from .types import Answering, AnsweringAsync, LockOptions, SeveralLockOptions
 
     P = ParamSpec("P")
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-_LOCKS = Holding("with_lock")
+_CURRENT = CurrentLocks("with_lock")
 
 
 if TYPE_CHECKING:
@@ -63,7 +59,7 @@ def current_lock(kind: type[Any] | None = None) -> Any:
 
     Example: ``current_lock().raise_if_lost()``
     """
-    return _LOCKS.innermost(kind)
+    return _CURRENT.innermost(kind)
 
 
 if TYPE_CHECKING:  # one for each kind of on_not_granted, for a key and for several
@@ -190,71 +186,85 @@ def with_lock(
     """
     refuse_bare(key, "with_lock")
     check_answer("on_not_granted", on_not_granted, ("raise", "skip"))
-    options: QueueOptions = {
-        "reserve": reserve,
-        "lease_duration": lease_duration,
-        "refresh_period": refresh_period,
-        "queue": queue,
-        "permits": permits,
-        "reentrant": reentrant,
-        "sort_key": sort_key,
-        "safe_time": safe_time,
-        "on_danger": on_danger,
-        "on_lost": on_lost,
-    }
+    keys: Any = key  # of several locks, or the key of one
+    several = isinstance(keys, (list, tuple)) and key_jmespath is None
+
+    def acquire(client: Any, key: Any) -> Any:
+        if several:
+            return client.acquire_all(
+                key,
+                wait=wait,
+                reserve=reserve,
+                lease_duration=lease_duration,
+                refresh_period=refresh_period,
+                queue=queue,
+                sort_key=sort_key,
+                safe_time=safe_time,
+                on_danger=on_danger,
+                on_lost=on_lost,
+            )
+        return client.acquire(
+            key,
+            wait=wait,
+            reserve=reserve,
+            lease_duration=lease_duration,
+            refresh_period=refresh_period,
+            queue=queue,
+            permits=permits,
+            reentrant=reentrant,
+            sort_key=sort_key,
+            safe_time=safe_time,
+            on_danger=on_danger,
+            on_lost=on_lost,
+        )
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
-        return _LockGuard(
-            _LOCKS, func, key, key_jmespath, client, wait, options, on_not_granted, on_unavailable
-        ).wrapped()
+        check_decorated(func, "with_lock", client, on_not_granted, on_unavailable)
+        check_times(wait, reserve, lease_duration, refresh_period)
+        if permits is not None:
+            checks.permit_count(permits)
+            checks.permit_lease(lease_duration or 0.0)
+        if several and reentrant:
+            raise TypeError("reentrant=True is for a single key: several locks are not entered again")
+        if several and permits is not None:
+            raise TypeError(
+                f"permits={permits} is for a single key: each lock of a list has one holder. Leave permits out, or "
+                "pass one key"
+            )
+        guard = _LockGuard(
+            _CURRENT,
+            func,
+            client,
+            compile_keys(func, keys) if several else compile_key(func, keys, key_jmespath),
+            acquire,
+            lease_duration=lease_duration,
+            permits=permits,
+            reentrant=reentrant,
+            sort_key=sort_key,
+            on_not_granted=on_not_granted,
+            on_unavailable=on_unavailable,
+        )
+        prepare(client, func, permits=permits is not None, several=several)
+        return guard.wrapped()
 
     return decorate
 
 
 class _LockGuard(Guard):
-    __slots__ = ("several",)
-
-    def compiled(self, key: Any, key_jmespath: str | None) -> KeyBuilder | KeysBuilder:
-        self.several = isinstance(key, (list, tuple)) and key_jmespath is None
-        if not self.several:
-            return super().compiled(key, key_jmespath)
-        if self.options["reentrant"]:
-            raise TypeError("reentrant=True is for a single key: several locks are not entered again")
-        if (permits := self.options.get("permits")) is not None:
-            raise TypeError(
-                f"permits={permits} is for a single key: each lock of a list has one holder. Leave permits out, or "
-                "pass one key"
-            )
-        if initializing():
-            with ImportGuard():  # what the first call will need, as prepare() loads what a single lock needs
-                from ..client import several  # noqa: F401
-
-                if self.is_async:
-                    from ..client import async_multi_lock  # noqa: F401
-        return compile_keys(self.func, key)
-
-    def row_key(self, key: Any) -> Any:
-        return (key,) if self.several and isinstance(key, str) else key
-
-    def acquire(self, client: Any, key: Any) -> Any:
-        if not self.several:
-            return client.acquire(key, wait=self.wait, **self.options)
-        options: dict[str, Any] = {**self.options}
-        del options["reentrant"], options["permits"]
-        return client.acquire_all(key, wait=self.wait, **options)
-
-    def succeed(self, lock: Any, result: object) -> Calls[None]:
+    def last_act(self, call: Call, lock: Any, result: object) -> LastAct:
         lost = lock.lost  # asked first: its validity may be over, and the row free to release all the same
-        if not (yield from end_quietly(lock, lock.release)) or lost:
-            self.tell_lost(lock)
 
-    def tell_lost(self, lock: Any) -> None:
-        tell(
-            logger,
-            "finished_lost",
-            "%s() finished although its lock %r was lost: another call may have run at the same time",
-            name_of(self.func),
-            key_of(lock),
-            key=key_of(lock),
-            owner=lock.owner,
-        )
+        def tell_lost(kept: bool) -> None:
+            if kept and not lost:
+                return
+            tell(
+                logger,
+                "finished_lost",
+                "%s() finished although its lock %r was lost: another call may have run at the same time",
+                name_of(self.func),
+                key_of(lock),
+                key=key_of(lock),
+                owner=lock.owner,
+            )
+
+        return lock.release, NOT_RELEASED, tell_lost

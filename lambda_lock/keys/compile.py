@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from ..errors import KeyTemplateError
 from .parameters import Parameters, name_of
 from .template import from_template
-from .values import Unusable, check_key, shown
+from .values import builder, check_key, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, TypeAlias
 
     from .parameters import KeyBuilder, KeysBuilder
@@ -58,27 +57,6 @@ def compile_key(func: Callable[..., Any], key: Key | None, key_jmespath: str | N
         raise TypeError(f"key= must be a str or a function that returns one, got {type(key).__name__}")
     make, made_by = key, f"the key function {name_of(key)}() of {function}()"
     return lambda args, kwargs: check_key(make(*args, **kwargs), made_by)
-
-
-def builder(made_by: str, read: Callable[..., Callable[..., object]], *written: Any) -> KeyBuilder:
-    """The builder of keys that ``read(*written)`` returns, with its errors as KeyTemplateErrors.
-
-    Both may raise Unusable: ``read`` for what is written, and what it returns for a call's arguments.
-    made_by: what makes the key, for errors.
-    """
-    try:
-        make = read(*written)
-    except Unusable as error:
-        raise KeyTemplateError(f"{made_by}: {error}", field=error.field) from error.__cause__
-
-    def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        try:
-            key = make(args, kwargs)
-        except Unusable as error:
-            raise KeyTemplateError(f"{made_by} cannot be built: {error}", field=error.field) from error.__cause__
-        return check_key(key, made_by)
-
-    return build
 
 
 def compile_keys(func: Callable[..., Any], keys: Sequence[Key]) -> KeysBuilder:

@@ -7,10 +7,10 @@ import json
 from collections.abc import Mapping, Sequence
 from enum import Enum
 
-from .compile import Compiled, builder
+from .compile import Compiled
 from .parameters import Parameters
 from .template import Field
-from .values import Unusable, declared_fields, found_text, raw_event, scalar_text
+from .values import Unusable, builder, declared_fields, found_text, raw_event, scalar_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,6 +13,13 @@ from enum import Enum  # already loaded by the Lambda runtime
 
 from ..errors import KeyTemplateError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .parameters import KeyBuilder
+
 MAX_KEY_BYTES = 2048  # DynamoDB's limit for a partition key
 _EXACT_FLOAT = 2**53  # from here on a float represents several whole numbers, so two ids would share a key
 _MAX_DIGITS = 2048  # a number with more digits than a key can have is refused
@@ -24,6 +31,27 @@ class Unusable(Exception):
     def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)
         self.field = field
+
+
+def builder(made_by: str, read: Callable[..., Callable[..., object]], *written: Any) -> KeyBuilder:
+    """The builder of keys that ``read(*written)`` returns, with its errors as KeyTemplateErrors.
+
+    Both may raise Unusable: ``read`` for what is written, and what it returns for a call's arguments.
+    made_by: what makes the key, for errors.
+    """
+    try:
+        make = read(*written)
+    except Unusable as error:
+        raise KeyTemplateError(f"{made_by}: {error}", field=error.field) from error.__cause__
+
+    def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        try:
+            key = make(args, kwargs)
+        except Unusable as error:
+            raise KeyTemplateError(f"{made_by} cannot be built: {error}", field=error.field) from error.__cause__
+        return check_key(key, made_by)
+
+    return build
 
 
 def check_key(key: object, made_by: str) -> str:

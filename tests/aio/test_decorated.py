@@ -311,7 +311,7 @@ async def test_a_client_that_is_given_beats_the_default_one(monkeypatch: pytest.
 
 
 def test_a_stand_in_has_every_public_name_of_an_async_lock_and_awaits_what_that_awaits() -> None:
-    stand_in = AsyncStandIn(None, "k", {"sort_key": None, "lease_duration": None}, None)
+    stand_in = AsyncStandIn(None, "k", None)
     public = {name for name in vars(AsyncLock) if not name.startswith("_")}
     assert public <= set(dir(stand_in))
     for name in public:

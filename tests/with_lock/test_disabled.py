@@ -16,7 +16,7 @@ from rig.wire import Wire
 
 
 def stands_in(client: LockClient | None = None, found: Invocation | None = None, **options: Any) -> StandIn:
-    return StandIn(client, "k", {"sort_key": None, "lease_duration": None, **options}, found)
+    return StandIn(client, "k", found, **options)
 
 
 @pytest.fixture

@@ -237,10 +237,9 @@ def test_while_locks_are_disabled_a_stand_in_says_that_they_are_held(
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
 def test_a_stand_in_has_every_public_name(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lambda_lock.decorators.disabled import AsyncMultiStandIn, MultiStandIn
+    from lambda_lock.decorators.disabled import AsyncStandIn, StandIn
 
-    options: dict[str, Any] = {"sort_key": None, "lease_duration": None}
-    made = (MultiStandIn if kind == "plain" else AsyncMultiStandIn)(None, ("b", "a"), options, None)
+    made = (StandIn if kind == "plain" else AsyncStandIn)(None, ("b", "a"), None)
     public = {name for name in dir(MultiLock) if not name.startswith("_")}
     assert public <= set(dir(made))
     assert "'a', 'b'" in repr(made)
