@@ -44,8 +44,10 @@ COUNTED = {  # by event
 }
 
 
-def count(event: str, table: str, now: float, properties: dict[str, object], log: logging.Logger) -> None:
-    """Count an event, if there is a metric for it and LAMBDA_LOCK_METRICS names a namespace.
+def write(
+    metric: str, value: float, unit: str, table: str, now: float, properties: dict[str, object], log: logging.Logger
+) -> None:
+    """Write one value of a metric, if LAMBDA_LOCK_METRICS names a namespace.
 
     table: the table's name or ARN.
     now: the time in epoch seconds.
@@ -54,14 +56,6 @@ def count(event: str, table: str, now: float, properties: dict[str, object], log
 
     If the line cannot be written, that is logged.
     """
-    if event in COUNTED:
-        write(COUNTED[event], 1, "Count", table, now, properties, log)
-
-
-def write(
-    metric: str, value: float, unit: str, table: str, now: float, properties: dict[str, object], log: logging.Logger
-) -> None:
-    """Write one value of a metric, as `count` does."""
     namespace = os.environ.get(METRICS_VARIABLE)
     if not namespace:
         return
