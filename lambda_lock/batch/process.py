@@ -339,10 +339,17 @@ class _Run:
         """Run records one after another."""
         for index in indices:
             group = self.batch.source.group(self.records[index])
-            if self.may_start(index, group):
-                self.attempt(index, group)
-            else:
+            if not self.may_start(index, group):
                 self.fail(index, group, None)
+                continue
+            started = elapsed()
+            try:
+                result = self.batch.handler(self.records[index])
+                check_result(result, self.batch.handler, "sqs_batch")
+            except Exception as error:  # noqa: BLE001 - after any error this record comes back and the others continue
+                self.fail(index, group, error)
+            with self._changing:
+                self.longest = max(self.longest, elapsed() - started)
 
     def may_start(self, index: int, group: str | None) -> bool:
         with self._changing:
@@ -352,16 +359,6 @@ class _Run:
         deadline = None if self.invocation is None else self.invocation.deadline
         # Not remaining(): that is None once the deadline has passed.
         return deadline is None or deadline - elapsed() >= needed
-
-    def attempt(self, index: int, group: str | None) -> None:
-        started = elapsed()
-        try:
-            result = self.batch.handler(self.records[index])
-            check_result(result, self.batch.handler, "sqs_batch")
-        except Exception as error:  # noqa: BLE001 - after any error this record comes back and the others continue
-            self.fail(index, group, error)
-        with self._changing:
-            self.longest = max(self.longest, elapsed() - started)
 
     def fail(self, index: int, group: str | None, error: Exception | None) -> None:
         with self._changing:

@@ -49,7 +49,13 @@ class Visibility:
     def change(self, returned: list[tuple[Record, Exception | None]]) -> None:
         """Change the visibility of the ``returned`` messages. Errors are logged: the messages come back anyway."""
         try:
-            self._change(returned)
+            entries = [
+                {"Id": str(index), "ReceiptHandle": record["receiptHandle"], "VisibilityTimeout": seconds}
+                for index, (record, error) in enumerate(returned)
+                if (seconds := self._seconds(record, error)) is not None
+            ]
+            if entries:
+                self._send(returned[0][0]["eventSourceARN"], entries)
         except Exception as error:  # noqa: BLE001 - botocore raises many kinds, and the batch already has its outcome
             tell(
                 logger,
@@ -59,15 +65,6 @@ class Visibility:
                 type(error).__name__,
                 error,
             )
-
-    def _change(self, returned: list[tuple[Record, Exception | None]]) -> None:
-        entries = [
-            {"Id": str(index), "ReceiptHandle": record["receiptHandle"], "VisibilityTimeout": seconds}
-            for index, (record, error) in enumerate(returned)
-            if (seconds := self._seconds(record, error)) is not None
-        ]
-        if entries:
-            self._send(returned[0][0]["eventSourceARN"], entries)
 
     def _seconds(self, record: Record, error: Exception | None) -> int | None:
         if not callable(self._wanted):

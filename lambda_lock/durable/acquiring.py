@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from aws_durable_execution_sdk_python.context import DurableContext
 
-    from .hold import DurableHold
-    from .holds import Holds
+    from .holds import DurableHold, Holds
 
     class State(TypedDict, total=False):
         """What the tries have come to. A dict, which the SDK writes as JSON."""
@@ -79,7 +78,9 @@ def acquire(context: DurableContext, holds: Holds, polling: Polling) -> None:
 
     Raises LockNotGrantedError, LockTimeoutError, TransportError and what LockClient.acquire raises for other reasons.
     """
-    holder = context.step(lambda _: _holder(context), name=label("name", holds.keys))
+    execution = context.execution_context.durable_execution_arn[:_LONGEST_ARN]
+    # A name of its own for each block, also for two blocks of one execution.
+    holder = context.step(lambda _: f"{execution}/{os.urandom(16).hex()}", name=label("name", holds.keys))
     waited: State = {}
     for hold in holds.all:
         waited = _acquire_one(context, hold, holder, polling, waited)
@@ -89,8 +90,23 @@ def acquire(context: DurableContext, holds: Holds, polling: Polling) -> None:
 def _acquire_one(context: DurableContext, hold: DurableHold, holder: str, polling: Polling, before: State) -> State:
     """Take one lock. Returns the time that was waited so far."""
 
-    def try_once(state: State, _: object) -> State:
-        return _try(hold, holder, polling, state)
+    def try_once(found: State, _: object) -> State:
+        now = time.time()
+        since = found.get("since", now)
+        try:
+            hold.acquire(holder)
+        except (LockNotGrantedError, TransportError) as error:
+            waited = max(found.get("waited", 0.0), now - since)
+            pause = polling.pause(waited)
+            return {
+                "since": since,
+                "waited": waited + pause,
+                "pause": pause,
+                "refusal": str(error),
+                "outage": isinstance(error, TransportError),
+                "holder": getattr(error, "holder", None),
+            }
+        return {"owner": hold.owner, "token": hold.token, "since": since, "waited": found.get("waited", 0.0)}
 
     config: WaitForConditionConfig[Any] = WaitForConditionConfig(wait_strategy=_next, initial_state=before)
     try:
@@ -104,30 +120,6 @@ def _acquire_one(context: DurableContext, hold: DurableHold, holder: str, pollin
         raise _refused(state, hold.key, polling)
     hold.begin(state["owner"], state["token"])
     return {"since": state["since"], "waited": state["waited"]}
-
-
-def _holder(context: DurableContext) -> str:
-    """A name of its own for each block, also for two blocks of one execution."""
-    return f"{context.execution_context.durable_execution_arn[:_LONGEST_ARN]}/{os.urandom(16).hex()}"
-
-
-def _try(hold: DurableHold, holder: str, polling: Polling, before: State) -> State:
-    now = time.time()
-    since = before.get("since", now)
-    try:
-        hold.acquire(holder)
-    except (LockNotGrantedError, TransportError) as error:
-        waited = max(before.get("waited", 0.0), now - since)
-        pause = polling.pause(waited)
-        return {
-            "since": since,
-            "waited": waited + pause,
-            "pause": pause,
-            "refusal": str(error),
-            "outage": isinstance(error, TransportError),
-            "holder": getattr(error, "holder", None),
-        }
-    return {"owner": hold.owner, "token": hold.token, "since": since, "waited": before.get("waited", 0.0)}
 
 
 def _next(state: State, _: int) -> WaitForConditionDecision:

@@ -1,10 +1,17 @@
-"""The holds of one block: one for each of its keys. No SDK here.
+"""The holds of a block, one for each of its keys, and the attempt that this invocation has on each. No SDK here.
 
 They are taken in one order, which everybody has (core/several.py, rule 1), and released in the reverse order.
+
+An execution has one invocation at a time, so whoever resumes knows the earlier attempt to be dead
+(core/resume.py). Threads of one invocation share one attempt: two would refuse each other.
 """
 
 from __future__ import annotations
 
+import threading
+
+from ..client.lock import held_by
+from ..core.row import base_of
 from ..core.several import OUTAGE
 from ..errors import LockError, LockLostError, TransportError
 from ..observe.log import logger, tell, tell_not_released
@@ -14,7 +21,180 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ..client.lock import Lock
-    from .hold import DurableHold
+    from ..client.lock_client import LockClient
+
+
+_RESUMES = 3  # in one verification
+
+
+class HoldLostError(LockLostError):
+    """The hold of this execution is lost for good. A type of its own, because the SDK keeps only the name of a type."""
+
+
+class _Unending:
+    """Stands for an invocation without a deadline.
+
+    The hold goes on after the invocation. So the lease in the row must not end with it, not even in the last renewal
+    before a function is killed.
+    """
+
+    def get_remaining_time_in_millis(self) -> float:
+        return float("inf")
+
+
+_UNENDING = _Unending()
+
+
+class DurableHold:
+    """One hold, from its acquire to its release. It is found again by its owner and token, which are checkpointed."""
+
+    def __init__(self, client: LockClient, key: str, lease_duration: float) -> None:
+        self.client = client
+        self.key = key
+        self.lease_duration = lease_duration
+        self.owner = ""
+        self.token = -1
+        self._attempt: Lock | None = None
+        self._renewed = False
+        self._lost: HoldLostError | None = None
+        self._left = False
+        self._guard = threading.Lock()
+
+    def acquire(self, holder: str) -> None:
+        """Take the lock, or go on with what ``holder`` has of it. Raises what LockClient.acquire raises with wait=0."""
+        attempt = self.client.acquire(
+            self.key, holder=holder, wait=0, lease_duration=self.lease_duration, context=_UNENDING
+        )
+        self.begin(base_of(attempt.owner) or attempt.owner, attempt.fencing_token)
+        self._attempt = attempt
+
+    def begin(self, owner: str, token: int) -> None:
+        """Go on with the hold that was checkpointed. Sends nothing."""
+        self.owner, self.token = owner, token
+
+    def verified(self) -> Lock:
+        """Return the attempt of this invocation, which holds the lock now.
+
+        The first call in an invocation resumes the hold. Later calls look at the clocks only. Raises HoldLostError if
+        the hold is lost or the block was left, TransportError if its lease is over as soon as it is resumed, each time,
+        and what LockClient.resume raises.
+        """
+        with self._guard:
+            if self._left:
+                raise HoldLostError(
+                    f"the block of durable_lock for {self.key!r} was left, or its invocation was suspended: do not use "
+                    "the lock after it",
+                    key=self.key,
+                )
+            self._renewed = False
+            attempt = self._live()
+            for _ in range(_RESUMES):
+                if attempt is None:
+                    self._resumed()
+                    attempt = self._live()  # close() or a freeze may have ended it again
+            if attempt is None:
+                raise TransportError(
+                    False,
+                    f"lock {self.key!r} was resumed {_RESUMES} times, and each time its lease of "
+                    f"{self.lease_duration:g} s was over before it could be used. Try again, or pass durable_lock a "
+                    "longer lease_duration",
+                    key=self.key,
+                )
+            return attempt
+
+    def renew_and_end(self) -> None:
+        """Renew the lease to its full length and end the attempt. The next verification resumes the hold.
+
+        Nothing is sent if that was just done. Raises HoldLostError if the hold is lost, and the transport's error if it
+        is not known to be renewed.
+        """
+        with self._guard:
+            if self._renewed:
+                return
+            try:
+                attempt = self._live()
+                if attempt is None:
+                    self._resumed()  # which renews
+                else:
+                    # Not handed over: that is silent about an ambiguous outcome.
+                    attempt.heartbeat(lease_duration=self.lease_duration)
+                self._renewed = True
+            except HoldLostError:
+                raise
+            except LockLostError as error:
+                raise self._lose(error) from error
+            finally:
+                self._abandon()
+
+    def remaining(self) -> float:
+        """Seconds for which the hold is known to be held without a renewal. 0 if this invocation has no attempt."""
+        attempt = self._attempt
+        return 0.0 if attempt is None else attempt.remaining
+
+    def release(self) -> bool:
+        """Release the hold, any number of times. Raises what LockClient.release raises.
+
+        Nothing is sent if this invocation found it lost. By string, a newer attempt's hold would be released.
+        """
+        with self._guard:
+            self._left = True
+            try:
+                if self._lost is not None:
+                    return False
+                if self._attempt is not None:
+                    return self._attempt.release()
+                return self.client.release(key=self.key, owner=self.owner, fencing_token=self.token)
+            finally:
+                self._abandon()
+
+    def leave(self) -> None:
+        """End the attempt, without a request. Nothing is verified or resumed from here on."""
+        with self._guard:
+            self._left = True
+            self._abandon()
+
+    def _live(self) -> Lock | None:
+        """Return the attempt if it is held. If only its validity ran out, end it: the hold can be resumed.
+
+        Raises HoldLostError if a request was refused. Then another has the lock, or a newer attempt of this hold, which
+        a resume here would refuse.
+        """
+        if self._lost is not None:
+            raise self._lost
+        attempt = self._attempt
+        if attempt is None:
+            return None
+        try:
+            attempt.raise_if_lost()
+        except LockLostError as error:
+            if error.holder is not None:
+                raise self._lose(error) from error
+            self._abandon()
+            return None
+        return attempt
+
+    def _resumed(self) -> None:
+        try:
+            self._attempt = self.client.resume(
+                key=self.key,
+                owner=self.owner,
+                fencing_token=self.token,
+                lease_duration=self.lease_duration,
+                context=_UNENDING,
+            )
+        except LockLostError as error:
+            raise self._lose(error) from error
+
+    def _lose(self, error: LockLostError) -> HoldLostError:
+        """Note that the hold is lost, which is final."""
+        self._lost = HoldLostError(str(error), key=error.key, holder=error.holder)
+        return self._lost
+
+    def _abandon(self) -> None:
+        """Neither held nor renewed in this process from now on. Its row stays, and the next resume goes over it."""
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            held_by(attempt).abandon()
 
 
 class Holds:

@@ -20,8 +20,7 @@ from ..errors import LockAlreadyReleasedError, LockArgumentError, LockConfigurat
 from ..runtime import invocation
 from .acquiring import LATE, Polling, acquire, label
 from .ending import Ending, ending_of
-from .hold import DurableHold, HoldLostError
-from .holds import Holds
+from .holds import DurableHold, HoldLostError, Holds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -168,7 +167,12 @@ class Block:
             finally:
                 invocation.leave(token)
 
-        config = replace(config, retry_strategy=_not_once_lost(config.retry_strategy or RetryPresets.default()))
+        decide: Retries = config.retry_strategy or RetryPresets.default()
+
+        def unless_lost(error: Exception, attempts: int) -> RetryDecision:
+            return RetryDecision.no_retry() if isinstance(error, HoldLostError) else decide(error, attempts)
+
+        config = replace(config, retry_strategy=unless_lost)
         try:
             result: T = self._context.step(verified, name=name, config=config)
         except StepError as error:
@@ -199,12 +203,20 @@ class Block:
         needed = duration.to_seconds() + LATE
         suspended = dict.fromkeys((*_entered.get(()), self))
         for block in suspended:
-            block._check_covers(needed)
+            if needed > block._holds.lease_duration:
+                raise LockArgumentError(
+                    f"wait({needed - LATE:g} s) is longer than the lease of {block._name} covers, which is "
+                    f"{block._holds.lease_duration:g} s: pass its durable_lock lease_duration={needed:g} or more",
+                    key=block._key,
+                )
         if not self._context.is_replaying():
             for block in suspended:
                 # The threads of other contexts may be at work under a lock, which then needs its attempt.
                 if block._context is self._context:
-                    block._renew_for(needed)
+                    try:
+                        block._holds.renew_for(needed)
+                    except LockError as error:
+                        raise InvocationError(f"{block._name} was not renewed before a wait: {error}") from error
         self._context.wait(duration, name=name)
 
     def raise_if_lost(self) -> None:
@@ -223,7 +235,14 @@ class Block:
         if self._state != "not entered":
             raise self._outside()
         self._around = _entered.get(())
-        self._refuse_again()
+        around = {(id(hold.client), hold.key) for block in self._around for hold in block._holds.all}
+        for hold in self._holds.all:
+            if (id(hold.client), hold.key) in around:
+                raise LockConfigurationError(
+                    f"this execution has the lock {hold.key!r} already, in a block around this one, and would wait for "
+                    "itself: give the inner block another key",
+                    key=hold.key,
+                )
         self._state = "entered"
         _entered.set((*self._around, self))
         leases = [block._holds.lease_duration for block in self._around]
@@ -245,17 +264,6 @@ class Block:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {', '.join(map(repr, self._holds.keys))} {self._state}>"
 
-    def _refuse_again(self) -> None:
-        """Raise LockConfigurationError if a block around this one has one of its locks."""
-        around = {(id(hold.client), hold.key) for block in self._around for hold in block._holds.all}
-        for hold in self._holds.all:
-            if (id(hold.client), hold.key) in around:
-                raise LockConfigurationError(
-                    f"this execution has the lock {hold.key!r} already, in a block around this one, and would wait for "
-                    "itself: give the inner block another key",
-                    key=hold.key,
-                )
-
     def _leave(self, error: BaseException | None) -> None:
         self._state = "left"
         _entered.set(self._around)
@@ -266,21 +274,6 @@ class Block:
             self._release_now()
         elif self._holds.tokens:
             self._release_in_step()
-
-    def _check_covers(self, needed: float) -> None:
-        """Raise LockArgumentError if a suspension for so many seconds is longer than the lease."""
-        if needed > self._holds.lease_duration:
-            raise LockArgumentError(
-                f"wait({needed - LATE:g} s) is longer than the lease of {self._name} covers, which is "
-                f"{self._holds.lease_duration:g} s: pass its durable_lock lease_duration={needed:g} or more",
-                key=self._key,
-            )
-
-    def _renew_for(self, needed: float) -> None:
-        try:
-            self._holds.renew_for(needed)
-        except LockError as error:
-            raise InvocationError(f"{self._name} was not renewed before a wait: {error}") from error
 
     def _release_in_step(self) -> None:
         """Release, so that replays do not. Errors of the release are logged."""
@@ -393,17 +386,6 @@ class DurableMultiLock(Block):
         Example: ``boto3_client.transact_write_items(TransactItems=[*locks.transact_items(), put])``
         """
         return [attempt.transact_item() for attempt in self._holds.verified()]
-
-
-def _not_once_lost(decide: Retries) -> Retries:
-    """The retry strategy of a step, which does not retry a lost lock: it stays lost."""
-
-    def strategy(error: Exception, attempts: int) -> RetryDecision:
-        if isinstance(error, HoldLostError):
-            return RetryDecision.no_retry()
-        return decide(error, attempts)
-
-    return strategy
 
 
 def _release_again(error: Exception, attempts: int) -> RetryDecision:

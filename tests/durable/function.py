@@ -18,7 +18,7 @@ from aws_durable_execution_sdk_python.config import Duration
 from aws_durable_execution_sdk_python.context import DurableContext
 
 from lambda_lock.durable import durable_lock
-from lambda_lock.durable.hold import DurableHold
+from lambda_lock.durable.holds import DurableHold
 
 FOLDER = Path(os.environ["FUNCTION_FOLDER"])
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import ClientClosedError, Lock, LockClient, LockLostError, TransportError, register_lambda_context
-from lambda_lock.durable.hold import DurableHold
+from lambda_lock.durable.holds import DurableHold
 from rig.wire import Wire
 from tests.support.context import Context
 from tests.support.rows import Rows

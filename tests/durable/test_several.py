@@ -21,8 +21,7 @@ from lambda_lock import (
     TransportError,
 )
 from lambda_lock.durable import DurableMultiLock, durable_lock
-from lambda_lock.durable.hold import DurableHold
-from lambda_lock.durable.holds import Holds
+from lambda_lock.durable.holds import DurableHold, Holds
 from rig.engine import Engine, EngineError
 from rig.wire import Request, Wire
 from tests.support.rows import Rows
