@@ -147,6 +147,9 @@ class Guard:
 
     def wrapped(self) -> Callable[..., Any]:
         """The decorated function."""
+        return self._awaited() if self.is_async else self._plain()
+
+    def _plain(self) -> Callable[..., Any]:
         func, entries = self.func, self.current.entries
 
         @wraps(func)
@@ -166,16 +169,22 @@ class Guard:
                 try:
                     result = func(*args, **kwargs)
                     check_result(result, func, self.current.decorator)
+                    act, failure, told = self.last_act(call, lock, result)
                 except BaseException:
                     entries.reset(entered)
                     _end(lock, lock.release, NOT_RELEASED)
                     raise
                 entries.reset(entered)
-                act, failure, told = self.last_act(call, lock, result)
                 told(_end(lock, act, failure))
                 return result
             finally:
                 invocation.leave(token)
+
+        return locked
+
+    def _awaited(self) -> Callable[..., Any]:
+        """`_plain`, awaited, step by step."""
+        func, entries = self.func, self.current.entries
 
         @wraps(func)
         async def locked_async(*args: Any, **kwargs: Any) -> Any:
@@ -194,18 +203,18 @@ class Guard:
                 entered = self.enter(call, lock)
                 try:
                     result = await func(*args, **kwargs)
+                    act, failure, told = self.last_act(call, lock, result)
                 except BaseException:
                     entries.reset(entered)
                     await _end_async(lock, lock.release, NOT_RELEASED)
                     raise
                 entries.reset(entered)
-                act, failure, told = self.last_act(call, lock, result)
                 told(await _end_async(lock, act, failure))
                 return result
             finally:
                 invocation.leave(token)
 
-        return locked_async if self.is_async else locked
+        return locked_async
 
     def prepare(self, call: Call) -> Any:
         """Find the client and the key of a call. Returns its stand-in while locks are disabled.
@@ -234,7 +243,7 @@ class Guard:
         return entries.set((*entries.get(), (call.targets, lock)))
 
     def last_act(self, call: Call, lock: Any, result: object) -> LastAct:
-        """How the lock ends after the function returned ``result``."""
+        """How the lock ends after the function returned ``result``. Sends nothing."""
         raise NotImplementedError
 
     def answered(self, call: Call, error: LockError) -> Any:

@@ -28,7 +28,7 @@ from tests.support.decorated import Boom, done
 from tests.support.elsewhere import in_thread
 from tests.support.rows import Rows
 
-from .conftest import COMMIT, FOREVER, Calls, Once, add, commit, is_done, value, warnings
+from .conftest import COMMIT, FOREVER, Calls, Once, Stop, add, commit, is_done, value, warnings
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -106,6 +106,36 @@ def test_a_taker_over_who_saw_the_row_before_its_completion_does_not_run_it_agai
 
 
 # Completions
+
+
+class Interrupting:
+    """A serializer that is interrupted, as by Ctrl-C, the first time."""
+
+    def __init__(self) -> None:
+        self.interrupts = 1
+
+    def dump(self, value: Any) -> Any:
+        if self.interrupts:
+            self.interrupts -= 1
+            raise Stop
+        return value
+
+    def load(self, value: Any) -> Any:
+        return value
+
+
+def test_an_event_whose_result_is_interrupted_on_its_way_to_the_row_is_released_and_runs_again(
+    once: Once, rows: Rows
+) -> None:
+    calls = Calls("done")
+    handler = once("{id}", scope="", result=Interrupting())(calls.handler)
+    with pytest.raises(Stop):
+        handler(EVENT)
+    assert not is_done(rows, "e-1")
+    with pytest.raises(LookupError):
+        current_dedup()
+    assert handler(EVENT) == handler(EVENT) == "done"
+    assert calls.count == 2
 
 
 def test_a_completion_whose_reply_is_lost_is_found_done(
