@@ -230,8 +230,6 @@ class _Batch:
         self.max_workers = checks.whole("max_workers", max_workers, least=1)
         # Records that share one of these keys run one after another.
         self.in_common: list[tuple[str, KeyBuilder]] = []
-        if dedup_key is not None:
-            self.in_common.append(("event", compile_key(record_handler, dedup_key, None)))
         self.handler: Callable[[Record], object] = record_handler
         if lock_key is not None:
             keys: Any = lock_key if isinstance(lock_key, (list, tuple)) else [lock_key]
@@ -246,6 +244,7 @@ class _Batch:
             )
             self.handler = locked(self.handler)
         if dedup_key is not None:  # outermost, because a duplicate needs no lock
+            self.in_common.append(("event", compile_key(record_handler, dedup_key, None)))
             once = deduplicate(
                 dedup_key,
                 window=window,
@@ -280,7 +279,10 @@ class _Batch:
         return {"batchItemFailures": [{"itemIdentifier": self.source.identifier(records[index])} for index in returned]}
 
     def chains(self, records: list[Record]) -> list[list[int]]:
-        """The chains of the batch: the indices of records that must run one after another, in their order."""
+        """The chains of the batch: the indices of records that must run one after another, in their order.
+
+        Records are in one chain if they have a name in common: their group, or one of their keys.
+        """
         before = list(range(len(records)))  # for each record, an earlier one of its chain, or itself
         first: dict[object, int] = {}  # the first record with a name
 
@@ -290,26 +292,20 @@ class _Batch:
             return index
 
         for index, record in enumerate(records):
-            for name in self.names(record):
+            group = self.source.group(record)
+            names: list[tuple[str, str]] = [] if group is None else [("group", group)]
+            for kind, build_key in self.in_common:
+                try:
+                    names.append((kind, build_key((record,), {})))
+                except Exception:  # noqa: BLE001, S112 - it is raised again and reported when the record runs
+                    continue
+            for name in names:
                 one, other = head(index), head(first.setdefault(name, index))
                 before[max(one, other)] = min(one, other)
         chains: dict[int, list[int]] = {}
         for index in range(len(records)):
             chains.setdefault(head(index), []).append(index)
         return list(chains.values())
-
-    def names(self, record: Record) -> list[object]:
-        """The names by which a record may belong to a chain: its group and its keys."""
-        names: list[object] = []
-        group = self.source.group(record)
-        if group is not None:
-            names.append(("group", group))
-        for kind, build_key in self.in_common:
-            try:
-                names.append((kind, build_key((record,), {})))
-            except Exception:  # noqa: BLE001, S112 - it is raised again and reported when the record runs
-                continue
-        return names
 
 
 class _Run:
@@ -373,10 +369,15 @@ class _Run:
 
     def raise_misconfigured(self) -> None:
         """Raise LockConfigurationError if no record was done, and each one that was started failed with it. The rest
-        was not started: because of the failures before, or for lack of time."""
-        misconfigured = self.errors and all(map(_is_of_the_setup, self.errors.values()))
-        if misconfigured and len(self.failed.indices) == len(self.records):
-            raise self.errors[min(self.errors)]
+        was not started: because of the failures before, or for lack of time. An argument error about a key is that of
+        one record: others would not fail with it."""
+        if not self.errors or len(self.failed.indices) < len(self.records):
+            return
+        for error in self.errors.values():
+            is_of_a_record = isinstance(error, LockArgumentError) and error.key is not None
+            if is_of_a_record or not isinstance(error, LockConfigurationError):
+                return
+        raise self.errors[min(self.errors)]
 
     def tell(self) -> None:
         returned = len(self.failed.indices)
@@ -393,10 +394,3 @@ class _Run:
             len(self.errors) - contended,
             returned - len(self.errors),
         )
-
-
-def _is_of_the_setup(error: Exception) -> bool:
-    """Whether other records would fail with it as well. An argument error about a key is that of one record."""
-    return isinstance(error, LockConfigurationError) and not (
-        isinstance(error, LockArgumentError) and error.key is not None
-    )

@@ -95,21 +95,17 @@ def records_of(event: object, source: Queue | Stream) -> list[Record]:
             "argument"
         )
     for record in records:
-        _check(record, source)
+        found = record.get("eventSource") if isinstance(record, dict) else type(record).__name__
+        if not isinstance(record, dict) or (found is not None and found not in source.sources):
+            raise LockArgumentError(
+                f"event= has a record of {found!r}, not of {' or '.join(source.sources)}: use process_sqs for SQS, and "
+                "process_stream for Kinesis and DynamoDB streams"
+            )
+        try:
+            source.identifier(record)
+            source.group(record)
+        except (KeyError, TypeError) as error:
+            raise LockArgumentError(
+                f"event= has a record from {source.name} without {error}: pass on the event as Lambda delivers it"
+            ) from error
     return records
-
-
-def _check(record: Any, source: Queue | Stream) -> None:
-    found = record.get("eventSource") if isinstance(record, dict) else type(record).__name__
-    if not isinstance(record, dict) or (found is not None and found not in source.sources):
-        raise LockArgumentError(
-            f"event= has a record of {found!r}, not of {' or '.join(source.sources)}: use process_sqs for SQS, and "
-            "process_stream for Kinesis and DynamoDB streams"
-        )
-    try:
-        source.identifier(record)
-        source.group(record)
-    except (KeyError, TypeError) as error:
-        raise LockArgumentError(
-            f"event= has a record from {source.name} without {error}: pass on the event as Lambda delivers it"
-        ) from error

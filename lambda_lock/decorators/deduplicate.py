@@ -307,11 +307,6 @@ class _EventGuard(Guard):
             call.storing = Storing(self.serializer, payload)
         return lock
 
-    def enter(self, call: Call, lock: Any) -> Any:
-        if call.storing is not None and call.targets:
-            held_by(lock).store_by(call.storing)
-        return super().enter(call, lock)
-
     def answered(self, call: Call, error: LockError) -> Any:
         if not isinstance(error, DuplicateEventError):
             return super().answered(call, error)

@@ -7,6 +7,7 @@ from functools import wraps  # the Lambda runtime has it loaded
 
 from ..client import checks
 from ..client.base import Client, session_of
+from ..client.lock import held_by
 from ..errors import (
     DuplicateEventError,
     KeyTemplateError,
@@ -165,7 +166,9 @@ class Guard:
                         return self.answered(call, error)
                     except TransportError as error:
                         lock = self.unlocked(call, error)
-                entered = self.enter(call, lock)
+                if call.storing is not None:
+                    held_by(lock).store_by(call.storing)
+                entered = entries.set((*entries.get(), (call.targets, lock)))
                 try:
                     result = func(*args, **kwargs)
                     check_result(result, func, self.current.decorator)
@@ -200,7 +203,9 @@ class Guard:
                         return await answer if hasattr(answer, "__await__") else answer
                     except TransportError as error:
                         lock = self.unlocked(call, error)
-                entered = self.enter(call, lock)
+                if call.storing is not None:
+                    held_by(lock).store_by(call.storing)
+                entered = entries.set((*entries.get(), (call.targets, lock)))
                 try:
                     result = await func(*args, **kwargs)
                     act, failure, told = self.last_act(call, lock, result)
@@ -237,11 +242,6 @@ class Guard:
             refuse_again(call.targets)
         return None
 
-    def enter(self, call: Call, lock: Any) -> Any:
-        """Make ``lock`` the innermost one. Returns the token with which that ends."""
-        entries = self.current.entries
-        return entries.set((*entries.get(), (call.targets, lock)))
-
     def last_act(self, call: Call, lock: Any, result: object) -> LastAct:
         """How the lock ends after the function returned ``result``. Sends nothing."""
         raise NotImplementedError
@@ -256,7 +256,7 @@ class Guard:
         """The stand-in with which a call runs in an outage. Raises ``error`` if it was none, or is to be raised."""
         if self.on_unavailable == "raise" or error.answered:
             raise error
-        call.targets = ()
+        call.targets, call.storing = (), None
         text = call.key if isinstance(call.key, str) else ", ".join(call.key)
         message = 'the call runs without its lock %r, as on_unavailable="run" asks for: %s'
         if isinstance(call.client, Client):

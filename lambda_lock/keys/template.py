@@ -134,7 +134,8 @@ def _step(value: object, step: str) -> object:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
             raise Unusable(f"is {found_text(value)} but not JSON, so nothing can be looked up in it") from error
-    value = raw_event(value)
+    if not isinstance(value, Mapping):
+        value = raw_event(value)
     if isinstance(value, Mapping):
         if step not in value:  # checked first, because looking it up in a defaultdict would add the entry
             raise Unusable(f"has no [{step}]; {_has(value)}")
