@@ -10,7 +10,8 @@ from contextvars import copy_context
 
 from ..client import checks
 from ..decorators.deduplicate import DAY, deduplicate
-from ..decorators.functions import check_function, check_result, is_async
+from ..decorators.functions import check_function, is_async
+from ..decorators.guard import check_result
 from ..decorators.with_lock import with_lock
 from ..errors import LockArgumentError, LockConfigurationError, LockNotGrantedError
 from ..keys.compile import compile_key

@@ -112,19 +112,6 @@ def is_async(func: object) -> bool:
     return bool(_flags(func) & _COROUTINE) or getattr(func, "is_awaited", False) is True
 
 
-def check_result(result: object, func: Callable[..., Any], decorator: str) -> None:
-    """Raise TypeError if a plain function returned a coroutine: its body would run after the lock's release."""
-    if not hasattr(type(result), "__await__"):
-        return
-    close = getattr(result, "close", None)
-    if close is not None:
-        close()  # it has not begun
-    raise TypeError(
-        f"{name_of(func)} returned {type(result).__name__}, which would run after the lock's release: "
-        f"@{decorator} takes functions that do their work before they return"
-    )
-
-
 def refuse_bare(key: object, decorator: str) -> None:
     """Raise TypeError if the decorator was written without parentheses, so that ``key`` is the decorated function.
 

@@ -16,10 +16,11 @@ from ..errors import (
     LockNotGrantedError,
     TransportError,
 )
+from ..keys.parameters import name_of
 from ..observe.log import NOT_RELEASED, logger, tell, tell_not_released
 from ..runtime import invocation
 from .environment import default_async_client, default_client, disabled
-from .functions import check_result, is_async
+from .functions import is_async
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -279,6 +280,19 @@ class Guard:
             permits=self.permits,
             outage=outage,
         )
+
+
+def check_result(result: object, func: Callable[..., Any], decorator: str) -> None:
+    """Raise TypeError if a plain function returned a coroutine: its body would run after the lock's release."""
+    if not hasattr(type(result), "__await__"):
+        return
+    close = getattr(result, "close", None)
+    if close is not None:
+        close()  # it has not begun
+    raise TypeError(
+        f"{name_of(func)} returned {type(result).__name__}, which would run after the lock's release: "
+        f"@{decorator} takes functions that do their work before they return"
+    )
 
 
 def key_of(lock: Any) -> str:
