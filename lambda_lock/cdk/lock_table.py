@@ -25,7 +25,7 @@ from ..permissions import ACTIONS
 from . import arguments, functions, lookups, synthesis, tables
 from .arguments import wrong
 from .grants import KEY_ACTIONS, KEY_READ_ACTIONS, Permission, leading_keys
-from .monitoring import AlarmActions, MetricOptions, Watch, Watched
+from .monitoring import AlarmActions, MetricOptions, Watch, WatchOptions
 from .tables import AnyTable, Keys, differ, home
 
 Table = TypeVar("Table", bound=AnyTable, covariant=True, default=AnyTable)
@@ -133,7 +133,7 @@ class LockTable(Construct, Generic[Table]):
         tags = {} if tags is None else tags
         arguments.check_tags(tags)
         arguments.check_flag("time_to_live", time_to_live)
-        watched = Watched(metrics_namespace, metrics_group, alarm_actions, dashboard)
+        watched = WatchOptions(metrics_namespace, metrics_group, alarm_actions, dashboard)
         watched.check()
         retained = removal_policy != cdk.RemovalPolicy.DESTROY
         newer: dict[str, Any] = {} if warm_throughput is None else {"warm_throughput": warm_throughput}
@@ -166,17 +166,12 @@ class LockTable(Construct, Generic[Table]):
                 string_value=table.table_name,
                 description="The table for locks",
             )
-        self._serve(table, table.encryption_key, table.table_name, keys, JAVA.ttl, watched)
+        self._serve(table, table.encryption_key, keys, JAVA.ttl, watched)
 
-    def _serve(
-        self, table: AnyTable, key: kms.IKey | None, address: str, keys: Keys, ttl: str | None, watched: Watched
-    ) -> None:
-        """Set up what a new and an existing table have in common.
-
-        address: the table's name or ARN, as clients name the table. ttl: as for `from_table`.
-        """
+    def _serve(self, table: AnyTable, key: kms.IKey | None, keys: Keys, ttl: str | None, watched: WatchOptions) -> None:
+        """Set up what a new and an existing table have in common. ttl: as for `from_table`."""
         tables.judge(self, table, ttl)
-        self._table, self._key, self._address, self._key_names = table, key, address, keys
+        self._table, self._key, self._key_names = table, key, keys
         self._prefixes: dict[str, list[str] | None] = {}  # that were granted first, by the path of the role
         self._watch = Watch(self, table, watched)
 
@@ -274,8 +269,10 @@ class LockTable(Construct, Generic[Table]):
         Use them for functions and containers that are defined elsewhere.
         """
         partition_key_name, sort_key_name = self._key_names
+        _, owner = home(self._table)
+        is_here = owner == cdk.Stack.of(self).account
         variables = {
-            TABLE_VARIABLE: self._address,
+            TABLE_VARIABLE: self._table.table_name if is_here else self._table.table_arn,
             metrics.METRICS_VARIABLE: self._watch.namespace,
             metrics.GROUP_VARIABLE: self._watch.group,
             PARTITION_KEY_VARIABLE: None if partition_key_name == JAVA.partition_key else partition_key_name,
@@ -467,10 +464,10 @@ class _ExistingTable(LockTable[Table]):
         encryption_key: kms.IKey | None = None,
         **watched: Any,
     ) -> None:
-        """found: the table, or its ARN. ttl: as for `from_table`. watched: see Watched."""
+        """found: the table, or its ARN. ttl: as for `from_table`. watched: see WatchOptions."""
         keys = tables.check_keys(partition_key_name, sort_key_name)
         arguments.check_key(encryption_key)
-        options = Watched(**watched)
+        options = WatchOptions(**watched)
         options.check()
         Construct.__init__(self, scope, id)  # LockTable.__init__ would create a table
         table = found
@@ -478,9 +475,7 @@ class _ExistingTable(LockTable[Table]):
             table = dynamodb.TableV2.from_table_attributes(
                 self, "Table", table_arn=table, encryption_key=encryption_key
             )
-        _, owner = home(table)
-        address = table.table_name if owner == cdk.Stack.of(self).account else table.table_arn
-        self._serve(table, encryption_key, address, keys, ttl, options)
+        self._serve(table, encryption_key, keys, ttl, options)
 
 
 def _specified(name: str, value: object) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class MetricOptions(TypedDict, total=False):
     visible: bool
 
 
-class Watched(NamedTuple):
+class WatchOptions(NamedTuple):
     """The options of a lock table that say what is watched. See LockTable."""
 
     metrics_namespace: str | None = NAMESPACE
@@ -97,7 +97,7 @@ class Watch:
     scope: the lock table.
     """
 
-    def __init__(self, scope: Construct, table: AnyTable, options: Watched) -> None:
+    def __init__(self, scope: Construct, table: AnyTable, options: WatchOptions) -> None:
         self.namespace, self.group = options.metrics_namespace, options.metrics_group
         self._scope = scope
         self._table_name = table.table_name
