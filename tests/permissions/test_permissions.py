@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import logging
 import re
@@ -62,10 +63,16 @@ def _acquire_in_place_of_what_is_there(key: str) -> None:
     default_client().acquire(key, replace=True).release()
 
 
+def _after_one_look() -> Callable[[], bool]:
+    """A cancel_check that ends a wait after its first look, however slow the engine is."""
+    pauses = itertools.count()
+    return lambda: next(pauses) > 0
+
+
 def _wait(key: str) -> None:
     client = default_client()
     held = client.acquire(key)
-    client.try_acquire(key, wait=0.05)
+    client.try_acquire(key, wait=30, queue=False, cancel_check=_after_one_look())
     held.release()
 
 
@@ -150,7 +157,7 @@ def _acquire_several(key: str) -> None:
 def _wait_for_several(key: str) -> None:
     client = default_client()
     held = client.acquire(f"{key}-2")
-    client.try_acquire_all([key, f"{key}-2"], wait=0.05)
+    client.try_acquire_all([key, f"{key}-2"], wait=30, queue=False, cancel_check=_after_one_look())
     _let_wait(f"{key}-2", held, lambda: client.acquire_all([key, f"{key}-2"], wait=30))
 
 
