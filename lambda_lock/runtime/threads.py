@@ -45,8 +45,10 @@ class Threads:
         self._workers: set[threading.Thread] = set()
 
     async def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Return or raise what ``function`` does. If this task is cancelled, the call is left to itself."""
+        """Return or raise what ``function`` does. If the task is cancelled or interrupted, the call is left to run."""
         call = self._begin(function, arguments)
+        if call.interrupt is not None:
+            raise call.interrupt
         try:
             await asyncio.wait([call.ended])
         except asyncio.CancelledError:
@@ -78,9 +80,11 @@ class Threads:
                 # after it.
                 timeout = 0 if call.over else None if end is None else max(end - now(), 0)
                 await asyncio.wait([call.ended], timeout=timeout)
-            except asyncio.CancelledError as error:
-                cancelled = error
-            late = end is not None and now() >= end
+                late = end is not None and now() >= end
+            except (Exception, GeneratorExit):
+                raise
+            except BaseException as error:  # noqa: BLE001 - of a task or a signal handler, raised below
+                cancelled, late = error, False
             if (late or (cancelled and not needed)) and self._take_back(call):
                 raise cancelled or Busy
             if late:
@@ -97,7 +101,7 @@ class Threads:
         except BaseException as error:  # an interrupt, mostly while a thread is started
             if self._take_back(call) or not call.begun:
                 raise
-            call.interrupt = error  # `settle` waits for its end: a claim must not arrive after it was given up
+            call.interrupt = error  # `settle` first waits for its end: a claim must not arrive after it was given up
         return call
 
     def _put(self, call: _Call) -> None:

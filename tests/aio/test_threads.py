@@ -334,11 +334,12 @@ async def test_a_call_that_was_begun_ends_before_its_cancellation_goes_on(blocke
     assert isinstance(await ended(blocking), asyncio.CancelledError)
 
 
-async def test_a_call_that_was_begun_ends_before_an_interrupt_that_came_as_its_thread_was_started(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("where", ["as its thread is started", "as its end is waited for"])
+async def test_a_call_that_was_begun_ends_before_an_interrupt_goes_on(
+    where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A claim that is on its way must not arrive after the release that gives it up."""
-    began, goes_on, done = threading.Event(), threading.Event(), []
+    began, goes_on, done, wait = threading.Event(), threading.Event(), [], asyncio.wait
 
     def call() -> None:
         began.set()
@@ -351,11 +352,40 @@ async def test_a_call_that_was_begun_ends_before_an_interrupt_that_came_as_its_t
             assert began.wait(DEADLINE)
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(threading, "Thread", Interrupted)
+    async def interrupted(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(asyncio, "wait", wait)
+        assert began.wait(DEADLINE)
+        raise KeyboardInterrupt
+
+    if where == "as its thread is started":
+        monkeypatch.setattr(threading, "Thread", Interrupted)
+    else:
+        monkeypatch.setattr(asyncio, "wait", interrupted)
     asyncio.get_running_loop().call_soon(goes_on.set)
     with pytest.raises(KeyboardInterrupt):
         await Threads().settle(call)
     assert done == ["call"]
+
+
+async def test_an_interrupt_of_a_call_that_may_be_left_to_itself_is_raised_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    began, goes_on = threading.Event(), threading.Event()
+
+    def call() -> None:
+        began.set()
+        assert goes_on.wait(DEADLINE)
+
+    class Interrupted(threading.Thread):
+        def start(self) -> None:
+            super().start()
+            assert began.wait(DEADLINE)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading, "Thread", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        await Threads().run(call)
+    goes_on.set()
 
 
 async def test_a_call_that_no_thread_has_begun_is_not_run_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
