@@ -74,7 +74,7 @@ def _holders(row: Row, place: Place, read_at: int | None) -> tuple[Holder, ...]:
 
         holders = [holder_of(nonce, entry) for nonce, entry in entries_of(row.item, place.schema).items()]
     else:
-        holders = [] if row.is_free else [row.holder()]
+        holders = [*row.holders()]
     return tuple(
         holder for holder in holders if read_at is None or holder.expires_at is None or read_at < holder.expires_at
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol, TypeAlias
 
-    from .lease import ClockReading, Holder, Observation
+    from .lease import ClockReading
     from .outcome import Item, Outcome
     from .protocol import AcquireRequest, Entropy, Memory, Steps
     from .row import Row
@@ -53,8 +53,7 @@ def acquire(
     Before any error leaves, a claim that may have landed is released, if DynamoDB answers (rule 5). That also goes for
     an error that is thrown into the generator.
     """
-    how = wanted.place.acquisition() or Acquisition
-    return how(wanted, memory, entropy, reading, keep).finish()  # no frame of its own for an interrupt to hit
+    return Acquisition(wanted, memory, entropy, reading, keep).finish()  # no frame of its own for an interrupt to hit
 
 
 HANDOVER = 0.05  # seconds between two holders
@@ -101,17 +100,10 @@ class Held:
     missing: True if there is no row, but only an existing one is wanted.
     """
 
-    __slots__ = ("error", "missing", "row", "seen")
+    __slots__ = ("error", "missing", "row")
 
-    def __init__(
-        self,
-        row: Row | None = None,
-        seen: Observation | None = None,
-        error: Exception | None = None,
-        missing: bool = False,
-    ) -> None:
+    def __init__(self, row: Row | None = None, error: Exception | None = None, missing: bool = False) -> None:
         self.row = row
-        self.seen = seen
         self.error = error
         self.missing = missing
 
@@ -122,8 +114,6 @@ if TYPE_CHECKING:
 
 class Acquisition:
     """One acquire: claim, take over, correct, poll, give up. core/handover.py uses the same steps to adopt."""
-
-    noun = "lock"  # in errors
 
     def __init__(
         self,
@@ -264,16 +254,10 @@ class Acquisition:
         shown, _ = yield from self.exchange(requests.read(place))
         row = place.row(shown.item) if isinstance(shown, Reply) else None
         try:
-            self.check_token(row)
+            if row is not None:
+                row.check_token(place.schema, place.key)
         except LockFormatError as error:
             raise error from refusal
-
-    def check_token(self, row: Row | None) -> None:
-        """Raise LockFormatError if the row has a token that the next grant cannot add to. With no token, a new one
-        starts."""
-        place = self.wanted.place
-        if row is not None and place.schema.token in row.item:
-            row.require_token(place.schema, place.key)
 
     def expiry(self, now: float, lease_ms: int) -> int:
         return lease.expiry_ms(now, lease_ms)
@@ -289,6 +273,7 @@ class Acquisition:
             grant,
             wanted.content,
             observed=step.version,
+            row=step.row,
             only_if_exists=wanted.only_if_exists,
             event=wanted.window is not None,
             completed_until=step.row.completed_until if step.row else None,
@@ -329,28 +314,29 @@ class Acquisition:
         return Held(error=outcome)
 
     def see(self, item: Item | None, date: int | None) -> Next:
-        place, observations = self.wanted.place, self.memory.observations
+        wanted, observations = self.wanted, self.memory.observations
+        place = wanted.place
         self.row = row = place.row(item)
         self.date = date
-        if row is None and self.wanted.only_if_exists:
+        if wanted.only_if_exists and not item:
             self.last = Held(missing=True)
             return self.last
-        if row is not None and row.version in self.sent and not row.is_free:
-            return self.own(row, row.version, date)
-        if row is not None and self.wanted.window is not None:
-            self.refuse_done(row, date)
-        if row is None or row.is_free:
-            self.check_token(row)
+        if row is None:
             observations.forget(place.where)
-            return Take(row=row)
-        assert row.version is not None
-        lease_ms = row.require_lease(place.schema, place.key)
-        seen = observations.note(place.where, row, lease_ms, self.reading, date)
-        self.last = Held(row, seen)
-        if not lease.may_take_over(row, seen, self.reading, date):
-            return self.last
-        self.check_token(row)
-        return Take(row.version, row)
+            return Take()
+        if row.version in self.sent and not row.is_free:
+            return self.own(row, row.version, date)
+        if wanted.window is not None:
+            self.refuse_done(row, date)
+        if row.is_held:
+            may_take_over = row.may_take_over(place.schema, place.where, observations, self.reading, date)
+            self.last = Held(row)
+            if not may_take_over:
+                return self.last
+        else:
+            observations.forget(place.where)
+        row.check_token(place.schema, place.key)
+        return Take(row.taken_over, row)
 
     def own(self, row: Row, version: str, date: int | None) -> Hold | Take:
         """Judge a row with a version that this acquisition sent: it is a grant, or one to correct (rules 3 and 4)."""
@@ -429,12 +415,9 @@ class Acquisition:
 
     def soonest(self, held: Held) -> list[float]:
         """Return in how many seconds the lock may become free without its holder."""
-        moments = []
-        if held.row is not None and held.row.expiry_ms is not None:
-            # A Date is truncated to whole seconds, so it reaches the expiry at the next full second.
-            moments.append(-(-held.row.expiry_ms // 1000) - self.memory.server.now(self.reading))
-        if held.seen is not None:
-            moments.append(held.seen.seconds_left(self.reading.monotonic))
+        if held.row is None:
+            return []
+        moments = held.row.ends(self.memory.server.now(self.reading), self.reading)
         # Rows with such moments every few ms must not turn the wait into a busy loop: wait at least the first back-off.
         return [max(moment, lease.FIRST_BACKOFF) for moment in moments if moment > 0]
 
@@ -450,56 +433,43 @@ class Acquisition:
 
     def lease_left(self) -> float | None:
         """Return how many seconds the lease of the holder in the newest row has left. None if that row shows none."""
-        held = self.last
-        if held.seen is None or held.row is None or held.row is not self.row:
+        row = self.last.row
+        if row is None or row is not self.row:
             return None
-        if lease.may_take_over(held.row, held.seen, self.reading, self.date):
-            return 0.0
-        left = held.seen.seconds_left(self.reading.monotonic)
-        if held.row.expiry_ms is not None:
-            left = min(left, held.row.expiry_ms / 1000 - self.memory.server.now(self.reading))
-        return max(left, 0.0)
+        return row.lease_left(self.memory.server.now(self.reading), self.reading, self.date)
 
     def not_granted(self) -> LockNotGrantedError:
-        key, waited, holders = self.wanted.place.key, self.reading.elapsed - self.started, self.holders()
-        holder = holders[0].owner if holders else None
+        wanted, waited, last = self.wanted, self.reading.elapsed - self.started, self.last.row
+        holders = () if last is None else last.holders()
         ahead = self.ahead()
-        retry_after = self.turn(ahead or 0)
-        state = self.state(holder, ahead or 0)
-        if not self.wanted.patient:
-            return LockNotGrantedError(
-                f"{self.noun} {key!r} {state}. {self.wanted.advice or 'Try again later, or pass wait=seconds'}",
-                key=key,
-                holder=holder,
-                waited=waited,
-                retry_after=retry_after,
-                ahead=ahead,
-                holders=holders,
-            )
-        return LockTimeoutError(
-            f"{self.noun} {key!r} {state}, even after {waited:.1f} s of waiting. "
-            f"{self.wanted.advice or 'Wait longer, or let the caller try again'}",
-            key=key,
-            holder=holder,
+        said = f"{wanted.place.noun} {wanted.place.key!r} {self.state(ahead or 0)}"
+        if wanted.patient:
+            kind: type[LockNotGrantedError] = LockTimeoutError
+            said += f", even after {waited:.1f} s of waiting"
+        else:
+            kind = LockNotGrantedError
+        advice = (
+            "Wait longer, or let the caller try again" if wanted.patient else "Try again later, or pass wait=seconds"
+        )
+        return kind(
+            f"{said}. {wanted.advice or advice}",
+            key=wanted.place.key,
+            holder=holders[0].owner if holders else None,
             waited=waited,
-            retry_after=retry_after,
+            retry_after=self.turn(ahead or 0),
             ahead=ahead,
             holders=holders,
         )
 
-    def holders(self) -> tuple[Holder, ...]:
-        """Return who holds the lock, as far as that is known."""
-        row = self.last.row
-        return () if row is None else (row.holder(),)
-
-    def state(self, holder: str | None, ahead: int) -> str:
+    def state(self, ahead: int) -> str:
         """Return why the lock is not granted, for an error."""
         if self.last.missing:
             return "does not exist, and only_if_exists was given"
         waiting = "1 waits" if ahead == 1 else f"{ahead} wait"
-        if self.row is not None and self.row.is_free and ahead:
-            return f"is free, but {waiting} before this one"
-        return f"is held by {holder or 'somebody else'}" + (f", and {waiting} before this one" if ahead else "")
+        if ahead and self.row is not None and self.row.vacancy:
+            return f"{self.row.vacancy}, but {waiting} before this one"
+        state = "is held by somebody else" if self.last.row is None else self.last.row.state()
+        return f"{state}, and {waiting} before this one" if ahead else state
 
     def ahead(self) -> int | None:
         """Return the number of waiters before this one whose places count. None if that is not known."""
@@ -516,9 +486,9 @@ class Acquisition:
         """
         row, lease_left = self.row, self.lease_left()
         held_ms = None if row is None else row.held_ms(self.wanted.place.schema)
-        if held_ms is None:
+        if row is None or held_ms is None:
             return lease_left
-        hold = held_ms / 1000
+        hold = held_ms / 1000 / row.permits  # with N holders at once, one of N releases N times as often
         first = hold if lease_left is None else min(hold, lease_left)
         return min(first + ahead * hold + (ahead + 1) * HANDOVER, DAY)
 
@@ -554,12 +524,12 @@ class Acquisition:
             outcome, _ = yield from self.exchange(self.give_back(row.version), until)
 
     def give_back(self, version: str) -> requests.Request:
-        return self.wanted.place.release(
+        return requests.release(
+            self.wanted.place,
             owner=self.wanted.owner,
             version=version,
             delete=self.wanted.delete_on_release,
-            expiry_ms=self.sent[version].expiry_ms,
-            content=requests.Content(ttl=self.wanted.content.ttl),
+            content=requests.Content(),
         )
 
 

@@ -127,18 +127,18 @@ def hand_over(hold: Hold, memory: Memory, entropy: Entropy, reading: ClockReadin
     until = reading.elapsed + DECISION
     for _ in range(STEPS):
         version = hold.rise(lease_ms, memory.server.now(reading), entropy.nonce())
-        what: dict[str, Any] = {
-            "token": hold.token,
-            "version": version,
-            "lease_ms": lease_ms,
-            "expiry_ms": hold.expiry_ms,
-            "completed_until": hold.completed_until,
-            "content": requests.Content(ttl=hold.ttl),
-        }
-        if is_attempt(hold.owner):
-            request = requests.pass_on(hold.place, seen=hold.owner, owner=parked(hold.owner), **what)
-        else:
-            request = hold.place.renew(owner=hold.owner, **what)
+        is_resumed = is_attempt(hold.owner)
+        request = requests.renew(
+            hold.place,
+            owner=parked(hold.owner) if is_resumed else hold.owner,
+            seen=hold.owner if is_resumed else None,
+            token=hold.token,
+            version=version,
+            lease_ms=lease_ms,
+            expiry_ms=hold.expiry_ms,
+            completed_until=hold.completed_until,
+            content=requests.Content(ttl=hold.ttl),
+        )
         outcome, unclear, reading = yield from exchange(request, memory, entropy, reading, until)
         row = row_of(outcome, hold.place)
         if isinstance(outcome, Reply) or (row is not None and row.version == version and not row.is_free):
@@ -217,7 +217,18 @@ class Adoption(Acquisition):
     def request(self, step: Take, grant: requests.Grant) -> requests.Request:
         if step.version is not None:  # a correction
             return super().request(step, grant)
-        return requests.adopt(self.wanted.place, grant, self.wanted.content, token=self.token, seen=self.seen)
+        return requests.renew(
+            self.wanted.place,
+            owner=grant.owner,
+            seen=self.seen,
+            token=self.token,
+            next_token=True,
+            version=grant.version,
+            lease_ms=grant.lease_ms,
+            expiry_ms=grant.expiry_ms,
+            completed_until=None,
+            content=requests.Content(ttl=self.wanted.content.ttl),
+        )
 
 
 def adopt(

@@ -48,7 +48,8 @@ def renew(
         new_lease = _renewed_lease(hold, lease_ms or hold.lease_ms, sent)
         hold.shorten(new_lease, sent.elapsed)
         version = hold.rise(new_lease, memory.server.now(sent), entropy.nonce())
-        request = hold.place.renew(
+        request = requests.renew(
+            hold.place,
             owner=hold.owner,
             token=hold.token,
             version=version,
@@ -114,7 +115,8 @@ def release(
     """
     hold.end()
     done = completion(hold, memory, reading, result) if complete else None
-    request = hold.place.release(
+    request = requests.release(
+        hold.place,
         owner=hold.owner,
         token=hold.token,
         delete=hold.delete_on_release if delete is None else delete,
@@ -141,12 +143,12 @@ def release(
     # What my handover parked under another name. It was interrupted, so nobody was given the string.
     parked = row is not None and hold.handed_over and not hold.resumed and row.version == hold.version
     if row is not None and (copied or parked):
-        again = hold.place.release(
-            owner=row.owner,
+        again = requests.release(
+            hold.place,
+            owner=row.owner or "",
             version=row.version,
             delete=hold.delete_on_release if delete is None else delete,
-            expiry_ms=row.expiry_ms or hold.expiry_ms,
-            content=requests.Content(data, ttl=hold.ttl),
+            content=requests.Content(data),
         )
         released, _, reading = yield from exchange(again, memory, entropy, reading, until)
         if parked and isinstance(released, Reply):

@@ -8,7 +8,6 @@ by N.
 
 from __future__ import annotations
 
-from . import requests
 from .permits import PermitRow
 from .queue import LONGEST_COUNTED, LONGEST_NAP, SHORTEST_NAP, Pace, Queue
 
@@ -16,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .acquire import Acquisition, Take
+    from .acquire import Acquisition
     from .lease import ClockReading
     from .requests import Place
     from .row import Row, Schema
@@ -28,15 +27,6 @@ class PermitQueue(Queue):
     def __init__(self, acquisition: Acquisition, unreadable: Callable[[Place], None] | None = None) -> None:
         super().__init__(acquisition, unreadable)
         self.pace = _Pace()
-
-    def is_free_for_all(self, step: Take) -> bool:
-        return isinstance(step.row, PermitRow) and step.row.free_by(self.acquisition.date) > 0
-
-    def line(self, step: Take, waiters: tuple[str, ...], living: tuple[int, ...]) -> requests.Line | None:
-        row = step.row
-        if self.index is not None and isinstance(row, PermitRow) and row.free > len(living):
-            return self.line_from(self.index, waiters, living, behind=len(living))
-        return super().line(step, waiters, living)
 
 
 class _Pace(Pace):

@@ -37,19 +37,17 @@ from __future__ import annotations
 
 from ..errors import LockFormatError
 from . import lease
-from .acquire import DAY, HANDOVER, Acquisition, Held, Take
 from .lease import Holder
-from .requests import Place, Update, exists
+from .requests import Place, Update
 from .row import LONGEST_PERMIT, MOST_PERMITS, SEAL, TOKEN_DIGITS, Row, expiry_of, read_row, text_of, whole_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .acquire import Next
     from .lease import ClockReading, Observation, Observations
     from .outcome import Item
-    from .requests import Content, Grant, Line, Request
+    from .requests import Grant, Line
     from .row import Schema
 
 KEPT = 2 * 86_400  # seconds that a row is kept past an expiry: the longest lease, and a day for copies that come late
@@ -116,20 +114,26 @@ class PermitRow(Row):
 
     permits: the caller's N.
     entries: all entries by nonce, the oldest grant first. None for one that cannot be read.
-    dead, seen: of the entries of others, those that may be replaced, and what was observed of each. `judge` sets them.
-    is_new: whether the row belongs to nobody yet.
+    is_held: whether the row is a semaphore's. If not, it belongs to nobody yet.
+    seen, dead: of the entries of others, what was observed of each, and those that may be replaced. `may_take_over`
+        sets them.
     """
 
-    __slots__ = ("dead", "entries", "is_new", "permits", "seen")
+    __slots__ = ("dead", "entries", "is_held", "nonce", "permits")
+
+    is_held: bool
+    seen: dict[str, Observation]  # type: ignore[assignment]
+    taken_over = None
 
     def __init__(self, item: Item, schema: Schema, nonce: str, permits: int) -> None:
         super().__init__(item, schema)
-        self.is_new = self.version is None
+        self.is_held = self.version is not None
         self.released = False
         self.permits = permits
+        self.nonce = nonce
         self.entries = entries_of(item, schema)
         self.dead: dict[str, Entry] = {}
-        self.seen: dict[str, Observation] = {}
+        self.seen = {}
         mine = self.entries.get(nonce)
         self.version = self.owner = self.lease_ms = self.expiry_ms = self.token = None
         if mine is not None:
@@ -137,33 +141,160 @@ class PermitRow(Row):
             self.version, self.lease_ms, self.expiry_ms = mine.version, mine.lease_ms, mine.expiry_ms
             self.token = mine.token
 
-    def judge(self, place: PermitPlace, observations: Observations, reading: ClockReading, date: int | None) -> None:
-        """Find the entries that may be replaced: by the Date, or unchanged for their lease. Never mine."""
-        known = observations.of_entries((place.where, "permits"), self.entries)
-        for nonce, entry in self.entries.items():
-            if entry is None or nonce == place.nonce:
-                continue
-            seen = known.note(nonce, entry, entry.lease_ms, reading, date)
-            self.seen[nonce] = seen
-            if lease.may_take_over(entry, seen, reading, date):
-                self.dead[nonce] = entry
-
     @property
-    def free(self) -> int:
+    def free(self) -> int:  # type: ignore[override]
         """How many permits are there for the taking. Below 0: others let in more than N."""
         return self.permits - len(self.entries) + len(self.dead)
-
-    def free_by(self, date: int | None) -> int:
-        """How many permits are there for the taking as everybody sees it."""
-        return self.permits - sum(not _has_passed(entry, date) for entry in self.entries.values())
 
     def holders(self) -> tuple[Holder, ...]:
         """Return who holds the permits: all but the dead."""
         return tuple(holder_of(nonce, entry) for nonce, entry in self.entries.items() if nonce not in self.dead)
 
+    def may_take_over(
+        self,
+        schema: Schema,
+        where: tuple[str, str | None],
+        observations: Observations,
+        reading: ClockReading,
+        date: int | None,
+    ) -> bool:
+        """Find the entries that may be replaced: by the Date, or unchanged for their lease. Never mine.
 
-def _has_passed(entry: Entry | None, date: int | None) -> bool:
-    return entry is not None and date is not None and date * 1000 >= entry.expiry_ms
+        Return whether a permit is free. Raises LockFormatError if none is, and an entry cannot be read: it is never
+        replaced, so its permit would never be free.
+        """
+        known = observations.of_entries((where, "permits"), self.entries)
+        for nonce, entry in self.entries.items():
+            if entry is None or nonce == self.nonce:
+                continue
+            seen = self.seen[nonce] = known.note(nonce, entry, entry.lease_ms, reading, date)
+            if lease.may_take_over(entry, seen, reading, date):
+                self.dead[nonce] = entry
+        if self.free > 0:
+            return True
+        if None in self.entries.values():
+            nonce = next(nonce for nonce, entry in self.entries.items() if entry is None)
+            raise LockFormatError(
+                f"the row of semaphore {where[0]!r} has an entry in {schema.permits} that cannot be read: {nonce!r}. "
+                f"Remove it from {schema.permits} and {schema.permit_tokens} once nobody works under it",
+                key=where[0],
+            )
+        return False
+
+    def is_free_for_all(self, date: int | None) -> bool:
+        """Whether a permit is there for the taking as everybody sees it: by the Date alone."""
+        over = [
+            entry for entry in self.entries.values() if entry and date is not None and date * 1000 >= entry.expiry_ms
+        ]
+        return self.permits > len(self.entries) - len(over)
+
+    def ends(self, now: float, reading: ClockReading) -> list[float]:
+        """Return in how many seconds each permit is there for the taking without its holder."""
+        ends = []
+        for nonce, entry in self.entries.items():
+            if entry is not None and nonce in self.seen and nonce not in self.dead:
+                # As for a lock's: a Date reaches the expiry at the next full second.
+                ends.append(min(self.seen[nonce].seconds_left(reading.monotonic), -(-entry.expiry_ms // 1000) - now))
+        return ends
+
+    def lease_left(self, now: float, reading: ClockReading, date: int | None) -> float | None:
+        """Return how many seconds the lease that ends first has left. None if a permit is free."""
+        ends = [] if self.free > 0 else self.ends(now, reading)
+        return max(min(ends), 0.0) if ends else None
+
+    @property
+    def vacancy(self) -> str | None:
+        return "has a free permit" if self.free > 0 else None
+
+    def state(self) -> str:
+        owners = [holder.owner or "somebody" for holder in self.holders()]
+        more = f" and {len(owners) - _NAMED} more" if len(owners) > _NAMED else ""
+        return f"has no free permit: {len(owners)} of {self.permits} are held, by {', '.join(owners[:_NAMED])}{more}"
+
+
+class PermitUpdate(Update):
+    """Builds an update of my entry, or one that depends on it."""
+
+    place: PermitPlace
+
+    def __init__(self, place: PermitPlace) -> None:
+        super().__init__(place)
+        schema = place.schema
+        assert schema.permits is not None, "this schema has no semaphores"
+        assert schema.permit_tokens is not None
+        self._maps = schema.permits, schema.permit_tokens
+
+    def entry(self, nonce: str) -> str:
+        return f"{self.name(self._maps[0])}.{self.name(nonce)}"
+
+    def token(self, nonce: str) -> str:
+        return f"{self.name(self._maps[1])}.{self.name(nonce)}"
+
+    def drop(self, nonce: str) -> None:
+        self.removes += [self.entry(nonce), self.token(nonce)]
+
+    def grant(self, grant: Grant, row: Row | None) -> None:
+        """Write my entry, with the next token: the row's and mine. In a new row, make the maps and seal it."""
+        schema, nonce, maps = self.place.schema, self.place.nonce, self._maps
+        if isinstance(row, PermitRow) and not row.is_held:
+            for name in (schema.owner, schema.version, schema.lease):
+                self.set(name, {"S": SEAL})
+            token = {"N": str(grant.seed_ms + 1)}
+            self.set(maps[0], {"M": {nonce: write_entry(grant.version, grant.lease_ms, self.place.prefix)}})
+            self.set(maps[1], {"M": {nonce: token}})
+            self.set(schema.token, token)
+            return
+        self.hold(grant.version, grant.lease_ms)
+        seed, one = self.value({"N": str(grant.seed_ms)}), self.value({"N": "1"})
+        next_token = f"if_not_exists({self.name(schema.token)}, {seed}) + {one}"
+        self.sets += [f"{self.token(nonce)} = {next_token}", f"{self.name(schema.token)} = {next_token}"]
+
+    def take(self, row: Row | None, line: Line | None) -> list[str]:
+        """Return the condition that a permit is free. The dead entries must be as observed, and go."""
+        schema = self.place.schema
+        if isinstance(row, PermitRow) and not row.is_held:
+            if schema.released is not None:
+                self.remove(schema.released)
+            absent = (schema.version, *schema.foreign_versions, schema.token, *self._maps)
+            return [f"attribute_not_exists({self.name(name)})" for name in absent]
+        condition = [self.equals(schema.version, {"S": SEAL})]
+        condition.append(f"attribute_not_exists({self.entry(self.place.nonce)})")
+        dead = row.dead if isinstance(row, PermitRow) else {}
+        for nonce, entry in dead.items():
+            condition.append(f"{self.entry(nonce)} = {self.value({'S': entry.text})}")
+            self.drop(nonce)
+        most = self.place.permits - (0 if line is None else line.behind) + len(dead)
+        condition.append(f"size({self.name(self._maps[0])}) < {self.value({'N': str(most)})}")
+        return condition
+
+    def take_over(self, version: str) -> list[str]:
+        """Return the condition of a correction: only my own entry is ever taken over (rule 4 of protocol.py)."""
+        return [self._has_version(version)]
+
+    def hold(self, version: str, lease_ms: int, owner: str | None = None) -> str:
+        """Write my entry, which has version, lease and owner in one. Return its placeholder."""
+        new = self.value(write_entry(version, lease_ms, self.place.prefix))
+        self.sets.append(f"{self.entry(self.place.nonce)} = {new}")
+        return new
+
+    def version(self) -> str:
+        return self.entry(self.place.nonce)
+
+    def mine(self, owner: str, token: int | None, version: str | None = None) -> list[str]:
+        """Return the condition that my entry has this token or version. Its name is the owner's."""
+        mine = [] if token is None else [f"{self.token(self.place.nonce)} = {self.value({'N': str(token)})}"]
+        return mine if version is None else [*mine, self._has_version(version)]
+
+    def _has_version(self, version: str) -> str:
+        return f"begins_with({self.entry(self.place.nonce)}, {self.value({'S': version + ':'})})"
+
+    def end(self) -> None:
+        self.drop(self.place.nonce)
+
+    def ttl(self, expiry_ms: int, completed_until: int | None, ttl: int | None) -> dict[str, Any] | None:
+        """Return a time to live with which the row outlives every entry that it may have (rule 7)."""
+        seconds = self.place.schema.ttl_seconds if ttl is None else ttl
+        return super().ttl(expiry_ms, None, None if seconds is None else max(seconds, KEPT))
 
 
 class PermitPlace(Place):
@@ -171,7 +302,10 @@ class PermitPlace(Place):
 
     __slots__ = ("nonce", "permits", "prefix")
 
+    noun = "semaphore"
     permits: int
+    seal = SEAL
+    update_type = PermitUpdate  # type: ignore[assignment]
 
     def __init__(self, place: Place, permits: int, owner: str) -> None:
         """place: the row. permits: N. owner: ``prefix#nonce``."""
@@ -209,291 +343,3 @@ class PermitPlace(Place):
 
     def view(self, item: Item) -> PermitRow:
         return PermitRow(item, self.schema, self.nonce, self.permits)
-
-    def acquisition(self) -> type[Acquisition]:
-        return Admission
-
-    def renew(self, **how: Any) -> Request:
-        return renew(self, **how)
-
-    def release(self, **how: Any) -> Request:
-        return release(self, **how)
-
-    def transact_item(self, owner: str, token: int) -> dict[str, Any]:
-        return transact_item(self, token=token)
-
-
-class _Change(Update):
-    """An update of my entry, or one that depends on it."""
-
-    def __init__(self, place: PermitPlace) -> None:
-        super().__init__(place)
-        schema = place.schema
-        assert schema.permits is not None, "this schema has no semaphores"
-        assert schema.permit_tokens is not None
-        self._maps = schema.permits, schema.permit_tokens
-        self._nonce, self._prefix = place.nonce, place.prefix
-
-    @property
-    def permits(self) -> str:
-        return self.name(self._maps[0])
-
-    @property
-    def tokens(self) -> str:
-        return self.name(self._maps[1])
-
-    @property
-    def mine(self) -> str:
-        return self.entry(self._nonce)
-
-    @property
-    def token(self) -> str:
-        return f"{self.tokens}.{self.name(self._nonce)}"
-
-    def entry(self, nonce: str) -> str:
-        return f"{self.permits}.{self.name(nonce)}"
-
-    def put(self, path: str, what: str) -> None:
-        self.sets.append(f"{path} = {what}")
-
-    def drop(self, nonce: str) -> None:
-        self.removes += [self.entry(nonce), f"{self.tokens}.{self.name(nonce)}"]
-
-    def keep_row(self, expiry_ms: int, ttl: int | None) -> None:
-        """Let the row outlive every entry that it may have (rule 7)."""
-        seconds = self.place.schema.ttl_seconds if ttl is None else ttl
-        self.set_ttl(expiry_ms, None, None if seconds is None else max(seconds, KEPT))
-
-    def has_token(self, token: int) -> str:
-        return f"{self.token} = {self.value({'N': str(token)})}"
-
-    def has_version(self, version: str) -> str:
-        return f"begins_with({self.mine}, {self.value({'S': version + ':'})})"
-
-    def next_token(self, seed_ms: int) -> str:
-        """What the next token is: the row's and mine."""
-        seed, one = self.value({"N": str(seed_ms)}), self.value({"N": "1"})
-        return f"if_not_exists({self.name(self.place.schema.token)}, {seed}) + {one}"
-
-    def grant(self, grant: Grant, content: Content) -> None:
-        """Write my entry, with the next token."""
-        self.put(self.mine, self.value(write_entry(grant.version, grant.lease_ms, self._prefix)))
-        token = self.next_token(grant.seed_ms)
-        self.put(self.token, token)
-        self.put(self.name(self.place.schema.token), token)
-        self.keep_row(grant.expiry_ms, content.ttl)
-        self.store(content)
-
-
-def first(place: PermitPlace, grant: Grant, content: Content, *, only_if_exists: bool = False) -> Request:
-    """Make the row a semaphore's, with my entry."""
-    schema = place.schema
-    update = _Change(place)
-    for name in (schema.owner, schema.version, schema.lease):
-        update.set(name, {"S": SEAL})
-    token = {"N": str(grant.seed_ms + 1)}
-    entry = write_entry(grant.version, grant.lease_ms, place.prefix)
-    update.put(update.permits, update.value({"M": {place.nonce: entry}}))
-    update.put(update.tokens, update.value({"M": {place.nonce: token}}))
-    update.set(schema.token, token)
-    update.keep_row(grant.expiry_ms, content.ttl)
-    update.store(content)
-    if schema.released is not None:
-        update.remove(schema.released)
-    absent = (schema.version, *schema.foreign_versions, schema.token)
-    condition = [f"attribute_not_exists({name})" for name in (*map(update.name, absent), update.permits, update.tokens)]
-    if only_if_exists:
-        condition.append(exists(update))
-    return update.request(condition, ReturnValues="ALL_NEW")
-
-
-def claim(
-    place: PermitPlace, grant: Grant, content: Content, *, dead: dict[str, Entry], line: Line | None = None
-) -> Request:
-    """Add my entry while a permit is free. The dead entries must be as observed, and go.
-
-    line: what is required of those who wait; None for nothing.
-    """
-    schema = place.schema
-    update = _Change(place)
-    update.grant(grant, content)
-    condition = [f"{update.name(schema.version)} = {update.value({'S': SEAL})}", f"attribute_not_exists({update.mine})"]
-    for nonce, entry in dead.items():
-        condition.append(f"{update.entry(nonce)} = {update.value({'S': entry.text})}")
-        update.drop(nonce)
-    most = place.permits - (0 if line is None else line.behind) + len(dead)
-    condition.append(f"size({update.permits}) < {update.value({'N': str(most)})}")
-    if line is not None and schema.waiters is not None:
-        condition.append(line.stand(update, schema.waiters))
-    return update.request(condition, ReturnValues="ALL_NEW")
-
-
-def correct(place: PermitPlace, grant: Grant, content: Content, *, observed: str) -> Request:
-    """Write my entry again, under its own version (rule 4 of protocol.py)."""
-    update = _Change(place)
-    update.grant(grant, content)
-    return update.request([update.has_version(observed)], ReturnValues="ALL_NEW")
-
-
-def renew(
-    place: PermitPlace,
-    *,
-    owner: str,
-    token: int,
-    version: str,
-    lease_ms: int,
-    expiry_ms: int,
-    completed_until: int | None,
-    content: Content,
-    delete_data: bool = False,
-) -> Request:
-    update = _Change(place)
-    new = update.value(write_entry(version, lease_ms, place.prefix))
-    update.put(update.mine, new)
-    update.keep_row(expiry_ms, content.ttl)
-    if delete_data:
-        update.remove(place.schema.data)
-    else:
-        update.store(content)
-    return update.request([update.has_token(token), f"{update.mine} < {new}"])
-
-
-def release(
-    place: PermitPlace,
-    *,
-    owner: str,
-    token: int | None = None,
-    version: str | None = None,
-    delete: bool = False,
-    expiry_ms: int,
-    completed_until: int | None = None,
-    completion: object = None,
-    content: Content,
-    held_ms: int | None = None,
-) -> Request:
-    """Remove my entry, under its token or its version. The row stays, and its ttl stays as it is (rule 7)."""
-    assert not delete, "a semaphore's row is everybody's"
-    assert completion is None, "an event is no semaphore"
-    update = _Change(place)
-    update.drop(place.nonce)
-    update.store(content)
-    update.tell_waiters(held_ms)
-    mine = ([] if token is None else [update.has_token(token)]) + (
-        [] if version is None else [update.has_version(version)]
-    )
-    return update.request(mine)
-
-
-def transact_item(place: PermitPlace, *, token: int) -> dict[str, Any]:
-    """Return an Update for the application's own transaction. It changes nothing, while the permit is held."""
-    update = _Change(place)
-    update.set(place.schema.owner, {"S": SEAL})
-    _, request = update.request([update.has_token(token)])
-    return {"Update": request}
-
-
-class Admission(Acquisition):
-    """The acquisition of a permit: it claims, corrects, polls and gives up as for a lock."""
-
-    noun = "semaphore"
-
-    @property
-    def place(self) -> PermitPlace:
-        place = self.wanted.place
-        assert isinstance(place, PermitPlace)
-        return place
-
-    def request(self, step: Take, grant: Grant) -> Request:
-        place, content = self.place, self.wanted.content
-        if step.version is not None:
-            return correct(place, grant, content, observed=step.version)
-        row = step.row
-        if isinstance(row, PermitRow) and row.is_new:
-            return first(place, grant, content, only_if_exists=self.wanted.only_if_exists)
-        return claim(place, grant, content, dead=row.dead if isinstance(row, PermitRow) else {}, line=step.line)
-
-    def see(self, item: Item | None, date: int | None) -> Next:
-        place = self.place
-        self.row = row = place.row(item)
-        self.date = date
-        if row.version in self.sent:
-            return self.own(row, row.version, date)
-        if row.is_new:
-            self.last = Held(missing=not item and self.wanted.only_if_exists)
-            return self.last if self.last.missing else Take(row=row)
-        row.judge(place, self.memory.observations, self.reading, date)
-        self.last = Held(row)
-        if row.free <= 0:
-            self.check_entries(row)
-            return self.last
-        self.check_token(row)
-        return Take(row=row)
-
-    def check_entries(self, row: PermitRow) -> None:
-        """Raise LockFormatError if an entry cannot be read: it is never replaced, so its permit would never be free."""
-        for nonce, entry in row.entries.items():
-            if entry is None:
-                place = self.place
-                raise LockFormatError(
-                    f"the row of semaphore {place.key!r} has an entry in {place.schema.permits} that cannot be read: "
-                    f"{nonce!r}. Remove it from {place.schema.permits} and {place.schema.permit_tokens} once nobody "
-                    "works under it",
-                    key=place.key,
-                )
-
-    def check_token(self, row: Row | None) -> None:
-        """Raise LockFormatError if the row has a token that the next grant cannot add to."""
-        if row is not None:
-            super().check_token(Row(row.item, self.place.schema))
-
-    def holders(self) -> tuple[Holder, ...]:
-        row = self.last.row
-        return row.holders() if isinstance(row, PermitRow) else ()
-
-    def state(self, holder: str | None, ahead: int) -> str:
-        row = self.last.row
-        if not isinstance(row, PermitRow):
-            return super().state(holder, ahead)
-        waiting = "1 waits" if ahead == 1 else f"{ahead} wait"
-        if row.free > 0 and ahead:
-            return f"has a free permit, but {waiting} before this one"
-        owners = [holder.owner or "somebody" for holder in self.holders()]
-        more = f" and {len(owners) - _NAMED} more" if len(owners) > _NAMED else ""
-        said = f"has no free permit: {len(owners)} of {row.permits} are held, by {', '.join(owners[:_NAMED])}{more}"
-        return said + (f", and {waiting} before this one" if ahead else "")
-
-    def turn(self, ahead: int) -> float | None:
-        """As for a lock. With N holders at once, one of N releases N times as often."""
-        row, lease_left = self.row, self.lease_left()
-        if not isinstance(row, PermitRow):
-            return None
-        held_ms = row.held_ms(self.place.schema)
-        if held_ms is None:
-            return lease_left
-        hold = held_ms / 1000 / row.permits
-        first = hold if lease_left is None else min(hold, lease_left)
-        return min(first + ahead * hold + (ahead + 1) * HANDOVER, DAY)
-
-    def lease_left(self) -> float | None:
-        """Return how many seconds the lease that ends first has left. None if the newest row shows a free permit."""
-        row = self.row
-        if not isinstance(row, PermitRow) or row is not self.last.row or row.free > 0:
-            return None
-        ends = self._ends(row)
-        return max(min(ends), 0.0) if ends else None
-
-    def _ends(self, row: PermitRow) -> list[float]:
-        """In how many seconds each permit is there for the taking without its holder."""
-        now, ends = self.memory.server.now(self.reading), []
-        for nonce, entry in row.entries.items():
-            if entry is not None and nonce in row.seen and nonce not in row.dead:
-                seconds = row.seen[nonce].seconds_left(self.reading.monotonic)
-                # A Date is truncated to whole seconds, so it reaches the expiry at the next full second.
-                ends.append(min(seconds, -(-entry.expiry_ms // 1000) - now))
-        return ends
-
-    def soonest(self, held: Held) -> list[float]:
-        row = held.row
-        if not isinstance(row, PermitRow):
-            return []
-        return [max(end, lease.FIRST_BACKOFF) for end in self._ends(row) if end > 0]

@@ -313,7 +313,7 @@ class Hold:
         self.unclear = False
         # If the row is deleted on release, a late copy of the claim could bring back its owner and token after another
         # had the lock. Then a granted renewal proves nothing. The same goes for an entry of a semaphore's row.
-        keeps = not wanted.delete_on_release and wanted.place.permits is None
+        keeps = not wanted.delete_on_release and wanted.place.seal is None
         self.hold_on_unavailable = wanted.hold_on_unavailable and keeps
         self.unavailable = False
         self.holder: str | None = None

@@ -158,7 +158,8 @@ class Queue:
         self.pace.note(acquisition.row, reading, acquisition.date, schema)
         item = {} if row is None else row.item
         grant = (item.get(schema.version), item.get(schema.token)) if isinstance(step, Take) else None
-        first = waiters[living[0]] if isinstance(step, Take) and living and self.is_free_for_all(step) else None
+        is_free = isinstance(step, Take) and (row is None or row.is_free_for_all(acquisition.date))
+        first = waiters[living[0]] if living and is_free else None
         self.patience.note(grant, first, len(living), reading.monotonic)
         if isinstance(step, Take):
             line = self.line(step, waiters, living)
@@ -171,21 +172,16 @@ class Queue:
     def _is_last(self) -> bool:
         return self.acquisition.reading.elapsed >= self.acquisition.wait_until
 
-    def is_free_for_all(self, step: Take) -> bool:
-        """Whether the lock is there for the taking as everybody sees it: released, or past its expiry by the Date, and
-        not just unchanged for its lease since I first saw it."""
-        row, date = step.row, self.acquisition.date
-        if step.version is None or row is None:
-            return True
-        return row.expiry_ms is not None and date is not None and date * 1000 >= row.expiry_ms
-
     def line(self, step: Take, waiters: tuple[str, ...], living: tuple[int, ...]) -> requests.Line | None:
         """What a claim may require now. None: it may not be sent yet, or (at the last try) requires nothing."""
         if not waiters:
             return requests.NOBODY_WAITS
         if self.index is None:
             return None if living else requests.Line(dict(enumerate(waiters)), alone=True)
-        if living and not self._is_last():
+        free = 1 if step.row is None else step.row.free
+        if len(living) < free:  # each of those ahead is left a permit
+            return self.line_from(self.index, waiters, living, behind=len(living))
+        if not self._is_last():
             if self.patience.left(len(living)) > 0:
                 return None
             living = living[1:]

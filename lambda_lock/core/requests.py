@@ -6,11 +6,13 @@
 | take over    | version = the one observed                                   | the same                              |
 | … an event   | … and completedUntil absent, or as observed and passed       | the same                              |
 | renew        | owner and token mine, not released, version < the new one    | new version and lease                 |
+| resume, park | the same, with the owner seen                                | and a new owner                       |
+| adopt        | the same                                                     | and the next token                    |
 | release      | owner and token (or version) mine, not released              | released (event: completed) or deleted|
-| resume, park | owner = the one seen, token of the hold, not released,       | new owner, version and lease; the     |
-|              | version < the new one                                        | token stays                           |
-| end a hold   | owner = the one seen, token of the hold, not released        | released                              |
 | read         | none (a consistent read)                                     | none                                  |
+
+A hold has a *slot*: a row of its own, or an entry of a semaphore's row (permits.py). An Update knows how the owner,
+version, token and expiry of its slot are written and compared. The requests themselves are written once, for any slot.
 
 Every write asks for the existing row in case its condition fails. So a contended claim gets the holder's row in its
 first reply. (Source: ReturnValuesOnConditionCheckFailure in UpdateItem, DynamoDB API reference.)
@@ -27,67 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, TypeAlias
 
-    from .acquire import Acquisition
     from .outcome import Item
     from .row import Schema
 
     Request: TypeAlias = tuple[str, dict[str, Any]]
-
-
-class Place:
-    """Where a hold is: in a row of its own. A permit's place, in permits.py, is an entry of a row.
-
-    It knows the table, the names and values of the row's keys, and the schema that the row is written in. The rest of
-    the core asks it for the requests, and for its view of an item.
-    """
-
-    __slots__ = ("item_key", "key", "key_names", "schema", "sort_key", "table", "where")
-
-    permits: int | None = None  # how many may hold at once; None for a lock
-
-    def __init__(
-        self,
-        table: str,
-        schema: Schema,
-        partition_key_name: str,
-        key: str,
-        sort_key_name: str | None,
-        sort_key: str | None,
-    ) -> None:
-        self.table = table
-        self.schema = schema
-        self.key = key
-        self.sort_key = sort_key
-        self.where = (key, sort_key)
-        self.item_key: Item = {partition_key_name: {"S": key}}
-        self.key_names: tuple[str, ...] = (partition_key_name,)
-        if sort_key_name is not None:
-            self.item_key[sort_key_name] = {"S": sort_key}
-            self.key_names = (partition_key_name, sort_key_name)
-
-    def is_of(self, item: Item | None) -> bool:
-        """Return whether an item can be here: it has this key, or there is no item."""
-        return not item or all(item.get(name) == value for name, value in self.item_key.items())
-
-    def acquisition(self) -> type[Acquisition] | None:
-        """Return how a hold is taken here. None: as acquire.py takes a lock."""
-        return None
-
-    def row(self, item: Item | None) -> Row | None:
-        """Return the row of an item, None if there is no item. Raises LockFormatError for what is not a lock's."""
-        return read_row(item, self.schema, self.key)
-
-    def view(self, item: Item) -> Row:
-        """Return the row of an item as it is. Anything unreadable in it is not mine."""
-        return Row(item, self.schema)
-
-    if TYPE_CHECKING:  # the functions of this module, set at its end
-
-        def renew(self, **how: Any) -> Request: ...
-        def release(self, **how: Any) -> Request: ...
-
-    def transact_item(self, owner: str, token: int) -> dict[str, Any]:
-        return transact_item(self, owner=owner, token=token)
 
 
 class Content:
@@ -128,7 +73,8 @@ _VALUE = "{value}"
 
 
 class Update:
-    """Builds an UpdateItem. Names and values are placeholders, because DynamoDB reserves 573 words."""
+    """Builds an UpdateItem of a slot: here, of a row that has one holder. Names and values are placeholders, because
+    DynamoDB reserves 573 words."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -160,12 +106,65 @@ class Update:
     def remove(self, attribute: str, index: str = "") -> None:
         self.removes.append(self.name(attribute) + index)
 
-    def set_ttl(self, expiry_ms: int, completed_until: int | None, ttl: int | None) -> None:
-        value = self.ttl(expiry_ms, completed_until, ttl)
-        if value is None:
-            self.remove(self.place.schema.ttl)
-        else:
-            self.set(self.place.schema.ttl, value)
+    # -- how the slot's owner, version, token and expiry are written and compared
+
+    def grant(self, grant: Grant, row: Row | None) -> None:
+        """Write a new holder, with the next token. row: the row observed, if any."""
+        self.hold(grant.version, grant.lease_ms, grant.owner)
+        one = self.value({"N": "1"})
+        self.set(self.place.schema.token, {"N": str(grant.seed_ms)}, "if_not_exists({name}, {value}) + " + one)
+
+    def take(self, row: Row | None, line: Line | None) -> list[str]:
+        """Return the condition of a claim: nobody holds the slot."""
+        schema = self.place.schema
+        if schema.released is not None:
+            self.remove(schema.released)
+        # A version under another schema's name belongs to a lock that this client cannot read. That lock is not free.
+        no_version = " AND ".join(
+            [f"attribute_not_exists({self.name(name)})" for name in (schema.version, *schema.foreign_versions)]
+        )
+        if schema.released is None:
+            return [no_version]
+        return [f"({no_version} OR {self.equals(schema.released, {'S': RELEASED})})"]
+
+    def take_over(self, version: str) -> list[str]:
+        """Return the condition of a take-over of the version observed."""
+        if self.place.schema.released is not None:
+            self.remove(self.place.schema.released)
+        return [self.equals(self.place.schema.version, {"S": version})]
+
+    def hold(self, version: str, lease_ms: int, owner: str | None = None) -> str:
+        """Write a version and lease, and an owner if it changes. Return the placeholder of what versions are compared
+        with."""
+        schema = self.place.schema
+        if owner is not None:
+            self.set(schema.owner, {"S": owner})
+        new = self.set(schema.version, {"S": version})
+        self.set(schema.lease, schema.write_lease(lease_ms))
+        return new
+
+    def version(self) -> str:
+        """Return the path that versions are compared with."""
+        return self.name(self.place.schema.version)
+
+    def mine(self, owner: str, token: int | None, version: str | None = None) -> list[str]:
+        """Return the condition that the slot is held under this owner, and this token or version."""
+        schema = self.place.schema
+        mine = [self.equals(schema.owner, {"S": owner})]
+        if token is not None:
+            mine.append(self.equals(schema.token, {"N": str(token)}))
+        if version is not None:
+            mine.append(self.equals(schema.version, {"S": version}))
+        return mine + self.not_released()
+
+    def not_released(self) -> list[str]:
+        released = self.place.schema.released
+        return [] if released is None else [f"attribute_not_exists({self.name(released)})"]
+
+    def end(self) -> None:
+        """Release the slot."""
+        assert self.place.schema.released is not None, "rows of this schema are deleted on release"
+        self.set(self.place.schema.released, {"S": RELEASED})
 
     def ttl(self, expiry_ms: int, completed_until: int | None, ttl: int | None) -> dict[str, Any] | None:
         """Return the time to live: the later of expiry and completion, plus the configured seconds. None for no ttl."""
@@ -174,9 +173,14 @@ class Update:
             return None
         return {"N": str(max(-(-expiry_ms // 1000), completed_until or 0) + seconds)}
 
-    def not_released(self) -> list[str]:
-        released = self.place.schema.released
-        return [] if released is None else [f"attribute_not_exists({self.name(released)})"]
+    # -- the same for any slot
+
+    def set_ttl(self, expiry_ms: int, completed_until: int | None, ttl: int | None) -> None:
+        value = self.ttl(expiry_ms, completed_until, ttl)
+        if value is None:
+            self.remove(self.place.schema.ttl)
+        else:
+            self.set(self.place.schema.ttl, value)
 
     def store(self, content: Content) -> None:
         """SET the application's data and attributes."""
@@ -187,29 +191,89 @@ class Update:
         for attribute, value in content.attributes.items():
             self.set(attribute, value)
 
-    def tell_waiters(self, held_ms: int | None) -> None:
-        """SET how long the lock was held. None leaves what is stored."""
-        if self.place.schema.held_ms is not None and held_ms is not None:
-            self.set(self.place.schema.held_ms, {"N": str(held_ms)})
+    def equals(self, attribute: str, value: dict[str, Any]) -> str:
+        return f"{self.name(attribute)} = {self.value(value)}"
+
+    def is_as_observed(self, attribute: str, value: dict[str, Any] | None) -> str:
+        if value is None:
+            return f"attribute_not_exists({self.name(attribute)})"
+        return self.equals(attribute, value)
+
+    def exists(self) -> str:
+        return f"attribute_exists({self.name(self.place.key_names[0])})"
 
     def request(self, condition: list[str], **more: Any) -> Request:
         clauses = [("SET ", self.sets), ("REMOVE ", self.removes)]
-        expression = " ".join(clause + ", ".join(parts) for clause, parts in clauses if parts)
-        return "UpdateItem", _write(self, condition, UpdateExpression=expression, **more)
+        expression = " ".join([clause + ", ".join(parts) for clause, parts in clauses if parts])
+        return "UpdateItem", self.write(condition, UpdateExpression=expression, **more)
+
+    def write(self, condition: list[str], **more: Any) -> dict[str, Any]:
+        """Return the fields of a write under a condition."""
+        request = {
+            "TableName": self.place.table,
+            "Key": self.place.item_key,
+            "ConditionExpression": " AND ".join(condition),
+            "ExpressionAttributeNames": self.names,
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            **more,
+        }
+        if self.values:  # left out if empty, because DynamoDB refuses an empty map
+            request["ExpressionAttributeValues"] = self.values
+        return request
 
 
-def _write(update: Update, condition: list[str], **more: Any) -> dict[str, Any]:
-    request = {
-        "TableName": update.place.table,
-        "Key": update.place.item_key,
-        "ConditionExpression": " AND ".join(condition),
-        "ExpressionAttributeNames": update.names,
-        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-        **more,
-    }
-    if update.values:  # left out if empty, because DynamoDB refuses an empty map
-        request["ExpressionAttributeValues"] = update.values
-    return request
+class Place:
+    """Where a hold is: in a row of its own. A permit's place, in permits.py, is an entry of a row.
+
+    It knows the table, the names and values of the row's keys, and the schema that the row is written in. Its ``row``
+    says what an item shows of it, and its ``update_type`` how its owner, version, token and expiry are written.
+    """
+
+    __slots__ = ("item_key", "key", "key_names", "schema", "sort_key", "table", "where")
+
+    noun = "lock"  # in errors
+    permits: int | None = None  # how many may hold at once; None for a lock
+    seal: str | None = None  # what the row has as its owner, if the row is not the holder's alone
+    update_type = Update  # builds the writes to this slot
+
+    def __init__(
+        self,
+        table: str,
+        schema: Schema,
+        partition_key_name: str,
+        key: str,
+        sort_key_name: str | None,
+        sort_key: str | None,
+    ) -> None:
+        self.table = table
+        self.schema = schema
+        self.key = key
+        self.sort_key = sort_key
+        self.where = (key, sort_key)
+        self.item_key: Item = {partition_key_name: {"S": key}}
+        self.key_names: tuple[str, ...] = (partition_key_name,)
+        if sort_key_name is not None:
+            self.item_key[sort_key_name] = {"S": sort_key}
+            self.key_names = (partition_key_name, sort_key_name)
+
+    def is_of(self, item: Item | None) -> bool:
+        """Return whether an item can be here: it has this key, or there is no item."""
+        return not item or all(item.get(name) == value for name, value in self.item_key.items())
+
+    def row(self, item: Item | None) -> Row | None:
+        """Return the row of an item, None if there is no item. Raises LockFormatError for what is not a lock's."""
+        return read_row(item, self.schema, self.key)
+
+    def view(self, item: Item) -> Row:
+        """Return the row of an item as it is. Anything unreadable in it is not mine."""
+        return Row(item, self.schema)
+
+    def transact_item(self, owner: str, token: int) -> dict[str, Any]:
+        """Return an Update for the application's own transaction. It sets the owner to itself while the lock is
+        held."""
+        update = self.update_type(self)
+        update.set(self.schema.owner, {"S": self.seal or owner})
+        return {"Update": update.request(update.mine(owner, token))[1]}
 
 
 class Grant:
@@ -262,7 +326,7 @@ class Line:
         """Write what the claim leaves, and return its condition."""
         name = update.name(waiters)
         if not self.places:
-            return f"(attribute_not_exists({name}) OR {_equals(update, waiters, _list(()))})"
+            return f"(attribute_not_exists({name}) OR {update.equals(waiters, _list(()))})"
         condition = [f"{name}[{index}] = {update.value({'S': place})}" for index, place in self.places.items()]
         for index in sorted(self.places, reverse=True):  # DynamoDB takes any order, but ministack removes one by one
             update.remove(waiters, f"[{index}]")
@@ -284,35 +348,30 @@ def claim(
     content: Content,
     *,
     observed: str | None = None,
+    row: Row | None = None,
     only_if_exists: bool = False,
     event: bool = False,
     completed_until: int | None = None,
     line: Line | None = None,
 ) -> Request:
-    """Claim a free lock, or take a lock over under the version ``observed``.
+    """Claim a free slot, or take one over under the version ``observed``.
 
-    line: what it requires of those who wait. None: nothing.
-
+    row: the row that was observed, if any.
     event: write only while the event's completion is as observed: absent (``completed_until`` None), or
         ``completed_until``, which has passed.
+    line: what it requires of those who wait. None: nothing.
     """
     schema = place.schema
-    update = Update(place)
-    update.set(schema.owner, {"S": grant.owner})
-    update.set(schema.version, {"S": grant.version})
-    update.set(schema.lease, schema.write_lease(grant.lease_ms))
-    one = update.value({"N": "1"})
-    update.set(schema.token, {"N": str(grant.seed_ms)}, "if_not_exists({name}, {value}) + " + one)
+    update = place.update_type(place)
+    update.grant(grant, row)
     update.set_ttl(grant.expiry_ms, completed_until, content.ttl)
     update.store(content)
-    if schema.released is not None:
-        update.remove(schema.released)
-    condition = [_is_free(update) if observed is None else _equals(update, schema.version, {"S": observed})]
+    condition = update.take(row, line) if observed is None else update.take_over(observed)
     if only_if_exists:
-        condition.append(exists(update))
+        condition.append(update.exists())
     if event:
         completed = None if completed_until is None else {"N": str(completed_until)}
-        condition.append(_is_as_observed(update, schema.completed_until, completed))
+        condition.append(update.is_as_observed(schema.completed_until, completed))
     if line is not None and schema.waiters is not None:
         condition.append(line.stand(update, schema.waiters))
     return update.request(condition, ReturnValues="ALL_NEW")
@@ -384,88 +443,12 @@ def replace(
     if ttl is not None:
         item[schema.ttl] = ttl
     observable = [name for name in (schema.version, schema.token, schema.released) if name is not None]
-    condition = [_is_as_observed(update, name, old.get(name)) for name in observable]
+    condition = [update.is_as_observed(name, old.get(name)) for name in observable]
     if only_if_exists:
-        condition.append(exists(update))
-    request = _write(update, condition, Item=item)
+        condition.append(update.exists())
+    request = update.write(condition, Item=item)
     del request["Key"]
     return "PutItem", request
-
-
-def adopt(place: Place, grant: Grant, content: Content, *, token: int, seen: str | None = None) -> Request:
-    """Continue with a lock that was handed over under ``token``: a renewal that raises the token.
-
-    seen: the owner in the row. None: that of the grant.
-    """
-    schema = place.schema
-    update = Update(place)
-    new = update.set(schema.version, {"S": grant.version})
-    if seen is not None and seen != grant.owner:
-        update.set(schema.owner, {"S": grant.owner})
-    update.set(schema.lease, schema.write_lease(grant.lease_ms))
-    update.set(schema.token, {"N": "1"}, "{name} + {value}")
-    update.set_ttl(grant.expiry_ms, None, content.ttl)
-    mine = _is_mine(update, seen or grant.owner, token)
-    condition = [*mine, *update.not_released(), f"{update.name(schema.version)} < {new}"]
-    return update.request(condition, ReturnValues="ALL_NEW")
-
-
-def pass_on(
-    place: Place,
-    *,
-    seen: str,
-    owner: str,
-    token: int,
-    version: str,
-    lease_ms: int,
-    expiry_ms: int,
-    completed_until: int | None,
-    content: Content,
-) -> Request:
-    """Give the hold that ``seen`` has under ``token`` to another name: a renewal that changes the owner."""
-    schema = place.schema
-    update = Update(place)
-    update.set(schema.owner, {"S": owner})
-    new = update.set(schema.version, {"S": version})
-    update.set(schema.lease, schema.write_lease(lease_ms))
-    update.set_ttl(expiry_ms, completed_until, content.ttl)
-    mine = _is_mine(update, seen, token)
-    condition = [*mine, *update.not_released(), f"{update.name(schema.version)} < {new}"]
-    return update.request(condition, ReturnValues="ALL_NEW")
-
-
-def end_hold(place: Place, *, seen: str, token: int) -> Request:
-    """Release the hold that ``seen`` has under ``token``. The ttl stays as it is: the caller does not know the
-    expiry."""
-    schema = place.schema
-    assert schema.released is not None, "rows of this schema are deleted on release"
-    update = Update(place)
-    condition = [*_is_mine(update, seen, token), *update.not_released()]
-    update.set(schema.released, {"S": RELEASED})
-    return update.request(condition)
-
-
-def _equals(update: Update, name: str, value: dict[str, Any]) -> str:
-    return f"{update.name(name)} = {update.value(value)}"
-
-
-def exists(update: Update) -> str:
-    return f"attribute_exists({update.name(update.place.key_names[0])})"
-
-
-def _is_as_observed(update: Update, name: str, value: dict[str, Any] | None) -> str:
-    return f"attribute_not_exists({update.name(name)})" if value is None else _equals(update, name, value)
-
-
-def _is_free(update: Update) -> str:
-    schema = update.place.schema
-    # A version under another schema's name belongs to a lock that this client cannot read. That lock is not free.
-    no_version = " AND ".join(
-        f"attribute_not_exists({update.name(name)})" for name in (schema.version, *schema.foreign_versions)
-    )
-    if schema.released is None:
-        return no_version
-    return f"({no_version} OR {_equals(update, schema.released, {'S': RELEASED})})"
 
 
 def renew(
@@ -479,19 +462,27 @@ def renew(
     completed_until: int | None,
     content: Content,
     delete_data: bool = False,
+    seen: str | None = None,
+    next_token: bool = False,
 ) -> Request:
-    """Write a new version and lease for the lock that ``owner`` holds under ``token``."""
+    """Write a new version and lease for the slot that ``owner`` holds under ``token``.
+
+    seen: the owner in the row, if the hold goes on from there as ``owner``. The reply then has the row.
+    next_token: raise the token.
+    """
     schema = place.schema
-    update = Update(place)
-    new = update.set(schema.version, {"S": version})
-    update.set(schema.lease, schema.write_lease(lease_ms))
+    update = place.update_type(place)
+    new = update.hold(version, lease_ms, None if seen in (None, owner) else owner)
+    if next_token:
+        update.set(schema.token, {"N": "1"}, "{name} + {value}")
     update.set_ttl(expiry_ms, completed_until, content.ttl)
     if delete_data:
         update.remove(schema.data)
-    elif content.data is not None:
-        update.set(schema.data, {"B": content.data})
-    mine = _is_mine(update, owner, token)
-    return update.request([*mine, *update.not_released(), f"{update.name(schema.version)} < {new}"])
+    else:
+        update.store(content)
+    condition = update.mine(seen or owner, token)
+    condition.append(f"{update.version()} < {new}")
+    return update.request(condition) if seen is None else update.request(condition, ReturnValues="ALL_NEW")
 
 
 def release(
@@ -500,30 +491,26 @@ def release(
     owner: str,
     token: int | None = None,
     version: str | None = None,
-    delete: bool,
-    expiry_ms: int,
+    delete: bool = False,
+    expiry_ms: int | None = None,
     completed_until: int | None = None,
     completion: Completion | None = None,
     content: Content,
     held_ms: int | None = None,
 ) -> Request:
-    """Release the lock that ``owner`` holds under ``token``, or under ``version`` to give up a claim.
+    """Release the slot that ``owner`` holds under ``token``, or under ``version`` to give up a claim.
 
+    expiry_ms: the expiry in the row's version. None leaves the ttl as it is, for those who do not know how long the
+        row is needed: who gives up a claim does not know until when the row's event counts as done.
     completion: the completion of an event, which is written to the row.
     held_ms: how long the lock was held. None leaves what is stored.
-
-    Under a version, the ttl stays as it is: a client that gives up a claim may not know how long the row's event counts
-    as done.
     """
     schema = place.schema
-    update = Update(place)
-    mine = _is_mine(update, owner, token)
-    if version is not None:
-        mine.append(_equals(update, schema.version, {"S": version}))
-    condition = [*mine, *update.not_released()]
-    if delete or schema.released is None:
-        return "DeleteItem", _write(update, condition)
-    update.set(schema.released, {"S": RELEASED})
+    update = place.update_type(place)
+    condition = update.mine(owner, token, version)
+    if place.seal is None and (delete or schema.released is None):
+        return "DeleteItem", update.write(condition)
+    update.end()
     if completion is not None:
         completed_until = completion.until
         update.set(schema.completed_until, {"N": str(completion.until)})
@@ -531,28 +518,12 @@ def release(
             update.remove(schema.result)
         else:
             update.set(schema.result, {"S": completion.result})
-    if version is None:
+    if expiry_ms is not None and place.seal is None:  # the ttl of a semaphore's row counts for its other entries, too
         update.set_ttl(expiry_ms, completed_until, content.ttl)
-    if content.data is not None:
-        update.set(schema.data, {"B": content.data})
-    update.tell_waiters(held_ms)
+    update.store(content)
+    if schema.held_ms is not None and held_ms is not None:
+        update.set(schema.held_ms, {"N": str(held_ms)})
     return update.request(condition)
-
-
-def _is_mine(update: Update, owner: str, token: int | None) -> list[str]:
-    schema = update.place.schema
-    mine = [_equals(update, schema.owner, {"S": owner})]
-    if token is not None:
-        mine.append(_equals(update, schema.token, {"N": str(token)}))
-    return mine
-
-
-def transact_item(place: Place, *, owner: str, token: int) -> dict[str, Any]:
-    """Return an Update for the application's own transaction. It sets the owner to itself while the lock is held."""
-    update = Update(place)
-    update.set(place.schema.owner, {"S": owner})
-    _, request = update.request([*_is_mine(update, owner, token), *update.not_released()])
-    return {"Update": request}
 
 
 def unguarded_item(place: Place) -> dict[str, Any]:
@@ -576,8 +547,3 @@ def commit(items: list[dict[str, Any]], last: Request, client_token: str) -> Req
 
 def read(place: Place) -> Request:
     return "GetItem", {"TableName": place.table, "Key": place.item_key, "ConsistentRead": True}
-
-
-# Methods that only called them would copy their many arguments.
-Place.renew = renew  # type: ignore[method-assign,assignment]
-Place.release = release  # type: ignore[method-assign,assignment]

@@ -96,7 +96,7 @@ def resume(
         version = make_version(newest_ms, entropy.nonce())
         sent[version] = reading.elapsed, newest_ms
         assert seen is not None
-        request = requests.pass_on(
+        request = requests.renew(
             place,
             seen=seen,
             owner=owner,
@@ -171,7 +171,7 @@ def release(
     """
     seen, until, unclear = base_of(owner) or owner, reading.elapsed + DECISION, False
     for _ in range(STEPS):
-        request = requests.end_hold(place, seen=seen, token=token)
+        request = requests.release(place, owner=seen, token=token, content=requests.Content())
         outcome, ambiguous, reading = yield from exchange(request, memory, entropy, reading, until)
         unclear = unclear or ambiguous
         if isinstance(outcome, Reply):
@@ -263,10 +263,10 @@ class HolderAcquisition(Acquisition):
             if is_over or self.vanished >= STEPS:
                 yield from self.pause(self.last)
 
-    def state(self, holder: str | None, ahead: int) -> str:
+    def state(self, ahead: int) -> str:
         if self.vanished and self.last.row is None and not self.last.missing:
             return f"had a hold of {self.holder} each time, which was gone before it could be resumed"
-        return super().state(holder, ahead)
+        return super().state(ahead)
 
     def resume(self, row: Row) -> Steps[Hold]:
         """Resume the hold of the row that was shown, as a new attempt of it. Raises what `resume` raises."""

@@ -10,12 +10,14 @@ A lease that cannot be read is an error that names the row. It is never a reason
 from __future__ import annotations
 
 from ..errors import LockArgumentError, LockFormatError
+from . import lease
 from .lease import Holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .lease import ClockReading, Observation, Observations
     from .outcome import Item
 
 SEAL = "semaphore"  # the version, owner and lease of a semaphore's row: held, for a time that no client can read
@@ -336,16 +338,33 @@ _VERSION_NAMES = (JAVA.version, PYTHON.version)
 
 
 class Row:
-    """One item of the table, read in one schema.
+    """One item of the table, read in one schema, and what it shows of a lock. permits.py has that of a semaphore.
 
     item: the whole item as DynamoDB JSON.
     version: None for a free lock.
     lease_ms, token, completed_until: None if absent or unreadable. `unreadable` says which; `require_lease` and
         `require_token` raise an error.
     waiters: the places of those who wait, oldest first. None if they cannot be read: then nobody counts as waiting.
+    seen: what `may_take_over` has observed of the holder.
     """
 
-    __slots__ = ("completed_until", "expiry_ms", "item", "lease_ms", "owner", "released", "token", "version", "waiters")
+    __slots__ = (
+        "completed_until",
+        "expiry_ms",
+        "item",
+        "lease_ms",
+        "owner",
+        "released",
+        "seen",
+        "token",
+        "version",
+        "waiters",
+    )
+
+    permits = 1  # how many may hold at once
+    free = 1  # how many more may hold, if anybody may
+
+    seen: Observation
 
     def __init__(self, item: Item, schema: Schema) -> None:
         self.item = item
@@ -360,12 +379,77 @@ class Row:
 
     @property
     def is_free(self) -> bool:
-        """Whether the lock is free: it was released, or never taken."""
+        """Whether the slot is free: it was released, or never taken."""
         return self.released or self.version is None
 
-    def holder(self) -> Holder:
-        """Return who holds the lock. It must not be free."""
-        return Holder(self.owner, None if self.expiry_ms is None else self.expiry_ms / 1000, self.token)
+    # -- of the holders, for who wants to take the lock
+
+    @property
+    def is_held(self) -> bool:
+        """Whether there may be a holder."""
+        return not self.is_free
+
+    @property
+    def taken_over(self) -> str | None:
+        """The version that a take-over requires. None if a claim does."""
+        return None if self.is_free else self.version
+
+    def holders(self) -> tuple[Holder, ...]:
+        """Return who holds the lock: nobody, if it is free."""
+        if self.is_free:
+            return ()
+        return (Holder(self.owner, None if self.expiry_ms is None else self.expiry_ms / 1000, self.token),)
+
+    def may_take_over(
+        self,
+        schema: Schema,
+        where: tuple[str, str | None],
+        observations: Observations,
+        reading: ClockReading,
+        date: int | None,
+    ) -> bool:
+        """Note what is observed of the holder. Return whether its validity is over, by the rules of lease.py.
+
+        Raises LockFormatError if its lease cannot be read.
+        """
+        self.seen = observations.note(where, self, self.require_lease(schema, where[0]), reading, date)
+        return lease.may_take_over(self, self.seen, reading, date)
+
+    def is_free_for_all(self, date: int | None) -> bool:
+        """Whether the lock is there for the taking as everybody sees it: released, or past its expiry by the Date, and
+        not just unchanged for its lease since I first saw it."""
+        return self.is_free or (self.expiry_ms is not None and date is not None and date * 1000 >= self.expiry_ms)
+
+    def ends(self, now: float, reading: ClockReading) -> list[float]:
+        """Return in how many seconds the lock may become free without its holder. now: DynamoDB's time."""
+        ends = [self.seen.seconds_left(reading.monotonic)]
+        if self.expiry_ms is not None:
+            # A Date is truncated to whole seconds, so it reaches the expiry at the next full second.
+            ends.append(-(-self.expiry_ms // 1000) - now)
+        return ends
+
+    def lease_left(self, now: float, reading: ClockReading, date: int | None) -> float | None:
+        """Return how many seconds the holder's lease has left. None if nobody must wait for that."""
+        if lease.may_take_over(self, self.seen, reading, date):
+            return 0.0
+        left = self.seen.seconds_left(reading.monotonic)
+        if self.expiry_ms is not None:
+            left = min(left, self.expiry_ms / 1000 - now)
+        return max(left, 0.0)
+
+    # for errors: "lock 'a' is held by b"
+
+    def state(self) -> str:
+        return f"is held by {self.owner or 'somebody else'}"
+
+    @property
+    def vacancy(self) -> str | None:
+        return "is free" if self.is_free else None
+
+    def check_token(self, schema: Schema, key: str) -> None:
+        """Raise LockFormatError if the next grant cannot add to the row's token. With none, tokens start again."""
+        if schema.token in self.item and whole_of(self.item, schema.token, TOKEN_DIGITS) is None:
+            raise _bad_token(self.item, schema, key)
 
     def require_lease(self, schema: Schema, key: str) -> int:
         """Return the lease in ms. Raises LockFormatError if it cannot be read: such a row is never taken over."""
@@ -387,12 +471,7 @@ class Row:
     def require_token(self, schema: Schema, key: str) -> int:
         """Return the fencing token. Raises LockFormatError if it cannot be read: the next grant could not add to it."""
         if self.token is None:
-            raise LockFormatError(
-                f"the row of lock {key!r} has a {schema.token} that is not a whole number of up to {TOKEN_DIGITS} "
-                f"digits: {self.item.get(schema.token)!r}. Set it to a number above all tokens that were used, or "
-                "delete the row once no work is done under the lock: tokens then start again",
-                key=key,
-            )
+            raise _bad_token(self.item, schema, key)
         return self.token
 
     def held_ms(self, schema: Schema) -> int | None:
@@ -411,6 +490,15 @@ class Row:
         if not self.is_free and self.lease_ms is None and self.version != SEAL:
             names.insert(0, schema.lease)
         return tuple(names)
+
+
+def _bad_token(item: Item, schema: Schema, key: str) -> LockFormatError:
+    return LockFormatError(
+        f"the row of lock {key!r} has a {schema.token} that is not a whole number of up to {TOKEN_DIGITS} digits: "
+        f"{item.get(schema.token)!r}. Set it to a number above all tokens that were used, or delete the row once no "
+        "work is done under the lock: tokens then start again",
+        key=key,
+    )
 
 
 def read_row(item: Item | None, schema: Schema, key: str) -> Row | None:

@@ -202,7 +202,8 @@ def _keys(holds: list[Hold]) -> str:
 def _release(
     hold: Hold, data: str | None, completion: requests.Completion | None, memory: Memory, reading: ClockReading
 ) -> requests.Request:
-    return hold.place.release(
+    return requests.release(
+        hold.place,
         owner=hold.owner,
         token=hold.token,
         delete=False,

@@ -15,7 +15,7 @@ from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import KEPT, PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, Entropy, Hold
 from lambda_lock.core.queue import PATIENCE
-from lambda_lock.core.row import GO, JAVA, PLACE_NAME, SEAL, expiry_of, make_place
+from lambda_lock.core.row import GO, JAVA, PLACE_NAME, SEAL, expiry_of, make_place, make_version
 from lambda_lock.errors import LockFormatError, LockNotGrantedError, LockTimeoutError
 
 from .driver import NOW, OnTable
@@ -142,9 +142,11 @@ def test_a_dead_holder_that_renewed_meanwhile_is_not_replaced() -> None:
 
     def renewed(operation: str, request: dict[str, Any]) -> Any:
         if len(driver.kinds) == 1:  # a late copy of a renewal lands just before the second claim
-            version = f"L1:{int((NOW + driver.now + 20) * 1000)}:{'0' * 32}"
-            renewal = place.renew(
-                owner=late.owner, token=late.token, version=version, lease_ms=20_000, expiry_ms=expiry_of(version),
+            expiry_ms = int((NOW + driver.now + 20) * 1000)
+            version = make_version(expiry_ms, "0" * 32)
+            renewal = requests.renew(
+                place,
+                owner=late.owner, token=late.token, version=version, lease_ms=20_000, expiry_ms=expiry_ms,
                 completed_until=None, content=requests.Content(),
             )  # fmt: skip
             driver.apply(*renewal)

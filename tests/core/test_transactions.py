@@ -38,7 +38,18 @@ def release(owner: str = "me#1", token: int = 5001) -> requests.Request:
 
 
 def adopt(owner: str = "me#1", at: str = version(E + 1), token: int = 5001) -> requests.Request:
-    return requests.adopt(PLACE, grant(owner, at), Content(ttl=60), token=token)
+    one = grant(owner, at)
+    written: dict[str, Any] = {"version": at, "lease_ms": one.lease_ms, "expiry_ms": one.expiry_ms}
+    return requests.renew(
+        PLACE,
+        owner=owner,
+        seen=owner,
+        token=token,
+        next_token=True,
+        completed_until=None,
+        content=Content(ttl=60),
+        **written,
+    )
 
 
 def put(key: str, **more: Any) -> dict[str, Any]:
@@ -145,7 +156,7 @@ def test_a_commit_writes_and_releases_or_does_neither(locks: Table) -> None:
 
 def test_a_transact_item_changes_nothing_and_is_refused_once_the_lock_is_another_s(locks: Table) -> None:
     before = dict(held(locks))
-    mine = requests.transact_item(PLACE, owner="me#1", token=5001)
+    mine = PLACE.transact_item("me#1", 5001)
     locks.apply("TransactWriteItems", {"TransactItems": [put("row"), mine]})
     assert locks.get("k") == before
     locks.apply(*adopt())
@@ -260,7 +271,7 @@ def transactions(draw: st.DrawFn) -> requests.Request:
     last = draw(
         st.one_of(
             st.builds(release, owners, tokens).map(lambda request: {"Update": request[1]}),
-            st.builds(lambda owner, token: requests.transact_item(PLACE, owner=owner, token=token), owners, tokens),
+            st.builds(PLACE.transact_item, owners, tokens),
             st.just(requests.unguarded_item(PLACE)),
         )
     )

@@ -121,7 +121,8 @@ def _(patch: _Patch) -> None:
         item = outcome.item if isinstance(outcome, ConditionFailed) else None
         row = self.wanted.place.row(item)
         if row is not None and row.version in self.sent and not row.is_free:
-            return acquire.Held(row, self.memory.observations.note("mine", row, 1000, self.reading, None))
+            row.seen = self.memory.observations.note("mine", row, 1000, self.reading, None)
+            return acquire.Held(row)
         return original(self, outcome)
 
     patch(acquire.Acquisition, "judge", judge)

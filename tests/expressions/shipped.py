@@ -129,28 +129,33 @@ def lock_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
         "replace": lambda: requests.replace(
             place, grant, content, observed=draw(st.sampled_from([None, Row(row, schema)])), only_if_exists=draw(flags)
         ),
-        "adopt": lambda: requests.adopt(place, grant, content, token=token, seen=owner),
-        "pass_on": lambda: requests.pass_on(
+        "adopt": lambda: requests.renew(
+            place, seen=owner, owner=draw(owners), token=token, next_token=True, completed_until=None,
+            content=content, **later
+        ),
+        "resume": lambda: requests.renew(
             place, seen=owner, owner=draw(owners), token=token, completed_until=completed, content=content, **later
         ),
         "renew": lambda: requests.renew(
             place, completed_until=completed, content=content, delete_data=draw(flags), **mine, **later
         ),
         "release": lambda: requests.release(
-            place, owner=owner, token=draw(st.sampled_from([None, token])), version=draw(st.sampled_from([None, seen])),
-            delete=draw(flags), expiry_ms=draw(times), completed_until=completed, completion=draw(completions()),
-            content=content, held_ms=draw(st.sampled_from([None, 7])),
+            place, owner=owner, token=draw(st.sampled_from([None, token])),
+            version=draw(st.sampled_from([None, seen])), delete=draw(flags), expiry_ms=draw(st.none() | times),
+            completed_until=completed, completion=draw(completions()), content=content,
+            held_ms=draw(st.sampled_from([None, 7])),
         ),
         "read": lambda: requests.read(place),
     }  # fmt: skip
     if schema.released:
-        ways["end_hold"] = lambda: requests.end_hold(place, seen=owner, token=token)
+        ways["release by string"] = lambda: requests.release(place, owner=owner, token=token, content=Content())
     if schema.waiters:
         name = st.sampled_from(PLACES_IN_LINE)
         ways["take_place"] = lambda: requests.take_place(place, draw(name))
         ways["write_place"] = lambda: requests.write_place(place, draw(st.integers(0, 2)), draw(name), draw(name))
         ways["leave_place"] = lambda: requests.leave_place(place, draw(st.integers(0, 2)), draw(name))
-    ways["commit"] = lambda: _commit(place, owner, token, ways["end_hold" if schema.released else "renew"](), draw)
+    last = "release by string" if schema.released else "renew"
+    ways["commit"] = lambda: _commit(place, owner, token, ways[last](), draw)
     return ways
 
 
@@ -159,27 +164,32 @@ def permit_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
     nonce = draw(st.sampled_from(NONCES))
     permit = PermitPlace(place, draw(st.integers(1, 3)), f"me#{nonce}")
     grant, content, token = draw(grants), draw(contents), draw(tokens)
-    found = permits.entries_of(row, place.schema)
-    dead = {name: entry for name, entry in found.items() if entry is not None and name != nonce and draw(flags)}
-    one = found.get(nonce)
+    seen = permit.view(row)
+    seen.is_held = True
+    others = {name: entry for name, entry in seen.entries.items() if entry is not None and name != nonce}
+    seen.dead = {name: entry for name, entry in others.items() if draw(flags)}
+    new = permit.view({})
+    one = seen.entries.get(nonce)
     version = one.version if one is not None and draw(flags) else draw(versions)
     if one is not None and one.token is not None and draw(flags):
         token = one.token
     return {
-        "first permit": lambda: permits.first(permit, grant, content, only_if_exists=draw(flags)),
-        "claim a permit": lambda: permits.claim(permit, grant, content, dead=dead, line=draw(stands())),
-        "correct a permit": lambda: permits.correct(permit, grant, content, observed=version),
-        "renew a permit": lambda: permits.renew(
+        "first permit": lambda: requests.claim(permit, grant, content, row=new, only_if_exists=draw(flags)),
+        "claim a permit": lambda: requests.claim(
+            permit, grant, content, row=seen, line=draw(stands()), only_if_exists=draw(flags)
+        ),
+        "correct a permit": lambda: requests.claim(permit, grant, content, row=seen, observed=version),
+        "renew a permit": lambda: requests.renew(
             permit, owner="me", token=token, version=draw(versions), lease_ms=draw(leases), expiry_ms=draw(times),
             completed_until=None, content=content, delete_data=draw(flags),
         ),
-        "release a permit": lambda: permits.release(
+        "release a permit": lambda: requests.release(
             permit, owner="me", **({"token": token} if draw(flags) else {"version": version}), expiry_ms=0,
             content=content, held_ms=draw(st.sampled_from([None, 7])),
         ),
         "commit under a permit": lambda: requests.commit(
-            [permits.transact_item(PermitPlace(_beside(place), 2, f"me#{nonce}"), token=token), *_writes(draw)],
-            permits.release(permit, owner="me", token=token, expiry_ms=0, content=content),
+            [PermitPlace(_beside(place), 2, f"me#{nonce}").transact_item("me", token), *_writes(draw)],
+            requests.release(permit, owner="me", token=token, expiry_ms=0, content=content),
             "token",
         ),
     }  # fmt: skip
@@ -187,7 +197,7 @@ def permit_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
 
 def _commit(place: Place, owner: str, token: int, last: Request, draw: st.DrawFn) -> Request:
     """Writes of the application together with the lock's last write."""
-    guard = requests.transact_item(_beside(place), owner=owner, token=token)
+    guard = _beside(place).transact_item(owner, token)
     free = requests.unguarded_item(_beside(place))
     return requests.commit([*draw(st.sampled_from([[], [guard], [free]])), *_writes(draw)], last, "token")
 

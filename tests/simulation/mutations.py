@@ -18,7 +18,6 @@ from lambda_lock.core import (
     handover,
     keep,
     lease,
-    permit_queue,
     permits,
     protocol,
     queue,
@@ -76,13 +75,6 @@ def mutation(
     return add
 
 
-def _homes(target: Any, attribute: str) -> list[Any]:
-    """Where the core finds an attribute of a module: there, and for the requests of a place also in its class."""
-    place = {requests: requests.Place, permits: permits.PermitPlace}.get(target)
-    is_method = place is not None and getattr(target, attribute) is vars(place).get(attribute)
-    return [target, place] if is_method else [target]
-
-
 def broken(name: str) -> AbstractContextManager[None]:
     """The core with one rule broken."""
     return patched(MUTATIONS[name].patch)
@@ -94,9 +86,8 @@ def patched(change: Callable[[_Patch], None]) -> Iterator[None]:
     undo: list[tuple[Any, str, Any]] = []
 
     def patch(target: Any, attribute: str, value: Any) -> None:
-        for one in _homes(target, attribute):
-            undo.append((one, attribute, getattr(one, attribute)))
-            setattr(one, attribute, value)
+        undo.append((target, attribute, getattr(target, attribute)))
+        setattr(target, attribute, value)
 
     change(patch)
     try:
@@ -307,6 +298,54 @@ def _without(kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
     return build
 
 
+def _only(
+    which: Callable[..., bool], broken_one: Callable[..., Any], original: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Return a request that is broken where ``which`` says so of its arguments."""
+
+    def build(*arguments: Any, **more: Any) -> Any:
+        return (broken_one if which(*arguments, **more) else original)(*arguments, **more)
+
+    return build
+
+
+def _is_renewal(*arguments: Any, seen: Any = None, **more: Any) -> bool:
+    return seen is None
+
+
+def _is_adoption(*arguments: Any, next_token: bool = False, **more: Any) -> bool:
+    return next_token
+
+
+def _is_resume(*arguments: Any, seen: Any = None, next_token: bool = False, **more: Any) -> bool:
+    """Whether a hold is resumed, or parked."""
+    return seen is not None and not next_token
+
+
+def _is_release_by_string(place: Any, *, expiry_ms: Any = None, version: Any = None, **more: Any) -> bool:
+    return expiry_ms is None and version is None
+
+
+def _is_release(*arguments: Any, **more: Any) -> bool:
+    return not _is_release_by_string(*arguments, **more)
+
+
+def _is_permit(place: Any, *arguments: Any, **more: Any) -> bool:
+    return place.permits is not None
+
+
+def _is_permit_claim(place: Any, *arguments: Any, observed: Any = None, row: Any = None, **more: Any) -> bool:
+    return place.permits is not None and observed is None and (row is None or row.is_held)
+
+
+def _is_permit_correction(place: Any, *arguments: Any, observed: Any = None, **more: Any) -> bool:
+    return place.permits is not None and observed is not None
+
+
+def _is_first_permit(place: Any, *arguments: Any, observed: Any = None, row: Any = None, **more: Any) -> bool:
+    return place.permits is not None and observed is None and row is not None and not row.is_held
+
+
 def _kinds(request: dict[str, Any], part: str) -> str:
     """Return which attribute a part of a condition is about, and the part itself."""
     for placeholder, name in request["ExpressionAttributeNames"].items():
@@ -322,13 +361,13 @@ def _always(part: str) -> str:
 
 @mutation("a renewal without the owner", "foreign", "foreign-late", runs=4000)
 def _(patch: _Patch) -> None:
-    patch(requests, "renew", _without("ownerName", requests.renew))
+    patch(requests, "renew", _only(_is_renewal, _without("ownerName", requests.renew), requests.renew))
 
 
 @mutation("a renewal without owner and token", "renewals", "shortened", "stormy", runs=600)
 def _(patch: _Patch) -> None:
-    patch(requests, "renew", _without("ownerName", requests.renew))
-    patch(requests, "renew", _without("fencingToken", requests.renew))
+    patch(requests, "renew", _only(_is_renewal, _without("ownerName", requests.renew), requests.renew))
+    patch(requests, "renew", _only(_is_renewal, _without("fencingToken", requests.renew), requests.renew))
 
 
 @mutation(
@@ -341,12 +380,12 @@ def _(patch: _Patch) -> None:
     "owner and token are gone. It saves others a refused take-over, no more",
 )
 def _(patch: _Patch) -> None:
-    patch(requests, "renew", _without("isReleased", requests.renew))
+    patch(requests, "renew", _only(_is_renewal, _without("isReleased", requests.renew), requests.renew))
 
 
 @mutation("a renewal that may turn the expiry back", "renewals", runs=400)
 def _(patch: _Patch) -> None:
-    patch(requests, "renew", _without("<", requests.renew))
+    patch(requests, "renew", _only(_is_renewal, _without("<", requests.renew), requests.renew))
 
 
 @mutation(
@@ -387,7 +426,8 @@ def _(patch: _Patch) -> None:
 
 @mutation("a release without owner and token", "stormy", "fast", runs=200)
 def _(patch: _Patch) -> None:
-    patch(requests, "release", _without("ownerName", _without("fencingToken", requests.release)))
+    blind = _without("ownerName", _without("fencingToken", requests.release))
+    patch(requests, "release", _only(_is_release, blind, requests.release))
 
 
 @mutation("a handle that counts as held while it is released", "renewals", "stormy", runs=4000)
@@ -497,8 +537,7 @@ def _(patch: _Patch) -> None:
                     owner=self.wanted.owner,
                     version=observed,
                     delete=self.wanted.delete_on_release,
-                    expiry_ms=self.sent[observed].expiry_ms,
-                    content=requests.Content(ttl=self.wanted.content.ttl),
+                    content=requests.Content(),
                 )
             )
             step = acquire.Take()
@@ -626,7 +665,7 @@ def _(patch: _Patch) -> None:
             self.token = int(item["fencingToken"]["N"])
         return see(self, item, date)
 
-    patch(requests, "adopt", _without("fencingToken", requests.adopt))
+    patch(requests, "renew", _only(_is_adoption, _without("fencingToken", requests.renew), requests.renew))
     patch(handover.Adoption, "see", blind)
 
 
@@ -635,7 +674,7 @@ def _(patch: _Patch) -> None:
     shows=(*_UNSAFE, "adopted twice"),
 )  # fmt: skip
 def _(patch: _Patch) -> None:
-    original = requests.adopt
+    original = requests.renew
 
     def adopt(*arguments: Any, **more: Any) -> Any:
         operation, request = original(*arguments, **more)
@@ -645,7 +684,7 @@ def _(patch: _Patch) -> None:
         }
         return operation, request
 
-    patch(requests, "adopt", adopt)
+    patch(requests, "renew", _only(_is_adoption, adopt, original))
 
 
 @mutation(
@@ -656,7 +695,7 @@ def _(patch: _Patch) -> None:
     redundant="it leaves isReleased where it is, so the row stays free and is not counted as adopted",
 )
 def _(patch: _Patch) -> None:
-    patch(requests, "adopt", _without("isReleased", requests.adopt))
+    patch(requests, "renew", _only(_is_adoption, _without("isReleased", requests.renew), requests.renew))
 
 
 @mutation("a lock handed over that deletes its row", "handing-over-deleted", runs=1000, shows=("adopted twice",))
@@ -903,14 +942,14 @@ def _(patch: _Patch) -> None:
 
 @mutation("a completion observed as there or not there alone", "events-passing", runs=400, shows=_NOT_ONCE)
 def _(patch: _Patch) -> None:
-    original = requests._is_as_observed
+    original = requests.Update.is_as_observed
 
-    def is_as_observed(update: Any, name: str, value: Any) -> str:
-        if value is None or name != row.JAVA.completed_until:
-            return original(update, name, value)
-        return f"attribute_exists({update.name(name)})"
+    def is_as_observed(self: Any, attribute: str, value: Any) -> str:
+        if value is None or attribute != row.JAVA.completed_until:
+            return original(self, attribute, value)
+        return f"attribute_exists({self.name(attribute)})"
 
-    patch(requests, "_is_as_observed", is_as_observed)
+    patch(requests.Update, "is_as_observed", is_as_observed)
 
 
 @mutation(
@@ -1415,7 +1454,7 @@ _TOO_MANY = (*_UNSAFE, "crowd of entries")
     shows=(*_TOO_MANY, "token", "left behind", "release"),
 )  # fmt: skip
 def _(patch: _Patch) -> None:
-    original = permits.claim
+    original = requests.claim
 
     def claim(*arguments: Any, **more: Any) -> Any:
         operation, request = original(*arguments, **more)
@@ -1423,26 +1462,27 @@ def _(patch: _Patch) -> None:
         parts = [_always(part) if part.startswith("attribute_not_exists(#") and "." in part else part for part in parts]
         return operation, {**request, "ConditionExpression": " AND ".join(parts)}
 
-    patch(permits, "claim", claim)
+    patch(requests, "claim", _only(_is_permit_claim, claim, original))
 
 
 @mutation("a size that counts for nothing if dead permits are replaced", "permits-mixed", runs=2000,
           shows=_TOO_MANY)  # fmt: skip
 def _(patch: _Patch) -> None:
-    original = permits.claim
+    original = requests.claim
 
-    def claim(*arguments: Any, dead: Any, **more: Any) -> Any:
-        operation, request = original(*arguments, dead=dead, **more)
+    def claim(*arguments: Any, row: Any, **more: Any) -> Any:
+        operation, request = original(*arguments, row=row, **more)
         parts = request["ConditionExpression"].split(" AND ")
+        dead = row is not None and row.dead
         parts = [_always(part) if part.startswith("size(") and dead and "#n" in part else part for part in parts]
         return operation, {**request, "ConditionExpression": " AND ".join(parts)}
 
-    patch(permits, "claim", claim)
+    patch(requests, "claim", _only(_is_permit_claim, claim, original))
 
 
 @mutation("a size that does not count at all", "permits-calm", "permits", runs=40, shows=_TOO_MANY)
 def _(patch: _Patch) -> None:
-    patch(permits, "claim", _more_permits(permits.claim, 1))
+    patch(requests, "claim", _only(_is_permit_claim, _more_permits(requests.claim, 1), requests.claim))
 
 
 def _more_permits(original: Any, more_permits: int) -> Any:
@@ -1456,15 +1496,15 @@ def _more_permits(original: Any, more_permits: int) -> Any:
 @mutation("dead permits replaced whether or not they are as observed", "permits-dying", "permits-freezes",
           "permits-late", runs=400, shows=_TOO_MANY)  # fmt: skip
 def _(patch: _Patch) -> None:
-    original = permits.claim
+    original = requests.claim
 
-    def claim(*arguments: Any, dead: Any, **more: Any) -> Any:
-        operation, request = original(*arguments, dead=dead, **more)
+    def claim(*arguments: Any, **more: Any) -> Any:
+        operation, request = original(*arguments, **more)
         parts = request["ConditionExpression"].split(" AND ")
         parts = [_always(part) if " = " in part and "." in part else part for part in parts]
         return operation, {**request, "ConditionExpression": " AND ".join(parts)}
 
-    patch(permits, "claim", claim)
+    patch(requests, "claim", _only(_is_permit_claim, claim, original))
 
 
 @mutation("a permit's expiry judged by the caller's clock", "permits", "permits-slow", runs=40)
@@ -1479,7 +1519,7 @@ def _(patch: _Patch) -> None:
 @mutation("a permit committed and released without its token", "permits-zombies", "permits-commits", runs=2000,
           shows=("late write", "release", *_TOO_MANY))  # fmt: skip
 def _(patch: _Patch) -> None:
-    original = permits.release
+    original = requests.release
 
     def release(place: Any, *, token: int | None = None, **more: Any) -> Any:
         operation, request = original(place, token=token, **more)
@@ -1489,14 +1529,14 @@ def _(patch: _Patch) -> None:
         condition = f"attribute_exists({path}) AND {_always(request['ConditionExpression'])}"
         return operation, {**request, "ConditionExpression": condition}
 
-    patch(permits, "release", release)
+    patch(requests, "release", _only(_is_permit, release, original))
 
 
 @mutation("a permit renewed without its token", "permits-late", "permits-outages", runs=400,
           redundant="while my validity lasts, the entry under my nonce is the one that I was granted. After that the "
           "handle is lost, and a renewal that lands late keeps an entry of nobody until its expiry")  # fmt: skip
 def _(patch: _Patch) -> None:
-    original = permits.renew
+    original = requests.renew
 
     def renew(*arguments: Any, **more: Any) -> Any:
         operation, request = original(*arguments, **more)
@@ -1504,13 +1544,13 @@ def _(patch: _Patch) -> None:
         parts = [_always(part) if " = " in part else part for part in parts]
         return operation, {**request, "ConditionExpression": " AND ".join(parts)}
 
-    patch(permits, "renew", renew)
+    patch(requests, "renew", _only(_is_permit, renew, original))
 
 
 @mutation("a permit's renewal that may turn the expiry back", "permits-late", "permits-shortened", runs=400,
           shows=_TOO_MANY)  # fmt: skip
 def _(patch: _Patch) -> None:
-    original = permits.renew
+    original = requests.renew
 
     def renew(*arguments: Any, **more: Any) -> Any:
         operation, request = original(*arguments, **more)
@@ -1518,32 +1558,32 @@ def _(patch: _Patch) -> None:
         parts = [_always(part) if " < " in part else part for part in parts]
         return operation, {**request, "ConditionExpression": " AND ".join(parts)}
 
-    patch(permits, "renew", renew)
+    patch(requests, "renew", _only(_is_permit, renew, original))
 
 
 @mutation("a permit corrected whatever its version", "permits-corrections", runs=2000,
           shows=(*_TOO_MANY, "token", "left behind", "maps"))  # fmt: skip
 def _(patch: _Patch) -> None:
-    original = permits.correct
+    original = requests.claim
 
     def correct(*arguments: Any, **more: Any) -> Any:
         operation, request = original(*arguments, **more)
         return operation, {**request, "ConditionExpression": _always(request["ConditionExpression"])}
 
-    patch(permits, "correct", correct)
+    patch(requests, "claim", _only(_is_permit_correction, correct, original))
 
 
 @mutation("a semaphore begun over one that is there", "permits", "permits-late", runs=40,
           shows=(*_TOO_MANY, "token"))  # fmt: skip
 def _(patch: _Patch) -> None:
-    original = permits.first
+    original = requests.claim
 
     def first(*arguments: Any, **more: Any) -> Any:
         operation, request = original(*arguments, **more)
         parts = request["ConditionExpression"].split(" AND ")
         return operation, {**request, "ConditionExpression": " AND ".join(map(_always, parts))}
 
-    patch(permits, "first", first)
+    patch(requests, "claim", _only(_is_first_permit, first, original))
 
 
 @mutation("maps removed once they are empty", "permits-calm", "permits", runs=40,
@@ -1586,19 +1626,13 @@ def _(patch: _Patch) -> None:
 @mutation("a row that is kept no longer than its last writer's permit", "permits", "permits-calm", runs=40,
           shows=("ttl",))  # fmt: skip
 def _(patch: _Patch) -> None:
-    patch(permits._Change, "keep_row", lambda self, expiry_ms, ttl: self.set_ttl(expiry_ms, None, 0))
+    ttl = requests.Update.ttl
+    patch(permits.PermitUpdate, "ttl", lambda self, expiry_ms, completed_until, seconds: ttl(self, expiry_ms, None, 0))
 
 
 @mutation("a free permit taken from any place", "permits-queue-calm", "permits-queue", runs=100, shows=_ORDER)
 def _(patch: _Patch) -> None:
-    original = permit_queue.PermitQueue.line
-
-    def line(self: Any, step: Any, waiters: Any, living: Any) -> Any:
-        if self.index is not None:
-            return self.line_from(self.index, waiters, living)
-        return original(self, step, waiters, living)
-
-    patch(permit_queue.PermitQueue, "line", line)
+    MUTATIONS["a claim from any place"].patch(patch)
 
 
 @mutation("a claim from a place that leaves nothing to those ahead", "permits-queue-beside", "permits-queue", runs=1000,
@@ -1766,7 +1800,7 @@ def _(patch: _Patch) -> None:
     def change(wanted: Any, token: int) -> None:
         wanted.owner = row.base_of(wanted.owner)
 
-    original, is_of_hold = requests.pass_on, resume._is_of_hold
+    original, is_of_hold = requests.renew, resume._is_of_hold
 
     def pass_on(place: Any, *, owner: str, **more: Any) -> Any:
         operation, request = original(place, owner=owner, **more)
@@ -1778,7 +1812,7 @@ def _(patch: _Patch) -> None:
         return operation, request
 
     _as_seen(patch, change)
-    patch(requests, "pass_on", pass_on)
+    patch(requests, "renew", _only(_is_resume, pass_on, original))
     patch(
         resume,
         "_is_of_hold",
@@ -1800,7 +1834,7 @@ def _(patch: _Patch) -> None:
 @mutation("a hold known by its token or a higher one", "holds-claims", runs=400, shows=("revived", *_UNSAFE))
 def _(patch: _Patch) -> None:
     """As _is_of_hold, and the condition of each write, with ">=" for the token."""
-    for name in ("pass_on", "end_hold"):
+    for name, which in (("renew", _is_resume), ("release", _is_release_by_string)):
         original = getattr(requests, name)
 
         def at_least(*arguments: Any, original: Any = original, **more: Any) -> Any:
@@ -1810,7 +1844,7 @@ def _(patch: _Patch) -> None:
             request["ConditionExpression"] = request["ConditionExpression"].replace(f"{token} = ", f"{token} >= ")
             return operation, request
 
-        patch(requests, name, at_least)
+        patch(requests, name, _only(which, at_least, original))
 
     def is_of_hold(shown: Any, owner: str, token: int) -> bool:
         return row.base_of(shown.owner) == row.base_of(owner) and (shown.token or 0) >= token
@@ -1820,12 +1854,12 @@ def _(patch: _Patch) -> None:
 
 @mutation("a resume without the owner seen", "holds-zombies-late", "holds-late", runs=600)
 def _(patch: _Patch) -> None:
-    patch(requests, "pass_on", _without("ownerName", requests.pass_on))
+    patch(requests, "renew", _only(_is_resume, _without("ownerName", requests.renew), requests.renew))
 
 
 @mutation("a resume without the token", "holds-adopted", runs=400, shows=("revived", *_UNSAFE))
 def _(patch: _Patch) -> None:
-    patch(requests, "pass_on", _without("fencingToken", requests.pass_on))
+    patch(requests, "renew", _only(_is_resume, _without("fencingToken", requests.renew), requests.renew))
 
 
 @mutation(
@@ -1837,14 +1871,14 @@ def _(patch: _Patch) -> None:
     "anything",
 )
 def _(patch: _Patch) -> None:
-    patch(requests, "pass_on", _without("isReleased", requests.pass_on))
+    patch(requests, "renew", _only(_is_resume, _without("isReleased", requests.renew), requests.renew))
 
 
 @mutation(
     "a resume that may turn the expiry back", "holds-late", "holds-zombies-late", runs=600, shows=("expiry", *_UNSAFE)
 )
 def _(patch: _Patch) -> None:
-    patch(requests, "pass_on", _without("<", requests.pass_on))
+    patch(requests, "renew", _only(_is_resume, _without("<", requests.renew), requests.renew))
 
 
 @mutation("any row of the hold counted as a grant", "holds-zombies", "holds-twice", runs=400)
@@ -1915,8 +1949,8 @@ def _(patch: _Patch) -> None:
         except GeneratorExit:
             raise
         except BaseException:
-            request: tuple[str, dict[str, Any]] = wanted.place.release(
-                owner=wanted.owner, token=token, delete=False, expiry_ms=0, content=requests.Content(ttl=60)
+            request = requests.release(
+                wanted.place, owner=wanted.owner, token=token, expiry_ms=0, content=requests.Content(ttl=60)
             )
             yield protocol.Send(*request, protocol.SEND)
             raise
@@ -1985,12 +2019,14 @@ def _(patch: _Patch) -> None:
 
 @mutation("a release by string without the token", "holds-adopted", "holds-claims", runs=1500)
 def _(patch: _Patch) -> None:
-    patch(requests, "end_hold", _without("fencingToken", requests.end_hold))
+    patch(
+        requests, "release", _only(_is_release_by_string, _without("fencingToken", requests.release), requests.release)
+    )
 
 
 @mutation("a release by string without the owner", "holds-foreign", runs=1500)
 def _(patch: _Patch) -> None:
-    patch(requests, "end_hold", _without("ownerName", requests.end_hold))
+    patch(requests, "release", _only(_is_release_by_string, _without("ownerName", requests.release), requests.release))
 
 
 @mutation(
