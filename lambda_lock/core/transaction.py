@@ -69,36 +69,7 @@ def commit(
     hold (the lock is then released, or the hold is lost), TransportError(ambiguous=True) if the outcome is unknown, and
     the service's error for items that DynamoDB does not accept.
     """
-    hold.end()
-    hold.doubt()
-    done = completion(hold, memory, reading, result) if hold.window is not None else None
-    last = _release(hold, data, done, memory, reading)
-    request, until = requests.commit(items, last, entropy.nonce()), reading.elapsed + _TOKEN_KNOWN
-    refused, unclear, reading = yield from _send(request, hold, memory, entropy, reading)
-    if may_pass(refused) and unclear:
-        refused, _, reading = yield from exchange(request, memory, entropy, reading, reading.elapsed + DECISION)
-    if isinstance(refused, Reply):
-        if done is not None:
-            hold.complete(done.until)
-        return
-    if may_pass(refused):
-        raise _unknown(hold, refused) if unclear else refused
-    plain = _release(hold, data, None, memory, reading)
-    released, doubtful, reading = yield from exchange(plain, memory, entropy, reading, reading.elapsed + DECISION)
-    if isinstance(released, Reply):
-        raise _refusal(hold, refused)
-    again, _, reading = yield from exchange(request, memory, entropy, reading, reading.elapsed + DECISION)
-    if isinstance(again, Reply):
-        if done is not None:
-            hold.complete(done.until)
-        return
-    if isinstance(refused, ServiceError) and not unclear:
-        raise refused
-    if not _is_lost(again) or reading.elapsed >= until:
-        raise _unknown(hold, again)
-    if not doubtful or reading.elapsed >= hold.valid_until:  # else it was released: rule 9 of protocol.py
-        hold.lose()
-    raise _refusal(hold, refused)
+    return _commit([hold], items, memory, entropy, reading, data=data, result=result)
 
 
 def commit_all(
@@ -117,42 +88,68 @@ def commit_all(
 
     Raises what `commit` raises. LockLostError names the lock that was no longer ours.
     """
+    return _commit(holds, items, memory, entropy, reading, released)
+
+
+def _commit(
+    holds: list[Hold],
+    items: list[dict[str, Any]],
+    memory: Memory,
+    entropy: Entropy,
+    reading: ClockReading,
+    released: Callable[[Hold], None] | None = None,
+    *,
+    data: str | None = None,
+    result: str | None = None,
+) -> Steps[None]:
+    """Commit under the locks. released: as in `commit_all`; None for `commit`."""
+    alone = holds[0] if released is None else None
     for hold in holds:
         hold.end()
         hold.doubt()
+    done = completion(alone, memory, reading, result) if alone is not None and alone.window is not None else None
     updates = [{"Update": _release(hold, None, None, memory, reading)[1]} for hold in holds[:-1]]
-    last = _release(holds[-1], None, None, memory, reading)
+    last = _release(holds[-1], data, done, memory, reading)
     request, until = requests.commit([*items, *updates], last, entropy.nonce()), reading.elapsed + _TOKEN_KNOWN
     shortest = min(holds, key=lambda hold: hold.valid_until)
     refused, unclear, reading = yield from _send(request, shortest, memory, entropy, reading)
     if may_pass(refused) and unclear:
         refused, _, reading = yield from exchange(request, memory, entropy, reading, reading.elapsed + DECISION)
     if isinstance(refused, Reply):
-        return
+        return _note_done(alone, done)
     if may_pass(refused):
-        raise _unknown_all(holds, refused) if unclear else refused
-    if _lost_among(holds, refused):
-        raise _refusal_of_all(holds, refused) if reading.elapsed < until else _unknown_all(holds, refused)
-    final, unanswered = False, 0
+        raise _unknown(holds, alone, refused) if unclear else refused
+    if alone is None and _lost_among(holds, refused):
+        raise _refusal(holds, alone, refused) if reading.elapsed < until else _unknown(holds, alone, refused)
+    final, doubtful, unanswered = False, False, 0
     for hold in reversed(holds):
-        plain = _release(hold, None, None, memory, reading)
-        outcome, _, reading = yield from exchange(plain, memory, entropy, reading, reading.elapsed + DECISION)
+        plain = _release(hold, data, None, memory, reading)
+        outcome, doubtful, reading = yield from exchange(plain, memory, entropy, reading, reading.elapsed + DECISION)
         if isinstance(outcome, Reply):
-            released(hold)
             final = True
+            if released is not None:
+                released(hold)
         unanswered = unanswered + 1 if may_pass(outcome) else 0
         if unanswered == _OUTAGE:
             break
     if final:
-        raise _refusal_of_all(holds, refused)
+        raise _refusal(holds, alone, refused)
     again, _, reading = yield from exchange(request, memory, entropy, reading, reading.elapsed + DECISION)
     if isinstance(again, Reply):
-        return
+        return _note_done(alone, done)
     if isinstance(refused, ServiceError) and not unclear:
         raise refused
     if not _lost_among(holds, again) or reading.elapsed >= until:
-        raise _unknown_all(holds, again)
-    raise _refusal_of_all(holds, refused)
+        raise _unknown(holds, alone, again)
+    # Otherwise the release without an answer may have been carried out: rule 9 of protocol.py.
+    if alone is not None and (not doubtful or reading.elapsed >= alone.valid_until):
+        alone.lose()
+    raise _refusal(holds, alone, refused)
+
+
+def _note_done(alone: Hold | None, done: requests.Completion | None) -> None:
+    if alone is not None and done is not None:
+        alone.complete(done.until)
 
 
 def _lost_among(holds: list[Hold], outcome: Outcome) -> list[tuple[Hold, Row | None]]:
@@ -167,8 +164,8 @@ def _lost_among(holds: list[Hold], outcome: Outcome) -> list[tuple[Hold, Row | N
     ]
 
 
-def _refusal_of_all(holds: list[Hold], outcome: Outcome) -> Exception:
-    """Return the error to raise for a commit under several locks that was refused for good."""
+def _refusal(holds: list[Hold], alone: Hold | None, outcome: Outcome) -> Exception:
+    """Return the error to raise for a commit that was refused for good."""
     if not isinstance(outcome, TransactionCanceled):
         assert isinstance(outcome, Exception)
         return outcome
@@ -180,23 +177,27 @@ def _refusal_of_all(holds: list[Hold], outcome: Outcome) -> Exception:
     else:
         reasons = tuple(outcome.reasons[: -len(holds)])
         error = CommitRefusedError(
-            f"the commit under the locks {_keys(holds)} was refused, and nothing was written: {', '.join(reasons)}",
+            f"the commit under {_named(holds, alone)} was refused, and nothing was written: {', '.join(reasons)}",
+            key=None if alone is None else alone.place.key,
             reasons=reasons,
         )
     error.__cause__ = outcome
     return error
 
 
-def _unknown_all(holds: list[Hold], cause: Exception) -> TransportError:
+def _unknown(holds: list[Hold], alone: Hold | None, cause: Exception) -> TransportError:
     error = TransportError(
-        True, f"it is unknown whether the commit under the locks {_keys(holds)} was carried out: no clear answer came"
+        True,
+        f"it is unknown whether the commit under {_named(holds, alone)} was carried out: no clear answer came",
+        key=None if alone is None else alone.place.key,
     )
     error.__cause__ = cause
     return error
 
 
-def _keys(holds: list[Hold]) -> str:
-    return ", ".join(repr(hold.place.key) for hold in holds)
+def _named(holds: list[Hold], alone: Hold | None) -> str:
+    keys = ", ".join([repr(hold.place.key) for hold in holds])
+    return f"the locks {keys}" if alone is None else f"lock {keys}"
 
 
 def _release(
@@ -236,42 +237,3 @@ def _send(
 
 def _is_conflict(outcome: Outcome) -> bool:
     return isinstance(outcome, TransactionCanceled) and _CONFLICT.issuperset(outcome.reasons)
-
-
-def _is_lost(outcome: Outcome) -> bool:
-    """Return whether the lock's own condition did not hold."""
-    return isinstance(outcome, TransactionCanceled) and outcome.reasons[-1:] == ["ConditionalCheckFailed"]
-
-
-def _lock_row(hold: Hold, outcome: Outcome) -> Row | None:
-    assert isinstance(outcome, TransactionCanceled)
-    item = outcome.items[-1]
-    return hold.place.view(item) if item else None
-
-
-def _refusal(hold: Hold, outcome: Outcome) -> Exception:
-    """Return the error to raise for a commit that was refused for good."""
-    key = hold.place.key
-    error: LockError
-    if not isinstance(outcome, TransactionCanceled):
-        assert isinstance(outcome, Exception)
-        return outcome
-    if _is_lost(outcome):
-        error = not_there(key, _lock_row(hold, outcome))
-    else:
-        error = CommitRefusedError(
-            f"the commit under lock {key!r} was refused, and nothing was written: {', '.join(outcome.reasons[:-1])}",
-            key=key,
-            reasons=tuple(outcome.reasons[:-1]),
-        )
-    error.__cause__ = outcome
-    return error
-
-
-def _unknown(hold: Hold, cause: Exception) -> TransportError:
-    key = hold.place.key
-    error = TransportError(
-        True, f"it is unknown whether the commit under lock {key!r} was carried out: no clear answer came", key=key
-    )
-    error.__cause__ = cause
-    return error

@@ -812,7 +812,10 @@ def _(patch: _Patch) -> None:
     shows=("false refusal",),
 )
 def _(patch: _Patch) -> None:
-    patch(transaction, "_is_lost", lambda outcome: isinstance(outcome, TransactionCanceled))
+    def lost_among(holds: Any, outcome: Any) -> Any:
+        return [(holds[0], None)] if isinstance(outcome, TransactionCanceled) else []
+
+    patch(transaction, "_lost_among", lost_among)
 
 
 @mutation("a client token counted as known for ever", "commits-frozen", runs=400, shows=("false refusal",))
