@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .client.multi_lock import MultiLock
     from .client.record import LockRecord
     from .core.lease import Holder
-    from .core.row import GO, JAVA, PYTHON, Schema
+    from .core.schema import GO, JAVA, PYTHON, Schema
     from .decorators.deduplicate import current_dedup, deduplicate
     from .decorators.environment import default_client, set_default_client
     from .decorators.stopping import release_on_sigterm
@@ -57,11 +57,11 @@ _WHERE = {
     "AsyncLockClient": "client.async_client",
     "AsyncMultiLock": "client.async_multi_lock",
     "LockClient": "client.lock_client",
-    "GO": "core.row",
-    "JAVA": "core.row",
+    "GO": "core.schema",
+    "JAVA": "core.schema",
     "Holder": "core.lease",
-    "PYTHON": "core.row",
-    "Schema": "core.row",
+    "PYTHON": "core.schema",
+    "Schema": "core.schema",
     "register_lambda_context": "runtime.invocation",
     "Lock": "client.lock",
     "MultiLock": "client.multi_lock",

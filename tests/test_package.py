@@ -58,7 +58,7 @@ def test_a_change_of_a_name_a_parameter_or_a_default_changes_the_text_of_the_pub
         ("durable/lock.py", "def step(", "def steps("),
         ("durable/lock.py", "poll: float = 60", "poll: float = 6"),  # of what is overloaded
         ("errors.py", "class LockTimeoutError(LockNotGrantedError)", "class LockTimeoutError(LockError)"),
-        ("core/row.py", 'data="data"', 'data="payload"'),  # the row
+        ("core/schema.py", 'data="data"', 'data="payload"'),  # the row
     ):
         file = tmp_path / "lambda_lock" / path
         text = file.read_text()

@@ -20,7 +20,7 @@ from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.protocol import AcquireRequest, Entropy, Event, Memory, Send, Wait
 from lambda_lock.core.queue import Pace, Queue
 from lambda_lock.core.requests import Content, Place
-from lambda_lock.core.row import JAVA
+from lambda_lock.core.schema import JAVA
 from lambda_lock.testing.table import Table
 
 from .judge import Run, judge

@@ -17,7 +17,7 @@ from constructs import Construct
 from typing_extensions import TypeVar  # jsii needs it too; it has defaults on Python 3.11
 
 from ..client.settings import PARTITION_KEY_VARIABLE, SORT_KEY_VARIABLE, TABLE_VARIABLE
-from ..core.row import JAVA
+from ..core.schema import JAVA
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe import metrics
 from ..observe.metrics import NAMESPACE

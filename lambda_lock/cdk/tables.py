@@ -13,7 +13,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct, IConstruct
 
 from ..client import checks
-from ..core.row import JAVA
+from ..core.schema import JAVA
 from ..errors import LockArgumentError
 from . import arguments, lookups, synthesis
 

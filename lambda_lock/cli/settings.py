@@ -8,7 +8,7 @@ from typing import Any
 
 from ..client.lock_client import LockClient
 from ..client.settings import PARTITION_KEY_VARIABLE, SORT_KEY_VARIABLE, TABLE_VARIABLE
-from ..core.row import GO, JAVA, PYTHON, Schema
+from ..core.schema import GO, JAVA, PYTHON, Schema
 from . import show
 from .exits import CONFIGURATION, Failure, say
 

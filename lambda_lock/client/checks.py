@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence  # loaded by every Pytho
 
 from ..core.lease import MIN_LEASE
 from ..core.requests import encode_data
-from ..core.row import LONGEST_PERMIT, MOST_PERMITS, Schema
+from ..core.row import LONGEST_PERMIT, MOST_PERMITS
+from ..core.schema import Schema
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.log import logger
 from .attributes import ITEM_LIMIT, item_size, to_dynamodb

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ..core.outcome import Item, Reply
     from ..core.requests import Request
-    from ..core.row import Schema
+    from ..core.schema import Schema
 
 MOST_PAGES = 100_000  # of one list: a page has up to 1 MB (API reference, Scan), so this is 100 GB
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ..core.lease import Holder
     from ..core.outcome import Item
     from ..core.requests import Place
-    from ..core.row import Row, Schema
+    from ..core.row import Row
+    from ..core.schema import Schema
 
 
 def row_data(item: Item, place: Place) -> bytes | None:

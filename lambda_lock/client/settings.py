@@ -6,7 +6,7 @@ import os
 
 from ..core import protocol
 from ..core.requests import Place
-from ..core.row import JAVA
+from ..core.schema import JAVA
 from ..errors import LockArgumentError, LockConfigurationError
 from . import checks
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, TypedDict
 
-    from ..core.row import Schema
+    from ..core.schema import Schema
     from ..runtime.timeline import Clock
     from ..transport import Transport
 

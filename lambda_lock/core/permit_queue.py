@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from .acquire import Acquisition
     from .lease import ClockReading
     from .requests import Place
-    from .row import Row, Schema
+    from .row import Row
+    from .schema import Schema
 
 
 class PermitQueue(Queue):

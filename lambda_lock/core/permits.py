@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .lease import ClockReading, Observation, Observations
     from .outcome import Item
     from .requests import Grant, Line
-    from .row import Schema
+    from .schema import Schema
 
 KEPT = 2 * 86_400  # seconds that a row is kept past an expiry: the longest lease, and a day for copies that come late
 _VERSION_LENGTH = 49

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from .outcome import Outcome
     from .protocol import Steps
     from .requests import Place
-    from .row import Row, Schema
+    from .row import Row
+    from .schema import Schema
 
 LONGEST_NAP = 2.0  # seconds
 PATIENCE = 3.0  # seconds, for each one ahead; more than a nap, and by more than the way of a request

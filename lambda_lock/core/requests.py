@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from .outcome import Item
-    from .row import Schema
+    from .schema import Schema
 
     Request: TypeAlias = tuple[str, dict[str, Any]]
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ..client import checks, session
 from ..client.settings import TABLE_VARIABLE
 from ..core.protocol import Hold
-from ..core.row import JAVA
+from ..core.schema import JAVA
 from ..decorators.environment import remember_default_clients
 from ..errors import LockArgumentError
 from ..runtime.timeline import SystemClock
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias, TypeVar
 
     from ..client.session import Session
-    from ..core.row import Schema
+    from ..core.schema import Schema
     from ..runtime.timeline import Clock
     from ..transport import Transport
 

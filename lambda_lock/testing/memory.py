@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from ..client.record import LockRecord
     from ..core.outcome import Item
     from ..core.requests import Place, Request
-    from ..core.row import Row, Schema
+    from ..core.row import Row
+    from ..core.schema import Schema
     from ..runtime.timeline import Clock
 
 Failure: TypeAlias = Literal["throttled", "denied", "unreachable", "lost_reply"]

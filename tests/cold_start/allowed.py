@@ -58,6 +58,7 @@ PACKAGE = {
     "lambda_lock.core.protocol": "the protocol: its rules and words",
     "lambda_lock.core.requests": "the protocol: its requests",
     "lambda_lock.core.row": "the protocol: the row",
+    "lambda_lock.core.schema": "the protocol: how the row is written",
     "lambda_lock.decorators": "the package of the decorators",
     "lambda_lock.decorators.environment": "the default client, and the switch that disables locks",
     "lambda_lock.decorators.functions": "which functions can be decorated",

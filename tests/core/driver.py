@@ -11,7 +11,7 @@ from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
 from lambda_lock.core.protocol import AcquireRequest, Entropy, Event, Hold, Memory, Send, Wait
 from lambda_lock.core.requests import Content, Place
-from lambda_lock.core.row import JAVA, Schema
+from lambda_lock.core.schema import JAVA, Schema
 from lambda_lock.testing.table import Table
 
 T = TypeVar("T")

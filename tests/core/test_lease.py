@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from lambda_lock.core import lease
 from lambda_lock.core.lease import ClockReading, Elapsed, Observations, ServerTime
-from lambda_lock.core.row import JAVA, Row, make_version
+from lambda_lock.core.row import Row, make_version
+from lambda_lock.core.schema import JAVA
 
 NOW = 1_800_000_000.0
 seconds = st.floats(min_value=0, max_value=1e6)

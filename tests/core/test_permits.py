@@ -15,7 +15,8 @@ from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import KEPT, PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, Entropy, Hold
 from lambda_lock.core.queue import PATIENCE
-from lambda_lock.core.row import GO, JAVA, PLACE_NAME, SEAL, expiry_of, make_place, make_version
+from lambda_lock.core.row import PLACE_NAME, SEAL, expiry_of, make_place, make_version
+from lambda_lock.core.schema import GO, JAVA
 from lambda_lock.errors import LockFormatError, LockNotGrantedError, LockTimeoutError
 
 from .driver import NOW, OnTable

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from lambda_lock.core import requests
 from lambda_lock.core.outcome import ConditionFailed, ServiceError
 from lambda_lock.core.requests import Completion, Content, Place, encode_data
-from lambda_lock.core.row import GO, JAVA, PYTHON, Row, Schema, make_version
+from lambda_lock.core.row import Row, make_version
+from lambda_lock.core.schema import GO, JAVA, PYTHON, Schema
 from lambda_lock.testing.table import Table
 from rig.engine import EngineError, Ministack
 

@@ -15,7 +15,7 @@ from lambda_lock.core.outcome import Reply, ServiceError, TransportError
 from lambda_lock.core.protocol import AcquireRequest, Hold
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
-from lambda_lock.core.row import JAVA
+from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockNotGrantedError, LockTimeoutError
 
 from .driver import NOW, OnTable

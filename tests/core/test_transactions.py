@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from lambda_lock.core import requests
 from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransactionCanceled
 from lambda_lock.core.requests import Content, Grant, Place
-from lambda_lock.core.row import JAVA, Row, make_version
+from lambda_lock.core.row import Row, make_version
+from lambda_lock.core.schema import JAVA
 from lambda_lock.testing.table import Table
 from rig.engine import EngineError, Ministack
 

@@ -35,6 +35,7 @@ _PURE = tuple(
         "core/arn.py",
         "core/requests.py",
         "core/row.py",
+        "core/schema.py",
         "client/attributes.py",
         "client/checks.py",
         "client/record.py",

@@ -17,7 +17,7 @@ from typing import Any
 from lambda_lock import AsyncLock, AsyncMultiLock, Lock, LockClient, LockError, LockTimeoutError, MultiLock
 from lambda_lock.client.lock import held_by
 from lambda_lock.core.permits import entries_of, holder_of
-from lambda_lock.core.row import JAVA
+from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import ClientClosedError, LockLostError, TransportError
 from rig.engine import Item
 from tests.support.clocks import LeapingClock

@@ -35,7 +35,7 @@ from typing import Any
 
 from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransactionCanceled, TransportError
 from lambda_lock.core.requests import Place
-from lambda_lock.core.row import Schema
+from lambda_lock.core.schema import Schema
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _FIXED = (

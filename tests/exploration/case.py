@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lambda_lock.core.row import JAVA
+from lambda_lock.core.schema import JAVA
 
 from .process import SECOND, Setup
 from .table import APPLICATION

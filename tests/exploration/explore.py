@@ -32,7 +32,7 @@ from typing import Any
 
 from lambda_lock.core import lease
 from lambda_lock.core.protocol import Hold, Send
-from lambda_lock.core.row import JAVA
+from lambda_lock.core.schema import JAVA
 
 from .case import Case
 from .process import BEAT, BY_STRING, INSTANT, KEY, MAIN, SECOND, Process

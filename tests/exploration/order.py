@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lambda_lock.core.row import JAVA, PLACE_NAME, read_row
+from lambda_lock.core.row import PLACE_NAME, read_row
+from lambda_lock.core.schema import JAVA
 
 from .process import KEY
 

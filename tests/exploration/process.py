@@ -18,7 +18,7 @@ from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, Entropy, Event, Hold, Memory, Send, Wait
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
-from lambda_lock.core.row import JAVA
+from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockError, TransportError
 from tests.simulation import application, clients
 from tests.simulation.clocks import EPOCH

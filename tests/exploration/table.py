@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
-from lambda_lock.core.row import JAVA, base_of
+from lambda_lock.core.row import base_of
+from lambda_lock.core.schema import JAVA
 from lambda_lock.testing.table import Table
 from tests.simulation.network import REMEMBERED
 

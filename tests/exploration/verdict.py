@@ -7,7 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core import lease
-from lambda_lock.core.row import JAVA, base_of, read_row
+from lambda_lock.core.row import base_of, read_row
+from lambda_lock.core.schema import JAVA
 from lambda_lock.testing.table import Table
 from tests.simulation.clocks import DATES
 from tests.simulation.judge import SLACK

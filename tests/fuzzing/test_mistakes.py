@@ -98,7 +98,10 @@ FED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
         _patch("core.handover._checked", lambda fields: fields),
         "hand-over strings",
     ),
-    "a lease may have any digits": (_patch("core.row._LEASE_FORMATS", {"ms": lambda value: int(value["S"])}), "rows"),
+    "a lease may have any digits": (
+        _patch("core.schema._LEASE_FORMATS", {"ms": lambda value: int(value["S"])}),
+        "rows",
+    ),
     "a record is not checked": (_patch("batch.source._check", lambda record, source: None), "batches"),
 }
 

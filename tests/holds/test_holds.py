@@ -33,7 +33,8 @@ from lambda_lock import (
 from lambda_lock.core.handover import write_handover
 from lambda_lock.core.protocol import AcquireRequest, Hold
 from lambda_lock.core.requests import Content, Place
-from lambda_lock.core.row import JAVA, Row, make_version
+from lambda_lock.core.row import Row, make_version
+from lambda_lock.core.schema import JAVA
 from rig.engine import ROOT
 from rig.wire import Wire
 from tests.support.context import Context

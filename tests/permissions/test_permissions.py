@@ -34,7 +34,7 @@ from lambda_lock.batch import process_sqs, process_stream
 from lambda_lock.client.explain import explain
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.requests import Place
-from lambda_lock.core.row import JAVA
+from lambda_lock.core.schema import JAVA
 from lambda_lock.permissions import ACTIONS, IN_WORDS
 from rig import events
 from rig.cloud import ACCOUNT, Cloud

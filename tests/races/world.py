@@ -34,7 +34,8 @@ from lambda_lock.client import (
     upkeep,
 )
 from lambda_lock.core.outcome import Reply
-from lambda_lock.core.row import JAVA, Row, make_version, read_row
+from lambda_lock.core.row import Row, make_version, read_row
+from lambda_lock.core.schema import JAVA
 from lambda_lock.observe import hooks
 from lambda_lock.runtime import drive, heartbeat, import_guard, signalsafe, timeline, under_way
 from lambda_lock.testing.memory import Memory

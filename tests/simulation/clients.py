@@ -13,7 +13,8 @@ from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, Event, Send, Wait
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
-from lambda_lock.core.row import JAVA, is_attempt
+from lambda_lock.core.row import is_attempt
+from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import (
     CommitRefusedError,
     DuplicateEventError,

@@ -16,7 +16,7 @@ from typing import Any
 
 from lambda_lock.core.outcome import Reply
 from lambda_lock.core.protocol import Event, Send, Wait
-from lambda_lock.core.row import JAVA
+from lambda_lock.core.schema import JAVA
 
 from .clocks import Clocks
 from .schedule import draw_lease

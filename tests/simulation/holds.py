@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lambda_lock.core import acquire, handover, lease, resume
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.protocol import AcquireRequest, Memory, Send, Wait
-from lambda_lock.core.row import JAVA, Row, base_of, expiry_of, is_attempt
+from lambda_lock.core.row import Row, base_of, expiry_of, is_attempt
+from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockLostError, TransportError
 
 from . import clients

@@ -13,7 +13,8 @@ from lambda_lock.core import lease
 from lambda_lock.core.outcome import NOT_DONE, ConditionFailed, Reply, ServiceError
 from lambda_lock.core.protocol import DECISION, Send, Wait
 from lambda_lock.core.queue import LONGEST_NAP, LONGEST_OUTSIDE, PATIENCE
-from lambda_lock.core.row import JAVA, LONGEST_BELIEVED, Row, base_of, expiry_of, read_row
+from lambda_lock.core.row import LONGEST_BELIEVED, Row, base_of, expiry_of, read_row
+from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import DuplicateEventError, TransportError
 
 from .clocks import DATES, EPOCH

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core.queue import LONGEST_NAP, PATIENCE
-from lambda_lock.core.row import JAVA, MOST_WAITERS, PLACE_NAME, counts, expiry_of, place_expiry
+from lambda_lock.core.row import MOST_WAITERS, PLACE_NAME, counts, expiry_of, place_expiry
+from lambda_lock.core.schema import JAVA
 
 from .clocks import DATES, EPOCH
 

@@ -24,6 +24,7 @@ from lambda_lock.core import (
     requests,
     resume,
     row,
+    schema,
     several,
     transaction,
 )
@@ -170,9 +171,9 @@ def _(patch: _Patch) -> None:
 @mutation("a lease of zero counted as one that is over", "unreadable", runs=100)
 def _(patch: _Patch) -> None:
     def read_lease(self: Any, value: Any) -> int | None:
-        return None if value is None else row._LEASE_FORMATS[self.lease_format](value)
+        return None if value is None else schema._LEASE_FORMATS[self.lease_format](value)
 
-    patch(row.Schema, "read_lease", read_lease)
+    patch(schema.Schema, "read_lease", read_lease)
 
 
 # -- the holder's time ------------------------------------------------------------------------------------------------
@@ -948,7 +949,7 @@ def _(patch: _Patch) -> None:
     original = requests.Update.is_as_observed
 
     def is_as_observed(self: Any, attribute: str, value: Any) -> str:
-        if value is None or attribute != row.JAVA.completed_until:
+        if value is None or attribute != schema.JAVA.completed_until:
             return original(self, attribute, value)
         return f"attribute_exists({self.name(attribute)})"
 

@@ -8,7 +8,8 @@ from lambda_lock.core import lease
 from lambda_lock.core.outcome import ConditionFailed, Reply
 from lambda_lock.core.permits import Entry, PermitPlace, entries_of, write_entry
 from lambda_lock.core.queue import LONGEST_NAP
-from lambda_lock.core.row import JAVA, MOST_PERMITS, SEAL, make_version
+from lambda_lock.core.row import MOST_PERMITS, SEAL, make_version
+from lambda_lock.core.schema import JAVA
 
 from .clocks import DATES, EPOCH
 from .items import remembered

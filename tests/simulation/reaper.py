@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lambda_lock.core.row import JAVA
+from lambda_lock.core.schema import JAVA
 
 from .clocks import EPOCH
 

@@ -19,7 +19,8 @@ from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import AcquireRequest
 from lambda_lock.core.queue import LONGEST_NAP, Queue
 from lambda_lock.core.requests import Content
-from lambda_lock.core.row import JAVA, LONGEST_BELIEVED, read_row
+from lambda_lock.core.row import LONGEST_BELIEVED, read_row
+from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import DuplicateEventError
 
 from .clients import Client, place_of
