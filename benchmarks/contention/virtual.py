@@ -87,7 +87,7 @@ class World:
             worker["waits"].append(wait)
             owner = f"worker-{number}#{self._chance.nonce()[:8]}"
             wanted = AcquireRequest(
-                _PLACE, owner, _LEASE_MS, Content(ttl=60), wait_until=_WAIT, patient=True, queue=self._queue
+                _PLACE, owner, _LEASE_MS, Content(ttl=60), wait_until=_WAIT, waits=True, queue=self._queue
             )
             hold = yield from acquire.acquire(wanted, memory, self._chance, self._look())
             wait[2], wait[4] = self._now, hold.token

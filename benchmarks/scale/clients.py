@@ -42,7 +42,7 @@ def _ours(world: World, key: str, wait: float, hold: float, *, queue: bool) -> L
         int(LEASE * 1000),
         Content(),
         wait_until=started + wait,
-        patient=True,
+        waits=True,
         queue=Queue if queue else None,
     )
     try:

@@ -168,7 +168,7 @@ def order(
         content,
         lease_end=None if left is None else now + left,
         wait_until=now + patience,
-        patient=patience > 0,
+        waits=patience > 0,
         refresh_period=settings.refresh_period if refresh_period is None else checks.refresh_period(refresh_period),
         delete_on_release=delete_on_release,
         only_if_exists=only_if_exists,

@@ -141,7 +141,7 @@ class Several:
         self._held[hold] = held = HeldLock(self._session, hold, own, Lock)
         group.members.append(held)
         held.is_timed = False
-        held.upkeep.hush(waits=self._order.wanted.patient)
+        held.upkeep.hush(waits=self._order.wanted.waits)
         held.upkeep.watch()
         self._session.open_locks.attach(hold, held)
         self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here

@@ -77,15 +77,17 @@ class Take:
     """Next step: a claim (version None), or a take-over of the version observed.
 
     row: the row observed, if any.
-    line: what is required of those who wait; None for nothing.
+    queue: what is required of those who wait; None for nothing.
     """
 
-    __slots__ = ("line", "row", "version")
+    __slots__ = ("queue", "row", "version")
 
-    def __init__(self, version: str | None = None, row: Row | None = None, line: requests.Line | None = None) -> None:
+    def __init__(
+        self, version: str | None = None, row: Row | None = None, queue: requests.QueueCondition | None = None
+    ) -> None:
         self.version = version
         self.row = row
-        self.line = line
+        self.queue = queue
 
 
 class Read:
@@ -130,7 +132,7 @@ class Acquisition:
         self.reading = reading
         self.keep = keep
         self.started = reading.elapsed
-        self.wait_until = wanted.wait_until if wanted.patient else reading.elapsed
+        self.wait_until = wanted.wait_until if wanted.waits else reading.elapsed
         self.sent: dict[str, Sent] = {}
         self.versions: list[str] = []  # all that were ever sent
         self.last = Held()  # what is known about the holder, for the error that names it
@@ -277,7 +279,7 @@ class Acquisition:
             only_if_exists=wanted.only_if_exists,
             event=wanted.window is not None,
             completed_until=step.row.completed_until if step.row else None,
-            line=step.line,
+            queue=step.queue,
         )
 
     def exchange(self, request: requests.Request, until: float | None = None) -> Steps[tuple[Outcome, bool]]:
@@ -287,7 +289,7 @@ class Acquisition:
 
     def decision_end(self) -> float:
         now = self.reading.elapsed
-        if not self.wanted.patient:
+        if not self.wanted.waits:
             return self.started + self.wanted.decision
         return max(now + min(1.0, self.wanted.decision), min(now + self.wanted.decision, self.wait_until))
 
@@ -309,7 +311,7 @@ class Acquisition:
             return self.see(outcome.item, outcome.date)
         if not may_pass(outcome):
             raise outcome
-        if not self.wanted.patient:
+        if not self.wanted.waits:
             raise self.given_up(outcome)
         return Held(error=outcome)
 
@@ -443,14 +445,12 @@ class Acquisition:
         holders = () if last is None else last.holders()
         ahead = self.ahead()
         said = f"{wanted.place.noun} {wanted.place.key!r} {self.state(ahead or 0)}"
-        if wanted.patient:
+        if wanted.waits:
             kind: type[LockNotGrantedError] = LockTimeoutError
             said += f", even after {waited:.1f} s of waiting"
         else:
             kind = LockNotGrantedError
-        advice = (
-            "Wait longer, or let the caller try again" if wanted.patient else "Try again later, or pass wait=seconds"
-        )
+        advice = "Wait longer, or let the caller try again" if wanted.waits else "Try again later, or pass wait=seconds"
         return kind(
             f"{said}. {wanted.advice or advice}",
             key=wanted.place.key,
@@ -472,7 +472,7 @@ class Acquisition:
         return f"{state}, and {waiting} before this one" if ahead else state
 
     def ahead(self) -> int | None:
-        """Return the number of waiters before this one whose places count. None if that is not known."""
+        """Return the number of waiters before this one whose tickets count. None if that is not known."""
         row = self.row
         if row is None or row.waiters is None or self.wanted.place.schema.waiters is None:
             return None
@@ -502,7 +502,7 @@ class Acquisition:
             may have been set forward while that was under way.
         """
         began, decision = self.reading.elapsed, self.wanted.decision
-        if self.queue is not None:  # first, so that no claim from a place can land any more
+        if self.queue is not None:  # first, so that no claim with a ticket can land any more
             yield from self.queue.leave()
         version = next((version for version, sent in reversed(self.sent.items()) if sent.may_land), None)
         if version is None:

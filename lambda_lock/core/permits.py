@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from .lease import ClockReading, Observation, Observations
     from .outcome import Item
-    from .requests import Grant, Line
+    from .requests import Grant, QueueCondition
     from .schema import Schema
 
 KEPT = 2 * 86_400  # seconds that a row is kept past an expiry: the longest lease, and a day for copies that come late
@@ -249,7 +249,7 @@ class PermitUpdate(Update):
         next_token = f"if_not_exists({self.name(schema.token)}, {seed}) + {one}"
         self.sets += [f"{self.token(nonce)} = {next_token}", f"{self.name(schema.token)} = {next_token}"]
 
-    def take(self, row: Row | None, line: Line | None) -> list[str]:
+    def take(self, row: Row | None, queue: QueueCondition | None) -> list[str]:
         """Return the condition that a permit is free. The dead entries must be as observed, and go."""
         schema = self.place.schema
         if isinstance(row, PermitRow) and not row.is_held:
@@ -263,7 +263,7 @@ class PermitUpdate(Update):
         for nonce, entry in dead.items():
             condition.append(f"{self.entry(nonce)} = {self.value({'S': entry.text})}")
             self.drop(nonce)
-        most = self.place.permits - (0 if line is None else line.behind) + len(dead)
+        most = self.place.permits - (0 if queue is None else queue.behind) + len(dead)
         condition.append(f"size({self.name(self._maps[0])}) < {self.value({'N': str(most)})}")
         return condition
 

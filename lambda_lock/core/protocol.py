@@ -167,7 +167,7 @@ class AcquireRequest:
 
     lease_end: when the lease must end (the invocation's deadline); None if there is no such end.
     wait_until: when to stop waiting.
-    patient: whether to wait at all; False means one decision.
+    waits: whether to wait at all; False means one decision.
     refresh_period: the longest back-off between polls, in seconds.
     replace: replace the whole row, so that attributes of others disappear.
     window: for an event, how long it counts as done after its completion, in seconds; None for a plain lock.
@@ -187,12 +187,12 @@ class AcquireRequest:
         "lease_ms",
         "only_if_exists",
         "owner",
-        "patient",
         "place",
         "queue",
         "refresh_period",
         "replace",
         "wait_until",
+        "waits",
         "window",
     )
 
@@ -205,7 +205,7 @@ class AcquireRequest:
         *,
         lease_end: float | None = None,
         wait_until: float = 0.0,
-        patient: bool = False,
+        waits: bool = False,
         refresh_period: float = 1.0,
         delete_on_release: bool = False,
         only_if_exists: bool = False,
@@ -222,7 +222,7 @@ class AcquireRequest:
         self.content = content
         self.lease_end = lease_end
         self.wait_until = wait_until
-        self.patient = patient
+        self.waits = waits
         self.refresh_period = refresh_period
         self.delete_on_release = delete_on_release
         self.only_if_exists = only_if_exists

@@ -1,42 +1,42 @@
 """Waiting first come, first served. Loaded when an acquire that queues has to wait.
 
-A row's ``waiters`` lists the places of those who wait, oldest first. A place is a lease: it has a name and an expiry,
+A row's ``waiters`` lists the tickets of those who wait, oldest first. A ticket is a lease: it has a name and an expiry,
 and its waiter renews it. It counts until a Date has passed its expiry. One that is dated too far ahead does not count,
 and neither does any other text. Order only adds conditions to a claim or a first take-over. Taking, renewing and giving
-up a place touch nothing that decides who holds the lock, and never make a row. So the queue cannot make a second
+up a ticket touch nothing that decides who holds the lock, and never make a row. So the queue cannot make a second
 holder: who is granted the lock is decided by rules 1 to 5 of protocol.py, whoever waits.
 
 1. **Who queues.** The client's `order.py` decides: an acquire that waits, for a plain lock that keeps its row.
    Everyone else claims and polls as if there were no queue. So does everyone while ``waiters`` cannot be read.
 2. **Fast path.** The first claim requires that nobody waits. Uncontended, it is the only request. If its refusal shows
-   that the lock is free and no place counts, the next claim follows at once.
-3. **Taking a place.** Otherwise the waiter looks again, and then appends a place. If the list is full, it writes over a
-   place at its end that no longer counts. Each place has a new name: a late copy of an old claim then finds no place to
-   claim from. A waiter whose place is gone takes a new one, once. If that is gone too, a client that drops the column
-   takes part, and the waiter goes on without the queue.
-4. **Renewing.** A place that has little of its lease left is written anew, over its old text. So a late copy of a
+   that the lock is free and no ticket counts, the next claim follows at once.
+3. **Taking a ticket.** Otherwise the waiter looks again, and then appends a ticket. If the list is full, it writes over
+   a ticket at its end that no longer counts. Each ticket has a new name: a late copy of an old claim then finds no
+   ticket to claim with. A waiter whose ticket is gone takes a new one, once. If that is gone too, a client that drops
+   the column takes part, and the waiter goes on without the queue.
+4. **Renewing.** A ticket that has little of its lease left is written anew, over its old text. So a late copy of a
    renewal brings nothing back, and moves nobody.
-5. **Claiming** from a place requires that it is mine, and that none of those ahead counts. It removes mine and those
-   ahead, each as observed. A claim without a place requires that no place counts, and removes all, as observed.
+5. **Claiming** with a ticket requires that it is mine, and that none of those ahead counts. It removes mine and those
+   ahead, each as observed. A claim without a ticket requires that no ticket counts, and removes all, as observed.
 6. **Passing.** The first of those ahead is dead as well if it let the lock go by for PATIENCE seconds: as I saw it, the
    lock was there for the taking for everybody, and nobody was granted it. Each one ahead is given as much. So whoever
    is alive ahead passes the dead first one before me. I then claim from where I am, and remove the first one. The
-   others ahead keep their places.
-7. **Giving up** first removes the place. After that, no claim from a place can land. The last try of a wait ignores the
-   order. It removes nobody whose place counts.
+   others ahead keep their tickets.
+7. **Giving up** first removes the ticket. After that, no claim with it can land. The last try of a wait ignores the
+   order. It removes nobody whose ticket counts.
 8. **When to look** follows from how long the last holders held the lock, how uneven that was, and from how many are
    ahead. Only the first one wakes for the holder's expiry.
 9. LONGEST_NAP, PATIENCE, RENEWED and the longest lease are protocol, the same in every version. Nobody who is alive
-   sleeps longer than others have patience, or than its place counts, and no longer lease is believed.
+   sleeps longer than others have patience, or than its ticket counts, and no longer lease is believed.
 """
 
 from __future__ import annotations
 
-from . import lease, requests
+from . import lease, requests, tickets
 from .acquire import Held, Take
 from .outcome import NOT_DONE, Reply, ServiceError
 from .protocol import SEND, STEPS, Hold, Send, Wait, row_of
-from .row import LONGEST_BELIEVED, MOST_WAITERS, PLACE_NAME, counts, make_place, place_expiry
+from .row import LONGEST_BELIEVED, MOST_WAITERS, TICKET_NAME, counts, ticket_expiry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,19 +46,19 @@ if TYPE_CHECKING:
     from .lease import ClockReading
     from .outcome import Outcome
     from .protocol import Steps
-    from .requests import Place
+    from .requests import Place, QueueCondition
     from .row import Row
     from .schema import Schema
 
 LONGEST_NAP = 2.0  # seconds
 PATIENCE = 3.0  # seconds, for each one ahead; more than a nap, and by more than the way of a request
-RENEWED = 5.0  # seconds: a place that counts for less is renewed; more than a nap, a look and a renewal take
-SHORTEST_LEASE = 10.0  # seconds of a place: how long its waiter's death is felt when its turn is near
+RENEWED = 5.0  # seconds: a ticket that counts for less is renewed; more than a nap, a look and a renewal take
+SHORTEST_LEASE = 10.0  # seconds of a ticket: how long its waiter's death is felt when its turn is near
 LONGEST_LEASE = LONGEST_BELIEVED - 5.0
 LONGEST_COUNTED = 1.0  # seconds that one look adds to the patience: clocks may step, and answers may be slow
 SHORTEST_NAP = 0.01  # seconds of a pause
-_LEAVE = 1.0  # seconds for giving up a place
-_FULL = 1.2  # seconds, the longest nap while there is no place left
+_LEAVE = 1.0  # seconds for giving up a ticket
+_FULL = 1.2  # seconds, the longest nap while there is no ticket left
 LONGEST_OUTSIDE = 8.0  # seconds, the longest one after looks that DynamoDB throttled
 
 
@@ -69,14 +69,14 @@ class Queue:
         """unreadable: called if the waiters in the row cannot be read."""
         self.acquisition = acquisition
         self._unreadable = unreadable
-        self.index: int | None = None  # of my place in the newest row
-        self._name: str | None = None  # of the place that is being taken, until it is seen
-        self._names: set[str] = set()  # of all places ever asked for: at most three
-        self._asked: str | None = None  # a place that may be in the row, though none has seen it
-        self._there: dict[str, int] = {}  # the places of mine that may be in the row, and where they are expected
+        self.index: int | None = None  # of my ticket in the newest row
+        self._name: str | None = None  # of the ticket that is being taken, until it is seen
+        self._names: set[str] = set()  # of all tickets ever asked for: at most three
+        self._asked: str | None = None  # a ticket that may be in the row, though none has seen it
+        self._there: dict[str, int] = {}  # the tickets of mine that may be in the row, and where they are expected
         self._shown: Row | None = None  # the newest row whose waiters were noted
         self._losses = 0
-        self._crowding = 0  # grows with looks that were throttled while there is no place left, and falls with others
+        self._crowding = 0  # grows with looks that were throttled while there is no ticket left, and falls with others
         self._stalls = 0  # pauses in a row because writes were refused
         self._refused = 0  # writes, in a row
         self._renewed = False  # since the last pause: Dates that jump to and fro would call for it again and again
@@ -107,20 +107,20 @@ class Queue:
         return step
 
     def ahead(self, row: Row) -> int:
-        """How many places that count come before this one in a row."""
+        """How many tickets that count come before this one in a row."""
         waiters = row.waiters or ()
-        mine = next((index for index, place in enumerate(waiters) if self._is_mine(place)), None)
-        return sum(counts(place, self.acquisition.date) for place in waiters[:mine])
+        mine = next((index for index, ticket in enumerate(waiters) if self._is_mine(ticket)), None)
+        return sum(counts(ticket, self.acquisition.date) for ticket in waiters[:mine])
 
     # -- what to do -------------------------------------------------------------------------------------------------
 
     def _waiters(self) -> tuple[str, ...] | None:
-        """The waiters in the newest row. None if they cannot be read. Notes whether my place is among them."""
+        """The waiters in the newest row. None if they cannot be read. Notes whether my ticket is among them."""
         row = self.acquisition.row
         waiters = () if row is None else row.waiters
         if waiters is None:
             return None
-        if row is self._shown and row is not None:  # nothing new: a place asked for since then cannot be in it
+        if row is self._shown and row is not None:  # nothing new: a ticket asked for since then cannot be in it
             return waiters
         self._shown = row
         had, self.index = self.index, None
@@ -136,13 +136,13 @@ class Queue:
             self._losses += 1
         return waiters
 
-    def _is_mine(self, place: str) -> bool:
-        return place[:PLACE_NAME] in self._names
+    def _is_mine(self, ticket: str) -> bool:
+        return ticket[:TICKET_NAME] in self._names
 
     def _living(self, waiters: tuple[str, ...]) -> tuple[int, ...]:
         """The indexes of those ahead of me that count."""
         date = self.acquisition.date
-        return tuple(index for index, place in enumerate(waiters[: self.index]) if counts(place, date))
+        return tuple(index for index, ticket in enumerate(waiters[: self.index]) if counts(ticket, date))
 
     def _write(self, step: Next, waiters: tuple[str, ...]) -> Steps[Next] | None:
         """The write that the newest row calls for. None: wait."""
@@ -163,43 +163,45 @@ class Queue:
         first = waiters[living[0]] if living and is_free else None
         self.patience.note(grant, first, len(living), reading.monotonic)
         if isinstance(step, Take):
-            line = self.line(step, waiters, living)
-            if line is not None or last:
-                return self._claim(Take(step.version, step.row, line))
+            condition = self.condition(step, waiters, living)
+            if condition is not None or last:
+                return self._claim(Take(step.version, step.row, condition))
         if last:
             return None
-        return self._take_place(waiters) if self.index is None else self._renew(waiters[self.index], len(living))
+        return self._take_ticket(waiters) if self.index is None else self._renew(waiters[self.index], len(living))
 
     def _is_last(self) -> bool:
         return self.acquisition.reading.elapsed >= self.acquisition.wait_until
 
-    def line(self, step: Take, waiters: tuple[str, ...], living: tuple[int, ...]) -> requests.Line | None:
+    def condition(self, step: Take, waiters: tuple[str, ...], living: tuple[int, ...]) -> QueueCondition | None:
         """What a claim may require now. None: it may not be sent yet, or (at the last try) requires nothing."""
         if not waiters:
             return requests.NOBODY_WAITS
         if self.index is None:
-            return None if living else requests.Line(dict(enumerate(waiters)), alone=True)
+            return None if living else requests.QueueCondition(dict(enumerate(waiters)), alone=True)
         free = 1 if step.row is None else step.row.free
         if len(living) < free:  # each of those ahead is left a permit
-            return self.line_from(self.index, waiters, living, behind=len(living))
+            return self.condition_from(self.index, waiters, living, behind=len(living))
         if not self._is_last():
             if self.patience.left(len(living)) > 0:
                 return None
             living = living[1:]
-        return self.line_from(self.index, waiters, living)
+        return self.condition_from(self.index, waiters, living)
 
-    def line_from(self, index: int, waiters: tuple[str, ...], left: tuple[int, ...], behind: int = 0) -> requests.Line:
-        """A claim from my place, which leaves those ahead who are ``left``."""
-        gone = {at: place for at, place in enumerate(waiters[: index + 1]) if at not in left}
-        return requests.Line(gone, behind=behind)
+    def condition_from(
+        self, index: int, waiters: tuple[str, ...], left: tuple[int, ...], behind: int = 0
+    ) -> QueueCondition:
+        """A claim with my ticket, which leaves those ahead who are ``left``."""
+        gone = {at: ticket for at, ticket in enumerate(waiters[: index + 1]) if at not in left}
+        return requests.QueueCondition(gone, behind=behind)
 
     def _claim(self, step: Take) -> Steps[Next]:
         outcome = yield from self.acquisition.write(step)
         self._count(outcome)
         return self.acquisition.judge(outcome)
 
-    def _take_place(self, waiters: tuple[str, ...]) -> Steps[Next] | None:
-        """Append my place, or write it over the first of those at the end of a full list that do not count."""
+    def _take_ticket(self, waiters: tuple[str, ...]) -> Steps[Next] | None:
+        """Append my ticket, or write it over the first of those at the end of a full list that do not count."""
         date, index = self.acquisition.date, len(waiters)
         if index >= MOST_WAITERS:
             while index > 0 and not counts(waiters[index - 1], date):
@@ -213,14 +215,14 @@ class Queue:
         place, living = acquisition.wanted.place, len(self._living(waiters))
         # The same name until it is seen, and the same text while an append is unclear: a late copy of one then cannot
         # put me behind myself.
-        self._name = name = self._name or acquisition.entropy.nonce()[:PLACE_NAME]
-        known, self._asked = self._asked is not None, self._asked or make_place(name, self._expiry(living))
+        self._name = name = self._name or acquisition.entropy.nonce()[:TICKET_NAME]
+        known, self._asked = self._asked is not None, self._asked or tickets.make_ticket(name, self._expiry(living))
         self._names.add(name)
         self._there[self._asked] = index
         if index < len(waiters):
-            request = requests.write_place(place, index, waiters[index], self._asked)
+            request = tickets.renew_ticket(place, index, waiters[index], self._asked)
         else:
-            request = requests.take_place(place, self._asked)
+            request = tickets.take_ticket(place, self._asked)
         outcome, unclear = yield from acquisition.exchange(request)  # which may raise: until then it is unclear
         self._count(outcome)
         if not (unclear or known or isinstance(outcome, Reply)):
@@ -232,13 +234,13 @@ class Queue:
         return acquisition.judge(outcome)
 
     def _renew(self, mine: str, living: int) -> Steps[Next] | None:
-        """Renew my place, if it counts for less than RENEWED seconds or does not count."""
+        """Renew my ticket, if it counts for less than RENEWED seconds or does not count."""
         assert self.index is not None
-        date, until, expiry = self.acquisition.date, place_expiry(mine) or 0, self._expiry(living)
+        date, until, expiry = self.acquisition.date, ticket_expiry(mine) or 0, self._expiry(living)
         if date is None or self._renewed or (counts(mine, date) and (until - date >= RENEWED or expiry <= until)):
             return None
-        new = make_place(mine[:PLACE_NAME], expiry)
-        return self._send_renewal(requests.write_place(self.acquisition.wanted.place, self.index, mine, new))
+        new = tickets.make_ticket(mine[:TICKET_NAME], expiry)
+        return self._send_renewal(tickets.renew_ticket(self.acquisition.wanted.place, self.index, mine, new))
 
     def _send_renewal(self, request: requests.Request) -> Steps[Next]:
         outcome, _ = yield from self.acquisition.exchange(request)
@@ -247,7 +249,7 @@ class Queue:
         return self.acquisition.judge(outcome)
 
     def _expiry(self, living: int) -> int:
-        """The expiry of a place that is written now: soon after its turn, so that most waits renew nothing."""
+        """The expiry of a ticket that is written now: soon after its turn, so that most waits renew nothing."""
         acquisition, reading = self.acquisition, self.acquisition.reading
         seconds = max(SHORTEST_LEASE, self.pace.turn(living, reading) + RENEWED)
         seconds = min(seconds, LONGEST_LEASE, max(acquisition.wait_until - reading.elapsed, 0.0))
@@ -264,7 +266,7 @@ class Queue:
         now, living = acquisition.reading.elapsed, len(self._living(waiters))
         if self._is_last():
             raise acquisition.given_up(step.error if isinstance(step, Held) else None)
-        outside = not (refused or self._there)  # no place of mine is or may be in the row
+        outside = not (refused or self._there)  # no ticket of mine is or may be in the row
         if outside:
             seconds = self._nap_outside(step)
         elif isinstance(step, Held) and step.error is not None:
@@ -286,7 +288,7 @@ class Queue:
         return (yield from (self._look_once() if outside or patient else acquisition.read()))
 
     def _nap_outside(self, step: Next) -> float:
-        """How long to sleep while there is no place left: ever longer while looks are throttled.
+        """How long to sleep while there is no ticket left: ever longer while looks are throttled.
 
         All who are outside must leave room for those in the queue. DynamoDB serves 3,000 reads a second of a row, and
         throttles the first one in the queue like anybody else.
@@ -324,9 +326,9 @@ class Queue:
     # -- its end ----------------------------------------------------------------------------------------------------
 
     def leave(self, *, granted: bool = False) -> Steps[None]:
-        """Remove my places that may be in the row. Best effort: a place that stays expires.
+        """Remove my tickets that may be in the row. Best effort: a ticket that stays expires.
 
-        granted: the newest row is that of the grant, and shows which places of mine are left.
+        granted: the newest row is that of the grant, and shows which tickets of mine are left.
         """
         acquisition = self.acquisition
         place, limit = acquisition.wanted.place, min(_LEAVE, acquisition.wanted.decision)
@@ -340,12 +342,12 @@ class Queue:
             for attempt in range(MOST_WAITERS):
                 if attempt > 1 and acquisition.reading.elapsed >= until:
                     break
-                event = yield Send(*requests.leave_place(place, index, text), limit)
+                event = yield Send(*tickets.return_ticket(place, index, text), limit)
                 acquisition.reading = event.reading
                 row = row_of(event.outcome, place)
                 acquisition.note_landed(row)
                 left = () if row is None else row.waiters or ()
-                shown = [at for at, one in enumerate(left) if one[:PLACE_NAME] == mine[:PLACE_NAME]]
+                shown = [at for at, one in enumerate(left) if one[:TICKET_NAME] == mine[:TICKET_NAME]]
                 if not shown:
                     break
                 index, text = shown[0], left[shown[0]]  # a renewal without an answer has changed its text
@@ -365,7 +367,7 @@ class Patience:
     def note(self, grant: object, first: str | None, ahead: int, now: float) -> None:
         """Note one look. It counts the time since the one before, if that saw the same.
 
-        The claim that follows requires the same grant and the same place, so they were there until it landed.
+        The claim that follows requires the same grant and the same ticket, so they were there until it landed.
 
         grant: what tells the last grant from others, if the lock is there for the taking. None if it is not.
         first: the first of those ahead, if the lock is there for the taking for everybody.
@@ -409,7 +411,7 @@ class Pace:
     EARLY = 0.25  # of the time until the lock may be released: when it was granted is not known exactly
     LATE = 0.09  # of the time for which a hold has been longer than expected: looks become rarer
     TURN = 0.75  # of the holds ahead: who is further back wakes so early, for the case that they are shorter
-    NAP = 0.25  # seconds: each place further back may sleep so much longer
+    NAP = 0.25  # seconds: each one further back may sleep so much longer
     LET_GO_BY = 0.2  # of the time that those ahead have let a free lock go by, or for which it should have been free
 
     def __init__(self) -> None:
@@ -437,11 +439,11 @@ class Pace:
         self.hold = (self.hold + hold) / 2 if known else hold
 
     def turn(self, ahead: int, reading: ClockReading) -> float:
-        """A guess of the seconds until it is the turn of the place behind ``ahead`` others."""
+        """A guess of the seconds until it is the turn of who is behind ``ahead`` others."""
         return abs(self.hold - (reading.elapsed - self._since)) + ahead * self.hold
 
     def nap(self, ahead: int, reading: ClockReading, free: float | None) -> float:
-        """How long to sleep in the place behind ``ahead`` others.
+        """How long to sleep with a ticket behind ``ahead`` others.
 
         free: for how many seconds they have let the lock go by. None if it is held.
         """

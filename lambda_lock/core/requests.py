@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64  # built in and free; base64 would import struct and re
 
-from .row import MOST_WAITERS, RELEASED, Row, read_row
+from .row import RELEASED, Row, read_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Update:
         one = self.value({"N": "1"})
         self.set(self.place.schema.token, {"N": str(grant.seed_ms)}, "if_not_exists({name}, {value}) + " + one)
 
-    def take(self, row: Row | None, line: Line | None) -> list[str]:
+    def take(self, row: Row | None, queue: QueueCondition | None) -> list[str]:
         """Return the condition of a claim: nobody holds the slot."""
         schema = self.place.schema
         if schema.released is not None:
@@ -307,39 +307,39 @@ class Completion:
         self.result = result
 
 
-class Line:
+class QueueCondition:
     """What a claim requires of those who wait, and what it leaves of them.
 
-    places: the claim requires each of these places at its index, and removes them. Whoever else is there stays.
+    tickets: the claim requires each of these tickets at its index, and removes them. Whoever else is there stays.
     alone: there are no others.
     behind: how many permits of a semaphore the claim leaves to those ahead.
     """
 
-    __slots__ = ("alone", "behind", "places")
+    __slots__ = ("alone", "behind", "tickets")
 
-    def __init__(self, places: dict[int, str], *, alone: bool = False, behind: int = 0) -> None:
-        self.places = places
+    def __init__(self, tickets: dict[int, str], *, alone: bool = False, behind: int = 0) -> None:
+        self.tickets = tickets
         self.alone = alone
         self.behind = behind
 
-    def stand(self, update: Update, waiters: str) -> str:
+    def write(self, update: Update, waiters: str) -> str:
         """Write what the claim leaves, and return its condition."""
         name = update.name(waiters)
-        if not self.places:
-            return f"(attribute_not_exists({name}) OR {update.equals(waiters, _list(()))})"
-        condition = [f"{name}[{index}] = {update.value({'S': place})}" for index, place in self.places.items()]
-        for index in sorted(self.places, reverse=True):  # DynamoDB takes any order, but ministack removes one by one
+        if not self.tickets:
+            return f"(attribute_not_exists({name}) OR {update.equals(waiters, list_of(()))})"
+        condition = [f"{name}[{index}] = {update.value({'S': ticket})}" for index, ticket in self.tickets.items()]
+        for index in sorted(self.tickets, reverse=True):  # DynamoDB takes any order, but ministack removes one by one
             update.remove(waiters, f"[{index}]")
         if self.alone:
-            condition.append(f"size({name}) = {update.value({'N': str(len(self.places))})}")
+            condition.append(f"size({name}) = {update.value({'N': str(len(self.tickets))})}")
         return " AND ".join(condition)
 
 
-NOBODY_WAITS = Line({}, alone=True)
+NOBODY_WAITS = QueueCondition({}, alone=True)
 
 
-def _list(places: tuple[str, ...]) -> dict[str, Any]:
-    return {"L": [{"S": place} for place in places]}
+def list_of(tickets: tuple[str, ...]) -> dict[str, Any]:
+    return {"L": [{"S": ticket} for ticket in tickets]}
 
 
 def claim(
@@ -352,68 +352,29 @@ def claim(
     only_if_exists: bool = False,
     event: bool = False,
     completed_until: int | None = None,
-    line: Line | None = None,
+    queue: QueueCondition | None = None,
 ) -> Request:
     """Claim a free slot, or take one over under the version ``observed``.
 
     row: the row that was observed, if any.
     event: write only while the event's completion is as observed: absent (``completed_until`` None), or
         ``completed_until``, which has passed.
-    line: what it requires of those who wait. None: nothing.
+    queue: what it requires of those who wait. None: nothing.
     """
     schema = place.schema
     update = place.update_type(place)
     update.grant(grant, row)
     update.set_ttl(grant.expiry_ms, completed_until, content.ttl)
     update.store(content)
-    condition = update.take(row, line) if observed is None else update.take_over(observed)
+    condition = update.take(row, queue) if observed is None else update.take_over(observed)
     if only_if_exists:
         condition.append(update.exists())
     if event:
         completed = None if completed_until is None else {"N": str(completed_until)}
         condition.append(update.is_as_observed(schema.completed_until, completed))
-    if line is not None and schema.waiters is not None:
-        condition.append(line.stand(update, schema.waiters))
+    if queue is not None and schema.waiters is not None:
+        condition.append(queue.write(update, schema.waiters))
     return update.request(condition, ReturnValues="ALL_NEW")
-
-
-def take_place(place: Place, mine: str) -> Request:
-    """Append a place to those who wait: only while the lock is held or somebody waits, and never to a missing row."""
-    schema = place.schema
-    assert schema.waiters is not None, "this schema has no queue"
-    update = Update(place)
-    waiters = update.name(schema.waiters)
-    none, one = update.value(_list(())), update.value(_list((mine,)))
-    update.sets.append(f"{waiters} = list_append(if_not_exists({waiters}, {none}), {one})")
-    most, zero = update.value({"N": str(MOST_WAITERS)}), update.value({"N": "0"})
-    held = " AND ".join(update.not_released())
-    condition = [
-        f"attribute_exists({update.name(schema.version)})",
-        f"({held} OR size({waiters}) > {zero})",
-        f"NOT contains({waiters}, {update.value({'S': mine})})",
-        f"(attribute_not_exists({waiters}) OR size({waiters}) < {most})",
-    ]
-    return update.request(condition, ReturnValues="ALL_NEW")
-
-
-def write_place(place: Place, index: int, old: str, mine: str) -> Request:
-    """Write a place over another one: over my own to renew it, or over one that has expired."""
-    schema = place.schema
-    assert schema.waiters is not None, "this schema has no queue"
-    update = Update(place)
-    waiters, new = update.name(schema.waiters), update.value({"S": mine})
-    update.sets.append(f"{waiters}[{index}] = {new}")
-    condition = [f"{waiters}[{index}] = {update.value({'S': old})}", f"NOT contains({waiters}, {new})"]
-    return update.request(condition, ReturnValues="ALL_NEW")
-
-
-def leave_place(place: Place, index: int, mine: str) -> Request:
-    """Remove a place from those who wait."""
-    schema = place.schema
-    assert schema.waiters is not None, "this schema has no queue"
-    update = Update(place)
-    update.remove(schema.waiters, f"[{index}]")
-    return update.request([f"{update.name(schema.waiters)}[{index}] = {update.value({'S': mine})}"])
 
 
 def replace(

@@ -259,7 +259,7 @@ class HolderAcquisition(Acquisition):
                 yield from self.give_up_claims()
             self.vanished += 1
             self.reading = (yield Wait(lease.FIRST_BACKOFF)).reading
-            is_over = self.wanted.patient and self.reading.elapsed >= self.wait_until
+            is_over = self.wanted.waits and self.reading.elapsed >= self.wait_until
             if is_over or self.vanished >= STEPS:
                 yield from self.pause(self.last)
 

@@ -30,10 +30,10 @@ _MS_DIGITS = 14  # of epoch ms, and of the ms that a lock was held
 MOST_WAITERS = 64
 MOST_PERMITS = 100
 LONGEST_PERMIT = 86_400.0  # seconds of a permit's lease: the time to live of a semaphore's row counts on it
-_LONGEST_PLACE = 64  # characters; ours have 14
-PLACE_NAME = 8  # characters of a place; the other 6 are its expiry
-LONGEST_BELIEVED = 35  # seconds from now to a place's expiry: the longest lease of a place, and 5 s for wrong clocks
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_LONGEST_TICKET = 64  # characters; ours have 14
+TICKET_NAME = 8  # characters of a ticket; the other 6 are its expiry
+LONGEST_BELIEVED = 35  # seconds from now to a ticket's expiry: the longest lease of a ticket, and 5 s for wrong clocks
+DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SECONDS_DIGITS = 11  # enough for epoch seconds up to the year 5138
 
 
@@ -60,7 +60,7 @@ class Row:
     version: None for a free lock.
     lease_ms, token, completed_until: None if absent or unreadable. `unreadable` says which; `require_lease` and
         `require_token` raise an error.
-    waiters: the places of those who wait, oldest first. None if they cannot be read: then nobody counts as waiting.
+    waiters: the tickets of those who wait, oldest first. None if they cannot be read: then nobody counts as waiting.
     seen: what `may_take_over` has observed of the holder.
     """
 
@@ -91,7 +91,7 @@ class Row:
         self.token = whole_of(item, schema.token, TOKEN_DIGITS)
         self.completed_until = whole_of(item, schema.completed_until, _SECONDS_DIGITS)
         self.expiry_ms = expiry_of(self.version) if self.version is not None else None
-        self.waiters = _places(item, schema.waiters)
+        self.waiters = _tickets(item, schema.waiters)
 
     @property
     def is_free(self) -> bool:
@@ -196,8 +196,8 @@ class Row:
         return None if held_ms is None or held_ms > _DAY_MS else held_ms
 
     def waiting(self, date: int | None) -> int:
-        """Return how many of the places count by a Date."""
-        return sum(counts(place, date) for place in self.waiters or ())
+        """Return how many of the tickets count by a Date."""
+        return sum(counts(ticket, date) for ticket in self.waiters or ())
 
     def unreadable(self, schema: Schema) -> tuple[str, ...]:
         """Return the names of attributes that are present but cannot be read, and of a held row's missing lease."""
@@ -261,35 +261,26 @@ def text_of(item: Item, name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _places(item: Item, name: str | None) -> tuple[str, ...] | None:
+def _tickets(item: Item, name: str | None) -> tuple[str, ...] | None:
     value = None if name is None else item.get(name)
     if value is None:
         return ()
     entries = value.get("L")
     if not isinstance(entries, list) or len(entries) > MOST_WAITERS:
         return None
-    places = [entry.get("S") for entry in entries]
-    return tuple(places) if all(isinstance(place, str) and len(place) <= _LONGEST_PLACE for place in places) else None
+    texts = tuple([entry.get("S") for entry in entries])
+    return texts if all(isinstance(text, str) and len(text) <= _LONGEST_TICKET for text in texts) else None
 
 
-def make_place(name: str, expiry: int) -> str:
-    """Return a place in the queue: its name, and its expiry in epoch seconds, to the base 36 (until 2038-12-23)."""
-    digits = ""
-    for _ in range(6):
-        expiry, digit = divmod(expiry, 36)
-        digits = _DIGITS[digit] + digits
-    return name + digits
+def ticket_expiry(ticket: str) -> int | None:
+    """Return when a ticket expires, in epoch seconds. None if we did not write it."""
+    digits = ticket[TICKET_NAME:]
+    return int(digits, 36) if len(digits) == 6 and set(DIGITS).issuperset(digits) else None
 
 
-def place_expiry(place: str) -> int | None:
-    """Return when a place expires, in epoch seconds. None if we did not write it."""
-    digits = place[PLACE_NAME:]
-    return int(digits, 36) if len(digits) == 6 and set(_DIGITS).issuperset(digits) else None
-
-
-def counts(place: str, date: int | None) -> bool:
-    """Return whether somebody is expected to wait in a place, by a Date. Without one, every place of ours counts."""
-    expiry = place_expiry(place)
+def counts(ticket: str, date: int | None) -> bool:
+    """Return whether somebody is expected to wait with a ticket, by a Date. Without a Date, each of ours counts."""
+    expiry = ticket_expiry(ticket)
     return expiry is not None and (date is None or date <= expiry <= date + LONGEST_BELIEVED)
 
 

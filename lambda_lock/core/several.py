@@ -129,7 +129,7 @@ class Several:
             yield from self.release_all()
             wanted, now = self.wanted, self.reading.elapsed
             assert wanted is not None
-            if not wanted.patient or now >= wanted.wait_until:
+            if not wanted.waits or now >= wanted.wait_until:
                 raise self.not_kept(hold, wanted)
             pause = lease.backoff(rounds, wanted.refresh_period, self.entropy.jitter())
             rounds += 1
@@ -148,7 +148,7 @@ class Several:
         for wanted in self.keeper.each_wanted():
             self.wanted = wanted
             acquisition = Acquisition(wanted, self.memory, self.entropy, self.reading, self.keep)
-            if wanted.patient:
+            if wanted.waits:
                 acquisition.started = self.started  # for errors: the wait is one for all
                 acquisition.wait_until = max(
                     wanted.wait_until, self.reading.elapsed
@@ -261,7 +261,7 @@ class Several:
     def not_kept(self, hold: Hold, wanted: AcquireRequest) -> LockNotGrantedError:
         """Return the error for a lock that was taken, but lost before all were."""
         key, waited = hold.place.key, self.reading.elapsed - self.started
-        kind = LockTimeoutError if wanted.patient else LockNotGrantedError
+        kind = LockTimeoutError if wanted.waits else LockNotGrantedError
         return kind(
             f"lock {key!r} was taken, but lost while others of its group were taken. {waited:.1f} s have passed. "
             "Pass a longer wait= or lease_duration=, or let the caller try again",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lambda_lock import LockClient
-from lambda_lock.core.row import make_place
+from lambda_lock.core.tickets import make_ticket
 from rig.engine import ROOT, Ministack
 from rig.wire import Wire
 
@@ -55,8 +55,8 @@ def test_get_and_ls_show_how_many_wait(run: Run, terminal: Callable[..., Termina
         "a",
         waiters={
             "L": [
-                {"S": make_place("place--1", int(time.time()) + 20)},
-                {"S": make_place("place--2", int(time.time()) + 20)},
+                {"S": make_ticket("place--1", int(time.time()) + 20)},
+                {"S": make_ticket("place--2", int(time.time()) + 20)},
             ]
         },
     )

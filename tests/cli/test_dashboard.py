@@ -17,7 +17,7 @@ import pytest
 
 from lambda_lock import LockClient
 from lambda_lock.cli.dashboard import Server, serving
-from lambda_lock.core.row import make_place
+from lambda_lock.core.tickets import make_ticket
 from tests.support.browser import launched
 from tests.support.waiting import DEADLINE, wait_until
 
@@ -180,7 +180,7 @@ Open = Callable[..., "Page"]
 
 
 def test_a_browser_shows_who_holds_and_filters_by_prefix_and_state(server: Server, rows: Rows, open_page: Open) -> None:
-    rows.put_held("order#1", owner="worker-7", waiters={"L": [{"S": make_place("place--1", int(time.time()) + 20)}]})
+    rows.put_held("order#1", owner="worker-7", waiters={"L": [{"S": make_ticket("place--1", int(time.time()) + 20)}]})
     rows.put_held("order#2", expires_in=-30)
     rows.put("<b>import</b>", recordVersionNumber={"S": "v"}, isReleased={"S": "1"})
     page = open_page(server)

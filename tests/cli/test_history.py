@@ -12,7 +12,7 @@ import pytest
 from lambda_lock import LockClient
 from lambda_lock.cli.dashboard import Watcher
 from lambda_lock.core.outcome import Reply
-from lambda_lock.core.row import make_place
+from lambda_lock.core.tickets import make_ticket
 from lambda_lock.testing import ManualClock, in_memory
 
 from .conftest import Rows
@@ -145,8 +145,8 @@ def test_the_number_of_waiters_has_a_past(readings: Readings, rows: Rows) -> Non
         "a",
         waiters={
             "L": [
-                {"S": make_place("place--1", int(time.time()) + 20)},
-                {"S": make_place("place--2", int(time.time()) + 20)},
+                {"S": make_ticket("place--1", int(time.time()) + 20)},
+                {"S": make_ticket("place--2", int(time.time()) + 20)},
             ]
         },
     )

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock.core.row import PLACE_NAME, place_expiry
+from lambda_lock.core.row import TICKET_NAME, ticket_expiry
 from rig.engine import ROOT
 from rig.wire import Wire
 from tests.support.clients import Make
@@ -52,7 +52,7 @@ class Line:
         return [place["S"] for place in self.rows[self.key].get("waiters", {"L": []})["L"]]
 
     def names(self) -> list[str]:
-        return [place[:PLACE_NAME] for place in self.places()]
+        return [place[:TICKET_NAME] for place in self.places()]
 
     def kill_waiters(self, number: int, **job: Any) -> list[str]:
         """Kill processes while so many of their threads wait. Returns the names of their places."""
@@ -118,7 +118,7 @@ def test_everybody_who_lives_is_granted_behind_waiters_that_were_killed(
     """their_wait: of the dead, in seconds. Their places count for no longer than that, and a second or two."""
     held = [make().acquire("a", permits=permits) for _ in range(permits or 1)]
     names = line.kill_waiters(dead, permits=permits, wait=their_wait)
-    last = max(place_expiry(place) or 0 for place in line.places())
+    last = max(ticket_expiry(place) or 0 for place in line.places())
     others = [line.start(permits=permits, hold=0.05, pause=0.1, rounds=None, **job) for job in BUSY[busy]]
     living = [line.start(permits=permits, wait=wait, rounds=3) for wait in WAITS]
     for lock in held:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lambda_lock import LockClient, LockTimeoutError
-from lambda_lock.core.row import PLACE_NAME
+from lambda_lock.core.row import TICKET_NAME
 from lambda_lock.transport import choose
 
 
@@ -47,8 +47,8 @@ class Noting:
         expression = request.get("UpdateExpression", "")
         if "list_append" in expression:
             (place,) = (value["L"][0]["S"] for value in request["ExpressionAttributeValues"].values() if value.get("L"))
-            if place[:PLACE_NAME] not in self.names:
-                self.names.append(place[:PLACE_NAME])
+            if place[:TICKET_NAME] not in self.names:
+                self.names.append(place[:TICKET_NAME])
         return self._inner.send(operation, request, timeout=timeout)
 
 

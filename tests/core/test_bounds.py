@@ -52,7 +52,7 @@ def test_who_waits_before_answers_that_contradict_each_other_pauses_between_them
 
     driver = Driver(answer)
     with pytest.raises((TransportError, LockTimeoutError)):
-        driver.acquire(patient=True, wait_until=10.0)
+        driver.acquire(waits=True, wait_until=10.0)
     assert driver.now < 20
     assert len(driver.sent) < 250  # about 40 pauses, with a handful of writes between two of them
 

@@ -15,8 +15,9 @@ from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import KEPT, PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, Entropy, Hold
 from lambda_lock.core.queue import PATIENCE
-from lambda_lock.core.row import PLACE_NAME, SEAL, expiry_of, make_place, make_version
+from lambda_lock.core.row import SEAL, TICKET_NAME, expiry_of, make_version
 from lambda_lock.core.schema import GO, JAVA
+from lambda_lock.core.tickets import make_ticket
 from lambda_lock.errors import LockFormatError, LockNotGrantedError, LockTimeoutError
 
 from .driver import NOW, OnTable
@@ -52,7 +53,7 @@ class Admitted(OnTable):
         return {nonce: value["S"] for nonce, value in self.row["permits"]["M"].items()}
 
     def waiting(self, **changes: Any) -> Hold:
-        return self.acquire(**{"patient": True, "wait_until": self.now + 10.0, "queue": PermitQueue, **changes})
+        return self.acquire(**{"waits": True, "wait_until": self.now + 10.0, "queue": PermitQueue, **changes})
 
 
 def kind_of(operation: str, request: dict[str, Any]) -> str:
@@ -376,7 +377,7 @@ def test_a_lock_s_row_is_refused_with_permits_and_left_alone(held: bool) -> None
 
 
 @pytest.mark.parametrize("held", [True, False])
-@pytest.mark.parametrize("how", [{}, {"replace": True}, {"window": 60}, {"patient": True, "wait_until": 5.0}])
+@pytest.mark.parametrize("how", [{}, {"replace": True}, {"window": 60}, {"waits": True, "wait_until": 5.0}])
 def test_a_semaphore_s_row_is_refused_without_permits_and_left_alone(held: bool, how: dict[str, Any]) -> None:
     driver = Admitted()
     hold = driver.acquire()
@@ -495,7 +496,7 @@ def test_a_waiter_takes_a_place_and_claims_from_it() -> None:
 
 def places(*names: str, expiry: float = 30.0) -> dict[str, Any]:
     """The places of others, which expire so long after the start."""
-    return {"L": [{"S": make_place(name.ljust(PLACE_NAME, "-"), int(NOW + expiry))} for name in names]}
+    return {"L": [{"S": make_ticket(name.ljust(TICKET_NAME, "-"), int(NOW + expiry))} for name in names]}
 
 
 def test_with_two_permits_free_the_second_in_the_queue_may_claim_and_leaves_the_first_its_place() -> None:

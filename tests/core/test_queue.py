@@ -11,7 +11,8 @@ import pytest
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransportError
 from lambda_lock.core.protocol import AcquireRequest
 from lambda_lock.core.queue import LONGEST_LEASE, LONGEST_NAP, PATIENCE, RENEWED, Queue
-from lambda_lock.core.row import LONGEST_BELIEVED, MOST_WAITERS, PLACE_NAME, counts, make_place, place_expiry
+from lambda_lock.core.row import LONGEST_BELIEVED, MOST_WAITERS, TICKET_NAME, counts, ticket_expiry
+from lambda_lock.core.tickets import make_ticket
 from lambda_lock.errors import LockNotGrantedError, LockTimeoutError
 
 from .driver import NOW, OnTable
@@ -37,7 +38,7 @@ class Waiting(OnTable):
         return self.apply(operation, request)
 
     def wanted(self, **changes: Any) -> AcquireRequest:
-        defaults = {"patient": True, "wait_until": self.now + 10.0, "queue": Queue}
+        defaults = {"waits": True, "wait_until": self.now + 10.0, "queue": Queue}
         return super().wanted(**{**defaults, **changes})
 
     @property
@@ -53,7 +54,7 @@ class Waiting(OnTable):
     @property
     def names(self) -> list[str]:
         """The names of those whose places ``wait`` wrote, and the places of others."""
-        return [place[:PLACE_NAME].rstrip("-") for place in self.places]
+        return [place[:TICKET_NAME].rstrip("-") for place in self.places]
 
     def wait(self, *names: str, seconds: float = 60.0) -> None:
         """Let others wait, whose places count for ``seconds``. By default they look dated by a wrong clock."""
@@ -61,7 +62,7 @@ class Waiting(OnTable):
 
     def others(self, *names: str, seconds: float) -> dict[str, Any]:
         expiry = ceil(NOW + self.now + seconds)
-        return places(*(make_place(name.ljust(PLACE_NAME, "-"), expiry) for name in names))
+        return places(*(make_ticket(name.ljust(TICKET_NAME, "-"), expiry) for name in names))
 
     def seconds_waited(self) -> float:
         return self.seconds_waited_for(10.0)
@@ -159,7 +160,7 @@ def test_who_does_not_wait_is_told_how_many_do() -> None:
     waiting = [*driver.others("another1", "another2", seconds=20)["L"], *driver.others("dead", seconds=-2)["L"]]
     driver.damage(waiters={"L": waiting}, heldMs={"N": "950"})
     with pytest.raises(LockNotGrantedError) as caught:
-        driver.acquire(patient=False, queue=None)
+        driver.acquire(waits=False, queue=None)
     assert caught.value.ahead == 2
     assert caught.value.retry_after == pytest.approx(3.0)
 
@@ -292,10 +293,10 @@ def test_a_place_that_was_written_by_another_library_or_by_hand_does_not_count_a
 
 
 def test_a_place_says_in_14_characters_when_it_expires() -> None:
-    place = make_place("01234567", int(NOW))
+    place = make_ticket("01234567", int(NOW))
     assert len(place) == 14
-    assert place_expiry(place) == NOW
-    assert make_place("01234567", 36**6 - 1).endswith("zzzzzz")
+    assert ticket_expiry(place) == NOW
+    assert make_ticket("01234567", 36**6 - 1).endswith("zzzzzz")
     assert [counts(place, int(NOW) + seconds) for seconds in (-36, -35, 0, 1)] == [False, True, True, False]
     assert counts(place, None)
 
@@ -307,7 +308,7 @@ def test_a_place_is_renewed_while_its_waiter_lives_so_that_it_always_counts() ->
 
     def answer(operation: str, request: dict[str, Any]) -> Any:
         if driver.asked_for and driver.places and driver.now < 90:  # in the end it expires with the wait
-            expiry = place_expiry(driver.places[0])
+            expiry = ticket_expiry(driver.places[0])
             assert expiry is not None
             left.append(expiry - NOW - driver.now)
         return driver.watched(operation, request)
@@ -318,7 +319,7 @@ def test_a_place_is_renewed_while_its_waiter_lives_so_that_it_always_counts() ->
     assert min(left) > RENEWED - LONGEST_NAP - 1
     assert max(left) <= LONGEST_LEASE + 2
     assert 2 <= driver.kinds.count("renew") <= 6
-    assert len({place[:PLACE_NAME] for place in driver.asked_for}) == 1
+    assert len({place[:TICKET_NAME] for place in driver.asked_for}) == 1
     assert driver.places == []
 
 
@@ -329,7 +330,7 @@ def test_a_wait_that_is_short_renews_nothing_and_its_place_expires_with_it() -> 
     with pytest.raises(LockTimeoutError):
         driver.acquire(wait_until=4.0)
     assert "renew" not in driver.kinds
-    expiry = place_expiry(driver.places[0])
+    expiry = ticket_expiry(driver.places[0])
     assert expiry is not None
     assert 4 <= expiry - NOW <= 6.5
 
@@ -609,8 +610,8 @@ def test_waiters_that_cannot_be_read_do_not_keep_a_free_lock_from_anybody(waiter
 def test_looks_from_outside_are_sent_once_and_ever_less_often_while_they_are_throttled() -> None:
     driver = Waiting()
     held(driver)
-    expired = make_place("expired-", int(NOW) - 10)
-    driver.damage(waiters=places(*[expired] * (MOST_WAITERS - 1), make_place("for-ever", int(NOW) + 30)))
+    expired = make_ticket("expired-", int(NOW) - 10)
+    driver.damage(waiters=places(*[expired] * (MOST_WAITERS - 1), make_ticket("for-ever", int(NOW) + 30)))
     driver.at = [(28.0, lambda: driver.damage(waiters=places("", *driver.places)))]  # not readable: without the queue
     times: list[float] = []
 
@@ -718,7 +719,7 @@ def test_who_is_refused_is_told_when_to_come_back_by_how_long_the_last_one_held(
     held(driver)
     driver.damage(heldMs={"N": held_ms})
     with pytest.raises(LockNotGrantedError) as caught:
-        driver.acquire(patient=False, queue=None)
+        driver.acquire(waits=False, queue=None)
     assert caught.value.retry_after == pytest.approx(estimate, rel=0.2)
     assert caught.value.ahead == 0
 
@@ -729,7 +730,7 @@ def test_the_end_of_a_dead_holder_s_lease_is_the_earliest_turn() -> None:
     driver.now += 15
     driver.damage(heldMs={"N": "60000"})
     with pytest.raises(LockNotGrantedError) as caught:
-        driver.acquire(patient=False, queue=None)
+        driver.acquire(waits=False, queue=None)
     assert caught.value.retry_after is not None
     assert caught.value.retry_after < 10
 
@@ -747,7 +748,7 @@ def test_a_refusal_names_the_holder_and_how_many_wait(names: tuple[str, ...], sa
     held(driver)
     driver.wait(*names, seconds=20)
     with pytest.raises(LockNotGrantedError, match=says):
-        driver.acquire(patient=False, queue=None)
+        driver.acquire(waits=False, queue=None)
 
 
 def test_waiters_that_cannot_be_read_are_told() -> None:

@@ -54,7 +54,7 @@ class Member:
 
     def acquire(self, wait: float) -> None:
         self.process.now = self.crowd.now
-        wanted = self.process.wanted(wait_until=self.crowd.now + wait, queue=Queue if wait else None, patient=wait > 0)
+        wanted = self.process.wanted(wait_until=self.crowd.now + wait, queue=Queue if wait else None, waits=wait > 0)
 
         self.drive(acquire.acquire(wanted, self.process.memory, self.process.entropy, self.reading()))
 
@@ -151,7 +151,7 @@ def test_forged_hold_times_do_not_send_callers_away_for_days() -> None:
     driver.wait(*(f"g{number}" for number in range(64)), seconds=30)
     driver.damage(heldMs={"N": "86400000"})
     with pytest.raises(Exception, match="wait before") as caught:
-        driver.acquire(patient=False, queue=None)
+        driver.acquire(waits=False, queue=None)
     assert caught.value.retry_after < 2 * 86_400  # type: ignore[attr-defined]
 
 
@@ -212,7 +212,7 @@ def taking(member: Member, wait: float) -> Any:
     """The life of one that polls, or asks again and again."""
     process, crowd = member.process, member.crowd
     while True:
-        wanted = process.wanted(wait_until=crowd.now + wait, patient=wait > 0, queue=None)
+        wanted = process.wanted(wait_until=crowd.now + wait, waits=wait > 0, queue=None)
         try:
             hold = yield from acquire.acquire(wanted, process.memory, process.entropy, member.reading())
         except LockNotGrantedError:

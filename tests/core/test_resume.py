@@ -678,7 +678,7 @@ def test_a_holder_waits_for_others_and_resumes_what_its_own_late_claim_took(driv
         return driver.apply(operation, request)
 
     driver.trouble = [driver.apply, release_and_late]
-    hold = driver.acquire_as("execution-7", patient=True, wait_until=driver.now + 10)
+    hold = driver.acquire_as("execution-7", waits=True, wait_until=driver.now + 10)
     assert base_of(hold.owner) == "execution-7#ab"
     assert driver.renew(hold).renewed
 
@@ -833,7 +833,7 @@ def test_a_hold_that_always_vanishes_is_waited_for_as_long_as_any_other_holder(
     driver.trouble = [lambda operation, request: ConditionFailed(answers.pop(0), int(NOW))] * 200
     until = driver.now + wait
     with pytest.raises(LockNotGrantedError) as caught:
-        driver.acquire_as("h", patient=wait > 0, wait_until=until)
+        driver.acquire_as("h", waits=wait > 0, wait_until=until)
     assert type(caught.value) is error
     assert caught.value.holder is None
     assert caught.value.retry_after is None
@@ -851,7 +851,7 @@ def test_a_lock_that_somebody_took_from_the_holder_stays_his_in_an_outage(
     until = driver.now + wait
     taken_from_holder(driver)
     with pytest.raises(LockNotGrantedError) as caught:
-        driver.acquire_as("h", patient=wait > 0, wait_until=until)
+        driver.acquire_as("h", waits=wait > 0, wait_until=until)
     assert type(caught.value) is error
     assert caught.value.holder == "x#1"
     assert isinstance(caught.value.__cause__, TransportError)
@@ -862,7 +862,7 @@ def test_a_lock_that_somebody_took_from_the_holder_stays_his_in_an_outage(
 def test_another_hold_of_the_same_holder_is_not_somebody_else(driver: Invocations, wait: float) -> None:
     taken_from_holder(driver, by="h#2")
     with pytest.raises(TransportError):
-        driver.acquire_as("h", patient=wait > 0, wait_until=driver.now + wait)
+        driver.acquire_as("h", waits=wait > 0, wait_until=driver.now + wait)
 
 
 def test_a_row_that_cannot_be_read_instead_of_the_hold_is_judged_by_the_next_answer(driver: Invocations) -> None:
@@ -891,14 +891,14 @@ def test_a_lease_that_is_over_by_the_dates_does_not_name_its_holder_in_an_outage
 def test_an_outage_that_outlasts_the_lease_of_who_took_it_from_the_holder_is_an_outage(driver: Invocations) -> None:
     taken_from_holder(driver)
     with pytest.raises(TransportError):
-        driver.acquire_as("h", patient=True, wait_until=driver.now + 30)
+        driver.acquire_as("h", waits=True, wait_until=driver.now + 30)
 
 
 def test_who_took_the_lock_from_the_holder_counts_as_seen_from_the_answer_on(driver: Invocations) -> None:
     """A resume may take seconds. Had the version been there all the time, its lease would end that much earlier."""
     taken_from_holder(driver, seconds=4.0)
     with pytest.raises(LockTimeoutError) as caught:
-        driver.acquire_as("h", patient=True, wait_until=driver.now + 5)
+        driver.acquire_as("h", waits=True, wait_until=driver.now + 5)
     assert 18 < (caught.value.retry_after or 0) <= 20
 
 
@@ -912,7 +912,7 @@ def test_a_holder_takes_the_lock_after_many_of_its_holds_vanished(driver: Invoca
         return driver.apply(operation, request)
 
     driver.trouble = [lambda operation, request: ConditionFailed(vanishing.pop(0), int(NOW))] * 2 * times + [last]
-    hold = driver.acquire_as("h", patient=wait > 0, wait_until=driver.now + wait)
+    hold = driver.acquire_as("h", waits=wait > 0, wait_until=driver.now + wait)
     assert not vanishing
     assert hold.token == first.token + 1
 
@@ -929,7 +929,7 @@ def test_a_holder_whose_resumes_take_long_tries_no_more_once_its_wait_is_over(dr
 
     driver.trouble = [slow] * 200
     with pytest.raises(LockTimeoutError) as caught:
-        driver.acquire_as("h", patient=True, wait_until=until)
+        driver.acquire_as("h", waits=True, wait_until=until)
     assert until <= driver.now < until + 4.1
     assert caught.value.waited == pytest.approx(driver.now, abs=0.1)
 

@@ -73,7 +73,7 @@ class Process(OnTable):
 
     def __init__(self, *keys: str, wait: float = 0.0, lease: float = 20.0, **options: Any) -> None:
         super().__init__()
-        waits = {"wait_until": wait, "patient": wait > 0, "queue": Queue if wait else None}
+        waits = {"wait_until": wait, "waits": wait > 0, "queue": Queue if wait else None}
         self.keeper = Keeper(self, keys, {"lease_ms": int(lease * 1000), **waits, **options})
 
     def acquire_all(self) -> list[Hold]:

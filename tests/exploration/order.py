@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lambda_lock.core.row import PLACE_NAME, read_row
+from lambda_lock.core.row import TICKET_NAME, read_row
 from lambda_lock.core.schema import JAVA
 
 from .process import KEY
@@ -47,7 +47,7 @@ def misplaced(explorer: Explorer, state: State, index: int, old: Any, new: Any) 
 def _places(item: Any) -> list[str]:
     """The names of the places. A renewal changes only the rest of one."""
     row = read_row(item, JAVA, KEY)
-    return [] if row is None else [place[:PLACE_NAME] for place in row.waiters or ()]
+    return [] if row is None else [place[:TICKET_NAME] for place in row.waiters or ()]
 
 
 def _owner(place: str) -> int:

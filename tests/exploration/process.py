@@ -252,7 +252,7 @@ class Process:
             setup.lease,
             Content(ttl=86_400 if setup.window is not None else None),
             wait_until=reading.elapsed + setup.wait,
-            patient=setup.wait > 0 and not by_string,
+            waits=setup.wait > 0 and not by_string,
             refresh_period=60.0,
             window=setup.window,
             hold_on_unavailable=setup.outages,

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from lambda_lock import GO, JAVA, PYTHON, Schema
-from lambda_lock.core import permits, requests
+from lambda_lock.core import permits, requests, tickets
 from lambda_lock.core.permits import PermitPlace
-from lambda_lock.core.requests import Completion, Content, Grant, Line, Place
+from lambda_lock.core.requests import Completion, Content, Grant, Place, QueueCondition
 from lambda_lock.core.row import RELEASED, SEAL, Row, make_version
 
 from .databases import Case, Item, Request
@@ -97,13 +97,13 @@ def completions(draw: st.DrawFn) -> Completion | None:
 
 
 @st.composite
-def stands(draw: st.DrawFn) -> Line | None:
+def stands(draw: st.DrawFn) -> QueueCondition | None:
     if draw(flags):
         return None
     observed = dict(enumerate(draw(lines)))
     if draw(flags):
-        return Line(observed, alone=True)
-    return Line({at: name for at, name in observed.items() if draw(flags)}, behind=draw(st.integers(0, 1)))
+        return QueueCondition(observed, alone=True)
+    return QueueCondition({at: name for at, name in observed.items() if draw(flags)}, behind=draw(st.integers(0, 1)))
 
 
 def lock_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def lock_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
         "claim": lambda: requests.claim(
             place, grant, content, observed=draw(st.sampled_from([None, seen or version, version])),
             only_if_exists=draw(flags), event=draw(flags), completed_until=completed,
-            line=draw(stands()) if schema.waiters else None,
+            queue=draw(stands()) if schema.waiters else None,
         ),
         "replace": lambda: requests.replace(
             place, grant, content, observed=draw(st.sampled_from([None, Row(row, schema)])), only_if_exists=draw(flags)
@@ -151,9 +151,9 @@ def lock_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
         ways["release by string"] = lambda: requests.release(place, owner=owner, token=token, content=Content())
     if schema.waiters:
         name = st.sampled_from(PLACES_IN_LINE)
-        ways["take_place"] = lambda: requests.take_place(place, draw(name))
-        ways["write_place"] = lambda: requests.write_place(place, draw(st.integers(0, 2)), draw(name), draw(name))
-        ways["leave_place"] = lambda: requests.leave_place(place, draw(st.integers(0, 2)), draw(name))
+        ways["take_ticket"] = lambda: tickets.take_ticket(place, draw(name))
+        ways["renew_ticket"] = lambda: tickets.renew_ticket(place, draw(st.integers(0, 2)), draw(name), draw(name))
+        ways["return_ticket"] = lambda: tickets.return_ticket(place, draw(st.integers(0, 2)), draw(name))
     last = "release by string" if schema.released else "renew"
     ways["commit"] = lambda: _commit(place, owner, token, ways[last](), draw)
     return ways
@@ -176,7 +176,7 @@ def permit_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
     return {
         "first permit": lambda: requests.claim(permit, grant, content, row=new, only_if_exists=draw(flags)),
         "claim a permit": lambda: requests.claim(
-            permit, grant, content, row=seen, line=draw(stands()), only_if_exists=draw(flags)
+            permit, grant, content, row=seen, queue=draw(stands()), only_if_exists=draw(flags)
         ),
         "correct a permit": lambda: requests.claim(permit, grant, content, row=seen, observed=version),
         "renew a permit": lambda: requests.renew(

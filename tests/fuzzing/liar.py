@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lambda_lock.core.outcome import FOR_NOW, ConditionFailed, ServiceError, TransactionCanceled
-from lambda_lock.core.row import make_place
+from lambda_lock.core.tickets import make_ticket
 from lambda_lock.testing.memory import Memory
 
 JSON = "application/x-amz-json-1.0"
@@ -186,7 +186,7 @@ def _permits(rng: random.Random, asked: Asked) -> dict[str, Any]:
 def _place(rng: random.Random, asked: Asked) -> dict[str, Any]:
     if rng.random() < 0.1:
         return {"S": f"{rng.random()}"}
-    return {"S": make_place(f"{rng.getrandbits(32):08x}", asked.now_ms // 1000 + rng.choice((-9, 2, 30, 600)))}
+    return {"S": make_ticket(f"{rng.getrandbits(32):08x}", asked.now_ms // 1000 + rng.choice((-9, 2, 30, 600)))}
 
 
 _COLUMNS: dict[str, Callable[[random.Random, Asked], Any]] = {

@@ -167,7 +167,7 @@ class Client:
         finally:
             task.watcher = None
             waiter.close()
-        held_up = process.peek() - max(reading.elapsed, wanted.wait_until if wanted.patient else 0.0)
+        held_up = process.peek() - max(reading.elapsed, wanted.wait_until if wanted.waits else 0.0)
         if held_up > _PATIENCE and process.faulted < waiter.started:
             world.judge.fail("endless", f"an acquire of {wanted.owner} took {held_up:.0f} s beyond its wait")
         holding = world.judge.holding(process, hold, wanted)
@@ -189,13 +189,13 @@ class Client:
     def draw_wish(self) -> AcquireRequest:
         rng, settings, now = self.rng, self.world.settings, self.process.peek()
         seconds = draw_lease(rng, self.kind) if rng.random() < 0.3 else self.world.scale
-        patient = rng.random() >= settings.fail_fast
+        waits = rng.random() >= settings.fail_fast
         deadline = now + seconds * rng.uniform(0.3, 3) + 1 if rng.random() < settings.deadline else None
         place, owner = place_of(rng.choice(self.keys)), owner_name(self.process)
         options: dict[str, Any] = {
             "lease_end": deadline,
-            "wait_until": now + self.world.scale * rng.uniform(0.2, 3) if patient else 0.0,
-            "patient": patient,
+            "wait_until": now + self.world.scale * rng.uniform(0.2, 3) if waits else 0.0,
+            "waits": waits,
             "refresh_period": 1.0
             if self.world.scale < 15 and rng.random() < 0.5
             else max(1.0, self.world.scale / settings.polls),
@@ -203,14 +203,14 @@ class Client:
             "delete_on_release": self.world.deletes or (not self.world.keeps and rng.random() < settings.delete),
             "hold_on_unavailable": settings.hold_on > 0 and rng.random() < settings.hold_on,
         }
-        eligible = patient and not options["replace"] and not options["delete_on_release"]
+        eligible = waits and not options["replace"] and not options["delete_on_release"]
         queues = bool(eligible and settings.queue and rng.random() < settings.queue)
         ttl, window = 86_400, None
         if settings.event:
             ttl = rng.choice((0, 60, 86_400))
         if settings.reap:
             ttl = rng.choice(settings.ttls)
-        if settings.waits and patient:
+        if settings.waits and waits:
             options["wait_until"] = now + rng.choice(settings.waits)
         if settings.event and rng.random() < settings.event:
             window = self.world.events.window(place.key)

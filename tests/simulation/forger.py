@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lambda_lock.core.row import MOST_WAITERS, make_place, make_version
+from lambda_lock.core.row import MOST_WAITERS, make_version
+from lambda_lock.core.tickets import make_ticket
 
 from . import permits
 from .clocks import EPOCH
@@ -31,7 +32,7 @@ def begin(world: World, key: str) -> None:
         "leaseDuration": {"S": "5000"},
         "recordVersionNumber": {"S": make_version(int((EPOCH + 5 - ago) * 1000), "0" * 32)},
         "fencingToken": {"N": "7"},
-        WAITERS: {"L": [{"S": make_place(f"dead-{at:03}", int(EPOCH) + left)} for at, left in enumerate(left_of)]},
+        WAITERS: {"L": [{"S": make_ticket(f"dead-{at:03}", int(EPOCH) + left)} for at, left in enumerate(left_of)]},
     }
     if world.permits:
         item = permits.sealed(item, world)
@@ -56,8 +57,8 @@ def forge(world: World, key: str) -> None:
             {"L": [*places, *places]},
             {"L": [{"S": "forged-1"}, *places]},
             {"L": [{"S": f"forged-{number}"} for number in range(MOST_WAITERS)]},
-            {"L": [{"S": make_place("forged-1", soon)}, *places]},
-            {"L": [{"S": make_place(f"f{number:07}", soon)} for number in range(MOST_WAITERS)]},
+            {"L": [{"S": make_ticket("forged-1", soon)}, *places]},
+            {"L": [{"S": make_ticket(f"f{number:07}", soon)} for number in range(MOST_WAITERS)]},
             {"L": [{"S": f"f{number}"} for number in range(200)]},
             {"L": [*places, {"N": "1"}]},
             {"L": [{"S": "x" * 2000}]},

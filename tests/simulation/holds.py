@@ -390,7 +390,7 @@ class Attempt(clients.Client):
             drawn.content,
             lease_end=drawn.lease_end,
             wait_until=drawn.wait_until,
-            patient=drawn.patient,
+            waits=drawn.waits,
             refresh_period=drawn.refresh_period,
             hold_on_unavailable=drawn.hold_on_unavailable,
         )
@@ -417,7 +417,7 @@ class Attempt(clients.Client):
         parts = f"{owner}/{world.entropy.nonce()}"
         if draw > 1 - settings.adopt and execution.parked:
             wanted = self.wish_for(parts if self.rng.random() < 0.5 else owner)
-            wanted.patient = False
+            wanted.waits = False
             watcher: Waiter = Adopter(world, self.process, wanted, token)
             world.trace(self.process.name, f"adopts {owner} (token {token})")
             holding = yield from self.take(
@@ -437,7 +437,7 @@ class Attempt(clients.Client):
 
     def resume(self, owner: str, token: int) -> Part[OurHolding | None]:
         world, wanted = self.world, self.wish_for(f"{owner}/{self.world.entropy.nonce()}")
-        wanted.patient = False
+        wanted.waits = False
         world.trace(self.process.name, f"resumes {owner} (token {token}) as {wanted.owner}")
         watcher = Resumer(world, self.process, wanted, token)
         return (

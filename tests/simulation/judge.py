@@ -520,7 +520,7 @@ class Waiter(Errand):
             self._note(outcome)
             self._learned = self._may_be_there - known
         self._throttled = self._throttled or (isinstance(outcome, ServiceError) and outcome.code in NOT_DONE)
-        if not self.wanted.patient:
+        if not self.wanted.waits:
             return
         now, refresh = self.world.now, self.wanted.refresh_period
         if self.wanted.queue is not None:  # it naps, and has patience with those ahead, until their places expire

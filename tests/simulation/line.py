@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core.queue import LONGEST_NAP, PATIENCE
-from lambda_lock.core.row import MOST_WAITERS, PLACE_NAME, counts, expiry_of, place_expiry
+from lambda_lock.core.row import MOST_WAITERS, TICKET_NAME, counts, expiry_of, ticket_expiry
 from lambda_lock.core.schema import JAVA
 
 from .clocks import DATES, EPOCH
@@ -50,8 +50,8 @@ class Line:
         """A waiter sends a request."""
         place = place_in(action)
         if place is not None:
-            self._owners.setdefault(place[:PLACE_NAME], waiter)
-            waiter.places.add(place[:PLACE_NAME])
+            self._owners.setdefault(place[:TICKET_NAME], waiter)
+            waiter.places.add(place[:TICKET_NAME])
         elif "ReturnValues" in action.request or action.operation == "PutItem":
             last = waiter.looked >= waiter.wanted.wait_until  # as it decided: a clock may be stepped before it sends
             answered = self.world.now - waiter.troubled
@@ -94,7 +94,7 @@ class Line:
         old, new, place = _places(before) or {}, _places(after) or {}, place_in(action)
         for name in new:
             if name not in old:
-                if name not in self._owners or place is None or place[:PLACE_NAME] != name:
+                if name not in self._owners or place is None or place[:TICKET_NAME] != name:
                     self.disturbed.add(key)
                 else:  # taken anew, where a late copy of an append brings back a place that was removed
                     self._appends += 1
@@ -108,12 +108,12 @@ class Line:
         texts = _texts(after) or []
         if len(set(texts)) < len(texts):
             self.world.judge.fail("crowd", f"a place is twice in {texts}")
-        left = iter([text[:PLACE_NAME] for text in _texts(before) or []])
-        stayed = [text[:PLACE_NAME] for text in texts if text[:PLACE_NAME] in old]
+        left = iter([text[:TICKET_NAME] for text in _texts(before) or []])
+        stayed = [text[:TICKET_NAME] for text in texts if text[:TICKET_NAME] in old]
         if place_renewed(action) is not None or place is None:
             stays = all(name in left for name in stayed)
         else:
-            stays = all(name in left for name in stayed if name != place[:PLACE_NAME])
+            stays = all(name in left for name in stayed if name != place[:TICKET_NAME])
         if not stays:
             self.world.judge.fail("moved", f"{_texts(before)} became {texts}")
 
@@ -232,7 +232,7 @@ class Line:
     def fewer(self, waiter: Waiter) -> float:
         """When the last of the places before those of a waiter expired: its patience begins anew."""
         places = list((_places(self.world.table.get(waiter.key)) or {}).values())[: self.ahead(waiter)]
-        ends = [(place_expiry(place) or 0) - EPOCH + DATES for place in places]
+        ends = [(ticket_expiry(place) or 0) - EPOCH + DATES for place in places]
         return max((end for end in ends if end <= self.world.now), default=0.0)
 
     def ended(self, waiter: Waiter) -> None:
@@ -258,8 +258,8 @@ def place_renewed(action: Send) -> str | None:
     place, values = place_in(action), action.request.get("ExpressionAttributeValues", {})
     if place is None or "list_append" in action.request["UpdateExpression"]:
         return None
-    name = place[:PLACE_NAME]
-    return name if all(value["S"][:PLACE_NAME] == name for value in values.values()) else None
+    name = place[:TICKET_NAME]
+    return name if all(value["S"][:TICKET_NAME] == name for value in values.values()) else None
 
 
 def leaves_place(action: Send) -> bool:
@@ -274,7 +274,7 @@ def _places(item: Any) -> dict[str, str] | None:
         return None
     found: dict[str, str] = {}
     for text in texts:
-        found.setdefault(text[:PLACE_NAME], text)
+        found.setdefault(text[:TICKET_NAME], text)
     return found
 
 

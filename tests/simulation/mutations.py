@@ -26,6 +26,7 @@ from lambda_lock.core import (
     row,
     schema,
     several,
+    tickets,
     transaction,
 )
 from lambda_lock.core.outcome import Reply, ServiceError, TransactionCanceled, TransportError
@@ -1094,29 +1095,29 @@ def _(patch: _Patch) -> None:
 
 @mutation("a claim from any place", "queue-calm", "queue", runs=60, shows=_ORDER)
 def _(patch: _Patch) -> None:
-    original = queue.Queue.line
+    original = queue.Queue.condition
 
-    def line(self: Any, step: Any, waiters: Any, living: Any) -> Any:
+    def condition(self: Any, step: Any, waiters: Any, living: Any) -> Any:
         if self.index is not None:
-            return self.line_from(self.index, waiters, living)
+            return self.condition_from(self.index, waiters, living)
         return original(self, step, waiters, living)
 
-    patch(queue.Queue, "line", line)
+    patch(queue.Queue, "condition", condition)
 
 
 @mutation(
     "a claim from the first place that leaves it there", "queue-calm", runs=20, shows=("extra leave", "place left")
 )
 def _(patch: _Patch) -> None:
-    original = requests.Line.stand
+    original = requests.QueueCondition.write
 
-    def stand(self: Any, update: Any, waiters: str) -> str:
+    def write(self: Any, update: Any, waiters: str) -> str:
         before = list(update.removes)
         condition = original(self, update, waiters)
         update.removes[:] = before
         return condition
 
-    patch(requests.Line, "stand", stand)
+    patch(requests.QueueCondition, "write", write)
     patch(queue.Queue, "leave", _without_leave(queue.Queue.leave, granted=True))
 
 
@@ -1155,35 +1156,35 @@ def _(patch: _Patch) -> None:
 
 @mutation("a place taken at the front", "queue-calm", "queue", runs=60, shows=_ORDER)
 def _(patch: _Patch) -> None:
-    original = requests.take_place
+    original = tickets.take_ticket
 
-    def take_place(place: Any, name: str) -> Any:
+    def take_ticket(place: Any, name: str) -> Any:
         operation, request = original(place, name)
         update = request["UpdateExpression"]
         none, mine = ":v0", ":v1"
         assert update == f"SET #n0 = list_append(if_not_exists(#n0, {none}), {mine})", update
         return operation, {**request, "UpdateExpression": f"SET #n0 = list_append({mine}, if_not_exists(#n0, {none}))"}
 
-    patch(requests, "take_place", take_place)
+    patch(tickets, "take_ticket", take_ticket)
 
 
 @mutation("a place taken without a limit", "queue-full", "queue-idle", runs=60, shows=("crowd",))
 def _(patch: _Patch) -> None:
     patch(queue, "MOST_WAITERS", 10**6)
-    patch(requests, "MOST_WAITERS", 10**6)
+    patch(tickets, "MOST_WAITERS", 10**6)
 
 
 @mutation("a place taken again by a copy of its append", "queue-late", runs=400, shows=("crowd",))
 def _(patch: _Patch) -> None:
-    original = requests.take_place
+    original = tickets.take_ticket
 
-    def take_place(place: Any, name: str) -> Any:
+    def take_ticket(place: Any, name: str) -> Any:
         operation, request = original(place, name)
         parts = request["ConditionExpression"].split(" AND ")
         parts = [_always(part) if part.startswith("NOT contains") else part for part in parts]
         return operation, {**request, "ConditionExpression": " AND ".join(parts)}
 
-    patch(requests, "take_place", take_place)
+    patch(tickets, "take_ticket", take_ticket)
 
 
 @mutation("no patience with those ahead", "queue-calm", "queue", runs=60, shows=("thrown out",))
@@ -1246,22 +1247,22 @@ def _(patch: _Patch) -> None:
 @mutation("all those ahead removed once the first one is dead", "queue-freezes", "queue-deaths", "queue-throttled",
           runs=400, shows=("thrown out",))  # fmt: skip
 def _(patch: _Patch) -> None:
-    original = queue.Queue.line_from
+    original = queue.Queue.condition_from
 
-    def line_from(self: Any, index: int, waiters: Any, left: Any, behind: int = 0) -> Any:
+    def condition_from(self: Any, index: int, waiters: Any, left: Any, behind: int = 0) -> Any:
         return original(self, index, waiters, left if self._is_last() else (), behind)
 
-    patch(queue.Queue, "line_from", line_from)
+    patch(queue.Queue, "condition_from", condition_from)
 
 
 @mutation("a last try that removes whoever is ahead", "queue-calm", "queue-brief", runs=100, shows=("thrown out",))
 def _(patch: _Patch) -> None:
-    original = queue.Queue.line_from
+    original = queue.Queue.condition_from
 
-    def line_from(self: Any, index: int, waiters: Any, left: Any, behind: int = 0) -> Any:
+    def condition_from(self: Any, index: int, waiters: Any, left: Any, behind: int = 0) -> Any:
         return original(self, index, waiters, () if self._is_last() else left, behind)
 
-    patch(queue.Queue, "line_from", line_from)
+    patch(queue.Queue, "condition_from", condition_from)
 
 
 @mutation("places that are never renewed", "queue-calm", "queue", runs=100, shows=_ORDER)
@@ -1275,15 +1276,15 @@ def _(patch: _Patch) -> None:
 
 
 def _renewal_under(patch: _Patch, condition: str) -> None:
-    original = requests.write_place
+    original = tickets.renew_ticket
 
-    def write_place(place: Any, index: int, old: str, mine: str) -> Any:
+    def renew_ticket(place: Any, index: int, old: str, mine: str) -> Any:
         operation, request = original(place, index, old, mine)
         values = {name: value for name, value in request["ExpressionAttributeValues"].items() if name == ":v0"}
         kept = condition.format(index=index)
         return operation, {**request, "ConditionExpression": kept, "ExpressionAttributeValues": values}
 
-    patch(requests, "write_place", write_place)
+    patch(tickets, "renew_ticket", renew_ticket)
 
 
 @mutation("a renewal by index, over whoever is there", "queue-late", "queue", "queue-leaving", runs=400,
@@ -1318,7 +1319,7 @@ def _(patch: _Patch) -> None:
 @mutation("a place that counts however far ahead it is dated", "queue-idle", runs=200, shows=("starved", "stuck"))
 def _(patch: _Patch) -> None:
     def counts(place: str, date: int | None) -> bool:
-        expiry = row.place_expiry(place)
+        expiry = row.ticket_expiry(place)
         return expiry is not None and (date is None or date <= expiry)
 
     patch(queue, "counts", counts)
@@ -1327,12 +1328,12 @@ def _(patch: _Patch) -> None:
 
 @mutation("a place written over one that counts", "queue-full", runs=200, shows=("thrown out",))
 def _(patch: _Patch) -> None:
-    original = queue.Queue._take_place
+    original = queue.Queue._take_ticket
 
-    def take_place(self: Any, waiters: Any) -> Any:
+    def take_ticket(self: Any, waiters: Any) -> Any:
         return self._ask(waiters, len(waiters) - 1) if len(waiters) >= 64 else original(self, waiters)
 
-    patch(queue.Queue, "_take_place", take_place)
+    patch(queue.Queue, "_take_ticket", take_ticket)
 
 
 @mutation("no last try", "queue-idle", runs=100, shows=("refused",))
@@ -1349,9 +1350,9 @@ def _(patch: _Patch) -> None:
 
 @mutation("a try like the last one at each look", "queue-calm", "queue", runs=60, shows=_ORDER)
 def _(patch: _Patch) -> None:
-    original = queue.Queue.line
+    original = queue.Queue.condition
 
-    def line(self: Any, step: Any, waiters: Any, living: Any) -> Any:
+    def condition(self: Any, step: Any, waiters: Any, living: Any) -> Any:
         until = self.acquisition.wait_until
         self.acquisition.wait_until = 0.0
         try:
@@ -1359,7 +1360,7 @@ def _(patch: _Patch) -> None:
         finally:
             self.acquisition.wait_until = until
 
-    patch(queue.Queue, "line", line)
+    patch(queue.Queue, "condition", condition)
 
 
 @mutation("naps longer than others have patience", "queue-calm", "queue", runs=400, shows=("thrown out", "starved"))
@@ -1438,14 +1439,14 @@ def _(patch: _Patch) -> None:
     shows=("no version",),
 )
 def _(patch: _Patch) -> None:
-    original = requests.take_place
+    original = tickets.take_ticket
 
-    def take_place(place: Any, name: str) -> Any:
+    def take_ticket(place: Any, name: str) -> Any:
         operation, request = original(place, name)
         parts = request["ConditionExpression"].split(" AND ")
         return operation, {**request, "ConditionExpression": " AND ".join([_always(parts[0]), *parts[1:]])}
 
-    patch(requests, "take_place", take_place)
+    patch(tickets, "take_ticket", take_ticket)
 
 
 # -- semaphores -------------------------------------------------------------------------------------------------------
@@ -1491,8 +1492,8 @@ def _(patch: _Patch) -> None:
 
 def _more_permits(original: Any, more_permits: int) -> Any:
     def claim(place: Any, *arguments: Any, **more: Any) -> Any:
-        behind = requests.Line({}, behind=-more_permits) if more.get("line") is None else None
-        return original(place, *arguments, **{**more, "line": behind or more["line"]})
+        behind = requests.QueueCondition({}, behind=-more_permits) if more.get("queue") is None else None
+        return original(place, *arguments, **{**more, "queue": behind or more["queue"]})
 
     return claim
 
@@ -1642,12 +1643,12 @@ def _(patch: _Patch) -> None:
 @mutation("a claim from a place that leaves nothing to those ahead", "permits-queue-beside", "permits-queue", runs=1000,
           shows=_ORDER)  # fmt: skip
 def _(patch: _Patch) -> None:
-    original = queue.Queue.line_from
+    original = queue.Queue.condition_from
 
-    def line_from(self: Any, index: int, waiters: Any, left: Any, behind: int = 0) -> Any:
+    def condition_from(self: Any, index: int, waiters: Any, left: Any, behind: int = 0) -> Any:
         return original(self, index, waiters, left)
 
-    patch(queue.Queue, "line_from", line_from)
+    patch(queue.Queue, "condition_from", condition_from)
 
 
 @mutation("the dead that wait for a semaphore never passed", "permits-queue-idle", runs=100,

@@ -152,7 +152,7 @@ def _try_once_more(world: World, key: str) -> None:
             5000,
             Content(),
             wait_until=reading.elapsed + patience,
-            patient=patience > 0,
+            waits=patience > 0,
             refresh_period=1.0,
             window=world.events.window(key) if world.settings.event else None,
             queue=(PermitQueue if world.permits else Queue) if queues else None,

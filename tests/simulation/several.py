@@ -180,7 +180,7 @@ class Group:
     def blocked_by(self) -> Group | None:
         """Whose lock this one waits for, if that is a group which still takes locks."""
         waiter = self.watcher.waiter
-        if self.process.dead or not self.watcher.active or waiter is None or not self.wanted.patient:
+        if self.process.dead or not self.watcher.active or waiter is None or not self.wanted.waits:
             return None
         row = self.world.table.get(waiter.key)
         if row is None or "ownerName" not in row or "isReleased" in row:
@@ -287,7 +287,7 @@ def turn(client: Client) -> Part[None]:
         task.watcher = None
         watch.close()
         group.end_round()
-        late = process.peek() - max(reading.elapsed, wanted.wait_until if wanted.patient else 0.0)
+        late = process.peek() - max(reading.elapsed, wanted.wait_until if wanted.waits else 0.0)
         if late > _PATIENCE * (1 + len(keys)) and process.faulted < group.started:
             world.judge.fail("endless", f"{keys} took {late:.0f} s beyond the wait")
     world.counts["groups"] += 1

@@ -56,13 +56,13 @@ class Counted:
         return keep.release(hold, self.memory, self.world.entropy, self.process.reading(), complete=complete)
 
 
-@pytest.mark.parametrize("patient", [False, True])
-def test_an_uncontended_lock_takes_one_request_and_its_release_another(patient: bool) -> None:
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_uncontended_lock_takes_one_request_and_its_release_another(waits: bool) -> None:
     counted = Counted()
 
     def life() -> Life:
         for round_ in range(1, 4):
-            hold = yield from counted.acquire(counted.wanted(patient=patient, wait_until=30.0))
+            hold = yield from counted.acquire(counted.wanted(waits=waits, wait_until=30.0))
             assert counted.requests["UpdateItem"] == 2 * round_ - 1
             assert (yield from counted.release(hold))
             assert counted.requests == {"UpdateItem": 2 * round_}
@@ -119,7 +119,7 @@ def test_a_new_event_takes_two_requests_a_duplicate_one_and_one_whose_window_has
 
 def test_an_event_that_another_completes_meanwhile_takes_who_waits_no_claim_more() -> None:
     counted = Counted()
-    first, second = counted.wanted(window=60), counted.wanted(window=60, patient=True, wait_until=30.0)
+    first, second = counted.wanted(window=60), counted.wanted(window=60, waits=True, wait_until=30.0)
 
     def owner() -> Life:
         hold = yield from counted.acquire(first)
