@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from ..errors import (
-    DuplicateEventError,
-    LockConfigurationError,
     LockError,
     LockFormatError,
     LockNotGrantedError,
@@ -12,7 +10,7 @@ from ..errors import (
     TransportError,
 )
 from . import lease, requests
-from .outcome import ConditionFailed, Reply, ServiceError, another_answer
+from .outcome import ConditionFailed, Reply, ServiceError, another_answer, undated
 from .protocol import DECISION, SEND, STEPS, Hold, Send, Wait, exchange, may_pass, row_of
 from .row import make_version
 
@@ -54,10 +52,6 @@ def acquire(
     an error that is thrown into the generator.
     """
     return Acquisition(wanted, memory, entropy, reading, keep).finish()  # no frame of its own for an interrupt to hit
-
-
-HANDOVER = 0.05  # seconds between two holders
-DAY = 86_400.0  # seconds
 
 
 class Sent:
@@ -329,7 +323,7 @@ class Acquisition:
         if row.version in self.sent and not row.is_free:
             return self.own(row, row.version, date)
         if wanted.window is not None:
-            self.refuse_done(row, date)
+            row.refuse_done(place.schema, place.key, date)
         if row.is_held:
             may_take_over = row.may_take_over(place.schema, place.where, observations, self.reading, date)
             self.last = Held(row)
@@ -343,9 +337,9 @@ class Acquisition:
     def own(self, row: Row, version: str, date: int | None) -> Hold | Take:
         """Judge a row with a version that this acquisition sent: it is a grant, or one to correct (rules 3 and 4)."""
         sent = self.sent[version]
-        self.note_landed(row)
+        sent.may_land = True  # it did, even if every answer so far was a refusal: a copy came late
         if date is None:
-            raise self.undated()
+            raise undated(self.wanted.place.key)
         row.require_token(self.wanted.place.schema, self.wanted.place.key)
         valid_until = sent.started + lease.validity(sent.lease_ms, sent.expiry_ms, date)
         no_good = self.reading.elapsed >= valid_until or lease.clock_was_fast(sent.lease_ms, sent.expiry_ms, date)
@@ -354,33 +348,6 @@ class Acquisition:
             return Take(version, row)
         started, claims = sent.started, self.versions
         return Hold(self.wanted, row, sent.lease_ms, sent.expiry_ms, valid_until, started, claims=claims)
-
-    def note_landed(self, row: Row | None) -> None:
-        """Note if a row shows a version of mine: it did land, even if every answer was a refusal. A copy came late."""
-        if row is not None and row.version in self.sent:
-            self.sent[row.version].may_land = True
-
-    def refuse_done(self, row: Row, date: int | None) -> None:
-        """Raise DuplicateEventError if the event is done, judged by DynamoDB's time (rule 11)."""
-        place, until = self.wanted.place, row.completed_until
-        stored = row.item.get(place.schema.completed_until)
-        if stored is None:
-            return
-        if until is None or stored != {"N": str(until)}:  # a claim that expects another number would never be granted
-            raise LockFormatError(
-                f"the row of event {place.key!r} has a {place.schema.completed_until} that cannot be read as epoch "
-                f"seconds: {stored!r}. The row is left alone; remove that attribute, or the row",
-                key=place.key,
-            )
-        if date is None:
-            raise self.undated()
-        if until > date:
-            raise DuplicateEventError(
-                f"event {place.key!r} was completed before, and counts as done for another {until - date} s",
-                key=place.key,
-                result=row.item.get(place.schema.result, {}).get("S"),
-                completed_until=until,
-            )
 
     def contradicted(self) -> LockError:
         """Return the error for contradicting answers.
@@ -396,9 +363,6 @@ class Acquisition:
         )
         error.answered = True
         return error
-
-    def undated(self) -> LockConfigurationError:
-        return undated(self.wanted.place.key)
 
     # -- waiting and giving up --------------------------------------------------------------------------------------
 
@@ -443,7 +407,7 @@ class Acquisition:
     def not_granted(self) -> LockNotGrantedError:
         wanted, waited, last = self.wanted, self.reading.elapsed - self.started, self.last.row
         holders = () if last is None else last.holders()
-        ahead = self.ahead()
+        ahead, lease_left = self.ahead(), self.lease_left()
         said = f"{wanted.place.noun} {wanted.place.key!r} {self.state(ahead or 0)}"
         if wanted.waits:
             kind: type[LockNotGrantedError] = LockTimeoutError
@@ -456,7 +420,7 @@ class Acquisition:
             key=wanted.place.key,
             holder=holders[0].owner if holders else None,
             waited=waited,
-            retry_after=self.turn(ahead or 0),
+            retry_after=lease_left if self.row is None else self.row.turn(wanted.place.schema, ahead or 0, lease_left),
             ahead=ahead,
             holders=holders,
         )
@@ -477,20 +441,6 @@ class Acquisition:
         if row is None or row.waiters is None or self.wanted.place.schema.waiters is None:
             return None
         return row.waiting(self.date) if self.queue is None else self.queue.ahead(row)
-
-    def turn(self, ahead: int) -> float | None:
-        """Return an estimate of the seconds until it is this one's turn. None if nothing is known.
-
-        Each holds the lock for as long as the last one did. The present holder does so until its lease ends at most.
-        If the time that the last one held it is not known, this is the end of the lease. An estimate ends at a day.
-        """
-        row, lease_left = self.row, self.lease_left()
-        held_ms = None if row is None else row.held_ms(self.wanted.place.schema)
-        if row is None or held_ms is None:
-            return lease_left
-        hold = held_ms / 1000 / row.permits  # with N holders at once, one of N releases N times as often
-        first = hold if lease_left is None else min(hold, lease_left)
-        return min(first + ahead * hold + (ahead + 1) * HANDOVER, DAY)
 
     def abandon(self, *, looked: bool = False) -> Steps[None]:
         """Release any version of mine that may be in the row, the newest first (rule 5).
@@ -531,15 +481,6 @@ class Acquisition:
             delete=self.wanted.delete_on_release,
             content=requests.Content(),
         )
-
-
-def undated(key: str) -> LockConfigurationError:
-    """Return the error for an answer without DynamoDB's time."""
-    return LockConfigurationError(
-        f"the answer for lock {key!r} has no Date header: this is not DynamoDB, and its time cannot be trusted. "
-        "Check the endpoint and any proxy in between",
-        key=key,
-    )
 
 
 def too_late(key: str, left_ms: int, waited: float = 0.0) -> LockNotGrantedError:

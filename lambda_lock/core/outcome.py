@@ -7,7 +7,7 @@ it on whenever it has one, also with a refusal.
 
 from __future__ import annotations
 
-from ..errors import TransportError, printable
+from ..errors import LockConfigurationError, TransportError, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,6 +135,15 @@ def another_answer(operation: str) -> TransportError:
     return unusable(
         f"the answer to {operation} belongs to another request. This is not DynamoDB, or something in between changes "
         "its answers: check the endpoint and any proxy"
+    )
+
+
+def undated(key: str) -> LockConfigurationError:
+    """Return the error for an answer without DynamoDB's time."""
+    return LockConfigurationError(
+        f"the answer for lock {key!r} has no Date header: this is not DynamoDB, and its time cannot be trusted. "
+        "Check the endpoint and any proxy in between",
+        key=key,
     )
 
 

@@ -249,9 +249,14 @@ class PermitUpdate(Update):
         next_token = f"if_not_exists({self.name(schema.token)}, {seed}) + {one}"
         self.sets += [f"{self.token(nonce)} = {next_token}", f"{self.name(schema.token)} = {next_token}"]
 
-    def take(self, row: Row | None, queue: QueueCondition | None) -> list[str]:
-        """Return the condition that a permit is free. The dead entries must be as observed, and go."""
+    def take(self, row: Row | None, observed: str | None, queue: QueueCondition | None) -> list[str]:
+        """Return the condition that a permit is free. The dead entries must be as observed, and go.
+
+        Or that of a correction: nobody takes over another's entry under its version (rule 4 of protocol.py).
+        """
         schema = self.place.schema
+        if observed is not None:
+            return [self._has_version(observed)]
         if isinstance(row, PermitRow) and not row.is_held:
             if schema.released is not None:
                 self.remove(schema.released)
@@ -266,10 +271,6 @@ class PermitUpdate(Update):
         most = self.place.permits - (0 if queue is None else queue.behind) + len(dead)
         condition.append(f"size({self.name(self._maps[0])}) < {self.value({'N': str(most)})}")
         return condition
-
-    def take_over(self, version: str) -> list[str]:
-        """Return the condition of a correction: only my own entry is ever taken over (rule 4 of protocol.py)."""
-        return [self._has_version(version)]
 
     def hold(self, version: str, lease_ms: int, owner: str | None = None) -> str:
         """Write my entry, which has version, lease and owner in one. Return its placeholder."""

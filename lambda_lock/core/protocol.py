@@ -248,34 +248,6 @@ class Hold:
     Other code may read these attributes, but changes them only through the methods.
     """
 
-    __slots__ = (
-        "claims",
-        "completed",
-        "completed_until",
-        "delete_on_release",
-        "ended",
-        "expiry_ms",
-        "gone",
-        "handed_over",
-        "hold_on_unavailable",
-        "holder",
-        "item",
-        "lease_end",
-        "lease_ms",
-        "lost",
-        "owner",
-        "place",
-        "resumed",
-        "since",
-        "token",
-        "ttl",
-        "unavailable",
-        "unclear",
-        "valid_until",
-        "version",
-        "window",
-    )
-
     def __init__(
         self,
         wanted: AcquireRequest,

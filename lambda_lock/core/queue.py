@@ -345,7 +345,8 @@ class Queue:
                 event = yield Send(*tickets.return_ticket(place, index, text), limit)
                 acquisition.reading = event.reading
                 row = row_of(event.outcome, place)
-                acquisition.note_landed(row)
+                if row is not None and row.version in acquisition.sent:
+                    acquisition.sent[row.version].may_land = True  # it did, even if every answer was a refusal
                 left = () if row is None else row.waiters or ()
                 shown = [at for at, one in enumerate(left) if one[:TICKET_NAME] == mine[:TICKET_NAME]]
                 if not shown:

@@ -69,9 +69,6 @@ def decode_data(text: str) -> bytes:
     return a2b_base64(text)
 
 
-_VALUE = "{value}"
-
-
 class Update:
     """Builds an UpdateItem of a slot: here, of a row that has one holder. Names and values are placeholders, because
     DynamoDB reserves 573 words."""
@@ -96,15 +93,62 @@ class Update:
         self.values[placeholder] = value
         return placeholder
 
-    def set(self, attribute: str, value: dict[str, Any], template: str = _VALUE) -> str:
+    def set(self, attribute: str, value: dict[str, Any], template: str | None = None) -> str:
         """SET the attribute. Return the value's placeholder, for use in the condition."""
-        name, placeholder = self.name(attribute), self.value(value)
-        what = placeholder if template == _VALUE else template.format(name=name, value=placeholder)
+        name, placeholder = self.name(attribute), f":v{len(self.values)}"
+        self.values[placeholder] = value
+        what = placeholder if template is None else template.format(name=name, value=placeholder)
         self.sets.append(f"{name} = {what}")
         return placeholder
 
     def remove(self, attribute: str, index: str = "") -> None:
         self.removes.append(self.name(attribute) + index)
+
+    def set_ttl(self, expiry_ms: int, completed_until: int | None, ttl: int | None) -> None:
+        value = self.ttl(expiry_ms, completed_until, ttl)
+        if value is None:
+            self.remove(self.place.schema.ttl)
+        else:
+            self.set(self.place.schema.ttl, value)
+
+    def store(self, content: Content) -> None:
+        """SET the application's data and attributes."""
+        data = self.place.schema.data
+        if content.data is not None:
+            template = None if content.replace_data else "if_not_exists({name}, {value})"
+            self.set(data, {"B": content.data}, template)
+        for attribute, value in content.attributes.items():
+            self.set(attribute, value)
+
+    def equals(self, attribute: str, value: dict[str, Any]) -> str:
+        return f"{self.name(attribute)} = {self.value(value)}"
+
+    def is_as_observed(self, attribute: str, value: dict[str, Any] | None) -> str:
+        if value is None:
+            return f"attribute_not_exists({self.name(attribute)})"
+        return self.equals(attribute, value)
+
+    def exists(self) -> str:
+        return f"attribute_exists({self.name(self.place.key_names[0])})"
+
+    def request(self, condition: list[str], **more: Any) -> Request:
+        clauses = [("SET ", self.sets), ("REMOVE ", self.removes)]
+        expression = " ".join([clause + ", ".join(parts) for clause, parts in clauses if parts])
+        return "UpdateItem", self.write(condition, UpdateExpression=expression, **more)
+
+    def write(self, condition: list[str], **more: Any) -> dict[str, Any]:
+        """Return the fields of a write under a condition."""
+        request = {
+            "TableName": self.place.table,
+            "Key": self.place.item_key,
+            "ConditionExpression": " AND ".join(condition),
+            "ExpressionAttributeNames": self.names,
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            **more,
+        }
+        if self.values:  # left out if empty, because DynamoDB refuses an empty map
+            request["ExpressionAttributeValues"] = self.values
+        return request
 
     # -- how the slot's owner, version, token and expiry are written and compared
 
@@ -114,24 +158,22 @@ class Update:
         one = self.value({"N": "1"})
         self.set(self.place.schema.token, {"N": str(grant.seed_ms)}, "if_not_exists({name}, {value}) + " + one)
 
-    def take(self, row: Row | None, queue: QueueCondition | None) -> list[str]:
-        """Return the condition of a claim: nobody holds the slot."""
+    def take(self, row: Row | None, observed: str | None, queue: QueueCondition | None) -> list[str]:
+        """Return the condition of a claim, that nobody holds the slot; or of a take-over of the version observed.
+
+        row: the row observed, if any. queue: what is required of those who wait.
+        """
         schema = self.place.schema
         if schema.released is not None:
             self.remove(schema.released)
+        if observed is not None:
+            return [self.equals(schema.version, {"S": observed})]
         # A version under another schema's name belongs to a lock that this client cannot read. That lock is not free.
-        no_version = " AND ".join(
-            [f"attribute_not_exists({self.name(name)})" for name in (schema.version, *schema.foreign_versions)]
-        )
+        versions = (schema.version, *schema.foreign_versions)
+        no_version = " AND ".join([f"attribute_not_exists({self.name(name)})" for name in versions])
         if schema.released is None:
             return [no_version]
         return [f"({no_version} OR {self.equals(schema.released, {'S': RELEASED})})"]
-
-    def take_over(self, version: str) -> list[str]:
-        """Return the condition of a take-over of the version observed."""
-        if self.place.schema.released is not None:
-            self.remove(self.place.schema.released)
-        return [self.equals(self.place.schema.version, {"S": version})]
 
     def hold(self, version: str, lease_ms: int, owner: str | None = None) -> str:
         """Write a version and lease, and an owner if it changes. Return the placeholder of what versions are compared
@@ -172,54 +214,6 @@ class Update:
         if seconds is None:
             return None
         return {"N": str(max(-(-expiry_ms // 1000), completed_until or 0) + seconds)}
-
-    # -- the same for any slot
-
-    def set_ttl(self, expiry_ms: int, completed_until: int | None, ttl: int | None) -> None:
-        value = self.ttl(expiry_ms, completed_until, ttl)
-        if value is None:
-            self.remove(self.place.schema.ttl)
-        else:
-            self.set(self.place.schema.ttl, value)
-
-    def store(self, content: Content) -> None:
-        """SET the application's data and attributes."""
-        data = self.place.schema.data
-        if content.data is not None:
-            template = _VALUE if content.replace_data else "if_not_exists({name}, {value})"
-            self.set(data, {"B": content.data}, template)
-        for attribute, value in content.attributes.items():
-            self.set(attribute, value)
-
-    def equals(self, attribute: str, value: dict[str, Any]) -> str:
-        return f"{self.name(attribute)} = {self.value(value)}"
-
-    def is_as_observed(self, attribute: str, value: dict[str, Any] | None) -> str:
-        if value is None:
-            return f"attribute_not_exists({self.name(attribute)})"
-        return self.equals(attribute, value)
-
-    def exists(self) -> str:
-        return f"attribute_exists({self.name(self.place.key_names[0])})"
-
-    def request(self, condition: list[str], **more: Any) -> Request:
-        clauses = [("SET ", self.sets), ("REMOVE ", self.removes)]
-        expression = " ".join([clause + ", ".join(parts) for clause, parts in clauses if parts])
-        return "UpdateItem", self.write(condition, UpdateExpression=expression, **more)
-
-    def write(self, condition: list[str], **more: Any) -> dict[str, Any]:
-        """Return the fields of a write under a condition."""
-        request = {
-            "TableName": self.place.table,
-            "Key": self.place.item_key,
-            "ConditionExpression": " AND ".join(condition),
-            "ExpressionAttributeNames": self.names,
-            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-            **more,
-        }
-        if self.values:  # left out if empty, because DynamoDB refuses an empty map
-            request["ExpressionAttributeValues"] = self.values
-        return request
 
 
 class Place:
@@ -326,7 +320,7 @@ class QueueCondition:
         """Write what the claim leaves, and return its condition."""
         name = update.name(waiters)
         if not self.tickets:
-            return f"(attribute_not_exists({name}) OR {update.equals(waiters, list_of(()))})"
+            return f"(attribute_not_exists({name}) OR {update.equals(waiters, {'L': []})})"
         condition = [f"{name}[{index}] = {update.value({'S': ticket})}" for index, ticket in self.tickets.items()]
         for index in sorted(self.tickets, reverse=True):  # DynamoDB takes any order, but ministack removes one by one
             update.remove(waiters, f"[{index}]")
@@ -336,10 +330,6 @@ class QueueCondition:
 
 
 NOBODY_WAITS = QueueCondition({}, alone=True)
-
-
-def list_of(tickets: tuple[str, ...]) -> dict[str, Any]:
-    return {"L": [{"S": ticket} for ticket in tickets]}
 
 
 def claim(
@@ -366,7 +356,7 @@ def claim(
     update.grant(grant, row)
     update.set_ttl(grant.expiry_ms, completed_until, content.ttl)
     update.store(content)
-    condition = update.take(row, queue) if observed is None else update.take_over(observed)
+    condition = update.take(row, observed, queue)
     if only_if_exists:
         condition.append(update.exists())
     if event:

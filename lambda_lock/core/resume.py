@@ -34,10 +34,10 @@ from __future__ import annotations
 
 from ..errors import LockFormatError, LockLostError, TransportError
 from . import lease, requests
-from .acquire import Acquisition, Held, too_late, undated
+from .acquire import Acquisition, Held, too_late
 from .handover import damaged
 from .keep import not_there
-from .outcome import ConditionFailed, Reply
+from .outcome import ConditionFailed, Reply, undated
 from .protocol import DECISION, STEPS, AcquireRequest, Hold, Wait, exchange, row_of
 from .row import base_of, make_version
 

@@ -9,9 +9,10 @@ A lease that cannot be read is an error that names the row. It is never a reason
 
 from __future__ import annotations
 
-from ..errors import LockFormatError
+from ..errors import DuplicateEventError, LockFormatError
 from . import lease
 from .lease import Holder
+from .outcome import undated
 from .schema import NUMERALS
 
 TYPE_CHECKING = False
@@ -26,6 +27,7 @@ _VERSION_PREFIX = "L1:"
 _HEX = frozenset("0123456789abcdef")
 TOKEN_DIGITS = 37  # DynamoDB's numbers have 38 digits, and the next grant adds one to the token
 _DAY_MS = 86_400_000
+_HANDOVER = 0.05  # seconds between two holders
 _MS_DIGITS = 14  # of epoch ms, and of the ms that a lock was held
 MOST_WAITERS = 64
 MOST_PERMITS = 100
@@ -152,6 +154,41 @@ class Row:
         if self.expiry_ms is not None:
             left = min(left, self.expiry_ms / 1000 - now)
         return max(left, 0.0)
+
+    def turn(self, schema: Schema, ahead: int, lease_left: float | None) -> float | None:
+        """Return an estimate of the seconds until it is the turn of who has ``ahead`` others ahead. None if nothing is
+        known.
+
+        Each holds the lock for as long as the last one did. The present holder does so until its lease ends at most.
+        If the time that the last one held it is not known, this is the end of the lease. An estimate ends at a day.
+        """
+        held_ms = self.held_ms(schema)
+        if held_ms is None:
+            return lease_left
+        hold = held_ms / 1000 / self.permits  # with N holders at once, one of N releases N times as often
+        first = hold if lease_left is None else min(hold, lease_left)
+        return min(first + ahead * hold + (ahead + 1) * _HANDOVER, _DAY_MS / 1000)
+
+    def refuse_done(self, schema: Schema, key: str, date: int | None) -> None:
+        """Raise DuplicateEventError if the event is done, judged by DynamoDB's time (rule 11 of protocol.py)."""
+        stored, until = self.item.get(schema.completed_until), self.completed_until
+        if stored is None:
+            return
+        if until is None or stored != {"N": str(until)}:  # a claim that expects another number would never be granted
+            raise LockFormatError(
+                f"the row of event {key!r} has a {schema.completed_until} that cannot be read as epoch seconds: "
+                f"{stored!r}. The row is left alone; remove that attribute, or the row",
+                key=key,
+            )
+        if date is None:
+            raise undated(key)
+        if until > date:
+            raise DuplicateEventError(
+                f"event {key!r} was completed before, and counts as done for another {until - date} s",
+                key=key,
+                result=self.item.get(schema.result, {}).get("S"),
+                completed_until=until,
+            )
 
     # for errors: "lock 'a' is held by b"
 

@@ -5,7 +5,7 @@ Loaded when an acquire has to wait. core/queue.py has the rules.
 
 from __future__ import annotations
 
-from .requests import Update, list_of
+from .requests import Update
 from .row import DIGITS, MOST_WAITERS
 
 TYPE_CHECKING = False
@@ -28,7 +28,7 @@ def take_ticket(place: Place, mine: str) -> Request:
     assert schema.waiters is not None, "this schema has no queue"
     update = Update(place)
     waiters = update.name(schema.waiters)
-    none, one = update.value(list_of(())), update.value(list_of((mine,)))
+    none, one = update.value({"L": []}), update.value({"L": [{"S": mine}]})
     update.sets.append(f"{waiters} = list_append(if_not_exists({waiters}, {none}), {one})")
     most, zero = update.value({"N": str(MOST_WAITERS)}), update.value({"N": "0"})
     held = " AND ".join(update.not_released())

@@ -973,19 +973,24 @@ def _(patch: _Patch) -> None:
     "an event's end judged by the client's clock", *_EVENTS, runs=100, shows=(*_NOT_ONCE, "false done", "starved")
 )
 def _(patch: _Patch) -> None:
-    original = acquire.Acquisition.refuse_done
-    patch(acquire.Acquisition, "refuse_done", lambda self, row, date: original(self, row, int(self.reading.wall)))
+    original = row.Row.refuse_done
+
+    def refuse_done(self: Any, schema: Any, key: str, date: int | None) -> None:
+        acquisition = sys._getframe(1).f_locals["self"]
+        original(self, schema, key, int(acquisition.reading.wall))
+
+    patch(row.Row, "refuse_done", refuse_done)
 
 
 @mutation("an event that another holds not looked at", *_EVENTS, runs=100, shows=_NOT_ONCE)
 def _(patch: _Patch) -> None:
-    original = acquire.Acquisition.refuse_done
+    original = row.Row.refuse_done
 
-    def refuse_done(self: Any, row: Any, date: int | None) -> None:
-        if row.is_free:
-            original(self, row, date)
+    def refuse_done(self: Any, schema: Any, key: str, date: int | None) -> None:
+        if self.is_free:
+            original(self, schema, key, date)
 
-    patch(acquire.Acquisition, "refuse_done", refuse_done)
+    patch(row.Row, "refuse_done", refuse_done)
 
 
 @mutation("a completion by a second request after the release", *_EVENTS, runs=200, shows=("false success", *_NOT_ONCE))
