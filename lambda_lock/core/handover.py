@@ -10,9 +10,9 @@ The rules, in addition to those of protocol.py
 3. Versions keep rising. If no Date is known, adopt reads the row first. It goes above the version that it finds. If the
    expiry of a grant had to be too far in the future for its lease, the grant is corrected, like any other.
 4. An adopt that is given up is followed by a release under its version, like a claim.
-5. What a resumed handle hands over is parked under ``o/``, a name that no handle ever bears (resume.py). Parked under
+5. What a resumed handle hands over is parked under ``o/``, an owner that no handle uses (resume.py). Parked under
    ``o``, it would revive a first handle that is still alive. So adopt takes the owner that the row shows: ``o``, or
-   ``o/``, from which it goes on under a name of its own. It refuses the name of an attempt. The string names ``o``.
+   ``o/``, from which it goes on under an owner of its own. It refuses the owner of an attempt. The string names ``o``.
 6. A lock that deletes its row cannot be handed over: a late copy of the claim could bring back its owner and token, and
    a second adopt would be granted. The process that adopted the lock must not delete the row either.
 """
@@ -157,7 +157,7 @@ def hand_over(hold: Hold, memory: Memory, entropy: Entropy, reading: ClockReadin
 
 
 def parked(owner: str) -> str:
-    """Return the name that a hold is parked under after an attempt: no handle ever bears it."""
+    """Return the owner that a hold is parked under after an attempt: one that no handle uses."""
     return f"{base_of(owner)}/"
 
 

@@ -45,7 +45,10 @@ def renew(
         if hold.expire(reading.elapsed) or hold.is_over():
             return Renewal(False)
         sent = reading
-        new_lease = _renewed_lease(hold, lease_ms or hold.lease_ms, sent)
+        new_lease = lease_ms or hold.lease_ms
+        if hold.lease_end is not None and not hold.resumed:  # a resumed hold's lease is the next attempt's, too
+            new_lease = min(new_lease, int((hold.lease_end - sent.elapsed) * 1000))
+        new_lease = hold.place.schema.round_lease(max(new_lease, int(lease.MIN_LEASE * 1000)))
         hold.shorten(new_lease, sent.elapsed)
         version = hold.rise(new_lease, memory.server.now(sent), entropy.nonce())
         request = requests.renew(
@@ -80,12 +83,6 @@ def renew(
         hold.go_above(row.expiry_ms)
     hold.lose()
     return Renewal(False)
-
-
-def _renewed_lease(hold: Hold, lease_ms: int, reading: ClockReading) -> int:
-    if hold.lease_end is not None and not hold.resumed:
-        lease_ms = min(lease_ms, int((hold.lease_end - reading.elapsed) * 1000))
-    return hold.place.schema.round_lease(max(lease_ms, int(lease.MIN_LEASE * 1000)))
 
 
 def _extended(hold: Hold, sent: ClockReading, reading: ClockReading, date: int | None) -> Renewal:

@@ -4,8 +4,8 @@ A *hold* is one base owner ``o`` (``prefix#nonce``) and one token T, from its cl
 `hand_over` names it, and stays good until the release. An *attempt* is one handle on the hold. The rules, in addition
 to those of protocol.py:
 
-1. **No two handles ever bear the same owner.** The first handle is ``o``. A resumed one is ``o/<32 hex>``, drawn at
-   each resume. ``o/`` is parked: no handle has it (handover.py, rule 5). So what an earlier attempt sends late or as a
+1. **No two handles use the same owner.** The first handle is ``o``. A resumed one is ``o/<32 hex>``, drawn at each
+   resume. ``o/`` is parked: no handle uses it (handover.py, rule 5). So what an earlier attempt sends late or as a
    zombie is refused, and rule 9 of protocol.py never takes a later attempt for a late copy of a claim.
 2. **A resume is one conditional write**: owner = the one seen, token = T, not released, version < the new one. The
    owner becomes the attempt's; the token stays. Seen is ``o`` at first. While no Date is known, the row is read first,
@@ -226,23 +226,15 @@ class _FoundError(Exception):
 class HolderAcquisition(Acquisition):
     """An acquisition by a holder that may have the lock already. See rule 6."""
 
-    def __init__(
-        self,
-        wanted: AcquireRequest,
-        memory: Memory,
-        entropy: Entropy,
-        reading: ClockReading,
-        keep: Callable[[Hold], None] | None = None,
-    ) -> None:
-        super().__init__(wanted, memory, entropy, reading, keep)
-        self.holder = holder_of(wanted.owner)
-        self.vanished = 0  # holds that were gone before they were resumed
+    holder: str | None
+    vanished = 0  # holds that were gone before they were resumed
 
     def run(self) -> Steps[Hold]:
         """As the base class. It begins anew if the hold was released before it could be resumed.
 
         This is bounded: `pause` raises when the wait is over. Whoever does not wait has STEPS turns.
         """
+        self.holder = holder_of(self.wanted.owner)
         while True:
             try:
                 return (yield from super().run())

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 NUMERALS = frozenset("0123456789+-.eE")
 _LONGEST_MS = 2**63 - 1  # the longest lease that a Java client can write; anything above it counts as unreadable
 _LONGEST_DURATION = 64  # characters; Go writes at most "2562047h47m16.854775807s"
+#: Fields of a Schema that do not name an attribute of the lock's own.
+_NO_ATTRIBUTES = ("lease_format", "name", "partition_key", "sort_key", "sort_key_value", "ttl_seconds")
 
 
 class Schema:
@@ -116,21 +118,7 @@ class Schema:
 
     def attribute_names(self) -> tuple[str | None, ...]:
         """Return the names that belong to the lock. The application's own attributes must not use them."""
-        return (
-            self.owner,
-            self.lease,
-            self.version,
-            self.released,
-            self.data,
-            self.token,
-            self.ttl,
-            self.completed_until,
-            self.result,
-            self.waiters,
-            self.held_ms,
-            self.permits,
-            self.permit_tokens,
-        )
+        return tuple([getattr(self, field) for field in self.__slots__ if field not in _NO_ATTRIBUTES])
 
     @property
     def foreign_versions(self) -> tuple[str, ...]:

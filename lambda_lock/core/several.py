@@ -247,8 +247,8 @@ class Several:
             del value  # an error, whose traceback has this frame
 
     def lost(self) -> LostMeanwhile | None:
-        """Return what ends the steps, if a lock is lost. None once they end by themselves: it would count as a second
-        interrupt, and they would be left no third."""
+        """Return what ends the steps, if a lock is lost. None while they clean up: another throw would cut that
+        short."""
         if self.taking is not None and self.taking.ends:
             return None
         try:
