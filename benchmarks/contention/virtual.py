@@ -11,12 +11,14 @@ import heapq
 import itertools
 import random
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 from lambda_lock.core import acquire, keep
 from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
+from lambda_lock.core.permit_queue import PermitPace, PermitQueue
+from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, Entropy, Event, Memory, Send, Wait
 from lambda_lock.core.queue import Pace, Queue
 from lambda_lock.core.requests import Content, Place
@@ -31,6 +33,7 @@ _TRIP = (0.002, 0.006)  # seconds
 _LEASE_MS = 100_000  # more than any hold
 _LONG = 60.0, 800.0  # seconds of a run at least, and in holds
 _MINUTE = 60.0
+_SEMAPHORES = (Row(16, 0.02, 0, ()), Row(16, 0.3, 0, ()), Row(8, 3.0, 0, (), exponential=True))
 MANY = Row(100, SWEEP_HOLD, 0, ())  # more than there are places
 _WAIT = 100_000.0  # seconds; no wait ends
 _PLACE = Place("locks", JAVA, "key", "k", None, None)
@@ -39,11 +42,15 @@ Steps = Generator[Send | Wait, Event, Any]
 
 
 class World:
-    """Workers that contend for one lock in virtual time. seed: of all that is drawn."""
+    """Workers that contend for one lock, or for the permits of a semaphore, in virtual time.
 
-    def __init__(self, row: Row, *, queue: bool, seed: int = 1) -> None:
+    seed: of all that is drawn.
+    """
+
+    def __init__(self, row: Row, *, queue: bool, seed: int = 1, permits: int | None = None) -> None:
         self._row = row
-        self._queue = Queue if queue else None
+        self._permits = permits
+        self._queue = (PermitQueue if permits else Queue) if queue else None
         self._rng = random.Random(seed)
         self._chance = Entropy(lambda: f"{self._rng.getrandbits(128):032x}", self._rng.random)
         self._table = Table("key", None)
@@ -86,8 +93,9 @@ class World:
             wait: list[Any] = [self._now, None, None, None, None]
             worker["waits"].append(wait)
             owner = f"worker-{number}#{self._chance.nonce()[:8]}"
+            place = PermitPlace(_PLACE, self._permits, owner) if self._permits else _PLACE
             wanted = AcquireRequest(
-                _PLACE, owner, _LEASE_MS, Content(ttl=60), wait_until=_WAIT, waits=True, queue=self._queue
+                place, owner, _LEASE_MS, Content(ttl=60), wait_until=_WAIT, waits=True, queue=self._queue
             )
             hold = yield from acquire.acquire(wanted, memory, self._chance, self._look())
             wait[2], wait[4] = self._now, hold.token
@@ -140,21 +148,36 @@ def long_holds(waiters: int, *, queue: bool) -> list[float]:
 
 def constants() -> None:
     """What each number of the pace is for: the figures with it, and with half and twice of it."""
-    even, uneven = Row(8, 0.3, 0, ()), Row(8, 0.3, 0, (), exponential=True)
-    head = ("20 ms", "even", "uneven", "minute", "expected")
-    print(f"{'idle ms / requests of a grant':<22}" + "".join(f"{one:>14}" for one in head))
-    for name in ("as it is", *(name for name in vars(Pace) if name.isupper())):
-        for factor in (1.0,) if name == "as it is" else (0.5, 2.0):
-            before = getattr(Pace, name, None)
-            if before is not None:
-                setattr(Pace, name, before * factor)
-            runs = [World(row, queue=True).run() for row in (Row(8, 0.02, 0, ()), even, uneven)]
-            cells = [f"{run.idle * 1000:.1f} / {run.writes + run.reads:.1f}" for run in runs]
-            cells += [f"{figure:.2f}" for figure in long_holds(1, queue=True)]
-            if before is not None:
-                setattr(Pace, name, before)
-            title = name if before is None else f"{name} x {factor:g}"
-            print(f"{title:<22}" + "".join(f"{cell:>14}" for cell in cells), flush=True)
+    print(_cells("idle ms / requests of a grant", ("20 ms", "even", "uneven", "minute", "expected")))
+    _vary(Pace, _of_locks)
+    print(_cells("grants a second / requests of a grant, of 4 permits", [f"{row.hold:g} s" for row in _SEMAPHORES]))
+    _vary(PermitPace, _of_permits)
+
+
+def _vary(pace: type[Pace], figures: Callable[[], list[str]]) -> None:
+    print(_cells("as it is", figures()), flush=True)
+    for name in (name for name in vars(pace) if name.isupper()):
+        before = getattr(pace, name)
+        for factor in (0.5, 2.0):
+            setattr(pace, name, before * factor)
+            print(_cells(f"{name} x {factor:g}", figures()), flush=True)
+        setattr(pace, name, before)
+
+
+def _of_locks() -> list[str]:
+    rows = Row(8, 0.02, 0, ()), Row(8, 0.3, 0, ()), Row(8, 0.3, 0, (), exponential=True)
+    runs = [World(row, queue=True).run() for row in rows]
+    cells = [f"{run.idle * 1000:.1f} / {run.writes + run.reads:.1f}" for run in runs]
+    return cells + [f"{figure:.2f}" for figure in long_holds(1, queue=True)]
+
+
+def _of_permits() -> list[str]:
+    runs = [World(row, queue=True, permits=4).run() for row in _SEMAPHORES]
+    return [f"{run.per_second:.2f} / {run.writes + run.reads:.1f}" for run in runs]
+
+
+def _cells(title: str, cells: Iterable[str]) -> str:
+    return f"{title:<52}" + "".join(f"{cell:>14}" for cell in cells)
 
 
 def main() -> int:

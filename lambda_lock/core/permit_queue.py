@@ -27,15 +27,15 @@ class PermitQueue(Queue):
 
     def __init__(self, acquisition: Acquisition, unreadable: Callable[[Place], None] | None = None) -> None:
         super().__init__(acquisition, unreadable)
-        self.pace = _Pace()
+        self.pace = PermitPace()
 
 
-class _Pace(Pace):
+class PermitPace(Pace):
     """The next release is always as far away, because nobody knows which of the holders it will be. So a nap is a part
     of the time between two releases. While nothing changes for longer than expected, looks become rarer."""
 
-    GAP = 0.1
-    LONGEST_GAP = 0.15
+    GAP = 0.1  # lower than a lock's: of several holders, one may release before the time that they usually take
+    LONGEST_GAP = 0.15  # seconds: more than a lock's, because nobody knows which of the holds is near its end
     TURN = 0.3  # lower than a lock's: who is further back sleeps this in addition, at each look
 
     def __init__(self) -> None:
