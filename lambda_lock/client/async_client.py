@@ -7,7 +7,7 @@ import os
 
 from ..errors import LockNotGrantedError
 from ..runtime.import_guard import ImportGuard
-from . import reading, taking
+from . import reading
 from .acquiring import entered_too
 from .async_lock import AsyncLock
 from .async_runner import AsyncRunner
@@ -71,7 +71,7 @@ class AsyncLockClient(Client):
         Example: ``async with client.acquire("invoice#7", wait=10) as lock: ...``, or ``await client.acquire("a")``
         """
         check_options(_ACQUIRE, options)
-        return await self._take(taking.acquire(self._session, key, wait=wait, **options))
+        return await self._take(self._acquiring(key, wait, **options))
 
     async def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> AsyncLock | None:
         """`LockClient.try_acquire`, awaited.
@@ -129,7 +129,10 @@ class AsyncLockClient(Client):
         Example: ``async with client.adopt(event["lock"]) as lock: ...``
         """
         check_options(_ADOPT, options)
-        return await self._take(taking.adopt(self._session, token, context=context, **options))
+        with ImportGuard():
+            from .holds import adopted
+
+        return await self._take(adopted(self._session, token, context=context, **options))
 
     @entered_too
     async def resume(

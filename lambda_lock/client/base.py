@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..runtime.import_guard import ImportGuard
+from . import taking
 from .session import Session
 from .settings import Settings
 
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
     from typing import Any, Unpack
 
     from ..transport import Transport
+    from .lock import Lock
+    from .order import AcquireOptions
     from .session import Operation
     from .settings import ClientSettings
     from .taking import Taking
@@ -39,11 +43,20 @@ class Client:
         """
         return self._session.transport
 
+    def _acquiring(self, key: str, wait: float | None, **options: Unpack[AcquireOptions]) -> Taking[Lock]:
+        """A checked acquire of one lock."""
+        if options.get("holder") is None:
+            return taking.acquire(self._session, key, wait=wait, **options)
+        with ImportGuard():
+            from . import holds
+
+        return holds.acquired(self._session, key, wait=wait, **options)
+
     def _run(self, operation: Operation[Any]) -> Any:
         """The result of an operation. An async client returns an awaitable."""
         raise NotImplementedError
 
-    def _take(self, taking: Taking[Any]) -> Any:
+    def _take(self, found: Taking[Any]) -> Any:
         """The lock of an acquire or adopt. An async client returns an awaitable."""
         raise NotImplementedError
 
@@ -76,9 +89,9 @@ def run(client: Client, operation: Operation[Any]) -> Any:
     return client._run(operation)
 
 
-def take(client: Client, taking: Taking[Any]) -> Any:
+def take(client: Client, found: Taking[Any]) -> Any:
     """`Client._take`, for modules of this package."""
-    return client._take(taking)
+    return client._take(found)
 
 
 def check_options(method: Callable[..., object], options: Mapping[str, object]) -> None:

@@ -120,6 +120,16 @@ def taken(
     return made, hold.token
 
 
+def adopted(session: Session, token: object, *, context: object, **options: Unpack[HoldOptions]) -> Taking[Lock]:
+    """Check an adopt. The result runs it."""
+    made, number = taken(session, "adopt", token, context=context, **options)
+    return Fresh(
+        session,
+        made,
+        lambda reading, keep: handover.adopt(made.wanted, number, session.memory, session.entropy, reading, keep=keep),
+    )
+
+
 def resumed(session: Session, string: object, *, context: object, **options: Unpack[HoldOptions]) -> Taking[Lock]:
     """Check a resume. The result runs it."""
     made, token = taken(session, "resume", string, context=context, **options)

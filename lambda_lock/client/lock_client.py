@@ -6,7 +6,6 @@ import os
 
 from ..errors import LockNotGrantedError
 from ..runtime.import_guard import ImportGuard
-from . import taking
 from .base import Client, init_of, unknown_option
 from .lock import Lock
 
@@ -122,8 +121,7 @@ class LockClient(Client):
         if unknown:
             raise unknown_option("acquire", unknown)
         return self._take(
-            taking.acquire(
-                self._session,
+            self._acquiring(
                 key,
                 wait=wait,
                 reserve=reserve,
@@ -322,8 +320,11 @@ class LockClient(Client):
 
         Example: ``with client.adopt(event["lock"]) as lock: ...``
         """
+        with ImportGuard():
+            from .holds import adopted
+
         return self._take(
-            taking.adopt(
+            adopted(
                 self._session,
                 token,
                 key=key,

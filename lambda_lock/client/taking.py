@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
     from ..core.requests import Place
-    from .order import AcquireOptions, HoldOptions, Order
+    from .order import AcquireOptions, Order
     from .session import Session
 
     T_co = TypeVar("T_co", covariant=True)
@@ -153,30 +153,11 @@ def acquire(
         DuplicateEventError too, with the stored text as its result, and LockConfigurationError for a re-entrant one if
         the lock that is held is not an event's.
     """
-    if options.get("holder") is not None:
-        with ImportGuard():
-            from .holds import acquired
-
-        return acquired(session, key, wait=wait, **options)
     if (held := _entered_before(session, key, options)) is not None:
         return Again(held, event=window is not None)
     made = order(session, key, wait=wait, window=window, **options)
     return Fresh(
         session, made, lambda reading, keep: core.acquire(made.wanted, session.memory, session.entropy, reading, keep)
-    )
-
-
-def adopt(session: Session, token: object, *, context: object, **options: Unpack[HoldOptions]) -> Taking[Lock]:
-    """Check an adopt. The result runs it."""
-    with ImportGuard():
-        from ..core import handover
-        from .holds import taken
-
-    made, number = taken(session, "adopt", token, context=context, **options)
-    return Fresh(
-        session,
-        made,
-        lambda reading, keep: handover.adopt(made.wanted, number, session.memory, session.entropy, reading, keep=keep),
     )
 
 
