@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ..transport import Transport
     from .lock import Lock
-    from .order import AcquireOptions
+    from .options import AcquireOptions
     from .session import Operation
     from .settings import ClientSettings
     from .taking import Taking
@@ -48,9 +48,9 @@ class Client:
         if options.get("holder") is None:
             return taking.acquire(self._session, key, wait=wait, **options)
         with ImportGuard():
-            from . import holds
+            from . import resuming
 
-        return holds.acquired(self._session, key, wait=wait, **options)
+        return resuming.acquired(self._session, key, wait=wait, **options)
 
     def _run(self, operation: Operation[Any]) -> Any:
         """The result of an operation. An async client returns an awaitable."""

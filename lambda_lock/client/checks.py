@@ -10,7 +10,7 @@ from ..core.requests import encode_data
 from ..core.row import LONGEST_PERMIT, MOST_PERMITS, Schema
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.log import logger
-from .attributes import ITEM_LIMIT, item_size, to_dynamodb
+from .stored import item_size, to_dynamodb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 MAX_LEASE = 365 * 86_400.0  # seconds; keeps expiries at 13 digits, and no caller waits longer for a dead holder
 _LONG_LEASE = 3600.0  # seconds; a longer lease may have been meant in milliseconds
 PARTITION_KEY_LIMIT = 2048  # bytes, "Quotas in Amazon DynamoDB"
-_LOCK_SIZE = 1500  # bytes of an item: the attributes of a lock, with 64 places
 SORT_KEY_LIMIT = 1024
 _ACTIONS = frozenset({"Put", "Update", "Delete", "ConditionCheck"})
 _warned = False
@@ -340,14 +339,3 @@ def on_the_wire(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [on_the_wire(element) for element in value]
     return value
-
-
-def size(item: Item, key: str) -> None:
-    """Refuse an item that DynamoDB would refuse as too large. Some bytes are reserved for the lock's own attributes."""
-    total = item_size(item) + _LOCK_SIZE
-    if total > ITEM_LIMIT:
-        raise LockArgumentError(
-            f"data and attributes of lock {key!r} take about {total} bytes; an item may have at most {ITEM_LIMIT}. "
-            "Store the payload elsewhere, and a reference to it here",
-            key=key,
-        )

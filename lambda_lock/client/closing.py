@@ -10,7 +10,7 @@ from ..core.protocol import DECISION, SEND, Send, may_pass
 from ..errors import LockAlreadyReleasedError, LockError, TransportError
 from ..runtime.drive import drive
 from ..runtime.timeline import SYSTEM
-from .signals import leave_to_lease
+from .renewer import leave_to_lease
 from .taking import give_back
 
 TYPE_CHECKING = False

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .lock import Callback
     from .multi_lock import MultiCallback, MultiLock
-    from .order import AcquireOptions, SeveralOptions
+    from .options import AcquireOptions, SeveralOptions
     from .record import LockRecord
     from .session import Operation
     from .taking import Taking
@@ -255,7 +255,7 @@ class LockClient(Client):
         Example: ``record = client.get("invoice#7")``
         """
         with ImportGuard():
-            from .reading import get
+            from .record import get
 
         return self._run(get(self._session, key, sort_key))
 
@@ -270,7 +270,7 @@ class LockClient(Client):
         Example: ``held = [record.key for record in client.list() if not record.is_released]``
         """
         with ImportGuard():
-            from .reading import ask, pages_of
+            from .record import ask, pages_of
 
         pages = pages_of(self._session, key)
         while (request := pages.request()) is not None:
@@ -284,7 +284,7 @@ class LockClient(Client):
         Example: ``client.prewarm()  # at INIT``
         """
         with ImportGuard():
-            from .reading import prewarm
+            from .record import prewarm
 
         self._run(prewarm(self._session))
 
@@ -321,7 +321,7 @@ class LockClient(Client):
         Example: ``with client.adopt(event["lock"]) as lock: ...``
         """
         with ImportGuard():
-            from .holds import adopted
+            from .resuming import adopted
 
         return self._take(
             adopted(
@@ -377,7 +377,7 @@ class LockClient(Client):
         Example: ``lock = client.resume(event["lock"])``
         """
         with ImportGuard():
-            from .holds import resumed
+            from .resuming import resumed
 
         return self._take(
             resumed(
@@ -427,7 +427,7 @@ class LockClient(Client):
         Example: ``client.release(event["lock"])``
         """
         with ImportGuard():
-            from .holds import released
+            from .resuming import released
 
         parts = {
             "key": key,
@@ -443,7 +443,7 @@ class LockClient(Client):
 
         Example: ``keys = [lock.key for lock in client.held()]``
         """
-        return tuple(held.face() for held in self._session.open_locks.handled() if held.is_held())
+        return tuple(held.handle() for held in self._session.open_locks.handled() if held.is_held())
 
     def close(self, *, release: bool = True) -> None:
         """Close the client. Acquires that are waiting raise ClientClosedError, and held locks are released.

@@ -13,16 +13,15 @@ from ..errors import (
     TransportError,
 )
 from ..runtime.drive import check_process
+from ..runtime.import_guard import ImportGuard
 from . import checks
-from .group import Group
 from .held import HeldLock
 from .lock import Lock
-from .multi_lock import MultiLock
-from .order import order
+from .multi_lock import Group, MultiLock
+from .options import order
+from .renewer import KeepOptions, leave_to_lease
 from .session import Explained
-from .signals import leave_to_lease
 from .taking import give_back, tell_failed, tell_refused
-from .terms import Terms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from ..core.lease import ClockReading
     from ..core.protocol import AcquireRequest, Hold, Steps
     from ..core.requests import Place
-    from .order import Order, SeveralOptions
+    from .options import Order, SeveralOptions
     from .session import Session
 
 
@@ -56,14 +55,15 @@ class Several:
         session, steps = self._session, self._steps(reading)
         if not session.observer.measures:
             return steps
-        from .timed import taking  # this module is loaded late itself
+        with ImportGuard():
+            from ..observe.timing import taking
 
         keys = [place.key for place in self._places]
         return taking(session, self.place.table, keys, reading, steps, lambda: None)
 
     def _steps(self, reading: ClockReading) -> Steps[None]:
         session = self._session
-        check_process(self._order.terms.pid)
+        check_process(self._order.kept.pid)
         try:
             yield from core.acquire_all(self, session.memory, session.entropy, reading)
             self._hand_out()
@@ -102,12 +102,13 @@ class Several:
 
     def _hand_out(self) -> None:
         group = self._groups[0]
-        self._locks.append(group.face())  # before anybody is told of it: all are given this one
+        self._locks.append(group.handle())  # before anybody is told of it: all are given this one
         self._session.check_open()
         for member in group.members:
-            member.upkeep.speak(self._order.terms.heartbeat_period)
+            member.signals.quiet = False
+            member.renewer.keep_period(self._order.kept.heartbeat_period)
             member.is_timed = True
-            member.tell("granted", "lock %r was granted")
+            member.signals.tell("granted", "lock %r was granted")
         group.is_lost()  # what was lost meanwhile is told now
 
     # -- as the Keeper ----------------------------------------------------------------------------------------------
@@ -117,7 +118,7 @@ class Several:
         first = self._order.wanted
         prefix, _, _ = first.owner.rpartition("#")
         owner = f"{prefix}#{self._session.entropy.nonce()}"
-        self._groups[:] = [Group(self._session, self._order.terms.pid, MultiLock)]
+        self._groups[:] = [Group(self._session, self._order.kept.pid)]
         for place in self._places:
             self.place = place
             yield _like(first, place, owner)
@@ -125,30 +126,31 @@ class Several:
     def keep(self, hold: Hold) -> None:
         """From here on close() releases it."""
         self.granted.append(hold)
-        self._session.open_locks.add(hold, self._order.terms.pid)
+        self._session.open_locks.add(hold, self._order.kept.pid)
 
     def watch(self, hold: Hold) -> None:
         """Renew it, without a word to the application, which gets all locks or none."""
-        group, terms = self._groups[0], self._order.terms
-        own = Terms(
-            terms.full_lease,
-            terms.heartbeat_period,
-            terms.safe_time,
-            group.signal("danger", terms.on_danger),
-            group.signal("lost", terms.on_lost),
+        group, kept = self._groups[0], self._order.kept
+        own = KeepOptions(
+            kept.full_lease,
+            # The lock may be waited for long, and is renewed meanwhile, also where the user wants no renewals.
+            None if self._order.wanted.patient and kept.heartbeat_period == 0 else kept.heartbeat_period,
+            kept.safe_time,
+            group.signal("danger", kept.on_danger),
+            group.signal("lost", kept.on_lost),
         )
-        own.pid = terms.pid
+        own.pid = kept.pid
         self._held[hold] = held = HeldLock(self._session, hold, own, Lock)
         group.members.append(held)
         held.is_timed = False
-        held.upkeep.hush(waits=self._order.wanted.patient)
-        held.upkeep.watch()
+        held.signals.quiet = True  # the caller may not get this lock, because it still takes others
+        held.renewer.start()
         self._session.open_locks.attach(hold, held)
         self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here
 
     def renew(self, hold: Hold, reading: ClockReading) -> Steps[None]:
         """Once, and not beside the heartbeat."""
-        return self._held[hold].upkeep.once(reading)
+        return self._held[hold].renewer.once(reading)
 
     def release(self, hold: Hold, reading: ClockReading) -> Steps[bool]:
         """Release a lock that the application never had. Returns whether DynamoDB answered."""

@@ -10,9 +10,8 @@ from ..runtime.drive import check_process
 from ..runtime.import_guard import ImportGuard
 from .held import HeldLock
 from .lock import Lock
-from .order import order
-from .signals import leave_to_lease
-from .terms import line_of_execution
+from .options import order
+from .renewer import leave_to_lease, line_of_execution
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
     from ..core.requests import Place
-    from .order import AcquireOptions, Order
+    from .options import AcquireOptions, Order
     from .session import Session
 
     T_co = TypeVar("T_co", covariant=True)
@@ -71,13 +70,13 @@ class Fresh:
         if not self._session.observer.measures:
             return steps
         with ImportGuard():
-            from .timed import taking
+            from ..observe.timing import taking
 
         place = self.place
         return taking(self._session, place.table, (place.key,), reading, steps, lambda: self.granted[-1].token)
 
     def _steps(self, reading: ClockReading) -> Steps[None]:
-        check_process(self._order.terms.pid)
+        check_process(self._order.kept.pid)
         try:
             hold = yield from self._grant(reading, self._keep)
             self._register(hold)
@@ -107,15 +106,15 @@ class Fresh:
 
     def _keep(self, hold: Hold) -> None:
         self.granted.append(hold)
-        self._session.open_locks.add(hold, self._order.terms.pid)
+        self._session.open_locks.add(hold, self._order.kept.pid)
 
     def _register(self, hold: Hold) -> None:
-        held = HeldLock(self._session, hold, self._order.terms, Lock)
-        self._locks.append(held.face())  # before anybody is told of it: all are given this one
-        held.upkeep.watch()
+        held = HeldLock(self._session, hold, self._order.kept, Lock)
+        self._locks.append(held.handle())  # before anybody is told of it: all are given this one
+        held.renewer.start()
         self._session.open_locks.attach(hold, held)
         self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here
-        held.tell("granted", "lock %r was granted")
+        held.signals.tell("granted", "lock %r was granted")
 
 
 class Again:
@@ -133,7 +132,7 @@ class Again:
 
     def lock(self) -> Lock:
         """The lock, entered again. That is the last step: an interrupt after it would leave a count too many."""
-        lock: Lock = self._held.face()
+        lock: Lock = self._held.handle()
         self._held.enter_again(event=self._event)
         return lock
 
@@ -199,7 +198,7 @@ def _entered_before(session: Session, key: str, options: AcquireOptions) -> Held
         is_lock = held.hold.place.permits is None
         if is_lock is not (options.get("permits") is None):  # one of the two is a mistake, which the row will show
             continue
-        if held.is_held() and held.hold.place.where == place.where and held.terms.line == line:
+        if held.is_held() and held.hold.place.where == place.where and held.options.line == line:
             found: HeldLock = held
             return found
     return None

@@ -301,7 +301,7 @@ class _EventGuard(Guard):
     def prepare(self, call: Call) -> Any:
         lock = super().prepare(call)
         if lock is None and (self.payload is not None or self.serializer is not None):
-            from ..client.result import Storing
+            from ..client.stored import Storing
 
             payload = None if self.payload is None else self.payload(call.args, call.kwargs)
             call.storing = Storing(self.serializer, payload)
@@ -310,12 +310,12 @@ class _EventGuard(Guard):
     def answered(self, call: Call, error: LockError) -> Any:
         if not isinstance(error, DuplicateEventError):
             return super().answered(call, error)
-        from ..client.result import decode
+        from ..client.stored import decode_result
 
         if self.known is not None:
             self.known.learn(session_of(call.client), error)
         self.check_payload(call, error)
-        error.give(decode(error.result, error.key, self.serializer) if self.stores_result else None)
+        error.give(decode_result(error.result, error.key, self.serializer) if self.stores_result else None)
         if self.on_duplicate == "return":
             return error.result
         if self.on_duplicate == "raise":
@@ -354,9 +354,9 @@ class _EventGuard(Guard):
         """Raise PayloadMismatchError for an event that is done with another payload. Older ones have no payload."""
         if call.storing is None or call.storing.payload is None:
             return
-        from ..client.result import parts
+        from ..client.stored import result_parts
 
-        stored = parts(error.result)[1]
+        stored = result_parts(error.result)[1]
         if stored is None or stored == call.storing.payload:
             return
         mismatch = PayloadMismatchError(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ..client import checks
-from ..client.order import content_of
-from ..client.pages import Pages
+from ..client.options import content_of
+from ..client.record import Pages
 from ..client.settings import TABLE_VARIABLE, Settings
 from ..core import lease
 from ..core.arn import bare_name

@@ -11,13 +11,24 @@ from ..errors import CommitRefusedError, DuplicateEventError, LockLostError, Loc
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import TypeVar
+    from typing import Protocol, TypeVar
 
     from ..core.lease import ClockReading
     from ..core.protocol import Steps
-    from .session import Session
+    from ..runtime.timeline import Timeline
+    from .log import Observer
 
     T = TypeVar("T")
+
+    class Session(Protocol):
+        """What times need of a client's session."""
+
+        @property
+        def observer(self) -> Observer: ...
+        @property
+        def timeline(self) -> Timeline: ...
+        def tell_unended(self) -> None: ...
+
 
 _SHOWN = 3  # keys of several locks
 

@@ -8,7 +8,8 @@ from ..errors import LockArgumentError, LockConfigurationError, LockTimeoutError
 from ..runtime import invocation
 from ..runtime.import_guard import ImportGuard
 from . import checks
-from .terms import Terms
+from .renewer import KeepOptions
+from .stored import check_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,11 +99,13 @@ _EXTRA_WAIT = 5.0  # seconds over the lease: enough to outlive a dead holder of 
 class Order:
     """What an acquire asks for, checked."""
 
-    __slots__ = ("cancel_check", "cancelled", "terms", "wanted")
+    __slots__ = ("cancel_check", "cancelled", "kept", "wanted")
 
-    def __init__(self, wanted: protocol.AcquireRequest, terms: Terms, cancel_check: Callable[[], bool] | None) -> None:
+    def __init__(
+        self, wanted: protocol.AcquireRequest, kept: KeepOptions, cancel_check: Callable[[], bool] | None
+    ) -> None:
         self.wanted = wanted
-        self.terms = terms
+        self.kept = kept
         self.cancel_check = cancel_check
         self.cancelled = False
 
@@ -130,16 +133,16 @@ def order(
     """
     settings, permits = session.settings, options.get("permits")
     place = settings.place(key, options.get("sort_key"))
-    terms = _terms(session, options)
+    kept = _keep_options(session, options)
     if permits is not None:
-        checks.permits(permits, place, terms.full_lease, options)
-    if terms.on_danger is not None and terms.safe_time is None:
+        checks.permits(permits, place, kept.full_lease, options)
+    if kept.on_danger is not None and kept.safe_time is None:
         raise LockArgumentError(f"on_danger would never be called for lock {key!r}: pass safe_time= as well", key=key)
     content = content_of(place, settings.ttl, options)
     checks.optional_seconds("wait", wait, endless=True)
     checks.optional_seconds("reserve", options.get("reserve"))
-    checks.callback("on_danger", terms.on_danger)
-    checks.callback("on_lost", terms.on_lost)
+    checks.callback("on_danger", kept.on_danger)
+    checks.callback("on_lost", kept.on_lost)
     checks.callback("cancel_check", options.get("cancel_check"))
     session.check_open()
     checks.real_threads()
@@ -147,7 +150,7 @@ def order(
     left = None if found is None else found.remaining()
     _check_may_run(place, found, left)
     now = session.timeline.elapsed()
-    patience, advice = _patience(wait, options.get("reserve"), left, terms.full_lease)
+    patience, advice = _patience(wait, options.get("reserve"), left, kept.full_lease)
     refresh_period = options.get("refresh_period")
     replace, only_if_exists = options.get("replace", False), options.get("only_if_exists", False)
     delete_on_release = options.get("delete_on_release", False) or place.schema.released is None
@@ -164,7 +167,7 @@ def order(
     wanted = protocol.AcquireRequest(
         place,
         owner,
-        place.schema.round_lease(int(terms.full_lease * 1000)),
+        place.schema.round_lease(int(kept.full_lease * 1000)),
         content,
         lease_end=None if left is None else now + left,
         wait_until=now + patience,
@@ -185,7 +188,7 @@ def order(
             "Pass deduplicate a client with the schema JAVA or GO, and a table of its own",
             key=key,
         )
-    return Order(wanted, terms, options.get("cancel_check"))
+    return Order(wanted, kept, options.get("cancel_check"))
 
 
 def _queue_of(session: Session, permits: int | None) -> Callable[[acquire.Acquisition], Queue]:
@@ -203,13 +206,13 @@ def _queue_of(session: Session, permits: int | None) -> Callable[[acquire.Acquis
     return queue
 
 
-def _terms(session: Session, options: AcquireOptions) -> Terms:
+def _keep_options(session: Session, options: AcquireOptions) -> KeepOptions:
     """Lease and signals of one lock: its own or the client's."""
     settings, duration, safe_time = session.settings, options.get("lease_duration"), options.get("safe_time")
     duration = settings.lease_duration if duration is None else checks.lease_duration(duration)
     period = checks.heartbeat_period(settings.heartbeat_period, duration)
     safe_time = checks.safe_time(settings.safe_time if safe_time is None else safe_time, duration)
-    return Terms(duration, period, safe_time, options.get("on_danger"), options.get("on_lost"))
+    return KeepOptions(duration, period, safe_time, options.get("on_danger"), options.get("on_lost"))
 
 
 def content_of(place: Place, ttl: int | None, options: AcquireOptions) -> Content:
@@ -219,7 +222,7 @@ def content_of(place: Place, ttl: int | None, options: AcquireOptions) -> Conten
     columns = checks.attributes(options.get("attributes"), place.schema, place.key_names)
     if encoded is not None or columns:
         stored = {**place.item_key, **columns, place.schema.data: {"B": encoded or ""}}
-        checks.size(stored, place.key)
+        check_size(stored, place.key)
     return Content(encoded, options.get("replace_data", True), columns, ttl)
 
 

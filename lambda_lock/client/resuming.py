@@ -5,10 +5,11 @@ from __future__ import annotations
 from ..core import handover, resume
 from ..core.row import TOKEN_DIGITS, base_of
 from ..errors import LockArgumentError, LockConfigurationError, LockError
+from ..runtime.import_guard import ImportGuard
 from . import checks
 from .lock import held_by
-from .order import order
-from .signals import leave_to_lease
+from .options import order
+from .renewer import leave_to_lease
 from .taking import Fresh, give_back
 
 TYPE_CHECKING = False
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ..core.protocol import Steps
     from ..core.requests import Place
     from .lock import Lock
-    from .order import AcquireOptions, HoldOptions, Order
+    from .options import AcquireOptions, HoldOptions, Order
     from .session import Operation, Session
     from .taking import Taking
 
@@ -168,7 +169,8 @@ def released(session: Session, string: object, options: Mapping[str, Any]) -> Op
         return place, steps
 
     def timed(reading: ClockReading) -> Steps[bool]:
-        from .timed import ending  # this module is loaded late itself
+        with ImportGuard():
+            from ..observe.timing import ending
 
         def how(done: bool) -> str:
             return "released" if done else "lost"
