@@ -10,9 +10,11 @@ from ..errors import LockNotGrantedError
 from ..runtime.import_guard import ImportGuard
 from . import record
 from .async_lock import AsyncLock, AsyncMultiLock, AsyncRunner
-from .base import Client, check_options, init_of, session_of
+from .base import Client, init_of, session_of
 from .closing import close
 from .lock_client import LockClient
+from .options import check_names, order
+from .taking import entered_before
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,9 +39,8 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     U = TypeVar("U")
 
-# As written here: an application may wrap them, to trace calls.
-_ACQUIRE, _ACQUIRE_ALL = LockClient.acquire, LockClient.acquire_all
-_ADOPT, _RESUME, _RELEASE = LockClient.adopt, LockClient.resume, LockClient.release
+
+_ACQUIRE_ALL = LockClient.acquire_all  # as written here: an application may wrap it, to trace calls
 
 
 class Acquiring(Coroutine["Any", "Any", "E"]):
@@ -128,8 +129,11 @@ class AsyncLockClient(Client):
 
         Example: ``async with client.acquire("invoice#7", wait=10) as lock: ...``, or ``await client.acquire("a")``
         """
-        check_options(_ACQUIRE, options)
-        return await self._take(self._acquiring(key, wait, **options))
+        if options.get("reentrant"):
+            again = entered_before(self._session, key, options.get("sort_key"), options.get("permits"))
+            if again is not None:
+                return await self._take(again)
+        return await self._take(self._fresh(order(self._session, key, wait=wait, **options)))
 
     async def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> AsyncLock | None:
         """`LockClient.try_acquire`, awaited.
@@ -156,12 +160,13 @@ class AsyncLockClient(Client):
 
         Example: ``async with client.acquire_all(["account#1", "account#2"], wait=10) as locks: ...``
         """
-        check_options(_ACQUIRE_ALL, options)
+        check_names(_ACQUIRE_ALL, options)
         with ImportGuard():
-            from . import several
+            from .several import Several, names
 
-        acquiring = several.acquire_all(self._session, keys, wait=wait, sort_key=sort_key, **options)
-        return await self._taken(acquiring, AsyncMultiLock)
+        found = names(keys)
+        made = order(self._session, found[0], wait=wait, sort_key=sort_key, **options)
+        return await self._taken(Several(self._session, made, found, sort_key), AsyncMultiLock)
 
     async def try_acquire_all(
         self, keys: Iterable[str], *, wait: float = 0, sort_key: str | None = None, **options: Unpack[SeveralOptions]
@@ -185,11 +190,10 @@ class AsyncLockClient(Client):
 
         Example: ``async with client.adopt(event["lock"]) as lock: ...``
         """
-        check_options(_ADOPT, options)
         with ImportGuard():
-            from .resuming import adopted
+            from .resuming import taken
 
-        return await self._take(adopted(self._session, token, context=context, **options))
+        return await self._take(taken(self._session, "adopt", token, context=context, **options))
 
     @entered_too
     async def resume(
@@ -199,22 +203,20 @@ class AsyncLockClient(Client):
 
         Example: ``lock = await client.resume(event["lock"])``
         """
-        check_options(_RESUME, options)
         with ImportGuard():
-            from .resuming import resumed
+            from .resuming import taken
 
-        return await self._take(resumed(self._session, string, context=context, **options))
+        return await self._take(taken(self._session, "resume", string, context=context, **options))
 
     async def release(self, string: str | None = None, **parts: Unpack[HoldParts]) -> bool:
         """`LockClient.release`, awaited.
 
         Example: ``await client.release(event["lock"])``
         """
-        check_options(_RELEASE, parts)
         with ImportGuard():
             from .resuming import released
 
-        return await self._runner.run_first(released(self._session, string, parts))
+        return await self._runner.run_first(released(self._session, string, **parts))
 
     async def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
         """`LockClient.get`, awaited.

@@ -9,12 +9,11 @@ from .settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from typing import Any, Unpack
 
     from ..transport import Transport
     from .lock import Lock
-    from .options import AcquireOptions
+    from .options import Order
     from .session import Operation
     from .settings import ClientSettings
     from .taking import Taking
@@ -43,14 +42,14 @@ class Client:
         """
         return self._session.transport
 
-    def _acquiring(self, key: str, wait: float | None, **options: Unpack[AcquireOptions]) -> Taking[Lock]:
-        """A checked acquire of one lock."""
-        if options.get("holder") is None:
-            return taking.acquire(self._session, key, wait=wait, **options)
+    def _fresh(self, made: Order) -> Taking[Lock]:
+        """What takes the lock that was ordered."""
+        if not made.by_holder:
+            return taking.Fresh(self._session, made)
         with ImportGuard():
             from . import resuming
 
-        return resuming.acquired(self._session, key, wait=wait, **options)
+        return resuming.by_holder(self._session, made)
 
     def _run(self, operation: Operation[Any]) -> Any:
         """The result of an operation. An async client returns an awaitable."""
@@ -92,22 +91,3 @@ def run(client: Client, operation: Operation[Any]) -> Any:
 def take(client: Client, found: Taking[Any]) -> Any:
     """`Client._take`, for modules of this package."""
     return client._take(found)
-
-
-def check_options(method: Callable[..., object], options: Mapping[str, object]) -> None:
-    """Raise TypeError for an option that ``method``, which lists them, does not have."""
-    listed: Mapping[str, object] = getattr(method, "__kwdefaults__", {})
-    for name in options:
-        if name not in listed:
-            raise unknown_option(method.__name__, {name: options[name]})
-
-
-def unknown_option(method: str, options: Mapping[str, object]) -> TypeError:
-    """The error for options that ``method`` does not have. It knows what threading.Lock calls a wait."""
-    name, value = next(iter(options.items()))
-    remedy = ""
-    if name == "timeout":
-        remedy = f": pass wait={value!r}, in seconds"
-    elif name == "blocking":
-        remedy = ": pass wait=0 to try once, or wait=inf to wait without end"
-    return TypeError(f"{method}() got an unexpected keyword argument {name!r}{remedy}")

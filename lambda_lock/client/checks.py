@@ -10,6 +10,7 @@ from ..core.requests import encode_data
 from ..core.row import LONGEST_PERMIT, MOST_PERMITS, Schema
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.log import logger
+from ..runtime.import_guard import ImportGuard
 from .stored import item_size, to_dynamodb
 
 TYPE_CHECKING = False
@@ -52,7 +53,12 @@ def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
     """Check a partition or sort key: a str of 1 to ``limit`` bytes."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {value!r} ({type(value).__name__})")
-    size = len(value.encode("utf-8", "surrogatepass"))
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise LockArgumentError(
+            f"{name} {value!r} is not valid Unicode and cannot be sent: remove the lone surrogate", key=value
+        ) from None
     if not size:
         raise LockArgumentError(
             f"{name} is empty. Give each lock a name: all callers with an empty one would share a lock",
@@ -62,10 +68,6 @@ def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
         raise LockArgumentError(
             f"{name} {value[:40]!r}… has {size} bytes; DynamoDB allows {limit}. Shorten it, or use a hash of it",
             key=value,
-        )
-    if any("\ud800" <= character <= "\udfff" for character in value):
-        raise LockArgumentError(
-            f"{name} {value!r} is not valid Unicode and cannot be sent: remove the lone surrogate", key=value
         )
     return value
 
@@ -177,7 +179,8 @@ def table_name(value: object, parameter: str = "table") -> str:
         raise TypeError(f"{parameter} must be a str, not {value!r} ({type(value).__name__})")
     name = value
     if value.startswith("arn:"):
-        from ..core.arn import bare_name  # imported here because it is rarely needed
+        with ImportGuard():
+            from ..core.arn import bare_name
 
         name = bare_name(value)
     if not (
@@ -203,7 +206,7 @@ def permit_count(value: object, key: str | None = None) -> None:
         )
 
 
-def permits(value: object, place: Place, lease: float, options: Mapping[str, Any]) -> None:
+def permits(value: object, place: Place, lease: float, delete_on_release: bool, replace: bool) -> None:
     """Check how many may hold at once, and that the other options make sense for a semaphore."""
     permit_count(value, place.key)
     schema = place.schema
@@ -220,8 +223,8 @@ def permits(value: object, place: Place, lease: float, options: Mapping[str, Any
                 f"Give it a name: schema.replace({field}=...)",
                 key=place.key,
             )
-    for option in ("delete_on_release", "replace"):
-        if options.get(option):
+    for option, is_set in (("delete_on_release", delete_on_release), ("replace", replace)):
+        if is_set:
             raise LockArgumentError(
                 f"{option}=True is not possible with permits={value}: the row belongs to all holders. "
                 f"Leave {option} out",
@@ -260,16 +263,14 @@ def key_name(name: str, value: object, schema: Schema) -> str | None:
     return found
 
 
-def data(value: object) -> bytes | None:
-    if value is None or isinstance(value, bytes):
+def data(value: object) -> bytes:
+    if isinstance(value, bytes):
         return value
     raise TypeError(f"data must be bytes, not {type(value).__name__}: encode it first")
 
 
-def attributes(values: Mapping[str, Any] | None, schema: Schema, key_names: tuple[str, ...]) -> Item:
+def attributes(values: object, schema: Schema, key_names: tuple[str, ...]) -> Item:
     """Return the application's attributes as DynamoDB JSON. Names that belong to the lock are refused."""
-    if values is None:
-        return {}
     if not isinstance(values, Mapping):
         raise TypeError(f"attributes must be a dict of names and values, not {type(values).__name__}")
     reserved = {*schema.attribute_names(), *key_names}

@@ -236,7 +236,7 @@ class HeldLock(Held):
         self, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False
     ) -> Operation[bool]:
         """The operation of `Lock.release`."""
-        encoded = self._encoded(data)
+        encoded = None if data is None else self._encoded(data)
         if delete and self.hold.place.permits is not None:
             raise LockArgumentError(
                 f"release(delete=True) is not possible for a permit: the row of semaphore {self.key!r} belongs to all "
@@ -429,9 +429,9 @@ class HeldLock(Held):
         return encode_result(result, self.hold, data, self._storing)
 
     def _encoded(self, data: bytes | None) -> str | None:
-        if (checked := checks.data(data)) is None:
+        if data is None:
             return None
-        encoded = requests.encode_data(checked)
+        encoded = requests.encode_data(checks.data(data))
         check_size({**self.hold.item, self.hold.place.schema.data: {"B": encoded}}, self.key)
         return encoded
 

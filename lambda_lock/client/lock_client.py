@@ -6,8 +6,10 @@ import os
 
 from ..errors import LockNotGrantedError
 from ..runtime.import_guard import ImportGuard
-from .base import Client, init_of, unknown_option
+from .base import Client, init_of
 from .lock import Lock
+from .options import order, unknown_option
+from .taking import entered_before
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,29 +122,34 @@ class LockClient(Client):
         """
         if unknown:
             raise unknown_option("acquire", unknown)
+        if reentrant and (again := entered_before(self._session, key, sort_key, permits)) is not None:
+            return self._take(again)
         return self._take(
-            self._acquiring(
-                key,
-                wait=wait,
-                reserve=reserve,
-                data=data,
-                replace_data=replace_data,
-                attributes=attributes,
-                sort_key=sort_key,
-                lease_duration=lease_duration,
-                refresh_period=refresh_period,
-                delete_on_release=delete_on_release,
-                replace=replace,
-                only_if_exists=only_if_exists,
-                queue=queue,
-                permits=permits,
-                reentrant=reentrant,
-                safe_time=safe_time,
-                on_danger=on_danger,
-                on_lost=on_lost,
-                cancel_check=cancel_check,
-                holder=holder,
-                context=context,
+            self._fresh(
+                order(
+                    self._session,
+                    key,
+                    wait=wait,
+                    reserve=reserve,
+                    data=data,
+                    replace_data=replace_data,
+                    attributes=attributes,
+                    sort_key=sort_key,
+                    lease_duration=lease_duration,
+                    refresh_period=refresh_period,
+                    delete_on_release=delete_on_release,
+                    replace=replace,
+                    only_if_exists=only_if_exists,
+                    queue=queue,
+                    permits=permits,
+                    reentrant=reentrant,
+                    safe_time=safe_time,
+                    on_danger=on_danger,
+                    on_lost=on_lost,
+                    cancel_check=cancel_check,
+                    holder=holder,
+                    context=context,
+                )
             )
         )
 
@@ -205,25 +212,25 @@ class LockClient(Client):
         if unknown:
             raise unknown_option("acquire_all", unknown)
         with ImportGuard():
-            from . import several
+            from .several import Several, names
 
-        return self._take(
-            several.acquire_all(
-                self._session,
-                keys,
-                wait=wait,
-                reserve=reserve,
-                sort_key=sort_key,
-                lease_duration=lease_duration,
-                refresh_period=refresh_period,
-                queue=queue,
-                safe_time=safe_time,
-                on_danger=on_danger,
-                on_lost=on_lost,
-                cancel_check=cancel_check,
-                context=context,
-            )
+        found = names(keys)
+        ordered = order(
+            self._session,
+            found[0],
+            wait=wait,
+            reserve=reserve,
+            sort_key=sort_key,
+            lease_duration=lease_duration,
+            refresh_period=refresh_period,
+            queue=queue,
+            safe_time=safe_time,
+            on_danger=on_danger,
+            on_lost=on_lost,
+            cancel_check=cancel_check,
+            context=context,
         )
+        return self._take(Several(self._session, ordered, found, sort_key))
 
     def try_acquire_all(
         self, keys: Iterable[str], *, wait: float = 0, sort_key: str | None = None, **options: Unpack[SeveralOptions]
@@ -321,11 +328,12 @@ class LockClient(Client):
         Example: ``with client.adopt(event["lock"]) as lock: ...``
         """
         with ImportGuard():
-            from .resuming import adopted
+            from .resuming import taken
 
         return self._take(
-            adopted(
+            taken(
                 self._session,
+                "adopt",
                 token,
                 key=key,
                 sort_key=sort_key,
@@ -377,11 +385,12 @@ class LockClient(Client):
         Example: ``lock = client.resume(event["lock"])``
         """
         with ImportGuard():
-            from .resuming import resumed
+            from .resuming import taken
 
         return self._take(
-            resumed(
+            taken(
                 self._session,
+                "resume",
                 string,
                 key=key,
                 sort_key=sort_key,
@@ -429,14 +438,17 @@ class LockClient(Client):
         with ImportGuard():
             from .resuming import released
 
-        parts = {
-            "key": key,
-            "sort_key": sort_key,
-            "owner": owner,
-            "fencing_token": fencing_token,
-            "lease_duration": lease_duration,
-        }
-        return self._run(released(self._session, string, parts))
+        return self._run(
+            released(
+                self._session,
+                string,
+                key=key,
+                sort_key=sort_key,
+                owner=owner,
+                fencing_token=fencing_token,
+                lease_duration=lease_duration,
+            )
+        )
 
     def held(self) -> tuple[Lock, ...]:
         """The locks of this client that are held now, in this process.

@@ -14,7 +14,7 @@ from .stored import check_size
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, TypedDict, Unpack
+    from typing import Any, Never, TypedDict
 
     from ..core.queue import Queue
     from ..core.requests import Place
@@ -93,20 +93,26 @@ if TYPE_CHECKING:
 
 
 _SHORTEST_QUEUED = 0.25  # seconds of wait: with less, a place is not worth its write
+_HOLDER_LIMIT = 512  # bytes, as of an owner's prefix
 _EXTRA_WAIT = 5.0  # seconds over the lease: enough to outlive a dead holder of the same lease
 
 
 class Order:
-    """What an acquire asks for, checked."""
+    """What an acquire asks for, checked. by_holder: an earlier attempt of its holder may have the lock."""
 
-    __slots__ = ("cancel_check", "cancelled", "kept", "wanted")
+    __slots__ = ("by_holder", "cancel_check", "cancelled", "kept", "wanted")
 
     def __init__(
-        self, wanted: protocol.AcquireRequest, kept: KeepOptions, cancel_check: Callable[[], bool] | None
+        self,
+        wanted: protocol.AcquireRequest,
+        kept: KeepOptions,
+        cancel_check: Callable[[], bool] | None,
+        by_holder: bool,
     ) -> None:
         self.wanted = wanted
         self.kept = kept
         self.cancel_check = cancel_check
+        self.by_holder = by_holder
         self.cancelled = False
 
     def check_cancelled(self, key: str) -> None:
@@ -119,43 +125,83 @@ class Order:
 def order(
     session: Session,
     key: str,
-    *,
-    wait: float | None,
+    method: str = "acquire",
+    window: int | None = None,
     owner: str | None = None,
     prefix: str | None = None,
-    window: int | None = None,
-    **options: Unpack[AcquireOptions],
+    /,  # the names above are no options: passed by name, they are unknown
+    *,
+    wait: float | None = None,
+    reserve: float | None = None,
+    data: bytes | None = None,
+    replace_data: bool = True,
+    attributes: Mapping[str, Any] | None = None,
+    sort_key: str | None = None,
+    lease_duration: float | None = None,
+    refresh_period: float | None = None,
+    delete_on_release: bool = False,
+    replace: bool = False,
+    only_if_exists: bool = False,
+    queue: bool = True,
+    permits: int | None = None,
+    reentrant: bool = False,
+    safe_time: float | None = None,
+    on_danger: Callable[[Any], object] | None = None,
+    on_lost: Callable[[Any], object] | None = None,
+    cancel_check: Callable[[], bool] | None = None,
+    holder: str | None = None,
+    context: object = None,
+    **unknown: Never,
 ) -> Order:
-    """Check what an acquire asks for. Raises what `LockClient.acquire` raises before it sends anything.
+    """The table of acquire's options: their names and defaults above, and below how each is checked and where it goes.
 
-    owner: of a lock that is adopted. None: a new one. prefix: of a new owner, up to its nonce. None: the client's.
-    window: of an event, as in AcquireRequest. ``reentrant`` has been dealt with before.
+    Raises what `LockClient.acquire` raises before it sends anything.
+
+    method: whose options these are, for errors. window: of an event, as in AcquireRequest. owner: of a lock that is
+    adopted. None: a new one. prefix: of a new owner, up to its nonce. None: the client's. ``reentrant`` has been dealt
+    with before (`entered_before` in taking.py).
     """
-    settings, permits = session.settings, options.get("permits")
-    place = settings.place(key, options.get("sort_key"))
-    kept = _keep_options(session, options)
+    if unknown:
+        raise unknown_option(method, unknown)
+    settings = session.settings
+    place = settings.place(key, sort_key)
+    if holder is not None:
+        _check_holder(holder, key, permits, delete_on_release, replace, reentrant)
+        prefix, queue = f"{holder}#", False
+    if lease_duration is None:
+        lease_duration, period = settings.lease_duration, settings.heartbeat_period
+    else:
+        lease_duration = checks.lease_duration(lease_duration)
+        period = checks.heartbeat_period(settings.heartbeat_period, lease_duration)
+    if safe_time is None:
+        safe_time = settings.safe_time
+    if safe_time is not None:
+        safe_time = checks.safe_time(safe_time, lease_duration)
+    kept = KeepOptions(lease_duration, period, safe_time, on_danger, on_lost)
     if permits is not None:
-        checks.permits(permits, place, kept.full_lease, options)
-    if kept.on_danger is not None and kept.safe_time is None:
+        checks.permits(permits, place, lease_duration, delete_on_release, replace)
+    if on_danger is not None and safe_time is None:
         raise LockArgumentError(f"on_danger would never be called for lock {key!r}: pass safe_time= as well", key=key)
-    content = content_of(place, settings.ttl, options)
-    checks.optional_seconds("wait", wait, endless=True)
-    checks.optional_seconds("reserve", options.get("reserve"))
-    checks.callback("on_danger", kept.on_danger)
-    checks.callback("on_lost", kept.on_lost)
-    checks.callback("cancel_check", options.get("cancel_check"))
+    content = content_of(place, settings.ttl, data, replace_data, attributes)
+    if wait is not None:
+        checks.seconds("wait", wait, least=0.0, endless=True)
+    if reserve is not None:
+        checks.seconds("reserve", reserve, least=0.0)
+    if on_danger is not None or on_lost is not None or cancel_check is not None:
+        checks.callback("on_danger", on_danger)
+        checks.callback("on_lost", on_lost)
+        checks.callback("cancel_check", cancel_check)
+    refresh_period = settings.refresh_period if refresh_period is None else checks.refresh_period(refresh_period)
     session.check_open()
     checks.real_threads()
-    found = invocation.find((), {}, options.get("context"))
+    found = invocation.find((), {}, context)
     left = None if found is None else found.remaining()
     _check_may_run(place, found, left)
     now = session.timeline.elapsed()
-    patience, advice = _patience(wait, options.get("reserve"), left, kept.full_lease)
-    refresh_period = options.get("refresh_period")
-    replace, only_if_exists = options.get("replace", False), options.get("only_if_exists", False)
-    delete_on_release = options.get("delete_on_release", False) or place.schema.released is None
-    polls = patience < _SHORTEST_QUEUED or window is not None or delete_on_release or replace or only_if_exists
-    queues = options.get("queue", True) and settings.queue and place.schema.waiters is not None and not polls
+    wait, advice = _limited(wait, reserve, left, lease_duration)
+    delete_on_release = delete_on_release or place.schema.released is None
+    polls = wait < _SHORTEST_QUEUED or window is not None or delete_on_release or replace or only_if_exists
+    queues = queue and settings.queue and place.schema.waiters is not None and not polls
     if owner is None:
         prefix = prefix or f"{settings.owner_prefix or invocation.owner_prefix(found)}#"
         owner = prefix + session.entropy.nonce()
@@ -164,15 +210,21 @@ def order(
             from ..core.permits import PermitPlace
 
         place = PermitPlace(place, permits, owner)
+    if window is not None and delete_on_release:
+        raise LockConfigurationError(
+            f"event {key!r} cannot be remembered: rows of the schema {settings.schema.name} are deleted on release. "
+            "Pass deduplicate a client with the schema JAVA or GO, and a table of its own",
+            key=key,
+        )
     wanted = protocol.AcquireRequest(
         place,
         owner,
-        place.schema.round_lease(int(kept.full_lease * 1000)),
+        place.schema.round_lease(int(lease_duration * 1000)),
         content,
         lease_end=None if left is None else now + left,
-        wait_until=now + patience,
-        patient=patience > 0,
-        refresh_period=settings.refresh_period if refresh_period is None else checks.refresh_period(refresh_period),
+        wait_until=now + wait,
+        patient=wait > 0,
+        refresh_period=refresh_period,
         delete_on_release=delete_on_release,
         only_if_exists=only_if_exists,
         replace=replace,
@@ -182,13 +234,49 @@ def order(
         queue=_queue_of(session, permits) if queues else None,
         decision=settings.decision_time,
     )
-    if window is not None and wanted.delete_on_release:
-        raise LockConfigurationError(
-            f"event {key!r} cannot be remembered: rows of the schema {settings.schema.name} are deleted on release. "
-            "Pass deduplicate a client with the schema JAVA or GO, and a table of its own",
-            key=key,
+    return Order(wanted, kept, cancel_check, by_holder=holder is not None)
+
+
+def check_names(method: Callable[..., object], options: Mapping[str, object]) -> None:
+    """Raise TypeError for an option that ``method``, which lists them, does not have."""
+    listed: Mapping[str, object] = getattr(method, "__kwdefaults__", {})
+    for name in options:
+        if name not in listed:
+            raise unknown_option(method.__name__, {name: options[name]})
+
+
+def unknown_option(method: str, options: Mapping[str, object]) -> TypeError:
+    """The error for options that ``method`` does not have. It knows what threading.Lock calls a wait."""
+    name, value = next(iter(options.items()))
+    remedy = ""
+    if name == "timeout":
+        remedy = f": pass wait={value!r}, in seconds"
+    elif name == "blocking":
+        remedy = ": pass wait=0 to try once, or wait=inf to wait without end"
+    return TypeError(f"{method}() got an unexpected keyword argument {name!r}{remedy}")
+
+
+def _check_holder(
+    holder: object, key: str, permits: int | None, delete_on_release: bool, replace: bool, reentrant: bool
+) -> None:
+    """Check the name of a holder, and that the other options make sense for a hold that is resumed."""
+    if not isinstance(holder, str):
+        raise TypeError(f"holder must be a str, not {holder!r} ({type(holder).__name__})")
+    if not holder:
+        raise LockArgumentError(
+            "holder is empty: pass a name that only this work has, such as the execution's", key=key
         )
-    return Order(wanted, kept, options.get("cancel_check"))
+    checks.key_text("holder", holder, _HOLDER_LIMIT)
+    for option, value, why in (
+        ("permits", permits, "a permit is not resumed"),
+        ("delete_on_release", delete_on_release, "a late copy of its claim could bring a deleted row back"),
+        ("replace", replace, "a hold that is resumed keeps its row"),
+        ("reentrant", reentrant, "each attempt is a handle of its own"),
+    ):
+        if value:
+            raise LockArgumentError(
+                f"{option}={value!r} is not possible with holder={holder!r}: {why}. Leave one of the two out", key=key
+            )
 
 
 def _queue_of(session: Session, permits: int | None) -> Callable[[acquire.Acquisition], Queue]:
@@ -206,30 +294,25 @@ def _queue_of(session: Session, permits: int | None) -> Callable[[acquire.Acquis
     return queue
 
 
-def _keep_options(session: Session, options: AcquireOptions) -> KeepOptions:
-    """Lease and signals of one lock: its own or the client's."""
-    settings, duration, safe_time = session.settings, options.get("lease_duration"), options.get("safe_time")
-    duration = settings.lease_duration if duration is None else checks.lease_duration(duration)
-    period = checks.heartbeat_period(settings.heartbeat_period, duration)
-    safe_time = checks.safe_time(settings.safe_time if safe_time is None else safe_time, duration)
-    return KeepOptions(duration, period, safe_time, options.get("on_danger"), options.get("on_lost"))
-
-
-def content_of(place: Place, ttl: int | None, options: AcquireOptions) -> Content:
+def content_of(
+    place: Place,
+    ttl: int | None,
+    data: bytes | None,
+    replace_data: bool = True,
+    attributes: Mapping[str, Any] | None = None,
+) -> Content:
     """What a claim writes for the application. Raises LockArgumentError or TypeError if a row cannot hold it."""
-    data = checks.data(options.get("data"))
-    encoded = None if data is None else encode_data(data)
-    columns = checks.attributes(options.get("attributes"), place.schema, place.key_names)
+    encoded = None if data is None else encode_data(checks.data(data))
+    columns = {} if attributes is None else checks.attributes(attributes, place.schema, place.key_names)
     if encoded is not None or columns:
-        stored = {**place.item_key, **columns, place.schema.data: {"B": encoded or ""}}
-        check_size(stored, place.key)
-    return Content(encoded, options.get("replace_data", True), columns, ttl)
+        check_size({**place.item_key, **columns, place.schema.data: {"B": encoded or ""}}, place.key)
+    return Content(encoded, replace_data, columns, ttl)
 
 
-def _patience(
+def _limited(
     wait: float | None, reserve: float | None, left: float | None, lease_duration: float
 ) -> tuple[float, str | None]:
-    """How long to wait, in seconds. The wait never uses the time that the work needs after the grant.
+    """The wait in seconds. It never uses the time that the work needs after the grant.
 
     If that limits the wait, advice for the error is returned as well, because waiting longer would not help.
     """

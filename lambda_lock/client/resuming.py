@@ -8,40 +8,55 @@ from ..errors import LockArgumentError, LockConfigurationError, LockError
 from ..runtime.import_guard import ImportGuard
 from . import checks
 from .lock import held_by
-from .options import order
+from .options import order, unknown_option
 from .renewer import leave_to_lease
 from .taking import Fresh, give_back
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any, Unpack
+    from typing import Never
 
     from ..core.handover import Handover
     from ..core.lease import ClockReading
-    from ..core.protocol import Steps
+    from ..core.protocol import Hold, Steps
     from ..core.requests import Place
-    from .lock import Lock
-    from .options import AcquireOptions, HoldOptions, Order
+    from .lock import Callback, Lock
+    from .options import Order
     from .session import Operation, Session
     from .taking import Taking
 
-_HOLDER_LIMIT = 512  # bytes, as of an owner's prefix
-_PARTS = ("key", "sort_key", "owner", "fencing_token")
-_NOT_BY_HOLDER = {
-    "permits": "a permit is not resumed",
-    "delete_on_release": "a late copy of its claim could bring a deleted row back",
-    "replace": "a hold that is resumed keeps its row",
-    "reentrant": "each attempt is a handle of its own",
-}
+
+class Adoption(Fresh):
+    """Takes a lock that was handed over. token: of the hold."""
+
+    def __init__(self, session: Session, order: Order, token: int) -> None:
+        super().__init__(session, order)
+        self._token = token
+
+    def _grant(self, reading: ClockReading) -> Steps[Hold]:
+        wanted, session = self._order.wanted, self._session
+        return handover.adopt(wanted, self._token, session.memory, session.entropy, reading, keep=self.keep)
 
 
 class Resumption(Fresh):
-    """Takes a lock that an earlier attempt may have had. What was resumed is not given back: the next one goes on."""
+    """Takes a lock that an earlier attempt may have had. What was resumed is not given back: the next one goes on.
+
+    token: of the hold. None: the lock is acquired if the holder does not have it.
+    """
+
+    def __init__(self, session: Session, order: Order, token: int | None) -> None:
+        super().__init__(session, order)
+        self._token = token
+
+    def _grant(self, reading: ClockReading) -> Steps[Hold]:
+        wanted, session = self._order.wanted, self._session
+        if self._token is None:
+            return resume.acquire(wanted, session.memory, session.entropy, reading, self.keep)
+        return resume.resume(wanted, self._token, session.memory, session.entropy, reading, keep=self.keep)
 
     def lock(self) -> Lock:
         """As the base class. From here on close() releases it. Raises ClientClosedError if close() came before."""
-        lock = super().lock()
+        lock: Lock = super().lock()
         held = held_by(lock)
         held.is_given = True
         if held.hold.ended and not held.hold.unclear:  # close() left it to the next attempt: no release has begun
@@ -60,92 +75,108 @@ class Resumption(Fresh):
                 leave_to_lease(self._session, hold, error)
 
 
-def named(session: Session, method: str, string: object, options: Mapping[str, Any]) -> tuple[Handover, bool]:
+def named(
+    session: Session,
+    method: str,
+    string: object,
+    key: str | None,
+    sort_key: str | None,
+    owner: str | None,
+    fencing_token: int | None,
+) -> tuple[Handover, bool]:
     """Return the hold that a string or its parts name, and whether it was parts. The lease of parts may be 0: none."""
-    given = [name for name in _PARTS if options.get(name) is not None]
+    parts = {"key": key, "sort_key": sort_key, "owner": owner, "fencing_token": fencing_token}
+    given = [f"{name}=" for name, value in parts.items() if value is not None]
     if string is not None and given:
         raise LockArgumentError(
-            f"{method} takes the string or its parts, not both: leave {', '.join(f'{name}=' for name in given)} out, "
-            "or the string"
+            f"{method} takes the string or its parts, not both: leave {', '.join(given)} out, or the string"
         )
+    table = session.settings.names()[0]
     if not given:
-        return handover.read_handover(string, session.settings.names()[0], method), False
-    missing = [f"{name}=" for name in ("key", "owner", "fencing_token") if options.get(name) is None]
-    if missing:
+        return handover.read_handover(string, table, method), False
+    if key is None or owner is None or fencing_token is None:
+        missing = [f"{name}=" for name, value in parts.items() if value is None and name != "sort_key"]
         raise LockArgumentError(
             f"{method} was not given {', '.join(missing)}: a hold without its string is named by key=, owner= and "
             "fencing_token= together"
         )
-    key, owner, token = checks.key_text("key", options["key"]), options["owner"], options["fencing_token"]
+    checks.key_text("key", key)
     checks.key_text("owner", owner)
     if "#" not in owner:
         raise LockArgumentError(
             f"owner={owner!r} has no '#': pass lock.owner, which is prefix#nonce, or the row's ownerName", key=key
         )
-    checks.whole("fencing_token", token, least=0)
-    if token >= 10**TOKEN_DIGITS:
-        raise LockArgumentError(f"fencing_token={token!r} is out of range: pass lock.fencing_token", key=key)
+    checks.whole("fencing_token", fencing_token, least=0)
+    if fencing_token >= 10**TOKEN_DIGITS:
+        raise LockArgumentError(f"fencing_token={fencing_token!r} is out of range: pass lock.fencing_token", key=key)
     base = base_of(owner)
     assert base is not None
-    table = session.settings.names()[0]
-    return handover.Handover(table, key, options.get("sort_key"), base, token, 0), True
+    return handover.Handover(table, key, sort_key, base, fencing_token, 0), True
 
 
 def taken(
-    session: Session, method: str, string: object, *, context: object, **options: Unpack[HoldOptions]
-) -> tuple[Order, int]:
-    """Check what a resume or adopt asks for. Returns the order, and the fencing token of the hold.
+    session: Session,
+    method: str,
+    string: object,
+    /,
+    *,
+    key: str | None = None,
+    sort_key: str | None = None,
+    owner: str | None = None,
+    fencing_token: int | None = None,
+    lease_duration: float | None = None,
+    safe_time: float | None = None,
+    on_danger: Callback | None = None,
+    on_lost: Callback | None = None,
+    context: object = None,
+    **unknown: Never,
+) -> Taking[Lock]:
+    """Check a resume or adopt (``method``). The result runs it.
 
-    The owner of the order is an attempt's; for an adopt by string, it is the hold's.
+    The owner of its order is an attempt's; for an adopt by string, it is the hold's.
     """
-    hold, by_parts = named(session, method, string, options)
-    lease_duration = options.get("lease_duration")
-    if lease_duration is None and not by_parts:
-        lease_duration = hold.lease_ms / 1000
+    if unknown:
+        raise unknown_option(method, unknown)
+    hold, by_parts = named(session, method, string, key, sort_key, owner, fencing_token)
     by_string = method == "adopt" and not by_parts
     made = order(
         session,
         hold.key,
+        method,
+        None,
+        hold.owner if by_string else None,
+        f"{hold.owner}/",
         wait=0,
         sort_key=hold.sort_key,
+        lease_duration=hold.lease_ms / 1000 if lease_duration is None and not by_parts else lease_duration,
+        safe_time=safe_time,
+        on_danger=on_danger,
+        on_lost=on_lost,
         context=context,
-        owner=hold.owner if by_string else None,
-        prefix=f"{hold.owner}/",
-        lease_duration=lease_duration,
-        safe_time=options.get("safe_time"),
-        on_danger=options.get("on_danger"),
-        on_lost=options.get("on_lost"),
     )
     if not by_string:
         _check_kept(made.wanted.place)
-    return made, hold.token
+    return (Adoption if method == "adopt" else Resumption)(session, made, hold.token)
 
 
-def adopted(session: Session, token: object, *, context: object, **options: Unpack[HoldOptions]) -> Taking[Lock]:
-    """Check an adopt. The result runs it."""
-    made, number = taken(session, "adopt", token, context=context, **options)
-    return Fresh(
-        session,
-        made,
-        lambda reading, keep: handover.adopt(made.wanted, number, session.memory, session.entropy, reading, keep=keep),
-    )
-
-
-def resumed(session: Session, string: object, *, context: object, **options: Unpack[HoldOptions]) -> Taking[Lock]:
-    """Check a resume. The result runs it."""
-    made, token = taken(session, "resume", string, context=context, **options)
-    return Resumption(
-        session,
-        made,
-        lambda reading, keep: resume.resume(made.wanted, token, session.memory, session.entropy, reading, keep=keep),
-    )
-
-
-def released(session: Session, string: object, options: Mapping[str, Any]) -> Operation[bool]:
+def released(
+    session: Session,
+    string: object,
+    /,
+    *,
+    key: str | None = None,
+    sort_key: str | None = None,
+    owner: str | None = None,
+    fencing_token: int | None = None,
+    lease_duration: float | None = None,
+    **unknown: Never,
+) -> Operation[bool]:
     """The operation of `LockClient.release`."""
-    hold, _ = named(session, "release", string, options)
-    if options.get("lease_duration") is not None:
-        checks.lease_duration(options["lease_duration"])
+    if unknown:
+        raise unknown_option("release", unknown)
+    hold, _ = named(session, "release", string, key, sort_key, owner, fencing_token)
+    if lease_duration is not None:
+        checks.lease_duration(lease_duration)
     place = session.settings.place(hold.key, hold.sort_key)
     _check_kept(place)
     session.check_open()
@@ -180,28 +211,10 @@ def released(session: Session, string: object, options: Mapping[str, Any]) -> Op
     return place, timed
 
 
-def acquired(session: Session, key: str, *, wait: float | None, **options: Unpack[AcquireOptions]) -> Taking[Lock]:
+def by_holder(session: Session, made: Order) -> Taking[Lock]:
     """Check an acquire by holder. The result runs it."""
-    holder: object = options.get("holder")
-    if not isinstance(holder, str):
-        raise TypeError(f"holder must be a str, not {holder!r} ({type(holder).__name__})")
-    if not holder:
-        raise LockArgumentError(
-            "holder is empty: pass a name that only this work has, such as the execution's", key=key
-        )
-    checks.key_text("holder", holder, _HOLDER_LIMIT)
-    for option, why in _NOT_BY_HOLDER.items():
-        if options.get(option):
-            value = options.get(option)
-            raise LockArgumentError(
-                f"{option}={value!r} is not possible with holder={holder!r}: {why}. Leave one of the two out", key=key
-            )
-    options["queue"] = False
-    made = order(session, key, wait=wait, prefix=f"{holder}#", **options)
     _check_kept(made.wanted.place)
-    return Resumption(
-        session, made, lambda reading, keep: resume.acquire(made.wanted, session.memory, session.entropy, reading, keep)
-    )
+    return Resumption(session, made, None)
 
 
 def _check_kept(place: Place) -> None:

@@ -8,7 +8,8 @@ from functools import partial  # the Lambda runtime has it loaded
 from ..client import checks
 from ..client.base import session_of, take
 from ..client.lock import complete, held_by
-from ..client.taking import acquire, tell_refused
+from ..client.options import order
+from ..client.taking import Fresh, entered_before, tell_refused
 from ..errors import DuplicateEventError, LockArgumentError, PayloadMismatchError
 from ..keys.compile import compile_key
 from ..keys.parameters import name_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ..client.async_lock import AsyncLock
     from ..client.lock import Callback, Lock
     from ..client.lock_client import LockClient
+    from ..client.taking import Taking
     from ..errors import LockError
     from ..keys.compile import Compiled, Key
     from ..keys.parameters import KeyBuilder
@@ -251,20 +253,26 @@ def deduplicate(
                 session.check_open()
                 tell_refused(session, duplicate, session.settings.place(key, sort_key), cancelled=False)
                 raise duplicate
-            taking = acquire(
-                session,
-                key,
-                wait=wait,
-                window=seconds,
-                reserve=reserve,
-                lease_duration=lease_duration,
-                refresh_period=refresh_period,
-                reentrant=reentrant,
-                sort_key=sort_key,
-                safe_time=safe_time,
-                on_danger=on_danger,
-                on_lost=on_lost,
-            )
+            taking: Taking[Lock] | None = None
+            if reentrant:
+                taking = entered_before(session, key, sort_key, None, event=True)
+            if taking is None:
+                ordered = order(
+                    session,
+                    key,
+                    "acquire",
+                    seconds,
+                    wait=wait,
+                    reserve=reserve,
+                    lease_duration=lease_duration,
+                    refresh_period=refresh_period,
+                    reentrant=reentrant,
+                    sort_key=sort_key,
+                    safe_time=safe_time,
+                    on_danger=on_danger,
+                    on_lost=on_lost,
+                )
+                taking = Fresh(session, ordered)
             return take(client, taking)
 
         guard = _EventGuard(

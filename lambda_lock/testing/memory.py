@@ -94,7 +94,7 @@ class Memory:
         settings, place = self._found(key, sort_key, table)
         checks.key_text("owner", owner)
         lease_ms = place.schema.round_lease(int(checks.lease_duration(lease_duration) * 1000))
-        content = content_of(place, settings.ttl, {"data": data})
+        content = content_of(place, settings.ttl, data)
         with self._guard:
             now = self.clock.wall()
             expiry_ms = lease.expiry_ms(now, lease_ms)
