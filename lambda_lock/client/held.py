@@ -60,7 +60,7 @@ class HeldLock(Held):
         self.released = False  # or handed over, or left to its lease: there is nothing more to end
         self._make_handle = make_handle
         self._handle: weakref.ref[Any] | None = None
-        self.signals = Signals(session, hold, options, _handle_of(self))
+        self.signals = Signals(session, hold, options, weakref.ref(self))
         self.renewer = Renewer(session, hold, options, self.signals)
 
     def handle(self) -> Any:
@@ -468,14 +468,3 @@ def _done(reading: ClockReading) -> Steps[bool]:
     """An operation that has nothing to send."""
     yield from ()
     return True
-
-
-def _handle_of(held: HeldLock) -> Callable[[], Any]:
-    """The handle of ``held``, for what must not keep it alive."""
-    reference = weakref.ref(held)
-
-    def handle() -> Any:
-        held = reference()
-        return None if held is None else held.handle()
-
-    return handle

@@ -7,6 +7,7 @@ from ..core.requests import Content, encode_data
 from ..errors import LockArgumentError, LockConfigurationError, LockTimeoutError
 from ..runtime import invocation
 from ..runtime.import_guard import ImportGuard
+from ..runtime.timeline import SYSTEM
 from . import checks
 from .renewer import KeepOptions
 from .stored import check_size
@@ -195,9 +196,9 @@ def order(
     session.check_open()
     checks.real_threads()
     found = invocation.find((), {}, context)
-    left = None if found is None else found.remaining()
-    _check_may_run(place, found, left)
     now = session.timeline.elapsed()
+    left = None if found is None else found.remaining(now if session.timeline is SYSTEM else None)
+    _check_may_run(place, found, left)
     wait, advice = _limited(wait, reserve, left, lease_duration)
     delete_on_release = delete_on_release or place.schema.released is None
     polls = wait < _SHORTEST_QUEUED or window is not None or delete_on_release or replace or only_if_exists

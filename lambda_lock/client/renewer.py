@@ -21,16 +21,20 @@ from ..runtime.signalsafe import Flag, Ticket, Turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import weakref
     from collections.abc import Callable
-    from typing import Any, TypeAlias
+    from typing import Any, Protocol
 
     from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
     from ..runtime.heartbeat import Heartbeat
     from .session import Session
 
-    #: The lock, as the application sees it. None: the application has dropped it, and it was collected.
-    Subject: TypeAlias = Callable[[], Any]
+    class Handled(Protocol):
+        """What Signals needs of a HeldLock."""
+
+        def handle(self) -> Any: ...
+
 
 _TURN_PAUSE = 0.01  # seconds between two checks whether another renewal of the same lock is over
 _MOST_CHANGES = 10  # of a plan by other threads, while one thread plans
@@ -93,6 +97,7 @@ class Renewer:
         self._session = session
         self._hold = hold
         self._period = options.heartbeat_period
+        self._has_safe_time = options.safe_time is not None
         self._pid = options.pid
         self._signals = signals
         self.over = Flag()  # lost or ended: wakes wait_lost
@@ -281,7 +286,7 @@ class Renewer:
         if planned is None and not self._signals.are_wanted:
             return None
         moments = [hold.valid_until]
-        if (danger_at := self._signals.danger_at) is not None:
+        if self._has_safe_time and (danger_at := self._signals.danger_at) is not None:
             moments.append(danger_at)
         if hold.hold_on_unavailable and hold.unavailable and now >= hold.valid_until:
             moments.clear()  # held on through an outage: only a renewal can change that
@@ -301,22 +306,20 @@ class Renewer:
             seconds = self._seconds_to_next_tick(self._elapsed() if now is None else now)
             if seconds is None or hold.is_over() or self._pid != os.getpid():
                 return  # a child that was forked in the middle of a renewal keeps nothing of its parent's
-            self._watch(seconds)
+            self._heartbeat = heartbeat = _the_heartbeat()
+            try:
+                heartbeat.watch(self, seconds)
+            except RuntimeError as error:
+                key = hold.place.key
+                raise LockError(
+                    f"lock {key!r} cannot be kept, because its heartbeat thread does not start: {error}. Give the "
+                    "process fewer threads or more memory. A lock with heartbeat_period=0 and no callbacks needs no "
+                    "thread",
+                    key=key,
+                ) from error
             if self._next == planned and hold.valid_until == valid_until:
                 return
             now = None
-
-    def _watch(self, seconds: float) -> None:
-        self._heartbeat = heartbeat = _the_heartbeat()
-        try:
-            heartbeat.watch(self, seconds)
-        except RuntimeError as error:
-            key = self._hold.place.key
-            raise LockError(
-                f"lock {key!r} cannot be kept, because its heartbeat thread does not start: {error}. Give the process "
-                "fewer threads or more memory. A lock with heartbeat_period=0 and no callbacks needs no thread",
-                key=key,
-            ) from error
 
     # -- its end ----------------------------------------------------------------------------------------------------
 
@@ -330,7 +333,7 @@ class Renewer:
         lost = hold.expire(now)
         if hold.ended:
             return lost
-        danger_at = self._signals.danger_at
+        danger_at = self._signals.danger_at if self._has_safe_time else None
         if danger_at is not None and (lost or now >= danger_at):
             self._signals.tell_danger()
         if lost:
@@ -355,11 +358,11 @@ class Renewer:
 class Signals:
     """Signals of one lock. Any thread may notice that the lock is in danger or lost; one of them tells it."""
 
-    def __init__(self, session: Session, hold: Hold, options: KeepOptions, subject: Subject) -> None:
+    def __init__(self, session: Session, hold: Hold, options: KeepOptions, held: weakref.ref[Handled]) -> None:
         self._session = session
         self._hold = hold
         self._options = options
-        self._subject = subject
+        self._held = held  # the application may drop it: what keeps it must not keep it alive
         self._untold = {"danger": True, "lost": True}
         self.quiet = False  # tell nothing yet: the application does not have the lock
 
@@ -408,22 +411,27 @@ class Signals:
         if self.quiet and event != "renewal_failed":  # which concerns the table, not only this lock
             return
         hold, observer = self._hold, self._session.observer
-        subject = self._subject() if observer.wants(event) else None
+        handle = self._handle() if observer.wants(event) else None
         key = hold.place.key
-        observer.tell(event, subject, hold.place.table, message, key, *arguments, cause=cause, **about(hold))
+        observer.tell(event, handle, hold.place.table, message, key, *arguments, cause=cause, **about(hold))
+
+    def _handle(self) -> Any:
+        """The lock, as the application sees it. None: the application has dropped it, and it was collected."""
+        held = self._held()
+        return None if held is None else held.handle()
 
     def _is_first(self, signal: str) -> bool:
         """Threads may notice at the same time. Taking the entry out is one step, which only one of them makes."""
         return self._untold.pop(signal, False)
 
     def _call(self, callback: Callable[[Any], object] | None) -> None:
-        subject = None if callback is None else self._subject()
-        if callback is None or subject is None:
+        handle = None if callback is None else self._handle()
+        if callback is None or handle is None:
             return
 
         def run() -> None:
             try:
-                callback(subject)
+                callback(handle)
             except Exception as error:  # noqa: BLE001 - the application's, on a thread of its own: it can only be logged
                 self.tell("callback_failed", "a callback of lock %r failed", cause=error)
 

@@ -99,14 +99,18 @@ class Session:
 
         made = steps(timeline.reading())
         try:
-            with Explained(place), Act(self.under_way, made, takes=after_wait is not None, ends=ends):
+            with Act(self.under_way, made, takes=after_wait is not None, ends=ends):
                 if after_wait is not None:
                     self.check_open()  # either close() finds the steps under way, or the client is found closed here
                 return drive(made, self.transport, timeline, sleep)
+        except (ServiceError, TransportError):
+            with Explained(place):
+                raise
         finally:
-            # A signal handler closed the client in the midst of a request, which DynamoDB may have got after these.
-            for request in self.under_way.take_ending(made):
-                send(request, self.transport)
+            if self.under_way.endings:
+                # A signal handler closed the client in the midst of a request, which DynamoDB may have got after these.
+                for request in self.under_way.take_ending(made):
+                    send(request, self.transport)
 
     def run_last(
         self, held: Ending, operation: Operation[T], again: Callable[[ClockReading], Steps[bool]] | None = None
@@ -158,7 +162,8 @@ class Session:
         return self._keep_first(self._new_transport())
 
     def _new_transport(self) -> HttpsTransport | BotoTransport:
-        from ..transport import choose
+        with ImportGuard():
+            from ..transport import choose
 
         settings = self.settings
         return choose(
@@ -200,7 +205,8 @@ class Session:
         if self.has_transport or self._prepared is not None:
             return
         if invocation.snapstart_initializing():
-            from ..transport.choice import load
+            with ImportGuard():
+                from ..transport.choice import load
 
             boto3 = settings.boto3_client is not None or settings.boto3_session is not None
             load(region_name=settings.region_name, endpoint_url=settings.endpoint_url, boto3=boto3)
@@ -387,7 +393,8 @@ class Explained:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, ServiceError):
-            from .explain import explain
+            with ImportGuard():
+                from .explain import explain
 
             raise explain(error, self._place) from error
         if isinstance(error, TransportError) and error.key is None:
