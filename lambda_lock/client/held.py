@@ -42,15 +42,12 @@ if TYPE_CHECKING:
 
 
 class HeldLock(Held):
-    """A lock that was granted, and the operations that renew and end it. It may be used from any thread.
-
-    make_handle: makes the Lock that callbacks and hooks are given, and a plain client returns.
-    """
+    """A lock that was granted, and the operations that renew and end it. It may be used from any thread."""
 
     def __init__(
         self, session: Session, hold: Hold, options: KeepOptions, make_handle: Callable[[HeldLock], Any]
     ) -> None:
-        super().__init__(session, options.pid)
+        super().__init__(session, options.pid, make_handle)
         self._entered = 1
         self._storing: Storing | None = None
         self.is_given = not hold.resumed  # False until the caller has a resumed Lock: close() does not release it
@@ -58,18 +55,8 @@ class HeldLock(Held):
         self.options = options
         self.data = row_data(hold.item, hold.place)
         self.released = False  # or handed over, or left to its lease: there is nothing more to end
-        self._make_handle = make_handle
-        self._handle: weakref.ref[Any] | None = None
         self.signals = Signals(session, hold, options, weakref.ref(self))
         self.renewer = Renewer(session, hold, options, self.signals)
-
-    def handle(self) -> Any:
-        """The Lock that the application has, or a new one if it has none."""
-        handle = None if self._handle is None else self._handle()
-        if handle is None:
-            handle = self._make_handle(self)
-            self._handle = weakref.ref(handle)
-        return handle
 
     # -- its state --------------------------------------------------------------------------------------------------
 

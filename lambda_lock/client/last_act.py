@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 
 from ..errors import LockAlreadyReleasedError, LockError, OwnerMismatchError
 from ..runtime.import_guard import ImportGuard
@@ -12,7 +13,7 @@ from ..runtime.under_way import released
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Protocol, TypeAlias, TypeVar
+    from typing import Any, Protocol, TypeAlias, TypeVar
 
     from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
 class Held:
     """One lock, or several that were taken together: who may end it, and how.
 
-    pid: the only process that may. key: of the lock that errors name. None: there are several. is_timed: its end is.
-    False for one of several locks: theirs is.
+    pid: the only process that may. make_handle: makes the Lock or MultiLock that callbacks and hooks are given, and a
+    plain client returns. key: of the lock that errors name. None: there are several. is_timed: its end is. False for
+    one of several locks: theirs is.
     """
 
     _was, _is, _it, _ended_by = "was", "is", "it", "released, committed or handed over"
@@ -53,11 +55,21 @@ class Held:
         def giving_up(self, last_act: Begin[bool] | None) -> Begin[bool]: ...
         def tell_not_released(self, error: LockError) -> None: ...
 
-    def __init__(self, session: Session, pid: int) -> None:
+    def __init__(self, session: Session, pid: int, make_handle: Callable[[Any], Any]) -> None:
         self.session = session
         self.pid = pid
         self.is_timed = True
+        self._make_handle = make_handle
+        self._handle: weakref.ref[Any] | None = None
         self._last_act = Turn()  # release, commit and hand_over: one of them at a time
+
+    def handle(self) -> Any:
+        """The Lock or MultiLock that the application has, or a new one if it has none."""
+        handle = None if self._handle is None else self._handle()
+        if handle is None:
+            handle = self._make_handle(self)
+            self._handle = weakref.ref(handle)
+        return handle
 
     def is_in_this_process(self) -> bool:
         return self.pid == os.getpid()

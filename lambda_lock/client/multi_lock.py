@@ -43,18 +43,9 @@ class Group(Held):
     members: list[HeldLock]
 
     def __init__(self, session: Session, pid: int) -> None:
-        super().__init__(session, pid)
+        super().__init__(session, pid, MultiLock)
         self.members = []
-        self._handle: weakref.ref[MultiLock] | None = None
         self._untold = {"danger": True, "lost": True}
-
-    def handle(self) -> MultiLock:
-        """The MultiLock that the application has, or a new one if it has none."""
-        handle = None if self._handle is None else self._handle()
-        if handle is None:
-            handle = MultiLock(self)
-            self._handle = weakref.ref(handle)
-        return handle
 
     def signal(self, event: str, callback: Callable[[Any], object] | None) -> Callable[[Any], object] | None:
         """What each member calls for ``event``: the callback, with the MultiLock, by the first member that calls."""
