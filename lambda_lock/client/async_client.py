@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     U = TypeVar("U")
 
 
-_ACQUIRE_ALL = LockClient.acquire_all  # as written here: an application may wrap it, to trace calls
+# As written here: an application may wrap them, to trace calls.
+_ACQUIRE, _ACQUIRE_ALL = LockClient.acquire, LockClient.acquire_all
 
 
 class Acquiring(Coroutine["Any", "Any", "E"]):
@@ -129,7 +130,8 @@ class AsyncLockClient(Client):
 
         Example: ``async with client.acquire("invoice#7", wait=10) as lock: ...``, or ``await client.acquire("a")``
         """
-        if options.get("reentrant"):
+        check_names(_ACQUIRE, options)
+        if options.get("reentrant") and options.get("holder") is None:
             again = entered_before(self._session, key, options.get("sort_key"), options.get("permits"))
             if again is not None:
                 return await self._take(again)

@@ -122,36 +122,35 @@ class LockClient(Client):
         """
         if unknown:
             raise unknown_option("acquire", unknown)
-        if reentrant and (again := entered_before(self._session, key, sort_key, permits)) is not None:
-            return self._take(again)
-        return self._take(
-            self._fresh(
-                order(
-                    self._session,
-                    key,
-                    wait=wait,
-                    reserve=reserve,
-                    data=data,
-                    replace_data=replace_data,
-                    attributes=attributes,
-                    sort_key=sort_key,
-                    lease_duration=lease_duration,
-                    refresh_period=refresh_period,
-                    delete_on_release=delete_on_release,
-                    replace=replace,
-                    only_if_exists=only_if_exists,
-                    queue=queue,
-                    permits=permits,
-                    reentrant=reentrant,
-                    safe_time=safe_time,
-                    on_danger=on_danger,
-                    on_lost=on_lost,
-                    cancel_check=cancel_check,
-                    holder=holder,
-                    context=context,
-                )
-            )
+        if reentrant and holder is None:
+            again = entered_before(self._session, key, sort_key, permits)
+            if again is not None:
+                return self._take(again)
+        made = order(
+            self._session,
+            key,
+            wait=wait,
+            reserve=reserve,
+            data=data,
+            replace_data=replace_data,
+            attributes=attributes,
+            sort_key=sort_key,
+            lease_duration=lease_duration,
+            refresh_period=refresh_period,
+            delete_on_release=delete_on_release,
+            replace=replace,
+            only_if_exists=only_if_exists,
+            queue=queue,
+            permits=permits,
+            reentrant=reentrant,
+            safe_time=safe_time,
+            on_danger=on_danger,
+            on_lost=on_lost,
+            cancel_check=cancel_check,
+            holder=holder,
+            context=context,
         )
+        return self._take(self._fresh(made))
 
     def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> Lock | None:
         """Take the lock ``key`` without waiting, or within ``wait`` seconds. Returns None if it is held elsewhere.

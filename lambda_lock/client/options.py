@@ -15,7 +15,7 @@ from .stored import check_size
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, Never, TypedDict
+    from typing import Any, TypedDict
 
     from ..core.queue import Queue
     from ..core.requests import Place
@@ -126,11 +126,10 @@ class Order:
 def order(
     session: Session,
     key: str,
-    method: str = "acquire",
     window: int | None = None,
     owner: str | None = None,
     prefix: str | None = None,
-    /,  # the names above are no options: passed by name, they are unknown
+    /,  # what is above is no option, and cannot be passed by name
     *,
     wait: float | None = None,
     reserve: float | None = None,
@@ -152,18 +151,14 @@ def order(
     cancel_check: Callable[[], bool] | None = None,
     holder: str | None = None,
     context: object = None,
-    **unknown: Never,
 ) -> Order:
     """The table of acquire's options: their names and defaults above, and below how each is checked and where it goes.
 
     Raises what `LockClient.acquire` raises before it sends anything.
 
-    method: whose options these are, for errors. window: of an event, as in AcquireRequest. owner: of a lock that is
-    adopted. None: a new one. prefix: of a new owner, up to its nonce. None: the client's. ``reentrant`` has been dealt
-    with before (`entered_before` in taking.py).
+    window: of an event, as in AcquireRequest. owner: of a lock that is adopted. None: a new one. prefix: of a new
+    owner, up to its nonce. None: the client's. ``reentrant`` has been dealt with before (`entered_before`, taking.py).
     """
-    if unknown:
-        raise unknown_option(method, unknown)
     settings = session.settings
     place = settings.place(key, sort_key)
     if holder is not None:

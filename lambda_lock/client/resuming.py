@@ -142,7 +142,6 @@ def taken(
     made = order(
         session,
         hold.key,
-        method,
         None,
         hold.owner if by_string else None,
         f"{hold.owner}/",

@@ -260,7 +260,6 @@ def deduplicate(
                 ordered = order(
                     session,
                     key,
-                    "acquire",
                     seconds,
                     wait=wait,
                     reserve=reserve,

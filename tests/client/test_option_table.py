@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import AsyncLockClient, LockClient, deduplicate, with_lock
+from lambda_lock import AsyncLockClient, LockArgumentError, LockClient, deduplicate, with_lock
 from lambda_lock.client import options
 from lambda_lock.client.resuming import taken
 from lambda_lock.testing import in_memory
@@ -125,3 +125,15 @@ def test_several_locks_refuse_the_options_of_one(name: str) -> None:
             client.acquire_all(["a"], **given)
         with pytest.raises(TypeError, match=f"acquire_all\\(\\) got an unexpected keyword argument '{name}'"):
             asyncio.run(call(AsyncLockClient.over(client)))
+
+
+@pytest.mark.parametrize("wrong", [{"timeout": 1}, {"holder": "work"}], ids=lambda each: next(iter(each)))
+def test_a_lock_is_not_entered_again_with_an_option_that_does_not_fit(wrong: dict[str, Any]) -> None:
+    async def enter(tasks: AsyncLockClient) -> None:
+        await tasks.acquire("a", reentrant=True, **wrong)
+
+    with in_memory(), LockClient("locks") as client, client.acquire("a", reentrant=True):
+        with pytest.raises((TypeError, LockArgumentError), match=next(iter(wrong))):
+            client.acquire("a", reentrant=True, **wrong)
+        with pytest.raises((TypeError, LockArgumentError), match=next(iter(wrong))):
+            asyncio.run(enter(AsyncLockClient.over(client)))
