@@ -18,8 +18,7 @@ from ._version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .client.async_client import AsyncLockClient
-    from .client.async_lock import AsyncLock
-    from .client.async_multi_lock import AsyncMultiLock
+    from .client.async_lock import AsyncLock, AsyncMultiLock
     from .client.lock import Lock
     from .client.lock_client import LockClient
     from .client.multi_lock import MultiLock
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "AsyncLock": "client.async_lock",
     "AsyncLockClient": "client.async_client",
-    "AsyncMultiLock": "client.async_multi_lock",
+    "AsyncMultiLock": "client.async_lock",
     "LockClient": "client.lock_client",
     "GO": "core.schema",
     "JAVA": "core.schema",

@@ -53,7 +53,7 @@ def test_a_change_of_a_name_a_parameter_or_a_default_changes_the_text_of_the_pub
         ("client/lock.py", "def fencing_token(self)", "def token(self)"),  # of a private base
         ("client/settings.py", "lease_duration: float = 20.0", "lease_duration: float = 30.0"),
         ("core/protocol.py", "\nDECISION = ", "\nDECISION = 1 and "),  # a default that has a name
-        ("client/order.py", "reentrant: bool", "reentrant: int"),  # what ** takes
+        ("client/options.py", "reentrant: bool", "reentrant: int"),  # what ** takes
         ("testing/memory.py", "def hold(", "def held("),  # of what a public function returns
         ("durable/lock.py", "def step(", "def steps("),
         ("durable/lock.py", "poll: float = 60", "poll: float = 6"),  # of what is overloaded

@@ -17,7 +17,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk.region_info import RegionInfo
 from constructs import Construct, Dependable
 
-from ..client.reading import PREWARM_KEY
+from ..client.record import PREWARM_KEY
 from ..errors import LockArgumentError, LockConfigurationError
 from ..permissions import IN_WORDS
 from . import lookups

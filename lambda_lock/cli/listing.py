@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from ..client.base import run, session_of
 from ..client.lock_client import LockClient
-from ..client.reading import ask, pages_of
-from ..client.record import LockRecord
+from ..client.record import LockRecord, ask, pages_of
 from . import show
 
 

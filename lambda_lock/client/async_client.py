@@ -1,39 +1,99 @@
-"""The client for asyncio: the same locks, awaited. async_runner.py says on which threads."""
+"""The client for asyncio: the same locks, awaited. What leads to one is awaited, or entered with ``async with``."""
 
 from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Coroutine  # asyncio has it loaded
 
 from ..errors import LockNotGrantedError
 from ..runtime.import_guard import ImportGuard
-from . import reading, taking
-from .acquiring import entered_too
-from .async_lock import AsyncLock
-from .async_runner import AsyncRunner
-from .base import Client, check_options, init_of, session_of
+from . import record
+from .async_lock import AsyncLock, AsyncMultiLock, AsyncRunner
+from .base import Client, init_of, session_of
 from .closing import close
 from .lock_client import LockClient
+from .options import check_names, order
+from .taking import entered_before
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Generator, Iterable
     from types import TracebackType
-    from typing import Self, TypeVar, Unpack
+    from typing import Any, ParamSpec, Protocol, Self, TypeVar, Unpack
 
-    from .async_multi_lock import AsyncMultiLock
     from .lock import Lock
-    from .order import AcquireOptions, HoldOptions, HoldParts, SeveralOptions
+    from .options import AcquireOptions, HoldOptions, HoldParts, SeveralOptions
     from .record import LockRecord
     from .session import Operation, Session
     from .taking import Taking
 
+    class Entered(Protocol):
+        async def __aenter__(self) -> Self: ...
+        async def __aexit__(
+            self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        ) -> None: ...
+
+    P = ParamSpec("P")
+    E = TypeVar("E", bound=Entered)
     T = TypeVar("T")
     U = TypeVar("U")
 
+
 # As written here: an application may wrap them, to trace calls.
 _ACQUIRE, _ACQUIRE_ALL = LockClient.acquire, LockClient.acquire_all
-_ADOPT, _RESUME, _RELEASE = LockClient.adopt, LockClient.resume, LockClient.release
+
+
+class Acquiring(Coroutine["Any", "Any", "E"]):
+    """A coroutine that ends with a lock. ``async with`` awaits it, and releases the lock at the end of the block.
+
+    Example::
+
+        async with client.acquire("invoice#7") as lock: ...
+        lock = await client.acquire("invoice#7")
+    """
+
+    __slots__ = ("_coroutine", "_lock")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, E]) -> None:
+        self._coroutine = coroutine
+        self._lock: E | None = None
+
+    def __await__(self) -> Generator[Any, Any, E]:
+        return self._coroutine.__await__()
+
+    def send(self, value: Any) -> Any:
+        return self._coroutine.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._coroutine.throw(*error)
+
+    def close(self) -> None:
+        self._coroutine.close()
+
+    async def __aenter__(self) -> E:
+        self._lock = await self._coroutine
+        return await self._lock.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._lock is not None, "it was entered"
+        await self._lock.__aexit__(kind, error, trace)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._coroutine!r}>"
+
+
+def entered_too(method: Callable[P, Coroutine[Any, Any, E]]) -> Callable[P, Acquiring[E]]:
+    """Let what an async method returns be entered with ``async with``, besides being awaited."""
+
+    @functools.wraps(method)
+    def acquiring(*args: P.args, **kwargs: P.kwargs) -> Acquiring[E]:
+        return Acquiring(method(*args, **kwargs))
+
+    acquiring.is_awaited = True  # type: ignore[attr-defined]  # decorators ask what kind of client it is
+    return acquiring
 
 
 class AsyncLockClient(Client):
@@ -70,8 +130,12 @@ class AsyncLockClient(Client):
 
         Example: ``async with client.acquire("invoice#7", wait=10) as lock: ...``, or ``await client.acquire("a")``
         """
-        check_options(_ACQUIRE, options)
-        return await self._take(taking.acquire(self._session, key, wait=wait, **options))
+        check_names(_ACQUIRE, options)
+        if options.get("reentrant") and options.get("holder") is None:
+            again = entered_before(self._session, key, options.get("sort_key"), options.get("permits"))
+            if again is not None:
+                return await self._take(again)
+        return await self._take(self._fresh(order(self._session, key, wait=wait, **options)))
 
     async def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> AsyncLock | None:
         """`LockClient.try_acquire`, awaited.
@@ -98,13 +162,13 @@ class AsyncLockClient(Client):
 
         Example: ``async with client.acquire_all(["account#1", "account#2"], wait=10) as locks: ...``
         """
-        check_options(_ACQUIRE_ALL, options)
+        check_names(_ACQUIRE_ALL, options)
         with ImportGuard():
-            from . import several
-            from .async_multi_lock import AsyncMultiLock
+            from .several import Several, names
 
-        acquiring = several.acquire_all(self._session, keys, wait=wait, sort_key=sort_key, **options)
-        return await self._taken(acquiring, AsyncMultiLock)
+        found = names(keys)
+        made = order(self._session, found[0], wait=wait, sort_key=sort_key, **options)
+        return await self._taken(Several(self._session, made, found, sort_key), AsyncMultiLock)
 
     async def try_acquire_all(
         self, keys: Iterable[str], *, wait: float = 0, sort_key: str | None = None, **options: Unpack[SeveralOptions]
@@ -128,8 +192,10 @@ class AsyncLockClient(Client):
 
         Example: ``async with client.adopt(event["lock"]) as lock: ...``
         """
-        check_options(_ADOPT, options)
-        return await self._take(taking.adopt(self._session, token, context=context, **options))
+        with ImportGuard():
+            from .resuming import taken
+
+        return await self._take(taken(self._session, "adopt", token, context=context, **options))
 
     @entered_too
     async def resume(
@@ -139,46 +205,44 @@ class AsyncLockClient(Client):
 
         Example: ``lock = await client.resume(event["lock"])``
         """
-        check_options(_RESUME, options)
         with ImportGuard():
-            from .holds import resumed
+            from .resuming import taken
 
-        return await self._take(resumed(self._session, string, context=context, **options))
+        return await self._take(taken(self._session, "resume", string, context=context, **options))
 
     async def release(self, string: str | None = None, **parts: Unpack[HoldParts]) -> bool:
         """`LockClient.release`, awaited.
 
         Example: ``await client.release(event["lock"])``
         """
-        check_options(_RELEASE, parts)
         with ImportGuard():
-            from .holds import released
+            from .resuming import released
 
-        return await self._runner.run_first(released(self._session, string, parts))
+        return await self._runner.run_first(released(self._session, string, **parts))
 
     async def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
         """`LockClient.get`, awaited.
 
         Example: ``record = await client.get("invoice#7")``
         """
-        return await self._run(reading.get(self._session, key, sort_key))
+        return await self._run(record.get(self._session, key, sort_key))
 
     async def list(self, *, key: str | None = None) -> AsyncIterator[LockRecord]:
         """`LockClient.list`, for ``async for``.
 
         Example: ``held = [record.key async for record in client.list() if not record.is_released]``
         """
-        pages = reading.pages_of(self._session, key)
+        pages = record.pages_of(self._session, key)
         while (request := pages.request()) is not None:
-            for record in pages.take(await self._run(reading.ask(self._session, pages.place, request))):
-                yield record
+            for found in pages.take(await self._run(record.ask(self._session, pages.place, request))):
+                yield found
 
     async def prewarm(self) -> None:
         """`LockClient.prewarm`, awaited.
 
         Example: ``await client.prewarm()``
         """
-        await self._run(reading.prewarm(self._session))
+        await self._run(record.prewarm(self._session))
 
     def held(self) -> tuple[AsyncLock, ...]:
         """`LockClient.held`. The handles are new ones for the same locks.
@@ -186,7 +250,7 @@ class AsyncLockClient(Client):
         Example: ``keys = [lock.key for lock in client.held()]``
         """
         open_locks = self._session.open_locks.handled()
-        return tuple(AsyncLock(held.face(), self._runner) for held in open_locks if held.is_held())
+        return tuple(AsyncLock(held.handle(), self._runner) for held in open_locks if held.is_held())
 
     async def close(self, *, release: bool = True) -> None:
         """`LockClient.close`, awaited.

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from ..runtime.import_guard import ImportGuard
+from . import taking
 from .session import Session
 from .settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from typing import Any, Unpack
 
     from ..transport import Transport
+    from .lock import Lock
+    from .options import Order
     from .session import Operation
     from .settings import ClientSettings
     from .taking import Taking
@@ -39,11 +42,20 @@ class Client:
         """
         return self._session.transport
 
+    def _fresh(self, made: Order) -> Taking[Lock]:
+        """What takes the lock that was ordered."""
+        if not made.by_holder:
+            return taking.Fresh(self._session, made)
+        with ImportGuard():
+            from . import resuming
+
+        return resuming.by_holder(self._session, made)
+
     def _run(self, operation: Operation[Any]) -> Any:
         """The result of an operation. An async client returns an awaitable."""
         raise NotImplementedError
 
-    def _take(self, taking: Taking[Any]) -> Any:
+    def _take(self, found: Taking[Any]) -> Any:
         """The lock of an acquire or adopt. An async client returns an awaitable."""
         raise NotImplementedError
 
@@ -76,25 +88,6 @@ def run(client: Client, operation: Operation[Any]) -> Any:
     return client._run(operation)
 
 
-def take(client: Client, taking: Taking[Any]) -> Any:
+def take(client: Client, found: Taking[Any]) -> Any:
     """`Client._take`, for modules of this package."""
-    return client._take(taking)
-
-
-def check_options(method: Callable[..., object], options: Mapping[str, object]) -> None:
-    """Raise TypeError for an option that ``method``, which lists them, does not have."""
-    listed: Mapping[str, object] = getattr(method, "__kwdefaults__", {})
-    for name in options:
-        if name not in listed:
-            raise unknown_option(method.__name__, {name: options[name]})
-
-
-def unknown_option(method: str, options: Mapping[str, object]) -> TypeError:
-    """The error for options that ``method`` does not have. It knows what threading.Lock calls a wait."""
-    name, value = next(iter(options.items()))
-    remedy = ""
-    if name == "timeout":
-        remedy = f": pass wait={value!r}, in seconds"
-    elif name == "blocking":
-        remedy = ": pass wait=0 to try once, or wait=inf to wait without end"
-    return TypeError(f"{method}() got an unexpected keyword argument {name!r}{remedy}")
+    return client._take(found)

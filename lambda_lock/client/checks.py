@@ -11,7 +11,8 @@ from ..core.row import LONGEST_PERMIT, MOST_PERMITS
 from ..core.schema import Schema
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.log import logger
-from .attributes import ITEM_LIMIT, item_size, to_dynamodb
+from ..runtime.import_guard import ImportGuard
+from .stored import item_size, to_dynamodb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 MAX_LEASE = 365 * 86_400.0  # seconds; keeps expiries at 13 digits, and no caller waits longer for a dead holder
 _LONG_LEASE = 3600.0  # seconds; a longer lease may have been meant in milliseconds
 PARTITION_KEY_LIMIT = 2048  # bytes, "Quotas in Amazon DynamoDB"
-_LOCK_SIZE = 1500  # bytes of an item: the attributes of a lock, with 64 places
 SORT_KEY_LIMIT = 1024
 _ACTIONS = frozenset({"Put", "Update", "Delete", "ConditionCheck"})
 _warned = False
@@ -54,7 +54,12 @@ def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
     """Check a partition or sort key: a str of 1 to ``limit`` bytes."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {value!r} ({type(value).__name__})")
-    size = len(value.encode("utf-8", "surrogatepass"))
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise LockArgumentError(
+            f"{name} {value!r} is not valid Unicode and cannot be sent: remove the lone surrogate", key=value
+        ) from None
     if not size:
         raise LockArgumentError(
             f"{name} is empty. Give each lock a name: all callers with an empty one would share a lock",
@@ -64,10 +69,6 @@ def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
         raise LockArgumentError(
             f"{name} {value[:40]!r}… has {size} bytes; DynamoDB allows {limit}. Shorten it, or use a hash of it",
             key=value,
-        )
-    if any("\ud800" <= character <= "\udfff" for character in value):
-        raise LockArgumentError(
-            f"{name} {value!r} is not valid Unicode and cannot be sent: remove the lone surrogate", key=value
         )
     return value
 
@@ -179,7 +180,8 @@ def table_name(value: object, parameter: str = "table") -> str:
         raise TypeError(f"{parameter} must be a str, not {value!r} ({type(value).__name__})")
     name = value
     if value.startswith("arn:"):
-        from ..core.arn import bare_name  # imported here because it is rarely needed
+        with ImportGuard():
+            from ..core.arn import bare_name
 
         name = bare_name(value)
     if not (
@@ -205,7 +207,7 @@ def permit_count(value: object, key: str | None = None) -> None:
         )
 
 
-def permits(value: object, place: Place, lease: float, options: Mapping[str, Any]) -> None:
+def permits(value: object, place: Place, lease: float, delete_on_release: bool, replace: bool) -> None:
     """Check how many may hold at once, and that the other options make sense for a semaphore."""
     permit_count(value, place.key)
     schema = place.schema
@@ -222,8 +224,8 @@ def permits(value: object, place: Place, lease: float, options: Mapping[str, Any
                 f"Give it a name: schema.replace({field}=...)",
                 key=place.key,
             )
-    for option in ("delete_on_release", "replace"):
-        if options.get(option):
+    for option, is_set in (("delete_on_release", delete_on_release), ("replace", replace)):
+        if is_set:
             raise LockArgumentError(
                 f"{option}=True is not possible with permits={value}: the row belongs to all holders. "
                 f"Leave {option} out",
@@ -262,16 +264,14 @@ def key_name(name: str, value: object, schema: Schema) -> str | None:
     return found
 
 
-def data(value: object) -> bytes | None:
-    if value is None or isinstance(value, bytes):
+def data(value: object) -> bytes:
+    if isinstance(value, bytes):
         return value
     raise TypeError(f"data must be bytes, not {type(value).__name__}: encode it first")
 
 
-def attributes(values: Mapping[str, Any] | None, schema: Schema, key_names: tuple[str, ...]) -> Item:
+def attributes(values: object, schema: Schema, key_names: tuple[str, ...]) -> Item:
     """Return the application's attributes as DynamoDB JSON. Names that belong to the lock are refused."""
-    if values is None:
-        return {}
     if not isinstance(values, Mapping):
         raise TypeError(f"attributes must be a dict of names and values, not {type(values).__name__}")
     reserved = {*schema.attribute_names(), *key_names}
@@ -341,14 +341,3 @@ def on_the_wire(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [on_the_wire(element) for element in value]
     return value
-
-
-def size(item: Item, key: str) -> None:
-    """Refuse an item that DynamoDB would refuse as too large. Some bytes are reserved for the lock's own attributes."""
-    total = item_size(item) + _LOCK_SIZE
-    if total > ITEM_LIMIT:
-        raise LockArgumentError(
-            f"data and attributes of lock {key!r} take about {total} bytes; an item may have at most {ITEM_LIMIT}. "
-            "Store the payload elsewhere, and a reference to it here",
-            key=key,
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools  # the Lambda runtime has it loaded
 import time
 from contextlib import suppress
 
@@ -10,12 +9,12 @@ from ..core.protocol import DECISION, SEND, Send, may_pass
 from ..errors import LockAlreadyReleasedError, LockError, TransportError
 from ..runtime.drive import drive
 from ..runtime.timeline import SYSTEM
-from .signals import leave_to_lease
+from .renewer import leave_to_lease
 from .taking import give_back
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
     from ..core.protocol import Hold, Steps
@@ -88,14 +87,18 @@ def _ending(steps: Steps[Any], sent: list[Send]) -> Steps[bool]:
 
 def _release_all(session: Session) -> None:
     unanswered = 0  # in a row
-    for hold, release, abandon in _to_release(session):
+    for hold, held in _to_release(session):
         if unanswered == _OUTAGE:
-            error = TransportError(False, "DynamoDB does not answer, nothing was sent")
-            leave_to_lease(session, hold, error)
-            abandon()
+            leave_to_lease(session, hold, TransportError(False, "DynamoDB does not answer, nothing was sent"))
+            if held is not None:
+                held.abandon()
             continue
         try:
-            release()
+            if held is None:
+                give_back(session, hold)
+            else:
+                operation = held.release()
+                session.run_last(held, operation, operation[1])
             unanswered = 0
         except LockAlreadyReleasedError:
             continue  # by its holder, a moment ago
@@ -104,29 +107,19 @@ def _release_all(session: Session) -> None:
             unanswered = unanswered + 1 if isinstance(error, TransportError) else 0
 
 
-def _to_release(session: Session) -> Iterator[tuple[Hold, Callable[[], object], Callable[[], object]]]:
-    """For each lock that is still open: its hold, what releases it, and what leaves it to its lease."""
-    for held in _open(session):
+def _to_release(session: Session) -> Iterator[tuple[Hold, HeldLock | None]]:
+    """The locks that are still open. None: its handle was dropped, or its release may have been interrupted."""
+    for held in session.open_locks.handled():
+        if not held.is_open():
+            continue
         held.leave_all()
         if held.is_left() or not held.is_given:
             held.abandon()
-            continue
-        yield held.hold, functools.partial(_release, held), held.abandon
+        else:
+            yield held.hold, held
     for hold in session.open_locks.forgotten():
-        leave = functools.partial(session.open_locks.discard, hold)
         resumable = hold.resumed and not hold.unclear  # the next attempt goes on, unless a release has begun
         if session.timeline.elapsed() < hold.valid_until and not resumable:
-            yield hold, functools.partial(give_back, session, hold), leave  # its release may have been interrupted
+            yield hold, None
         else:
-            leave()
-
-
-def _release(held: HeldLock) -> None:
-    operation = held.release()
-    held.session.run_last(held, operation, operation[1])
-
-
-def _open(session: Session) -> Iterator[HeldLock]:
-    for held in session.open_locks.handled():
-        if held.is_open():
-            yield held
+            session.open_locks.discard(hold)

@@ -1,9 +1,14 @@
-"""A lock that is held by this process: its state, and the steps of its operations.
+"""A lock that is held by this process: its state, and the steps of the operations that renew and end it.
 
-`Lock` and `AsyncLock` are two faces of a HeldLock: one runs its steps on the calling thread, the other awaits them.
+`Lock` and `AsyncLock` are handles of a HeldLock: one runs its steps on the calling thread, the other awaits them.
 """
 
 from __future__ import annotations
+
+import os
+import sys
+import warnings
+import weakref
 
 from ..core import keep, lease, protocol, requests
 from ..core.row import is_attempt
@@ -14,42 +19,149 @@ from ..errors import (
     LockConfigurationError,
     LockError,
     LockLostError,
+    SessionMonitorNotSetError,
 )
+from ..observe.log import tell
 from ..runtime.import_guard import ImportGuard
-from ..runtime.signalsafe import Ticket, Turn
-from ..runtime.under_way import released
 from . import checks
+from .last_act import Held
+from .renewer import KeepOptions, Renewer, Signals, about, leave_to_lease
 from .session import Explained
-from .signals import leave_to_lease
-from .standing import Standing
+from .stored import check_size, encode_result, row_data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, TypeAlias, TypeVar
+    from typing import Any
 
     from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
-    from .result import Storing
+    from .last_act import Begin
     from .session import Operation, Session
-    from .terms import Terms
-
-    T = TypeVar("T")
-    #: The steps of an operation, which begin with a reading of the clocks.
-    Begin: TypeAlias = Callable[[ClockReading], Steps[T]]
+    from .stored import Storing
 
 
-class HeldLock(Standing):
+class HeldLock(Held):
     """A lock that was granted, and the operations that renew and end it. It may be used from any thread."""
 
-    is_timed = True  # its end is. False for one of several locks: theirs is
-
-    def __init__(self, session: Session, hold: Hold, terms: Terms, make_face: Callable[[HeldLock], Any]) -> None:
+    def __init__(
+        self, session: Session, hold: Hold, options: KeepOptions, make_handle: Callable[[HeldLock], Any]
+    ) -> None:
+        super().__init__(session, options.pid, make_handle)
         self._entered = 1
         self._storing: Storing | None = None
-        self._last_act = Turn()  # release, commit and hand_over: one of them at a time
-        self.is_given = not hold.resumed  # to the caller: until then close() leaves what is resumed to the next attempt
-        super().__init__(session, hold, terms, make_face)
+        self.is_given = not hold.resumed  # False until the caller has a resumed Lock: close() does not release it
+        self.hold = hold
+        self.options = options
+        self.data = row_data(hold.item, hold.place)
+        self.released = False  # or handed over, or left to its lease: there is nothing more to end
+        self.signals = Signals(session, hold, options, weakref.ref(self))
+        self.renewer = Renewer(session, hold, options, self.signals)
+
+    # -- its state --------------------------------------------------------------------------------------------------
+
+    @property
+    def key(self) -> str:
+        return self.hold.place.key
+
+    @property
+    def members(self) -> Sequence[HeldLock]:
+        return (self,)
+
+    @property
+    def ended(self) -> bool:
+        """Whether a last act was begun: release, commit or hand_over."""
+        return self.hold.ended
+
+    @property
+    def completed(self) -> bool:
+        """Whether the event is completed for certain: DynamoDB has confirmed the commit or release that did it."""
+        return self.hold.completed
+
+    @property
+    def lease_duration(self) -> float:
+        return self.hold.lease_ms / 1000
+
+    def name(self) -> str:
+        return f"lock {self.key!r}"
+
+    def is_held(self) -> bool:
+        return self._is_live(self.elapsed())
+
+    def remaining(self) -> float:
+        now = self.elapsed()
+        return max(0.0, self.hold.valid_until - now) if self._is_live(now) else 0.0
+
+    def is_almost_expired(self) -> bool:
+        if self.options.safe_time is None:
+            raise SessionMonitorNotSetError(
+                f"lock {self.key!r} has no safe_time: pass safe_time=seconds to acquire, or to the client", key=self.key
+            )
+        return self.remaining() <= self.options.safe_time
+
+    def is_lost(self) -> bool:
+        if self.pid != os.getpid():
+            return True
+        self.renewer.notice()
+        return self.hold.lost
+
+    def is_open(self) -> bool:
+        """Whether it is still to be released: held, held on through an outage, or its release was interrupted."""
+        return self.is_in_this_process() and not self.is_lost() and not self.released
+
+    def is_left(self) -> bool:
+        """Whether it is left to the next attempt: it was resumed, and an interrupt ended its handing over."""
+        return self.hold.resumed and self.hold.handed_over and not self.hold.unclear
+
+    def raise_if_lost(self) -> None:
+        self.renewer.notice()
+        if self.is_held():
+            return
+        holder = self.hold.holder
+        state = "was released" if self.hold.ended and not self.hold.lost else "is lost"
+        raise LockLostError(
+            f"lock {self.key!r} {state}{f'; {holder} has it now' if holder else ''}. Stop here: its new holder may "
+            "be doing the same work",
+            key=self.key,
+            holder=holder,
+        )
+
+    def elapsed(self) -> float:
+        return self.session.timeline.elapsed()
+
+    def state(self) -> str:
+        """For people: the state of the lock now."""
+        if self.is_held():
+            return f"held for {self.remaining():.1f} s"
+        if self.hold.lost or not self.hold.ended:
+            return "lost"
+        if self.hold.handed_over:
+            return "handed over"
+        return "released" if self.released else "given up, release not confirmed"
+
+    def _is_live(self, now: float) -> bool:
+        return self.hold.is_held(now) and self.pid == os.getpid()
+
+    # -- checks -----------------------------------------------------------------------------------------------------
+
+    def check_not_released(self) -> None:
+        if self.released:
+            super().check_not_released()
+
+    def check_kept(self) -> None:
+        """Raise LockConfigurationError if the row is deleted on release."""
+        if self.hold.delete_on_release:
+            raise LockConfigurationError(
+                f"lock {self.key!r} deletes its row on release, so it cannot guard a transaction or be handed over: "
+                "a late copy of its claim could bring the same owner and token back. Acquire it without "
+                "delete_on_release, and not in the schema PYTHON",
+                key=self.key,
+            )
+
+    def check_renewable(self) -> None:
+        self.check_open()
+        if self.is_lost():
+            self.raise_if_lost()
 
     # -- renewing ---------------------------------------------------------------------------------------------------
 
@@ -57,7 +169,7 @@ class HeldLock(Standing):
         self, data: bytes | None = None, delete_data: bool = False, lease_duration: float | None = None
     ) -> Operation[None]:
         """The operation of `Lock.heartbeat`."""
-        encoded = self._checked_data(data)
+        encoded = self._encoded(data)
         if data is not None and delete_data:
             raise LockArgumentError("heartbeat takes data= or delete_data=True, not both", key=self.key)
         lease_ms = None
@@ -65,11 +177,11 @@ class HeldLock(Standing):
             lease_ms = int(checks.lease_duration(lease_duration) * 1000)
             if self.hold.place.permits is not None:
                 checks.permit_lease(lease_duration, self.key)
-            checks.heartbeat_period(self.terms.heartbeat_period, lease_duration)
+            checks.heartbeat_period(self.options.heartbeat_period, lease_duration)
         self.check_open()
 
         def steps(reading: ClockReading) -> Steps[None]:
-            yield from self.upkeep.now(
+            yield from self.renewer.now(
                 reading, self.check_renewable, lease_ms=lease_ms, data=encoded, delete_data=delete_data
             )
             if delete_data or data is not None:
@@ -80,32 +192,23 @@ class HeldLock(Standing):
 
     def ensure(self, seconds: float) -> Operation[None]:
         """The operation of `Lock.ensure`."""
-        lease_duration = self._lease_to_ensure(seconds)
-
-        def steps(reading: ClockReading) -> Steps[None]:
-            if lease_duration is not None:
-                yield from self.heartbeat(lease_duration=lease_duration)[1](reading)
-                self._check_ensured(seconds)
-
-        return self.hold.place, steps
-
-    def _lease_to_ensure(self, seconds: float) -> float | None:
-        """The lease that leaves ``seconds`` after a renewal. None: that much is left already."""
         checks.seconds("seconds", seconds, least=0.0)
         self.check_renewable()
-        if self.remaining() >= seconds:
-            return None
         end, needed = self.hold.lease_end, seconds * (1 + 2 * lease.DRIFT)
-        if end is not None and end - self.elapsed() < needed:
+        is_enough = self.remaining() >= seconds
+        if not is_enough and end is not None and end - self.elapsed() < needed:
             raise self._cannot_ensure(seconds, end)
         # A renewal is worth its lease, less the drift and the time that its reply takes.
-        return max(self.lease_duration, needed + protocol.DECISION)
+        lease_duration = max(self.lease_duration, needed + protocol.DECISION)
 
-    def _check_ensured(self, seconds: float) -> None:
-        """After the renewal: its lease ends with the invocation, and the reply took time."""
-        end = self.hold.lease_end
-        if end is not None and self.remaining() < seconds:
-            raise self._cannot_ensure(seconds, end)
+        def steps(reading: ClockReading) -> Steps[None]:
+            if is_enough:
+                return
+            yield from self.heartbeat(lease_duration=lease_duration)[1](reading)
+            if end is not None and self.remaining() < seconds:  # the lease ends with the invocation
+                raise self._cannot_ensure(seconds, end)
+
+        return self.hold.place, steps
 
     def _cannot_ensure(self, seconds: float, end: float) -> LockArgumentError:
         return LockArgumentError(
@@ -120,17 +223,58 @@ class HeldLock(Standing):
         self, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False
     ) -> Operation[bool]:
         """The operation of `Lock.release`."""
-        return self._releasing(data, best_effort, delete=delete)
+        encoded = None if data is None else self._encoded(data)
+        if delete and self.hold.place.permits is not None:
+            raise LockArgumentError(
+                f"release(delete=True) is not possible for a permit: the row of semaphore {self.key!r} belongs to all "
+                "its holders. Leave delete out",
+                key=self.key,
+            )
+        if delete and is_attempt(self.hold.owner):
+            raise LockArgumentError(
+                f"release(delete=True) is not possible for {self.key!r}, which was resumed or adopted: a late copy of "
+                "its claim could bring the same owner and token back. Leave delete out",
+                key=self.key,
+            )
+        place, alone = self._releasing(data=encoded, delete=delete)
+        if not best_effort:
+            return place, alone
+
+        def steps(reading: ClockReading) -> Steps[bool]:
+            try:
+                with Explained(place):
+                    return (yield from alone(reading))
+            except LockAlreadyReleasedError:
+                raise
+            except LockError as error:
+                self.tell_not_released(error)
+                return False
+
+        return place, steps
 
     def complete(self, result: str | None) -> Operation[bool]:
         """As `release`. The same request completes the event, and stores the text ``result`` with it."""
-        return self._releasing(None, False, complete=True, result=result)
+        return self._releasing(complete=True, result=result)
+
+    def _releasing(self, **options: Any) -> Operation[bool]:
+        self.check_process()
+        if self._entered > 1:  # an inner release of a re-entrant lock: nothing is sent
+            self._entered -= 1
+            return self.hold.place, _done
+        self.check_not_released()
+        return self.hold.place, self.last(self.check_not_released, lambda reading: self._release(reading, **options))
+
+    def _release(self, reading: ClockReading, **options: Any) -> Steps[bool]:
+        done = yield from keep.release(self.hold, self.session.memory, self.session.entropy, reading, **options)
+        self.end_release(done)
+        return done
 
     def commit(self, items: Sequence[Mapping[str, Any]], data: bytes | None, result: object) -> Operation[None]:
         """The operation of `Lock.commit`."""
-        from ..core.transaction import commit
+        with ImportGuard():
+            from ..core.transaction import commit
 
-        checked, encoded = checks.transact_items(items), self._checked_data(data)
+        checked, encoded = checks.transact_items(items), self._encoded(data)
         text = self.checked_result(result, encoded)
         self.check_open()
         self.check_kept()
@@ -140,21 +284,21 @@ class HeldLock(Standing):
             try:
                 yield from commit(self.hold, checked, memory, entropy, reading, data=encoded, result=text)
             except LockLostError:
-                self.released = True
-                self.upkeep.lose("lock %r was lost before its commit")
+                self.lose("lock %r was lost before its commit")
                 raise
             except CommitRefusedError:
                 self.end_release(not self.hold.lost)
                 raise
             self.end_release(True)
 
-        return self.hold.place, self._last(self.check_open, steps)
+        return self.hold.place, self.last(self.check_open, steps)
 
     def hand_over(self, lease_duration: float | None) -> Operation[str]:
         """The operation of `Lock.hand_over`."""
-        from ..core.handover import hand_over
+        with ImportGuard():
+            from ..core.handover import hand_over
 
-        duration = self.terms.full_lease if lease_duration is None else checks.lease_duration(lease_duration)
+        duration = self.options.full_lease if lease_duration is None else checks.lease_duration(lease_duration)
         self.check_open()
         self.check_kept()
         if self.hold.window is not None:
@@ -175,28 +319,13 @@ class HeldLock(Standing):
             try:
                 string = yield from hand_over(self.hold, memory, entropy, reading, lease_ms=int(duration * 1000))
             except LockLostError:
-                self.upkeep.lose("lock %r was lost before it was handed over")
+                self.renewer.lose("lock %r was lost before it was handed over")
                 raise
             self.released = True
             self.session.open_locks.discard(self.hold)
             return string
 
-        return self.hold.place, self._last(self.check_open, steps)
-
-    def give_up(self, last_act: Begin[bool] | None = None) -> None:
-        """Release on this thread after a last act was interrupted, with any outcome. Errors are logged.
-
-        last_act: what is sent instead of a plain release: the release that was interrupted, again; or `stop_handing`.
-        """
-        if not self.is_in_this_process():  # a child leaves that was forked meanwhile: the lock is its parent's
-            return
-        try:
-            begin = last_act or self._last(self.check_not_released, self._release)
-            self.session.run(self.hold.place, begin, ends=released)
-        except LockAlreadyReleasedError:
-            return
-        except LockError as error:
-            self.tell_not_released(error)
+        return self.hold.place, self.last(self.check_open, steps)
 
     def stop_handing(self, reading: ClockReading) -> Steps[bool]:
         """Release after `hand_over` was interrupted, whose string is lost with that.
@@ -211,7 +340,10 @@ class HeldLock(Standing):
             self.abandon()
             return False
 
-        return self._last(self.check_not_released, steps)(reading)
+        return self.last(self.check_not_released, steps)(reading)
+
+    def giving_up(self, last_act: Begin[bool] | None) -> Begin[bool]:
+        return last_act or self.last(self.check_not_released, self._release)
 
     def ends_with_block(self) -> bool:
         """Whether leaving its block releases it. What is left to the next attempt is not held from here on."""
@@ -231,99 +363,24 @@ class HeldLock(Standing):
         """Log a release that failed. The lease ends the lock."""
         leave_to_lease(self.session, self.hold, error)
 
-    def _releasing(self, data: bytes | None, best_effort: bool, **options: Any) -> Operation[bool]:
-        encoded = self._checked_data(data)
-        if options.get("delete") and self.hold.place.permits is not None:
-            raise LockArgumentError(
-                f"release(delete=True) is not possible for a permit: the row of semaphore {self.key!r} belongs to all "
-                "its holders. Leave delete out",
-                key=self.key,
-            )
-        if options.get("delete") and is_attempt(self.hold.owner):
-            raise LockArgumentError(
-                f"release(delete=True) is not possible for {self.key!r}, which was resumed or adopted: a late copy of "
-                "its claim could bring the same owner and token back. Leave delete out",
-                key=self.key,
-            )
-        self.check_process()
-        if self._entered > 1:  # an inner release of a re-entrant lock: nothing is sent
-            self._entered -= 1
-            return self.hold.place, _done
-        self.check_not_released()
-        alone = self._last(self.check_not_released, lambda reading: self._release(reading, data=encoded, **options))
-
-        if not best_effort:
-            return self.hold.place, alone
-
-        def steps(reading: ClockReading) -> Steps[bool]:
-            try:
-                with Explained(self.hold.place):
-                    return (yield from alone(reading))
-            except LockAlreadyReleasedError:
-                raise
-            except LockError as error:
-                self.tell_not_released(error)
-                return False
-
-        return self.hold.place, steps
-
-    def _release(self, reading: ClockReading, **options: Any) -> Steps[bool]:
-        done = yield from keep.release(self.hold, self.session.memory, self.session.entropy, reading, **options)
-        return self.end_release(done)
-
-    def _timed(self, reading: ClockReading, steps: Steps[T]) -> Steps[T]:
-        with ImportGuard():
-            from .timed import ending
-
-        hold = self.hold
-        return ending(
-            self.session, hold.place.table, (self.key,), reading, steps, self._ended_how, hold.token, since=hold.since
-        )
-
-    def _ended_how(self, _: object) -> str:
-        return "lost" if self.hold.lost else "handed_over" if self.hold.handed_over else "released"
-
-    def _last(self, check: Callable[[], None], steps: Begin[T]) -> Begin[T]:
-        """The steps of a last act, while no other one is under way. From here on the lock is neither held nor renewed.
-
-        check: raises if a last act that has just ended leaves nothing to do.
-        """
-
-        def alone(reading: ClockReading) -> Steps[T]:
-            self.check_process()  # here: drive() has noted the process, and sees a fork from now on
-            turn = Ticket()
-            try:
-                if not self._last_act.take(turn):
-                    raise LockAlreadyReleasedError(
-                        f"lock {self.key!r} is being released, committed or handed over at this moment, by another "
-                        "thread or by the code that a signal handler interrupted",
-                        key=self.key,
-                    )
-                check()
-                self.end()
-                acting = steps(reading)
-                if self.is_timed and self.session.observer.measures:
-                    acting = self._timed(reading, acting)
-                return (yield from acting)
-            finally:
-                self._last_act.give_back(turn)
-
-        return alone
-
     def end(self) -> None:
         """Neither held nor renewed from here on: before the first send of a last act."""
         self.hold.end()
-        self.upkeep.stop()
+        self.renewer.stop()
 
-    def end_release(self, done: bool) -> bool:
+    def end_release(self, done: bool) -> None:
         """Note how a release ended: done, or found to be lost before."""
+        if not done:
+            self.lose("lock %r was lost before its release")
+            return
         self.released = True
-        if done:
-            self.session.open_locks.discard(self.hold)
-            self.tell("released", "lock %r was released")
-        else:
-            self.upkeep.lose("lock %r was lost before its release")
-        return done
+        self.session.open_locks.discard(self.hold)
+        self.signals.tell("released", "lock %r was released")
+
+    def lose(self, message: str) -> None:
+        """Note that a last act found the lock lost: there is nothing more to end."""
+        self.released = True
+        self.renewer.lose(message)
 
     # -- re-entrance ------------------------------------------------------------------------------------------------
 
@@ -356,18 +413,42 @@ class HeldLock(Standing):
                 f"result= is for the duplicates of an event, but lock {self.key!r} does not belong to one: use data=",
                 key=self.key,
             )
-        from .result import encode
+        return encode_result(result, self.hold, data, self._storing)
 
-        return encode(result, self.hold, data, self._storing)
-
-    def _checked_data(self, data: bytes | None) -> str | None:
-        checked = checks.data(data)
-        if checked is None:
+    def _encoded(self, data: bytes | None) -> str | None:
+        if data is None:
             return None
-        encoded = requests.encode_data(checked)
-        item = {**self.hold.item, self.hold.place.schema.data: {"B": encoded}}
-        checks.size(item, self.key)
+        encoded = requests.encode_data(checks.data(data))
+        check_size({**self.hold.item, self.hold.place.schema.data: {"B": encoded}}, self.key)
         return encoded
+
+    # -- its end without a release ----------------------------------------------------------------------------------
+
+    def __del__(self) -> None:
+        hold = getattr(self, "hold", None)  # None: an interrupt came while this was made
+        if hold is None or sys.is_finalizing() or (hold.ended and hold not in self.session.open_locks):
+            return
+        now = self.elapsed()
+        if not hold.ended and self.is_in_this_process():
+            self.session.note_unended(hold, now)
+        if hold not in self.session.open_locks:
+            return
+        if self._is_live(now):
+            self._tell_forgotten()
+        elif now >= hold.valid_until:
+            self.session.open_locks.discard(hold)  # its lease has freed it
+
+    def _tell_forgotten(self) -> None:
+        if self.hold.resumed:
+            remedy, end = "or hand it over", "the next attempt goes on with it"
+        else:
+            remedy, end = "(`with client.acquire(...) as lock:`)", "when the client is closed"
+        message = (
+            f"the handle of lock {self.key!r} was dropped while the lock is held: keep it, and release it {remedy}. It "
+            f"is no longer renewed. It ends with its lease, or {end}"
+        )
+        tell(self.session.log, "forgotten", "%s", message, **about(self.hold))
+        warnings.warn(message, ResourceWarning, stacklevel=3)
 
 
 def _done(reading: ClockReading) -> Steps[bool]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from ..errors import LockAlreadyReleasedError
-from .record import row_attributes
+from .stored import row_attributes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
-    from typing import Any, Self, TypeAlias, TypeVar
+    from typing import Any, Self, TypeAlias
 
-    from .held import Begin, HeldLock
-    from .session import Operation
+    from .held import HeldLock
 
-    T = TypeVar("T")
     Callback: TypeAlias = Callable[["Lock"], object]
 
 
@@ -27,7 +25,7 @@ class Handle:
     @property
     def key(self) -> str:
         """The lock's key, as given to acquire."""
-        return self._held.key
+        return self._held.hold.place.key
 
     @property
     def sort_key(self) -> str | None:
@@ -130,7 +128,7 @@ class Handle:
 
 
 def held_by(handle: Handle) -> HeldLock:
-    """What ``handle`` is a face of. For modules of this package."""
+    """The lock of ``handle``. For modules of this package."""
     return handle._held
 
 
@@ -163,10 +161,12 @@ class Lock(Handle):
         held = self._held
         end = None if timeout is None else held.elapsed() + timeout
         while not held.is_lost():
-            seconds = held.seconds_to_look(end)
-            if seconds is None:
+            now = held.elapsed()
+            if held.ended or (end is not None and now >= end):
                 return False
-            held.wait_over(seconds)
+            moments = [now + 1.0]  # at least one look a second, because of freezes
+            moments += [moment for moment in (end, held.hold.valid_until) if moment is not None and moment > now]
+            held.renewer.over.wait(max(min(moments) - now, 0.001))
         return True
 
     def heartbeat(
@@ -184,7 +184,8 @@ class Lock(Handle):
 
         Example: ``lock.heartbeat(data=b"page 7")``
         """
-        self._run(self._held.heartbeat(data, delete_data, lease_duration))
+        held = self._held
+        held.session.run(*held.heartbeat(data, delete_data, lease_duration))
 
     def ensure(self, seconds: float) -> None:
         """Make sure that the lock is held for ``seconds`` more. If less is left, renew it with a long enough lease.
@@ -195,7 +196,7 @@ class Lock(Handle):
 
         Example: ``lock.ensure(30); copy_file()``
         """
-        self._run(self._held.ensure(seconds))
+        self._held.session.run(*self._held.ensure(seconds))
 
     def release(self, *, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False) -> bool:
         """Release the lock.
@@ -215,7 +216,7 @@ class Lock(Handle):
         Example: ``lock.release(data=b"done")``
         """
         operation = self._held.release(data, delete, best_effort)
-        return self._run_last(operation, again=operation[1])
+        return self._held.session.run_last(self._held, operation, again=operation[1])
 
     def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None) -> None:
         """Write ``items`` and release the lock in one transaction: the items are written only while the row is ours.
@@ -238,7 +239,7 @@ class Lock(Handle):
 
         Example: ``lock.commit([{"Put": {"TableName": "orders", "Item": {"id": {"S": "7"}}}}])``
         """
-        self._run_last(self._held.commit(items, data, result))
+        self._held.session.run_last(self._held, self._held.commit(items, data, result))
 
     def hand_over(self, *, lease_duration: float | None = None) -> str:
         """End this handle, and return a string with which another process continues the lock: `LockClient.resume`,
@@ -257,7 +258,8 @@ class Lock(Handle):
 
         Example: ``queue.send_message(MessageBody=lock.hand_over(lease_duration=300))``
         """
-        return self._run_last(self._held.hand_over(lease_duration), again=self._held.stop_handing)
+        held = self._held
+        return held.session.run_last(held, held.hand_over(lease_duration), again=held.stop_handing)
 
     def __enter__(self) -> Self:
         return self
@@ -274,10 +276,4 @@ class Lock(Handle):
 
     def _complete(self, result: str | None) -> bool:
         operation = self._held.complete(result)
-        return self._run_last(operation, again=operation[1])
-
-    def _run_last(self, operation: Operation[T], again: Begin[bool] | None = None) -> T:
-        return self._held.session.run_last(self._held, operation, again)
-
-    def _run(self, operation: Operation[T]) -> T:
-        return self._held.session.run(*operation)
+        return self._held.session.run_last(self._held, operation, again=operation[1])

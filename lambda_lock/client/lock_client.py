@@ -6,9 +6,10 @@ import os
 
 from ..errors import LockNotGrantedError
 from ..runtime.import_guard import ImportGuard
-from . import taking
-from .base import Client, init_of, unknown_option
+from .base import Client, init_of
 from .lock import Lock
+from .options import order, unknown_option
+from .taking import entered_before
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from .lock import Callback
     from .multi_lock import MultiCallback, MultiLock
-    from .order import AcquireOptions, SeveralOptions
+    from .options import AcquireOptions, SeveralOptions
     from .record import LockRecord
     from .session import Operation
     from .taking import Taking
@@ -121,32 +122,35 @@ class LockClient(Client):
         """
         if unknown:
             raise unknown_option("acquire", unknown)
-        return self._take(
-            taking.acquire(
-                self._session,
-                key,
-                wait=wait,
-                reserve=reserve,
-                data=data,
-                replace_data=replace_data,
-                attributes=attributes,
-                sort_key=sort_key,
-                lease_duration=lease_duration,
-                refresh_period=refresh_period,
-                delete_on_release=delete_on_release,
-                replace=replace,
-                only_if_exists=only_if_exists,
-                queue=queue,
-                permits=permits,
-                reentrant=reentrant,
-                safe_time=safe_time,
-                on_danger=on_danger,
-                on_lost=on_lost,
-                cancel_check=cancel_check,
-                holder=holder,
-                context=context,
-            )
+        if reentrant and holder is None:
+            again = entered_before(self._session, key, sort_key, permits)
+            if again is not None:
+                return self._take(again)
+        made = order(
+            self._session,
+            key,
+            wait=wait,
+            reserve=reserve,
+            data=data,
+            replace_data=replace_data,
+            attributes=attributes,
+            sort_key=sort_key,
+            lease_duration=lease_duration,
+            refresh_period=refresh_period,
+            delete_on_release=delete_on_release,
+            replace=replace,
+            only_if_exists=only_if_exists,
+            queue=queue,
+            permits=permits,
+            reentrant=reentrant,
+            safe_time=safe_time,
+            on_danger=on_danger,
+            on_lost=on_lost,
+            cancel_check=cancel_check,
+            holder=holder,
+            context=context,
         )
+        return self._take(self._fresh(made))
 
     def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> Lock | None:
         """Take the lock ``key`` without waiting, or within ``wait`` seconds. Returns None if it is held elsewhere.
@@ -207,25 +211,25 @@ class LockClient(Client):
         if unknown:
             raise unknown_option("acquire_all", unknown)
         with ImportGuard():
-            from . import several
+            from .several import Several, names
 
-        return self._take(
-            several.acquire_all(
-                self._session,
-                keys,
-                wait=wait,
-                reserve=reserve,
-                sort_key=sort_key,
-                lease_duration=lease_duration,
-                refresh_period=refresh_period,
-                queue=queue,
-                safe_time=safe_time,
-                on_danger=on_danger,
-                on_lost=on_lost,
-                cancel_check=cancel_check,
-                context=context,
-            )
+        found = names(keys)
+        ordered = order(
+            self._session,
+            found[0],
+            wait=wait,
+            reserve=reserve,
+            sort_key=sort_key,
+            lease_duration=lease_duration,
+            refresh_period=refresh_period,
+            queue=queue,
+            safe_time=safe_time,
+            on_danger=on_danger,
+            on_lost=on_lost,
+            cancel_check=cancel_check,
+            context=context,
         )
+        return self._take(Several(self._session, ordered, found, sort_key))
 
     def try_acquire_all(
         self, keys: Iterable[str], *, wait: float = 0, sort_key: str | None = None, **options: Unpack[SeveralOptions]
@@ -257,7 +261,7 @@ class LockClient(Client):
         Example: ``record = client.get("invoice#7")``
         """
         with ImportGuard():
-            from .reading import get
+            from .record import get
 
         return self._run(get(self._session, key, sort_key))
 
@@ -272,7 +276,7 @@ class LockClient(Client):
         Example: ``held = [record.key for record in client.list() if not record.is_released]``
         """
         with ImportGuard():
-            from .reading import ask, pages_of
+            from .record import ask, pages_of
 
         pages = pages_of(self._session, key)
         while (request := pages.request()) is not None:
@@ -286,7 +290,7 @@ class LockClient(Client):
         Example: ``client.prewarm()  # at INIT``
         """
         with ImportGuard():
-            from .reading import prewarm
+            from .record import prewarm
 
         self._run(prewarm(self._session))
 
@@ -322,9 +326,13 @@ class LockClient(Client):
 
         Example: ``with client.adopt(event["lock"]) as lock: ...``
         """
+        with ImportGuard():
+            from .resuming import taken
+
         return self._take(
-            taking.adopt(
+            taken(
                 self._session,
+                "adopt",
                 token,
                 key=key,
                 sort_key=sort_key,
@@ -376,11 +384,12 @@ class LockClient(Client):
         Example: ``lock = client.resume(event["lock"])``
         """
         with ImportGuard():
-            from .holds import resumed
+            from .resuming import taken
 
         return self._take(
-            resumed(
+            taken(
                 self._session,
+                "resume",
                 string,
                 key=key,
                 sort_key=sort_key,
@@ -426,23 +435,26 @@ class LockClient(Client):
         Example: ``client.release(event["lock"])``
         """
         with ImportGuard():
-            from .holds import released
+            from .resuming import released
 
-        parts = {
-            "key": key,
-            "sort_key": sort_key,
-            "owner": owner,
-            "fencing_token": fencing_token,
-            "lease_duration": lease_duration,
-        }
-        return self._run(released(self._session, string, parts))
+        return self._run(
+            released(
+                self._session,
+                string,
+                key=key,
+                sort_key=sort_key,
+                owner=owner,
+                fencing_token=fencing_token,
+                lease_duration=lease_duration,
+            )
+        )
 
     def held(self) -> tuple[Lock, ...]:
         """The locks of this client that are held now, in this process.
 
         Example: ``keys = [lock.key for lock in client.held()]``
         """
-        return tuple(held.face() for held in self._session.open_locks.handled() if held.is_held())
+        return tuple(held.handle() for held in self._session.open_locks.handled() if held.is_held())
 
     def close(self, *, release: bool = True) -> None:
         """Close the client. Acquires that are waiting raise ClientClosedError, and held locks are released.

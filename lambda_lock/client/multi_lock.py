@@ -1,21 +1,231 @@
-"""The handle of several locks that were taken together."""
+"""Several locks that were taken together: their handle, their common state, and the operations that renew and end them.
+
+Each lock stays one of its own: it is renewed, lost and released by itself (held.py).
+"""
 
 from __future__ import annotations
 
-from ..errors import LockAlreadyReleasedError
+import weakref
+
+from ..core.several import OUTAGE
+from ..errors import CommitRefusedError, LockAlreadyReleasedError, LockError, LockLostError, TransportError
+from ..runtime.import_guard import ImportGuard
+from . import checks
+from .last_act import Held
+from .session import Explained
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
-    from typing import Any, Self, TypeAlias, TypeVar
+    from typing import Any, Self, TypeAlias
 
-    from .group import Group
-    from .held import Begin
-    from .session import Operation
+    from ..core.lease import ClockReading
+    from ..core.protocol import Hold, Steps
+    from .held import HeldLock
+    from .last_act import Begin
+    from .session import Operation, Session
 
-    T = TypeVar("T")
     MultiCallback: TypeAlias = Callable[["MultiLock"], object]
+
+_SHOWN = 3  # keys in a repr
+
+
+class Group(Held):
+    """Several locks of one owner. It may be used from any thread.
+
+    members: in the order in which they were taken.
+    """
+
+    _was, _is, _it, _ended_by = "were", "are", "them", "released or committed"
+
+    key = None
+    members: list[HeldLock]
+
+    def __init__(self, session: Session, pid: int) -> None:
+        super().__init__(session, pid, MultiLock)
+        self.members = []
+        self._untold = {"danger": True, "lost": True}
+
+    def signal(self, event: str, callback: Callable[[Any], object] | None) -> Callable[[Any], object] | None:
+        """What each member calls for ``event``: the callback, with the MultiLock, by the first member that calls."""
+        if callback is None:
+            return None
+        reference, wanted = weakref.ref(self), callback  # weakly: the members have this, and the group has them
+
+        def call(_: object) -> None:
+            group = reference()
+            if group is not None and group._untold.pop(event, False):
+                wanted(group.handle())
+
+        return call
+
+    # -- its state --------------------------------------------------------------------------------------------------
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(member.key for member in self.members)
+
+    @property
+    def owner(self) -> str:
+        return self.members[0].hold.owner
+
+    @property
+    def released(self) -> bool:
+        """Whether there is nothing more to end."""
+        return all(member.released for member in self.members)
+
+    @property
+    def ended(self) -> bool:
+        """Whether a last act was begun: release or commit."""
+        return any(member.ended for member in self.members)
+
+    def is_held(self) -> bool:
+        return all(member.is_held() for member in self.members)
+
+    def holds(self, key: str) -> bool:
+        """Whether the lock of this key is held, whatever has become of the others."""
+        return any(member.key == key and member.is_held() for member in self.members)
+
+    def is_lost(self) -> bool:
+        lost = [member.is_lost() for member in self.members]  # each one notices its own loss
+        return True in lost
+
+    def remaining(self) -> float:
+        return min(member.remaining() for member in self.members)
+
+    def raise_if_lost(self) -> None:
+        self.is_lost()
+        for member in self.members:
+            member.raise_if_lost()
+
+    def name(self) -> str:
+        return f"the locks {', '.join(map(repr, self.keys))}"
+
+    def state(self) -> str:
+        """For people: the keys, and the state now. Where the members' differ, the one that is not held says it."""
+        worst = next((member for member in self.members if not member.is_held()), None)
+        state = f"held for {self.remaining():.1f} s" if worst is None else worst.state()
+        shown = ", ".join(map(repr, self.keys[:_SHOWN]))
+        more = f" and {len(self.members) - _SHOWN} more" if len(self.members) > _SHOWN else ""
+        return f"{shown}{more} {state}"
+
+    # -- renewing ---------------------------------------------------------------------------------------------------
+
+    def heartbeat(self) -> Operation[None]:
+        """The operation of `MultiLock.heartbeat`."""
+        self.check_open()
+
+        def steps(reading: ClockReading) -> Steps[None]:
+            errors: list[LockError] = []
+            unanswered = 0
+            for member in self.members:
+                try:
+                    with Explained(member.hold.place):
+                        yield from member.heartbeat()[1](self.session.timeline.reading())
+                    unanswered = 0
+                except LockError as error:  # the others are renewed all the same: they protect the work in hand
+                    errors.append(error)
+                    unanswered = unanswered + 1 if isinstance(error, TransportError) else 0
+                if unanswered == OUTAGE:
+                    break
+            if errors:
+                raise next((error for error in errors if isinstance(error, LockLostError)), errors[0])
+
+        return self.members[0].hold.place, steps
+
+    # -- the last act: release, commit ------------------------------------------------------------------------------
+
+    def release(self, *, best_effort: bool = False) -> Operation[bool]:
+        """The operation of `MultiLock.release`. best_effort: log errors, and leave those locks to their lease."""
+        self.check_process()
+        self.check_not_released()
+
+        def steps(reading: ClockReading) -> Steps[bool]:
+            errors = yield from self._release_rest(best_effort)
+            if errors:
+                raise errors[0]
+            return not any(member.hold.lost or not member.released for member in self.members)
+
+        return self.members[0].hold.place, self.last(self.check_not_released, steps)
+
+    def _release_rest(self, best_effort: bool) -> Steps[list[LockError]]:
+        """Release the members that are not released yet, the newest first. Returns the errors, or logs them."""
+        errors: list[LockError] = []
+        unanswered = 0
+        for member in reversed(self.members):
+            if member.released:
+                continue
+            try:
+                if unanswered == OUTAGE:
+                    raise TransportError(False, "DynamoDB does not answer, nothing was sent", key=member.key)
+                with Explained(member.hold.place):
+                    yield from member.release()[1](self.session.timeline.reading())
+                unanswered = 0
+            except LockAlreadyReleasedError:  # by close(), at this moment
+                continue
+            except LockError as error:
+                if unanswered < OUTAGE:
+                    unanswered = unanswered + 1 if isinstance(error, TransportError) else 0
+                if best_effort:
+                    member.tell_not_released(error)
+                else:
+                    errors.append(error)
+        return errors
+
+    def commit(self, items: Sequence[Mapping[str, Any]]) -> Operation[None]:
+        """The operation of `MultiLock.commit`."""
+        with ImportGuard():
+            from ..core.transaction import commit_all
+
+        checked = checks.transact_items(items, len(self.members))
+        self.check_open()
+        for member in self.members:
+            member.check_kept()
+        holds = [member.hold for member in self.members]
+        memory, entropy = self.session.memory, self.session.entropy
+
+        def steps(reading: ClockReading) -> Steps[None]:
+            released: list[Hold] = []
+            try:
+                yield from commit_all(holds, checked, memory, entropy, reading, released.append)
+            except Exception as error:
+                for member in self.members:
+                    if member.hold in released:
+                        member.end_release(True)
+                if isinstance(error, (LockLostError, CommitRefusedError)):
+                    yield from self._end_refused(error)
+                raise
+            for member in self.members:
+                member.end_release(True)
+
+        return self.members[0].hold.place, self.last(self.check_not_released, steps)
+
+    def _end_refused(self, error: LockError) -> Steps[None]:
+        """After a commit that was refused for good: release what it has not released. Errors are logged."""
+        for member in self.members:
+            if isinstance(error, LockLostError) and member.key == error.key:
+                member.lose("lock %r was lost before its commit")
+        yield from self._release_rest(best_effort=True)
+
+    def giving_up(self, last_act: Begin[bool] | None) -> Begin[bool]:
+        return self.release(best_effort=True)[1]
+
+    def tell_not_released(self, error: LockError) -> None:
+        """Log for each lock that its release failed. The leases end them."""
+        for member in self.members:
+            if not member.released:
+                member.tell_not_released(error)
+
+    def end(self) -> None:
+        """None of them is held or renewed from here on: before the first send of a last act.
+
+        One that was entered again (reentrant=True) is left by all: it ends with the others.
+        """
+        for member in self.members:
+            member.is_timed = False  # all of them are, together
+            member.leave_all()
+            member.end()
 
 
 class MultiHandle:
@@ -68,7 +278,7 @@ class MultiHandle:
 
 
 def group_of(handle: MultiHandle) -> Group:
-    """What ``handle`` is a face of. For modules of this package."""
+    """The locks of ``handle``. For modules of this package."""
     return handle._group
 
 
@@ -92,7 +302,7 @@ class MultiLock(MultiHandle):
 
         Example: ``locks.heartbeat()``
         """
-        self._run(self._group.heartbeat())
+        self._group.session.run(*self._group.heartbeat())
 
     def release(self) -> bool:
         """Release all locks, the newest first.
@@ -108,7 +318,7 @@ class MultiLock(MultiHandle):
         Example: ``locks.release()``
         """
         operation = self._group.release()
-        return self._run_last(operation, again=operation[1])
+        return self._group.session.run_last(self._group, operation, again=operation[1])
 
     def commit(self, items: Sequence[Mapping[str, Any]]) -> None:
         """Write ``items`` and release all locks in one transaction: the items are written only while all are held.
@@ -124,7 +334,7 @@ class MultiLock(MultiHandle):
 
         Example: ``locks.commit([{"Update": take_from_one}, {"Update": give_to_the_other}])``
         """
-        self._run_last(self._group.commit(items))
+        self._group.session.run_last(self._group, self._group.commit(items))
 
     def __enter__(self) -> Self:
         return self
@@ -136,12 +346,6 @@ class MultiLock(MultiHandle):
             return
         try:
             operation = self._group.release(best_effort=True)
-            self._run_last(operation, again=operation[1])
+            self._group.session.run_last(self._group, operation, again=operation[1])
         except LockAlreadyReleasedError:  # another thread releases them at this moment
             return
-
-    def _run(self, operation: Operation[T]) -> T:
-        return self._group.session.run(*operation)
-
-    def _run_last(self, operation: Operation[T], again: Begin[bool] | None = None) -> T:
-        return self._group.session.run_last(self._group, operation, again)

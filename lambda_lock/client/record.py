@@ -1,46 +1,33 @@
-"""What `LockClient.get` returns: a lock's row as it was when it was read."""
+"""Operations that take no lock: get, list, prewarm, and writes while locks are disabled. A row that was read is a
+LockRecord.
+"""
 
 from __future__ import annotations
 
-from contextlib import suppress  # the Lambda runtime has it loaded
-
-from ..core.requests import decode_data
-from ..core.row import SEAL
-from ..errors import printable
+from ..core import protocol
+from ..core.outcome import unusable
+from ..core.requests import Place
+from ..core.row import SEAL, Row
+from ..errors import LockConfigurationError, printable
 from ..runtime.import_guard import ImportGuard
-from .attributes import from_dynamodb
+from . import checks
+from .stored import result_parts, row_attributes, row_data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from ..core.lease import Holder
-    from ..core.outcome import Item
-    from ..core.requests import Place
+    from ..core.lease import ClockReading, Holder
+    from ..core.outcome import Item, Reply
+    from ..core.protocol import Steps
+    from ..core.requests import Request
     from ..core.row import Row
     from ..core.schema import Schema
+    from .session import Operation, Session
 
-
-def row_data(item: Item, place: Place) -> bytes | None:
-    """Return the application's bytes in a row, or None if there are none."""
-    value = item.get(place.schema.data, {}).get("B")
-    if value is None:
-        return None
-    try:
-        return decode_data(value)
-    except ValueError:  # not base64: DynamoDB never stores that
-        return None
-
-
-def row_attributes(item: Item, place: Place) -> dict[str, Any]:
-    """Return the application's additional attributes in a row, except those that cannot be read (see `unreadable`)."""
-    own = {*place.schema.attribute_names(), *place.key_names}
-    found = {}
-    for name, value in item.items():
-        if name not in own:
-            with suppress(ValueError):
-                found[name] = from_dynamodb(value)
-    return found
+MOST_PAGES = 100_000  # of one list: a page has up to 1 MB (API reference, Scan), so this is 100 GB
+PREWARM_KEY = "lambda_lock#prewarm"  # of a row that is never written
 
 
 def _unreadable(row: Row, place: Place, attributes: dict[str, Any], data: bytes | None) -> tuple[str, ...]:
@@ -177,7 +164,7 @@ class LockRecord:
             "is_released": is_free,
             "is_expired": not row.is_free and None not in (expires_at, read_at) and read_at >= expires_at,  # type: ignore[operator]
             "completed_until": row.completed_until,
-            "result": _result(row.item.get(place.schema.result, {}).get("S")),
+            "result": result_parts(row.item.get(place.schema.result, {}).get("S"))[0],
             "waiters": row.waiting(read_at),
             "unreadable": unreadable,
         }
@@ -206,12 +193,6 @@ class LockRecord:
         return f"LockRecord({self.key!r}, {state}, token {self.fencing_token})"
 
 
-def _result(stored: Any) -> str | None:
-    from .result import parts
-
-    return parts(stored)[0]
-
-
 def _record(fields: dict[str, object]) -> LockRecord:
     record = LockRecord.__new__(LockRecord)
     _fill(record, fields)
@@ -221,3 +202,110 @@ def _record(fields: dict[str, object]) -> LockRecord:
 def _fill(record: LockRecord, fields: dict[str, Any]) -> None:
     for name, value in fields.items():
         object.__setattr__(record, name, value)
+
+
+class Pages:
+    """`request` returns the request for the next page, or None after the last. `take` yields the records in a reply.
+
+    A list ends, whatever the answers say: pages that lead in a circle are noticed, and there are at most MOST_PAGES.
+    """
+
+    def __init__(
+        self, table: str, schema: Schema, partition_key_name: str, sort_key_name: str | None, key: str | None
+    ) -> None:
+        self.place = Place(table, schema, partition_key_name, key or "", sort_key_name, None)
+        self._names = (partition_key_name, sort_key_name)
+        self._request: dict[str, Any] | None = {"TableName": table, "ConsistentRead": True}
+        self._operation = "Scan"
+        self._count = 0
+        self._mark: object = None  # where a page began: the last one whose number was a power of two
+        if key is not None:
+            self._operation = "Query"
+            self._request |= {
+                "KeyConditionExpression": "#k = :k",
+                "ExpressionAttributeNames": {"#k": partition_key_name},
+                "ExpressionAttributeValues": {":k": {"S": key}},
+            }
+
+    def request(self) -> Request | None:
+        return None if self._request is None else (self._operation, self._request)
+
+    def take(self, reply: Reply) -> Iterator[LockRecord]:
+        page: dict[str, Any] = reply.item or {}
+        self._request = self._next(self._request or {}, page.get("LastEvaluatedKey"))
+        for item in page.get("Items", []):
+            partition_key_name, sort_key_name = self._names
+            key = self._key_of(item, partition_key_name)
+            sort_key = None if sort_key_name is None else self._key_of(item, sort_key_name)
+            row = Row(item, self.place.schema)
+            if row.version is None:  # not a lock's row, or written in another schema
+                continue
+            place = Place(self.place.table, self.place.schema, partition_key_name, key, sort_key_name, sort_key)
+            yield LockRecord(row, place, reply.date)
+
+    def _next(self, request: dict[str, Any], last: Any) -> dict[str, Any] | None:
+        """Return the request for the next page, or None after the last.
+
+        An answer that does not lead to a new page is refused: the same pages would be requested for ever. A circle is
+        found by comparing with one page alone, after at most three times its length (Brent's algorithm).
+        """
+        if last is None:
+            return None
+        names = {name for name in self._names if name is not None}
+        if not isinstance(last, dict) or names - last.keys() or last == self._mark:
+            raise unusable("a page of a Scan or Query does not say where the next page begins")
+        self._count += 1
+        if self._count >= MOST_PAGES:
+            raise unusable(f"a Scan or Query has more than {MOST_PAGES} pages")
+        if self._count & (self._count - 1) == 0:
+            self._mark = last
+        return {**request, "ExclusiveStartKey": last}
+
+    def _key_of(self, item: Item, name: str) -> str:
+        key = item.get(name, {}).get("S")
+        if key is None:
+            raise LockConfigurationError(
+                f"table {self.place.table!r} does not have the key {name!r} (string). Set partition_key_name= and "
+                "sort_key_name= (or LAMBDA_LOCK_PARTITION_KEY, LAMBDA_LOCK_SORT_KEY) to the table's own names"
+            )
+        text: str = key
+        return text
+
+
+def get(session: Session, key: str, sort_key: str | None) -> Operation[LockRecord | None]:
+    """The operation of `LockClient.get`."""
+    place = session.settings.place(key, sort_key)
+    session.check_open()
+
+    def steps(reading: ClockReading) -> Steps[LockRecord | None]:
+        row, date = yield from protocol.read(place, session.memory, session.entropy, reading)
+        return None if row is None else LockRecord(row, place, date)
+
+    return place, steps
+
+
+def prewarm(session: Session) -> Operation[LockRecord | None]:
+    """The operation of `LockClient.prewarm`: a read of a row that does not exist."""
+    has_sort_key = session.settings.names()[2] is not None
+    return get(session, PREWARM_KEY, PREWARM_KEY if has_sort_key else None)
+
+
+def pages_of(session: Session, key: str | None) -> Pages:
+    """What `LockClient.list` reads, page by page."""
+    session.check_open()
+    if key is not None:
+        checks.key_text("key", key)
+    table, partition_key_name, sort_key_name = session.settings.names()
+    return Pages(table, session.settings.schema, partition_key_name, sort_key_name, key)
+
+
+def ask(session: Session, place: Place, request: Request) -> Operation[Reply]:
+    """Send a request that takes and changes no lock."""
+    return place, lambda reading: protocol.ask(request, session.memory, session.entropy, reading)
+
+
+def write_unguarded(session: Session, items: Sequence[Mapping[str, Any]], key: str) -> Operation[Reply]:
+    """The operation of `Lock.commit` while locks are disabled."""
+    request = {"TransactItems": checks.transact_items(items), "ClientRequestToken": session.entropy.nonce()}
+    place = session.settings.place(key, None if session.settings.names()[2] is None else key)
+    return ask(session, place, ("TransactWriteItems", request))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import weakref
 
 from ..core import protocol
 from ..core.outcome import ServiceError
@@ -20,13 +21,12 @@ from ..runtime.import_guard import ImportGuard
 from ..runtime.signalsafe import Flag
 from ..runtime.timeline import SYSTEM, Timeline
 from ..runtime.under_way import Act, UnderWay, released, unclear
-from .open_locks import OpenLocks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import TracebackType
-    from typing import Protocol, TypeAlias, TypeVar
+    from typing import Any, Protocol, TypeAlias, TypeVar
 
     from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
@@ -67,7 +67,7 @@ class Session:
         self._next_slot = 0.0
         self._renewals: Renewals | None = None
         self._chosen: HttpsTransport | BotoTransport | None = None
-        self.unended: list[tuple[Hold, float]] = []  # holds whose handles were dropped, and when: their traces are due
+        self._unended: list[tuple[Hold, float]] = []  # holds whose handles were dropped, and when: their traces are due
         self._told_unreadable: set[tuple[str, str | None]] = set()
         self._mocked: Mocked[HttpsTransport | BotoTransport] | None = None
         self._prepared: tuple[int, HttpsTransport | BotoTransport] | None = None  # with its environment
@@ -99,14 +99,18 @@ class Session:
 
         made = steps(timeline.reading())
         try:
-            with Explained(place), Act(self.under_way, made, takes=after_wait is not None, ends=ends):
+            with Act(self.under_way, made, takes=after_wait is not None, ends=ends):
                 if after_wait is not None:
                     self.check_open()  # either close() finds the steps under way, or the client is found closed here
                 return drive(made, self.transport, timeline, sleep)
+        except (ServiceError, TransportError):
+            with Explained(place):
+                raise
         finally:
-            # A signal handler closed the client in the midst of a request, which DynamoDB may have got after these.
-            for request in self.under_way.take_ending(made):
-                send(request, self.transport)
+            if self.under_way.endings:
+                # A signal handler closed the client in the midst of a request, which DynamoDB may have got after these.
+                for request in self.under_way.take_ending(made):
+                    send(request, self.transport)
 
     def run_last(
         self, held: Ending, operation: Operation[T], again: Callable[[ClockReading], Steps[bool]] | None = None
@@ -158,7 +162,8 @@ class Session:
         return self._keep_first(self._new_transport())
 
     def _new_transport(self) -> HttpsTransport | BotoTransport:
-        from ..transport import choose
+        with ImportGuard():
+            from ..transport import choose
 
         settings = self.settings
         return choose(
@@ -200,7 +205,8 @@ class Session:
         if self.has_transport or self._prepared is not None:
             return
         if invocation.snapstart_initializing():
-            from ..transport.choice import load
+            with ImportGuard():
+                from ..transport.choice import load
 
             boto3 = settings.boto3_client is not None or settings.boto3_session is not None
             load(region_name=settings.region_name, endpoint_url=settings.endpoint_url, boto3=boto3)
@@ -252,8 +258,20 @@ class Session:
 
     def note_unended(self, hold: Hold, now: float) -> None:
         """Note at ``now`` (elapsed seconds) that nobody will end this hold. A finalizer calls it, and no tracer."""
-        if self.observer.measures and len(self.unended) < _MOST_TOLD:
-            self.unended.append((hold, now))
+        if self.observer.measures and len(self._unended) < _MOST_TOLD:
+            self._unended.append((hold, now))
+
+    def tell_unended(self) -> None:
+        """Write the traces and times of holds whose handles were dropped: up to then, or to their validity's end."""
+        while self._unended:
+            try:
+                hold, dropped = self._unended.pop()
+            except IndexError:  # another thread writes them too
+                return
+            lost = hold.lost or dropped >= hold.valid_until
+            now, end = self.timeline.elapsed(), min(dropped, hold.valid_until) if lost else dropped
+            about = {"outcome": "lost" if lost else "forgotten", "fencing_token": hold.token}
+            self.observer.measured("hold", hold.place.table, hold.place.key, now - hold.since, now - end, **about)
 
     # -- its end ----------------------------------------------------------------------------------------------------
 
@@ -264,11 +282,7 @@ class Session:
 
     def end(self) -> None:
         """Close connections and end the threads for renewals, after all locks were released or abandoned."""
-        if self.unended:
-            with ImportGuard():
-                from .timed import tell_unended
-
-            tell_unended(self)
+        self.tell_unended()
         if self._renewals is not None:
             self._renewals.close()
         for transport in (self._chosen, None if self._mocked is None else self._mocked.transport):
@@ -282,6 +296,86 @@ class Session:
         """
         self.memory = protocol.Memory(self.settings.observation_cache_size)
         self.open_locks.abandon(but=before)
+
+
+class _Entry:
+    __slots__ = ("handle", "pid")
+
+    def __init__(self, pid: int) -> None:
+        self.handle: weakref.ref[Any] | None = None
+        self.pid = pid
+
+
+class OpenLocks:
+    """The locks that a client has acquired and not released yet: holds, each with its HeldLock once there is one.
+
+    Closing the client releases them. Each step is a single operation on a dict, because signal handlers, finalizers and
+    other threads may run in between.
+
+    HeldLocks are referenced weakly, so a lock that the application forgets is not renewed for ever. Its hold stays here
+    until it is released.
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[Hold, _Entry] = {}
+
+    def add(self, hold: Hold, pid: int) -> None:
+        """Note a lock that process ``pid`` was granted. From here on close() there releases it, unless it is released
+        before.
+        """
+        self._entries[hold] = _Entry(pid)
+
+    def attach(self, hold: Hold, handle: Any) -> None:
+        """Note the handle of a hold. This does nothing if close() has released the hold meanwhile."""
+        entry = self._entries.get(hold)
+        if entry is not None:
+            entry.handle = weakref.ref(handle)
+
+    def discard(self, hold: Hold) -> None:
+        """Drop a hold that was released or lost, or that other code will release."""
+        self._entries.pop(hold, None)
+
+    def __contains__(self, hold: Hold) -> bool:
+        return hold in self._entries
+
+    def holds(self) -> frozenset[Hold]:
+        return frozenset(self._entries)
+
+    def has_owner(self, owner: str | None) -> bool:
+        """Whether one of the holds has this owner."""
+        return owner is not None and any(hold.owner == owner for hold in self.holds())
+
+    def handled(self) -> Iterator[Any]:
+        """The handles of the holds, including those that a forked child got from its parent."""
+        for _, entry in self._found():
+            handle = None if entry.handle is None else entry.handle()
+            if handle is not None:
+                yield handle
+
+    def forgotten(self) -> Iterator[Hold]:
+        """The holds of this process without a handle: it was collected, or an interrupt came before it was made."""
+        for hold, entry in self._found():
+            if entry.pid == os.getpid() and (entry.handle is None or entry.handle() is None):
+                yield hold
+
+    def abandon(self, *, but: frozenset[Hold] = frozenset()) -> None:
+        """Leave all locks to their lease, except ``but``."""
+        for handle in self.handled():
+            if handle.hold not in but and handle.is_open():
+                handle.abandon()
+        for hold in self.forgotten():
+            if hold not in but:
+                self.discard(hold)
+
+    def _found(self) -> Iterator[tuple[Hold, _Entry]]:
+        # Only the keys are copied. A list of items would make tuples, and the garbage collector may run then: its
+        # finalizers change the dict.
+        for hold in list(self._entries):
+            entry = self._entries.get(hold)
+            if entry is not None:
+                yield hold, entry
 
 
 class Explained:
@@ -299,7 +393,8 @@ class Explained:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, ServiceError):
-            from .explain import explain
+            with ImportGuard():
+                from .explain import explain
 
             raise explain(error, self._place) from error
         if isinstance(error, TransportError) and error.key is None:

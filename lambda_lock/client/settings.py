@@ -158,10 +158,10 @@ class Settings:
                     "does)"
                 )
             checks.table_name(table)
-            partition = partition or checks.key_name(
-                PARTITION_KEY_VARIABLE, variables.get(PARTITION_KEY_VARIABLE) or None, self.schema
-            )
-            sort = sort or checks.key_name(SORT_KEY_VARIABLE, variables.get(SORT_KEY_VARIABLE) or None, self.schema)
+            if not partition and (named := variables.get(PARTITION_KEY_VARIABLE)):
+                partition = checks.key_name(PARTITION_KEY_VARIABLE, named, self.schema)
+            if not sort and (named := variables.get(SORT_KEY_VARIABLE)):
+                sort = checks.key_name(SORT_KEY_VARIABLE, named, self.schema)
         return table, partition or self.schema.partition_key, sort or self.schema.sort_key
 
     def place(self, key: str, sort_key: str | None) -> Place:

@@ -4,88 +4,63 @@ from __future__ import annotations
 
 from ..core import keep, protocol
 from ..core import several as core
-from ..core.outcome import ServiceError
 from ..errors import (
     LockAlreadyReleasedError,
-    LockConfigurationError,
     LockError,
-    LockNotGrantedError,
     TransportError,
 )
-from ..runtime.drive import check_process
 from . import checks
-from .group import Group
 from .held import HeldLock
 from .lock import Lock
-from .multi_lock import MultiLock
-from .order import order
+from .multi_lock import Group, MultiLock
+from .renewer import KeepOptions, leave_to_lease
 from .session import Explained
-from .signals import leave_to_lease
-from .taking import give_back, tell_failed, tell_refused
-from .terms import Terms
+from .taking import Fresh, give_back
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any, Unpack
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
 
     from ..core.lease import ClockReading
     from ..core.protocol import AcquireRequest, Hold, Steps
     from ..core.requests import Place
-    from .order import Order, SeveralOptions
+    from .options import Order
     from .session import Session
 
 
-class Several:
-    """Takes several locks. This is a `Taking`, whose lock is a MultiLock, and the `Keeper` of the locks meanwhile."""
+class Several(Fresh):
+    """Takes several locks, under the options of ``order``. It is the `Keeper` of the locks meanwhile.
 
-    def __init__(self, session: Session, order: Order, places: list[Place]) -> None:
-        self.place = places[0]  # the one that is being taken
-        self.granted: list[Hold] = []
-        self._session = session
-        self._order = order
-        self._places = places
+    keys: in the order in which they are taken.
+    """
+
+    def __init__(self, session: Session, order: Order, keys: Sequence[str], sort_key: str | None) -> None:
+        super().__init__(session, order)
+        self._places = [session.settings.place(key, sort_key) for key in keys]
         self._held: dict[Hold, HeldLock] = {}  # kept alive, so that they are renewed
         self._groups: list[Group] = []  # the one of this round
-        self._locks: list[MultiLock] = []  # kept alive until it is handed out or given back
 
     # -- as a Taking ------------------------------------------------------------------------------------------------
 
-    def steps(self, reading: ClockReading) -> Steps[None]:
-        """The requests, and what follows a grant or a refusal."""
-        session, steps = self._session, self._steps(reading)
-        if not session.observer.measures:
-            return steps
-        from .timed import taking  # this module is loaded late itself
+    def keys(self) -> Sequence[str]:
+        return [place.key for place in self._places]
 
-        keys = [place.key for place in self._places]
-        return taking(session, self.place.table, keys, reading, steps, lambda: None)
+    def token(self) -> None:
+        return None
 
-    def _steps(self, reading: ClockReading) -> Steps[None]:
-        session = self._session
-        check_process(self._order.terms.pid)
-        try:
-            yield from core.acquire_all(self, session.memory, session.entropy, reading)
-            self._hand_out()
-        except LockNotGrantedError as error:
-            place = next((place for place in self._places if place.key == error.key), self.place)
-            tell_refused(session, error, place, cancelled=self._order.cancelled)
-            raise
-        except (ServiceError, TransportError, LockConfigurationError) as error:
-            tell_failed(session, error, self.place)
-            with Explained(self.place):
-                raise
+    def _grant(self, reading: ClockReading) -> Steps[Any]:
+        return core.acquire_all(self, self._session.memory, self._session.entropy, reading)
+
+    def _place_of(self, error: LockError) -> Place:
+        return next((place for place in self._places if place.key == error.key), self.place)
 
     def lock(self) -> MultiLock:
         """The handle of the locks that were taken. They are kept no longer."""
         self._held.clear()  # the group has them now
         self._groups.clear()
-        return self._locks.pop()
-
-    def after_wait(self) -> None:
-        """Raise ClientClosedError or LockTimeoutError if the wait is to end."""
-        self._session.check_open()
-        self._order.check_cancelled(self.place.key)
+        lock: MultiLock = super().lock()
+        return lock
 
     def give_back(self) -> None:
         """Release on this thread what is still held: an interrupt or close came before the handle was returned."""
@@ -100,14 +75,15 @@ class Several:
                 leave_to_lease(self._session, hold, error)
                 unanswered = min(unanswered + 1, core.OUTAGE) if isinstance(error, TransportError) else 0
 
-    def _hand_out(self) -> None:
+    def _register(self, holds: Any) -> None:
         group = self._groups[0]
-        self._locks.append(group.face())  # before anybody is told of it: all are given this one
+        self._locks.append(group.handle())  # before anybody is told of it: all are given this one
         self._session.check_open()
         for member in group.members:
-            member.upkeep.speak(self._order.terms.heartbeat_period)
+            member.signals.quiet = False
+            member.renewer.keep_period(self._order.kept.heartbeat_period)
             member.is_timed = True
-            member.tell("granted", "lock %r was granted")
+            member.signals.tell("granted", "lock %r was granted")
         group.is_lost()  # what was lost meanwhile is told now
 
     # -- as the Keeper ----------------------------------------------------------------------------------------------
@@ -117,38 +93,34 @@ class Several:
         first = self._order.wanted
         prefix, _, _ = first.owner.rpartition("#")
         owner = f"{prefix}#{self._session.entropy.nonce()}"
-        self._groups[:] = [Group(self._session, self._order.terms.pid, MultiLock)]
+        self._groups[:] = [Group(self._session, self._order.kept.pid)]
         for place in self._places:
             self.place = place
             yield _like(first, place, owner)
 
-    def keep(self, hold: Hold) -> None:
-        """From here on close() releases it."""
-        self.granted.append(hold)
-        self._session.open_locks.add(hold, self._order.terms.pid)
-
     def watch(self, hold: Hold) -> None:
         """Renew it, without a word to the application, which gets all locks or none."""
-        group, terms = self._groups[0], self._order.terms
-        own = Terms(
-            terms.full_lease,
-            terms.heartbeat_period,
-            terms.safe_time,
-            group.signal("danger", terms.on_danger),
-            group.signal("lost", terms.on_lost),
+        group, kept = self._groups[0], self._order.kept
+        own = KeepOptions(
+            kept.full_lease,
+            # The lock may be waited for long, and is renewed meanwhile, also where the user wants no renewals.
+            None if self._order.wanted.waits and kept.heartbeat_period == 0 else kept.heartbeat_period,
+            kept.safe_time,
+            group.signal("danger", kept.on_danger),
+            group.signal("lost", kept.on_lost),
         )
-        own.pid = terms.pid
+        own.pid = kept.pid
         self._held[hold] = held = HeldLock(self._session, hold, own, Lock)
         group.members.append(held)
         held.is_timed = False
-        held.upkeep.hush(waits=self._order.wanted.waits)
-        held.upkeep.watch()
+        held.signals.quiet = True  # the caller may not get this lock, because it still takes others
+        held.renewer.start()
         self._session.open_locks.attach(hold, held)
         self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here
 
     def renew(self, hold: Hold, reading: ClockReading) -> Steps[None]:
         """Once, and not beside the heartbeat."""
-        return self._held[hold].upkeep.once(reading)
+        return self._held[hold].renewer.once(reading)
 
     def release(self, hold: Hold, reading: ClockReading) -> Steps[bool]:
         """Release a lock that the application never had. Returns whether DynamoDB answered."""
@@ -180,19 +152,9 @@ class Several:
         self._held.pop(hold, None)
 
 
-def acquire_all(
-    session: Session,
-    keys: Iterable[str],
-    *,
-    wait: float | None,
-    sort_key: str | None = None,
-    **options: Unpack[SeveralOptions],
-) -> Several:
-    """Check an acquire of several locks. The result runs it."""
-    names = core.ordered(checks.several_keys(keys, core.MOST_KEYS))
-    given: Any = options  # the callbacks get a MultiLock
-    made = order(session, names[0], wait=wait, sort_key=sort_key, **given)
-    return Several(session, made, [session.settings.place(name, sort_key) for name in names])
+def names(keys: Iterable[str]) -> list[str]:
+    """The keys in the order in which everybody takes them, each one once. Raises LockArgumentError or TypeError."""
+    return core.ordered(checks.several_keys(keys, core.MOST_KEYS))
 
 
 def _unsent(hold: Hold) -> TransportError:

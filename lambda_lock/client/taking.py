@@ -10,19 +10,18 @@ from ..runtime.drive import check_process
 from ..runtime.import_guard import ImportGuard
 from .held import HeldLock
 from .lock import Lock
-from .order import order
-from .signals import leave_to_lease
-from .terms import line_of_execution
+from .renewer import leave_to_lease, line_of_execution
+from .session import Explained
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Protocol, TypeVar, Unpack
+    from collections.abc import Sequence
+    from typing import Any, Protocol, TypeVar
 
     from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
     from ..core.requests import Place
-    from .order import AcquireOptions, HoldOptions, Order
+    from .options import Order
     from .session import Session
 
     T_co = TypeVar("T_co", covariant=True)
@@ -55,15 +54,12 @@ _OWN = (
 class Fresh:
     """Takes a lock that this line of execution does not hold."""
 
-    def __init__(
-        self, session: Session, order: Order, grant: Callable[[ClockReading, Callable[[Hold], None]], Steps[Hold]]
-    ) -> None:
+    def __init__(self, session: Session, order: Order) -> None:
         self.place = order.wanted.place
         self._session = session
         self._order = order
-        self._grant = grant
         self.granted: list[Hold] = []
-        self._locks: list[Lock] = []  # kept alive until it is handed out or given back: it was not dropped
+        self._locks: list[Any] = []  # kept alive until it is handed out or given back: it was not dropped
 
     def steps(self, reading: ClockReading) -> Steps[None]:
         """The requests, and what follows a grant or a refusal."""
@@ -71,25 +67,38 @@ class Fresh:
         if not self._session.observer.measures:
             return steps
         with ImportGuard():
-            from .timed import taking
+            from ..observe.timing import taking
 
-        place = self.place
-        return taking(self._session, place.table, (place.key,), reading, steps, lambda: self.granted[-1].token)
+        return taking(self._session, self.place.table, self.keys(), reading, steps, self.token)
+
+    def keys(self) -> Sequence[str]:
+        return (self.place.key,)
+
+    def token(self) -> int | None:
+        """The fencing token of what was granted. None: several locks have several."""
+        return self.granted[-1].token
 
     def _steps(self, reading: ClockReading) -> Steps[None]:
-        check_process(self._order.terms.pid)
+        check_process(self._order.kept.pid)
         try:
-            hold = yield from self._grant(reading, self._keep)
-            self._register(hold)
+            self._register((yield from self._grant(reading)))
         except (DuplicateEventError, LockNotGrantedError) as error:
-            tell_refused(self._session, error, self.place, cancelled=self._order.cancelled)
+            tell_refused(self._session, error, self._place_of(error), cancelled=self._order.cancelled)
             raise
         except (ServiceError, TransportError, LockConfigurationError) as error:
             tell_failed(self._session, error, self.place)
-            raise
+            with Explained(self.place):
+                raise
 
-    def lock(self) -> Lock:
-        """The lock that was taken. It is kept no longer."""
+    def _grant(self, reading: ClockReading) -> Steps[Any]:
+        return core.acquire(self._order.wanted, self._session.memory, self._session.entropy, reading, self.keep)
+
+    def _place_of(self, error: LockError) -> Place:
+        """The lock that a refusal is about."""
+        return self.place
+
+    def lock(self) -> Any:
+        """The handle of what was taken. It is kept no longer."""
         return self._locks.pop()
 
     def after_wait(self) -> None:
@@ -105,17 +114,19 @@ class Fresh:
             except LockError as error:
                 leave_to_lease(self._session, hold, error)
 
-    def _keep(self, hold: Hold) -> None:
+    def keep(self, hold: Hold) -> None:
+        """From here on close() releases it."""
         self.granted.append(hold)
-        self._session.open_locks.add(hold, self._order.terms.pid)
+        self._session.open_locks.add(hold, self._order.kept.pid)
 
-    def _register(self, hold: Hold) -> None:
-        held = HeldLock(self._session, hold, self._order.terms, Lock)
-        self._locks.append(held.face())  # before anybody is told of it: all are given this one
-        held.upkeep.watch()
+    def _register(self, hold: Any) -> None:
+        """Make the handle of what was granted."""
+        held = HeldLock(self._session, hold, self._order.kept, Lock)
+        self._locks.append(held.handle())  # before anybody is told of it: all are given this one
+        held.renewer.start()
         self._session.open_locks.attach(hold, held)
         self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here
-        held.tell("granted", "lock %r was granted")
+        held.signals.tell("granted", "lock %r was granted")
 
 
 class Again:
@@ -133,7 +144,7 @@ class Again:
 
     def lock(self) -> Lock:
         """The lock, entered again. That is the last step: an interrupt after it would leave a count too many."""
-        lock: Lock = self._held.face()
+        lock: Lock = self._held.handle()
         self._held.enter_again(event=self._event)
         return lock
 
@@ -144,40 +155,21 @@ class Again:
         """Nothing to release: the outer call holds the lock."""
 
 
-def acquire(
-    session: Session, key: str, *, wait: float | None, window: int | None = None, **options: Unpack[AcquireOptions]
-) -> Taking[Lock]:
-    """Check an acquire. The result runs it.
+def entered_before(
+    session: Session, key: str, sort_key: str | None, permits: int | None, *, event: bool = False
+) -> Again | None:
+    """For a re-entrant acquire: enters the lock that this thread or task holds already. None: it holds none.
 
-    window: for an event, the seconds for which it counts as done once it is completed. Running it then raises
-        DuplicateEventError too, with the stored text as its result, and LockConfigurationError for a re-entrant one if
-        the lock that is held is not an event's.
+    event: the lock is to be an event's. Otherwise the result raises LockConfigurationError.
     """
-    if options.get("holder") is not None:
-        with ImportGuard():
-            from .holds import acquired
-
-        return acquired(session, key, wait=wait, **options)
-    if (held := _entered_before(session, key, options)) is not None:
-        return Again(held, event=window is not None)
-    made = order(session, key, wait=wait, window=window, **options)
-    return Fresh(
-        session, made, lambda reading, keep: core.acquire(made.wanted, session.memory, session.entropy, reading, keep)
-    )
-
-
-def adopt(session: Session, token: object, *, context: object, **options: Unpack[HoldOptions]) -> Taking[Lock]:
-    """Check an adopt. The result runs it."""
-    with ImportGuard():
-        from ..core import handover
-        from .holds import taken
-
-    made, number = taken(session, "adopt", token, context=context, **options)
-    return Fresh(
-        session,
-        made,
-        lambda reading, keep: handover.adopt(made.wanted, number, session.memory, session.entropy, reading, keep=keep),
-    )
+    place, line = session.settings.place(key, sort_key), line_of_execution()
+    for held in session.open_locks.handled():
+        is_lock = held.hold.place.permits is None
+        if is_lock is not (permits is None):  # one of the two is a mistake, which the row will show
+            continue
+        if held.is_held() and held.hold.place.where == place.where and held.options.line == line:
+            return Again(held, event=event)
+    return None
 
 
 def tell_refused(
@@ -207,18 +199,3 @@ def give_back(session: Session, hold: Hold) -> None:
     """Release a hold that has no handle. Raises what a release raises."""
     session.run(hold.place, lambda reading: keep.release(hold, session.memory, session.entropy, reading))
     session.open_locks.discard(hold)
-
-
-def _entered_before(session: Session, key: str, options: AcquireOptions) -> HeldLock | None:
-    """The lock that this thread or task holds already, for a re-entrant acquire."""
-    if not options.get("reentrant"):
-        return None
-    place, line = session.settings.place(key, options.get("sort_key")), line_of_execution()
-    for held in session.open_locks.handled():
-        is_lock = held.hold.place.permits is None
-        if is_lock is not (options.get("permits") is None):  # one of the two is a mistake, which the row will show
-            continue
-        if held.is_held() and held.hold.place.where == place.where and held.terms.line == line:
-            found: HeldLock = held
-            return found
-    return None

@@ -8,7 +8,8 @@ from functools import partial  # the Lambda runtime has it loaded
 from ..client import checks
 from ..client.base import session_of, take
 from ..client.lock import complete, held_by
-from ..client.taking import acquire, tell_refused
+from ..client.options import order
+from ..client.taking import Fresh, entered_before, tell_refused
 from ..errors import DuplicateEventError, LockArgumentError, PayloadMismatchError
 from ..keys.compile import compile_key
 from ..keys.parameters import name_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ..client.async_lock import AsyncLock
     from ..client.lock import Callback, Lock
     from ..client.lock_client import LockClient
+    from ..client.taking import Taking
     from ..errors import LockError
     from ..keys.compile import Compiled, Key
     from ..keys.parameters import KeyBuilder
@@ -251,20 +253,25 @@ def deduplicate(
                 session.check_open()
                 tell_refused(session, duplicate, session.settings.place(key, sort_key), cancelled=False)
                 raise duplicate
-            taking = acquire(
-                session,
-                key,
-                wait=wait,
-                window=seconds,
-                reserve=reserve,
-                lease_duration=lease_duration,
-                refresh_period=refresh_period,
-                reentrant=reentrant,
-                sort_key=sort_key,
-                safe_time=safe_time,
-                on_danger=on_danger,
-                on_lost=on_lost,
-            )
+            taking: Taking[Lock] | None = None
+            if reentrant:
+                taking = entered_before(session, key, sort_key, None, event=True)
+            if taking is None:
+                ordered = order(
+                    session,
+                    key,
+                    seconds,
+                    wait=wait,
+                    reserve=reserve,
+                    lease_duration=lease_duration,
+                    refresh_period=refresh_period,
+                    reentrant=reentrant,
+                    sort_key=sort_key,
+                    safe_time=safe_time,
+                    on_danger=on_danger,
+                    on_lost=on_lost,
+                )
+                taking = Fresh(session, ordered)
             return take(client, taking)
 
         guard = _EventGuard(
@@ -301,7 +308,7 @@ class _EventGuard(Guard):
     def prepare(self, call: Call) -> Any:
         lock = super().prepare(call)
         if lock is None and (self.payload is not None or self.serializer is not None):
-            from ..client.result import Storing
+            from ..client.stored import Storing
 
             payload = None if self.payload is None else self.payload(call.args, call.kwargs)
             call.storing = Storing(self.serializer, payload)
@@ -310,12 +317,12 @@ class _EventGuard(Guard):
     def answered(self, call: Call, error: LockError) -> Any:
         if not isinstance(error, DuplicateEventError):
             return super().answered(call, error)
-        from ..client.result import decode
+        from ..client.stored import decode_result
 
         if self.known is not None:
             self.known.learn(session_of(call.client), error)
         self.check_payload(call, error)
-        error.give(decode(error.result, error.key, self.serializer) if self.stores_result else None)
+        error.give(decode_result(error.result, error.key, self.serializer) if self.stores_result else None)
         if self.on_duplicate == "return":
             return error.result
         if self.on_duplicate == "raise":
@@ -354,9 +361,9 @@ class _EventGuard(Guard):
         """Raise PayloadMismatchError for an event that is done with another payload. Older ones have no payload."""
         if call.storing is None or call.storing.payload is None:
             return
-        from ..client.result import parts
+        from ..client.stored import result_parts
 
-        stored = parts(error.result)[1]
+        stored = result_parts(error.result)[1]
         if stored is None or stored == call.storing.payload:
             return
         mismatch = PayloadMismatchError(

@@ -6,7 +6,7 @@ import functools
 import threading
 
 from ..client.base import run, session_of
-from ..client.reading import write_unguarded
+from ..client.record import write_unguarded
 from ..core import requests
 from ..core.several import ordered
 from ..errors import LockAlreadyReleasedError, LockConfigurationError

@@ -66,7 +66,7 @@ def prepare(client: Any, func: object, *, permits: bool = False, several: bool =
         if several:
             from ..client import several as _several  # noqa: F401
         if several and is_async(func):
-            from ..client import async_multi_lock  # noqa: F401
+            from ..client import async_lock  # noqa: F401
         client = client or (default_async_client() if is_async(func) else default_client())
         if isinstance(client, Client):
             session_of(client).prepare()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from typing import Any, TypeAlias
 
-    from ..client.result import Storing
+    from ..client.stored import Storing
     from ..errors import LockError
 
     #: What names a lock: its client, key and sort key.

@@ -10,7 +10,7 @@ from ..client.async_client import AsyncLockClient
 from ..client.lock_client import LockClient
 
 if TYPE_CHECKING:
-    from ..client.order import DecoratorOptions, QueueOptions, SeveralDecoratorOptions
+    from ..client.options import DecoratorOptions, QueueOptions, SeveralDecoratorOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
     from ..client.async_client import AsyncLockClient
-    from ..client.async_lock import AsyncLock
-    from ..client.async_multi_lock import AsyncMultiLock
+    from ..client.async_lock import AsyncLock, AsyncMultiLock
     from ..client.lock import Lock
     from ..client.lock_client import LockClient
     from ..client.multi_lock import MultiLock

@@ -81,7 +81,8 @@ class Heartbeat:
         reference = weakref.ref(lock, functools.partial(self._commands.put, (identity, number)))
         self._commands.put((elapsed() + seconds, number, reference))
         try:
-            self._start_unless_alive()
+            if not self._is_alive():
+                self._start_unless_alive()
         except RuntimeError:
             self._gone(identity, number)
             raise
@@ -98,8 +99,6 @@ class Heartbeat:
 
     def _start_unless_alive(self) -> None:
         """One caller at a time. If a signal handler comes in between, the thread started later stays (`_run`)."""
-        if self._is_alive():
-            return
         with ImportGuard():
             if not self._is_alive():
                 self._start()

@@ -54,11 +54,14 @@ class Invocation:
         self.function_name = _text(context, "function_name") or os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "")
         self.request_id = _text(context, "aws_request_id")
 
-    def remaining(self) -> float | None:
-        """Return the seconds until the deadline, above 0, or None if it is unknown or has passed."""
+    def remaining(self, now: float | None = None) -> float | None:
+        """Return the seconds until the deadline, above 0, or None if it is unknown or has passed.
+
+        now: timeline.elapsed(), if it was just read.
+        """
         if self.deadline is None:
             return None
-        left = self.deadline - elapsed()
+        left = self.deadline - (elapsed() if now is None else now)
         return left if left > 0 else None
 
 

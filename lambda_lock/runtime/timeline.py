@@ -6,6 +6,7 @@ so all clients that use the system's clocks share one timeline.
 
 from __future__ import annotations
 
+import functools  # the Lambda runtime has it loaded
 import time
 
 from ..core.lease import ClockReading, Elapsed
@@ -31,10 +32,7 @@ class SystemClock:
     sleep = staticmethod(time.sleep)
 
     if hasattr(time, "CLOCK_BOOTTIME"):  # Linux: this clock keeps running while the machine is suspended
-
-        @staticmethod
-        def boottime() -> float:
-            return time.clock_gettime(time.CLOCK_BOOTTIME)
+        boottime = staticmethod(functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME))
 
     else:
         boottime = staticmethod(time.monotonic)

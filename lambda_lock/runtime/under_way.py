@@ -27,11 +27,11 @@ _HOW = "the client was closed in the midst of it, as by a signal handler"
 class UnderWay:
     """Steps of operations, and requests on other threads: each with the process and thread that goes on with it."""
 
-    __slots__ = ("_by", "_endings", "_waiting")
+    __slots__ = ("_by", "_waiting", "endings")
 
     def __init__(self) -> None:
         self._by: dict[object, tuple[int, int]] = {}
-        self._endings: dict[object, list[Send]] = {}
+        self.endings: dict[object, list[Send]] = {}
         self._waiting: list[Flag] = []  # set when the next one ends
 
     def begin(self, what: object) -> None:
@@ -95,11 +95,11 @@ class UnderWay:
 
     def ending(self, what: object) -> list[Send]:
         """For the requests by which closing the client ends these steps."""
-        return self._endings.setdefault(what, [])
+        return self.endings.setdefault(what, [])
 
     def take_ending(self, what: object) -> list[Send]:
         """Those requests, once."""
-        return self._endings.pop(what, []) if self._endings else []
+        return self.endings.pop(what, [])
 
 
 class Act:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ..client import checks
-from ..client.order import content_of
-from ..client.pages import Pages
+from ..client.options import content_of
+from ..client.record import Pages
 from ..client.settings import TABLE_VARIABLE, Settings
 from ..core import lease
 from ..core.arn import bare_name
@@ -95,7 +95,7 @@ class Memory:
         settings, place = self._found(key, sort_key, table)
         checks.key_text("owner", owner)
         lease_ms = place.schema.round_lease(int(checks.lease_duration(lease_duration) * 1000))
-        content = content_of(place, settings.ttl, {"data": data})
+        content = content_of(place, settings.ttl, data)
         with self._guard:
             now = self.clock.wall()
             expiry_ms = lease.expiry_ms(now, lease_ms)

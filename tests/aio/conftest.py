@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import AsyncLock, AsyncLockClient
-from lambda_lock.client.acquiring import entered_too
+from lambda_lock.client.async_client import entered_too
 from rig.wire import Wire
 from tests.support.clocks import LeapingClock
 from tests.support.fresh import fresh_process

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import AsyncLock, AsyncLockClient, LockAlreadyReleasedError
-from lambda_lock.client import async_client, async_lock, async_runner
+from lambda_lock.client import async_client, async_lock
 from lambda_lock.runtime import drive_async
 from rig.engine import Ministack
 from rig.wire import Fault, Wire
@@ -646,7 +646,7 @@ def test_an_acquire_interrupted_at_any_line_leaves_nothing_held(
     assert len(locks) == 1
 
 
-FILES = {module.__file__ for module in (async_client, async_lock, async_runner, drive_async)}
+FILES = {module.__file__ for module in (async_client, async_lock, drive_async)}
 
 
 class Lines:

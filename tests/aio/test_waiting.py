@@ -169,7 +169,7 @@ async def test_a_lock_with_time_enough_left_starts_no_renewals(wire: Wire, wired
             return 10_000
 
     lock = await wired.acquire("a", context=Context())
-    assert held_by(lock).upkeep._heartbeat is None
+    assert held_by(lock).renewer._heartbeat is None
     assert 9 < lock.lease_duration <= 10
 
 

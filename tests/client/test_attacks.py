@@ -13,7 +13,7 @@ import pytest
 
 from lambda_lock import AsyncLockClient, Lock, LockClient
 from lambda_lock.client.base import session_of
-from lambda_lock.client.open_locks import OpenLocks
+from lambda_lock.client.session import OpenLocks
 from lambda_lock.core import lease
 from lambda_lock.errors import ClientClosedError, LockError, TransportError
 from lambda_lock.runtime import import_guard

@@ -188,7 +188,7 @@ class FreezableClock(SkewedClock):
     def monotonic(self) -> float:
         return time.monotonic() + self.behind["monotonic"]
 
-    def boottime(self) -> float:  # type: ignore[override]
+    def boottime(self) -> float:
         return time.monotonic() + self.behind["boottime"]
 
     def wall(self) -> float:

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from lambda_lock import LockClient
-from lambda_lock.client.signals import Signals
+from lambda_lock.client.renewer import Signals
 from lambda_lock.errors import (
     ClientClosedError,
     LockAlreadyReleasedError,

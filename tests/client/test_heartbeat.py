@@ -173,7 +173,7 @@ def test_a_forgotten_lock_is_not_renewed_for_ever(wire: Wire, make: Make, rows: 
     client = make(heartbeat_period=0.1, keeping=False)
     lock = client.acquire("a")
     wait_until(lambda: wire.count() >= 3)
-    gone = weakref.ref(held_by(lock).upkeep)
+    gone = weakref.ref(held_by(lock).renewer)
     with pytest.warns(ResourceWarning, match="'a' was dropped"):  # noqa: PT031 - in whichever step it is collected
         del lock
         gc.collect()
@@ -189,7 +189,7 @@ def test_a_lock_that_was_renewed_by_hand_is_forgotten_as_well(make: Make) -> Non
     lock = make(heartbeat_period=0.6, keeping=False).acquire("a")
     time.sleep(0.2)
     lock.heartbeat()  # the first entry in the plan is stale now
-    gone = weakref.ref(held_by(lock).upkeep)
+    gone = weakref.ref(held_by(lock).renewer)
     wait_until(lambda: sum(entry[2]() is gone() for entry in HEARTBEAT._due) == 1)
     with pytest.warns(ResourceWarning, match="'a' was dropped"):  # noqa: PT031 - in whichever step it is collected
         del lock

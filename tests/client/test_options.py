@@ -448,16 +448,16 @@ def test_the_renewals_of_all_locks_of_a_client_share_its_rate(wire: Wire, make: 
     clock = StandingClock()
     locks = ticking(clock, make, 4, rate=2)
     wire.clear()
-    pauses = [held_by(lock).upkeep.tick() for lock in locks]
+    pauses = [held_by(lock).renewer.tick() for lock in locks]
     assert renewed(wire) == ["a0"]
     assert pauses == pytest.approx([100, 0.5, 1.0, 1.5])
     for seen in range(2, 5):
         clock.now += 0.5
         for lock in locks:
-            held_by(lock).upkeep.tick()
+            held_by(lock).renewer.tick()
         assert renewed(wire) == [f"a{n}" for n in range(seen)]
     clock.now += 98  # 100 s after its renewal the first is due again, and no other is before it
-    assert held_by(locks[0]).upkeep.tick() == pytest.approx(0.5)
+    assert held_by(locks[0]).renewer.tick() == pytest.approx(0.5)
     assert wire.count() == 4
 
 
@@ -465,7 +465,7 @@ def test_without_a_rate_all_are_renewed_when_they_are_due(wire: Wire, make: Make
     locks = ticking(StandingClock(), make, 4, rate=None)
     wire.clear()
     for lock in locks:
-        held_by(lock).upkeep.tick()
+        held_by(lock).renewer.tick()
     assert renewed(wire) == ["a0", "a1", "a2", "a3"]
 
 
@@ -474,15 +474,15 @@ def test_a_failed_renewal_takes_a_new_slot(wire: Wire, make: Make) -> None:
     first, second = ticking(clock, make, 2, rate=0.1)
     wire.clear()
     wire.unavailable("UpdateItem")
-    held_by(first).upkeep.tick()
-    assert held_by(second).upkeep.tick() == pytest.approx(10)
+    held_by(first).renewer.tick()
+    assert held_by(second).renewer.tick() == pytest.approx(10)
     clock.now += 1  # the back-off is over, but the next slot is the other's
-    assert held_by(first).upkeep.tick() == pytest.approx(19)
+    assert held_by(first).renewer.tick() == pytest.approx(19)
     assert renewed(wire) == ["a0"]
     clock.now += 9
-    held_by(second).upkeep.tick()
+    held_by(second).renewer.tick()
     clock.now += 10
-    held_by(first).upkeep.tick()
+    held_by(first).renewer.tick()
     assert renewed(wire) == ["a0", "a1", "a0"]
 
 
@@ -494,15 +494,15 @@ def test_two_clients_have_a_rate_each(wire: Wire, make: Make) -> None:
     other = another.acquire("b")
     clock.now += 100
     wire.clear()
-    held_by(first).upkeep.tick()
-    held_by(other).upkeep.tick()
+    held_by(first).renewer.tick()
+    held_by(other).renewer.tick()
     assert renewed(wire) == ["a0", "b"]
 
 
 def test_a_renewal_by_hand_does_not_wait_for_a_slot(wire: Wire, make: Make) -> None:
     first, second = ticking(StandingClock(), make, 2, rate=0.1)
     wire.clear()
-    held_by(first).upkeep.tick()
+    held_by(first).renewer.tick()
     second.heartbeat()
     assert renewed(wire) == ["a0", "a1"]
 
@@ -510,13 +510,13 @@ def test_a_renewal_by_hand_does_not_wait_for_a_slot(wire: Wire, make: Make) -> N
 def test_a_slot_that_was_not_used_is_not_kept_for_later(wire: Wire, make: Make) -> None:
     clock = StandingClock()
     first, second = ticking(clock, make, 2, rate=2)
-    held_by(first).upkeep.tick()
-    held_by(second).upkeep.tick()  # put off by half a second ...
+    held_by(first).renewer.tick()
+    held_by(second).renewer.tick()  # put off by half a second ...
     second.heartbeat()  # ... and not needed any more
     clock.now += 100
     wire.clear()
-    held_by(first).upkeep.tick()
-    assert held_by(second).upkeep.tick() == pytest.approx(0.5)
+    held_by(first).renewer.tick()
+    assert held_by(second).renewer.tick() == pytest.approx(0.5)
     assert renewed(wire) == ["a0"]
 
 

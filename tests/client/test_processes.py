@@ -79,7 +79,7 @@ def test_a_holder_killed_at_work_is_replaced(client: LockClient, rows: Rows, sta
 
 def child_view(client: LockClient, key: str) -> dict[str, Any]:
     """What a child sees of its parent's locks, and what happens when it meddles with them."""
-    locks = [held.face() for held in session_of(client).open_locks.handled()]
+    locks = [held.handle() for held in session_of(client).open_locks.handled()]
     (lock,) = [lock for lock in locks if lock.key == key]
     errors = []
     for act in (

@@ -243,7 +243,7 @@ def test_closing_without_release_sends_nothing_and_stops_the_renewals(
     locks = [wired.acquire(key, lease_duration=3) for key in ("a", "b")]
     wired.close(release=False)
     wire.clear()
-    assert [held_by(lock).upkeep.tick() for lock in locks] == [None, None]
+    assert [held_by(lock).renewer.tick() for lock in locks] == [None, None]
     assert wire.operations == []
     assert all(rows.is_held(lock.key) for lock in locks)
     assert not any(lock.is_held or lock.lost for lock in locks)

@@ -233,7 +233,7 @@ class ForkAndGoOn(ForkAndLeave):
     Within a request both would write to one connection: that request may be sent twice, as a transport may do. Then a
     release may find that its copy has released the lock. A fork while a string is read makes two callers with one
     string, or two attempts of one holder: tests/client/test_processes.py has the instants after it. Until the process
-    is noted (client/terms.py), two processes begin two operations. Permits and several locks load modules before.
+    is noted (client/renewer.py), two processes begin two operations. Permits and several locks load modules before.
     """
 
     spared = ("transport/", "client/")

@@ -23,7 +23,7 @@ from .scenes import TABLE, Rows, Stage
 from .sweep import Swept, course, ordered, sweep
 
 #: The modules whose points the tests of `make test` sweep: what drives the protocol, and what hands locks out.
-DRIVERS = ("runtime/", "client/taking.py", "client/lock_client.py", "client/closing.py", "client/open_locks.py")
+DRIVERS = ("runtime/", "client/taking.py", "client/lock_client.py", "client/closing.py", "client/session.py")
 
 #: The modules whose points they sweep for releases: these end a hold before its row is released.
 ENDING = (
@@ -31,7 +31,7 @@ ENDING = (
     "client/lock.py",
     "client/multi_lock.py",
     "client/held.py",
-    "client/group.py",
+    "client/last_act.py",
     "core/keep.py",
 )
 

@@ -30,7 +30,7 @@ from lambda_lock.batch import process_sqs, process_stream
 from lambda_lock.cli import settings as cli_settings
 from lambda_lock.cli import show
 from lambda_lock.cli.app import app
-from lambda_lock.client import pages
+from lambda_lock.client.record import MOST_PAGES
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
 from lambda_lock.core.protocol import Send
 from lambda_lock.decorators.environment import disabled
@@ -592,4 +592,4 @@ def check_command(arguments: list[str]) -> None:
     assert result.exit_code in (0, 1, 2, 69, 75, 76, 78), result.output
 
 
-assert pages.MOST_PAGES  # the lists of hostile servers end
+assert MOST_PAGES  # the lists of hostile servers end

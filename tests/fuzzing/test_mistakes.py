@@ -66,7 +66,7 @@ PLAYED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str, str, tup
         "no bound",
         ("throttled", "lost reply"),
     ),
-    "a list follows its pages for ever": (_patch("client.pages.Pages._next", _next), "list", "no bound", ("pages",)),
+    "a list follows its pages for ever": (_patch("client.record.Pages._next", _next), "list", "no bound", ("pages",)),
     "answers are not checked": (
         _patch("runtime.drive._answers", lambda *_: True),
         "get",

@@ -9,7 +9,7 @@ import pytest
 
 from lambda_lock import Lock, LockClient, LockError, LockLostError, LockNotGrantedError, OwnerMismatchError
 from lambda_lock.client.lock import held_by
-from lambda_lock.client.open_locks import OpenLocks
+from lambda_lock.client.session import OpenLocks
 from lambda_lock.client.taking import Fresh
 from lambda_lock.core.protocol import Hold
 from lambda_lock.errors import ClientClosedError

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from lambda_lock.client import closing, held, signals, standing, taking, upkeep
+from lambda_lock.client import closing, held, last_act, renewer, taking
 from lambda_lock.core import keep, protocol
 from lambda_lock.runtime import heartbeat, signalsafe, under_way
 
@@ -80,7 +80,7 @@ MUTANTS: dict[str, Mutant] = {
         within="signalsafe.py",
     ),
     "a last act does not look again once it has the turn": Mutant(
-        held.HeldLock, "_last", "check()\n", "pass\n", ("release / release", "release / commit")
+        last_act.Held, "last", "check()\n", "pass\n", ("release / release", "release / commit")
     ),
     "a last act does not end the lock": Mutant(
         protocol.Hold, "end", "self.ended = True", "pass", ("renewal / release", "heartbeat() / hand_over")
@@ -92,7 +92,7 @@ MUTANTS: dict[str, Mutant] = {
         taking.Fresh, "_register", "self._session.check_open()", "pass", ("close / acquire",)
     ),
     "close does not know a lock before its handle is made": Mutant(
-        taking.Fresh, "_keep", "self._session.open_locks.add(hold, self._order.terms.pid)", "pass", ("close / acquire",)
+        taking.Fresh, "keep", "self._session.open_locks.add(hold, self._order.kept.pid)", "pass", ("close / acquire",)
     ),
     "a client is closed once its locks are released": Mutant(
         closing,
@@ -112,7 +112,7 @@ MUTANTS: dict[str, Mutant] = {
         ("close without releases / acquire",),
     ),
     "a loss is told in two steps": Mutant(
-        signals.Signals,
+        renewer.Signals,
         "_is_first",
         "return self._untold.pop(signal, False)",
         "first = self._untold.get(signal, False)\n    self._untold[signal] = False\n    return first",
@@ -130,18 +130,22 @@ MUTANTS: dict[str, Mutant] = {
     "who waits for a loss is woken before the lock has ended": Mutant(
         held.HeldLock,
         "end",
-        "self.hold.end()\n    self.upkeep.stop()",
-        "self.upkeep.stop()\n    self.hold.end()",
+        "self.hold.end()\n    self.renewer.stop()",
+        "self.renewer.stop()\n    self.hold.end()",
         ("release / wait_lost",),
     ),
     "the end of a lock wakes nobody": Mutant(
         signalsafe.Flag, "set", "self._gates.pop().release()", "self._gates.pop()", ("release / wait_lost",)
     ),
     "a renewal is planned from a validity that has changed": Mutant(
-        upkeep.Upkeep, "_plan", "if self._hold.valid_until == valid_until:", "if True:", (_SHORTER,)
+        renewer.Renewer, "_plan", "if self._hold.valid_until == valid_until:", "if True:", (_SHORTER,)
     ),
     "a later tick replaces a sooner one": Mutant(
-        upkeep.Upkeep, "watch", "if self._next == planned and hold.valid_until == valid_until:", "if True:", (_SHORTER,)
+        renewer.Renewer,
+        "watch",
+        "if self._next == planned and hold.valid_until == valid_until:",
+        "if True:",
+        (_SHORTER,),
     ),
     "the heartbeat is told of a lock before it counts as watched": Mutant(
         heartbeat.Heartbeat,
@@ -151,7 +155,7 @@ MUTANTS: dict[str, Mutant] = {
         ("release / acquire of another lock",),
     ),
     "a forked child may release its parent's lock": Mutant(
-        standing.Standing, "is_in_this_process", "self.pid == os.getpid()", "True", ("fork / renewal",)
+        last_act.Held, "check_process", "if self.pid != os.getpid():", "if False:", ("fork / renewal",)
     ),
 }
 

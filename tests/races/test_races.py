@@ -56,7 +56,7 @@ def test_an_engine_over_http_says_the_same(engine: Engine, table: str) -> None:
 def test_a_lock_whose_lease_was_shortened_beside_a_renewal_is_renewed_in_time() -> None:
     scenario = SCENARIOS["renewal / heartbeat() with a shorter lease"]
     for choice in play(scenario, {}, "helpers", "line").choices:
-        if choice.where.endswith(("Upkeep.watch", "Upkeep._plan", "Upkeep._planned")):
+        if choice.where.endswith(("Renewer.watch", "Renewer._plan", "Renewer._planned")):
             plan = {choice.point: choice.others[0]}
             assert play(scenario, plan, "helpers", "line").wrong == []
 

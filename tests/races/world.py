@@ -20,18 +20,15 @@ import lambda_lock.core.transaction
 from lambda_lock import Lock, LockClient, MultiLock
 from lambda_lock.client import (
     closing,
-    group,
     held,
+    last_act,
     lock,
     lock_client,
     multi_lock,
-    open_locks,
+    renewer,
     session,
     several,
-    signals,
-    standing,
     taking,
-    upkeep,
 )
 from lambda_lock.core.outcome import Reply
 from lambda_lock.core.row import Row, make_version, read_row
@@ -48,8 +45,8 @@ from .scheduler import Clock, Patches, Queue, Run, Scheduler, Threading, source_
 TRACED = frozenset(
     source_of(module)
     for module in (
-        *(closing, group, held, lock, lock_client, multi_lock, open_locks, session, several, signals, standing, taking),
-        *(upkeep, hooks, drive, heartbeat, import_guard, signalsafe, timeline, under_way),
+        *(closing, held, last_act, lock, lock_client, multi_lock, renewer, session, several, taking),
+        *(hooks, drive, heartbeat, import_guard, signalsafe, timeline, under_way),
         *(lambda_lock.core.handover, lambda_lock.core.keep, lambda_lock.core.lease, lambda_lock.core.protocol),
         *(lambda_lock.core.several, lambda_lock.core.transaction),
     )
@@ -260,7 +257,7 @@ def world(policy: str, every: str, engine: Engine | None = None) -> Iterator[Wor
     threads = Threading(scheduler)
     with Patches() as patches:
         table = Table(clock) if engine is None else HttpTable(engine)
-        for module in (heartbeat, import_guard, signalsafe, signals, hooks):
+        for module in (heartbeat, import_guard, signalsafe, renewer, hooks):
             patches.put(module, "threading", threads)
         patches.put(heartbeat, "SimpleQueue", lambda: Queue(scheduler))
         patches.put(heartbeat, "time", clock)

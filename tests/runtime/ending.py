@@ -14,7 +14,7 @@ from typing import Any
 from lambda_lock import LockClient
 
 PLACES = 120  # more than the lines that a sender runs in these files until it has renewed twice
-FILES = ("/runtime/heartbeat.py", "/client/upkeep.py", "/threading.py")
+FILES = ("/runtime/heartbeat.py", "/client/renewer.py", "/threading.py")
 SECONDS = 30.0
 
 

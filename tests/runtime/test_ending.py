@@ -50,7 +50,7 @@ def end(process: subprocess.Popen[str]) -> str:
 def test_a_process_ends_though_its_senders_are_frozen_at_any_line(version: str, table: str) -> None:
     places = end(begin(version, "frozen")).split()
     assert len(places) > 30
-    assert {place.partition(":")[0] for place in places} >= {"heartbeat.py", "upkeep.py", "threading.py"}
+    assert {place.partition(":")[0] for place in places} >= {"heartbeat.py", "renewer.py", "threading.py"}
 
 
 @pytest.mark.parametrize("version", pythons.CLAIMED)

@@ -638,7 +638,7 @@ def test_a_danger_that_cannot_be_told_yet_does_not_keep_the_heartbeat_busy(make:
     def cancelled() -> bool:
         if 1_000_005.2 < clock.now < 1_000_006.4:  # in danger already, and not due for its renewal
             (held,) = client.held()
-            pauses.append(held_by(held).upkeep.tick())
+            pauses.append(held_by(held).renewer.tick())
         return clock.now > 1_000_006.4
 
     with pytest.raises(LockTimeoutError):

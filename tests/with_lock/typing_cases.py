@@ -7,8 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn, assert_type
 
 from lambda_lock.client.async_client import AsyncLockClient
-from lambda_lock.client.async_lock import AsyncLock
-from lambda_lock.client.async_multi_lock import AsyncMultiLock
+from lambda_lock.client.async_lock import AsyncLock, AsyncMultiLock
 from lambda_lock.client.lock import Lock
 from lambda_lock.client.lock_client import LockClient
 from lambda_lock.client.multi_lock import MultiLock

@@ -11,13 +11,24 @@ from ..errors import CommitRefusedError, DuplicateEventError, LockLostError, Loc
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import TypeVar
+    from typing import Protocol, TypeVar
 
     from ..core.lease import ClockReading
     from ..core.protocol import Steps
-    from .session import Session
+    from ..runtime.timeline import Timeline
+    from .log import Observer
 
     T = TypeVar("T")
+
+    class Session(Protocol):
+        """What times need of a client's session."""
+
+        @property
+        def observer(self) -> Observer: ...
+        @property
+        def timeline(self) -> Timeline: ...
+        def tell_unended(self) -> None: ...
+
 
 _SHOWN = 3  # keys of several locks
 
@@ -40,7 +51,7 @@ def taking(
         outcome = _outcome(error)
         raise
     finally:
-        tell_unended(session)
+        session.tell_unended()
         took = session.timeline.elapsed() - reading.elapsed
         session.observer.measured("acquire", table, _text(keys), took, outcome=outcome, fencing_token=given)
 
@@ -72,25 +83,12 @@ def ending(
         outcome = _outcome(error)
         raise
     finally:
-        tell_unended(session)
+        session.tell_unended()
         now, text = session.timeline.elapsed(), _text(keys)
         ago = now - reading.elapsed
         session.observer.measured("release", table, text, ago, outcome=outcome, fencing_token=token)
         if since is not None:
             session.observer.measured("hold", table, text, now - since, ago, outcome=outcome, fencing_token=token)
-
-
-def tell_unended(session: Session) -> None:
-    """Write the traces and times of holds whose handles were dropped: up to then, or to the end of their validity."""
-    while session.unended:
-        try:
-            hold, dropped = session.unended.pop()
-        except IndexError:  # another thread writes them too
-            return
-        lost = hold.lost or dropped >= hold.valid_until
-        now, end = session.timeline.elapsed(), min(dropped, hold.valid_until) if lost else dropped
-        about = {"outcome": "lost" if lost else "forgotten", "fencing_token": hold.token}
-        session.observer.measured("hold", hold.place.table, hold.place.key, now - hold.since, now - end, **about)
 
 
 def _outcome(error: Exception) -> str:

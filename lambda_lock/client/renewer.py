@@ -1,4 +1,4 @@
-"""Keeps one lock: plans its renewals, sends them, and notices danger and loss.
+"""Keeps one lock: plans its renewals, sends them, notices danger and loss, and tells the application of them.
 
 The heartbeat's thread calls `tick`, which sends nothing (heartbeat.py). Renewals are sent on the session's threads for
 them, and by the application's own `heartbeat()`, one after the other.
@@ -7,26 +7,34 @@ them, and by the application's own `heartbeat()`, one after the other.
 from __future__ import annotations
 
 import os
+import sys
+import threading
+from contextlib import suppress  # the Lambda runtime has it loaded
 
 from ..core import keep, lease, protocol
 from ..core.outcome import ServiceError
 from ..errors import LockError, TransportError
+from ..observe.log import tell_not_released
 from ..runtime.drive import Pause
 from ..runtime.import_guard import ImportGuard
 from ..runtime.signalsafe import Flag, Ticket, Turn
-from .signals import Signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import weakref
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Protocol
 
     from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
     from ..runtime.heartbeat import Heartbeat
     from .session import Session
-    from .signals import Subject
-    from .terms import Terms
+
+    class Handled(Protocol):
+        """What Signals needs of a HeldLock."""
+
+        def handle(self) -> Any: ...
+
 
 _TURN_PAUSE = 0.01  # seconds between two checks whether another renewal of the same lock is over
 _MOST_CHANGES = 10  # of a plan by other threads, while one thread plans
@@ -44,22 +52,68 @@ def _the_heartbeat() -> Heartbeat:
     return _known[0]
 
 
-class Upkeep:
-    """Renews one hold, from the first `watch` on, as long as it is neither lost nor ended."""
+class KeepOptions:
+    """How a lock is kept while it is held: the options of acquire that are not stored in the row.
 
-    def __init__(self, session: Session, hold: Hold, terms: Terms, subject: Subject) -> None:
+    full_lease: seconds, as asked for. The lease in the row may be shorter: it ends with the invocation.
+    heartbeat_period: seconds, None: planned from validity, 0: no renewals. safe_time: seconds, None: no danger signal.
+    on_danger, on_lost: called with the Lock. line: the line of execution, the only one that may enter a re-entrant lock
+    again. pid: the only process that may have the lock. This is noted before the owner is drawn, so that two processes
+    never have a lock under one owner, whenever a signal handler forks.
+    """
+
+    __slots__ = ("full_lease", "heartbeat_period", "line", "on_danger", "on_lost", "pid", "safe_time")
+
+    def __init__(
+        self,
+        full_lease: float,
+        heartbeat_period: float | None,
+        safe_time: float | None,
+        on_danger: Callable[[Any], object] | None,
+        on_lost: Callable[[Any], object] | None,
+    ) -> None:
+        self.full_lease = full_lease
+        self.heartbeat_period = heartbeat_period
+        self.safe_time = safe_time
+        self.on_danger = on_danger
+        self.on_lost = on_lost
+        self.line = line_of_execution()
+        self.pid = os.getpid()
+
+
+def line_of_execution() -> tuple[object, object]:
+    """This thread, and this task if asyncio runs one."""
+    asyncio = sys.modules.get("asyncio")
+    task = None
+    if asyncio is not None and asyncio._get_running_loop() is not None:
+        task = asyncio.current_task()
+    return threading.current_thread(), task  # not its number, because numbers of ended threads are reused
+
+
+class Renewer:
+    """Renews one hold, from `start` on, as long as it is neither lost nor ended."""
+
+    def __init__(self, session: Session, hold: Hold, options: KeepOptions, signals: Signals) -> None:
         self._session = session
         self._hold = hold
-        self._period = terms.heartbeat_period
-        self._pid = terms.pid
-        self.signals = Signals(session, hold, terms, subject)
+        self._period = options.heartbeat_period
+        self._has_safe_time = options.safe_time is not None
+        self._pid = options.pid
+        self._signals = signals
         self.over = Flag()  # lost or ended: wakes wait_lost
         self._turn = Turn()  # renewals of one lock are sent one after the other
         self._dispatched = False  # a renewal waits to be sent, or is being sent
         self._failures = 0
         self._slot: float | None = None
         self._heartbeat: Heartbeat | None = None
-        self._next = self._planned(lease.first_heartbeat(self._elapsed(), hold.valid_until, hold.lease_ms))
+        self._next: float | None = None  # when to renew
+        self._elapsed = session.timeline.elapsed
+
+    def start(self) -> None:
+        """Plan the first renewal, and let the heartbeat look after the lock. Raises LockError if it cannot start."""
+        hold, now = self._hold, self._elapsed()
+        self._next = self._planned(now, lease.first_heartbeat(now, hold.valid_until, hold.lease_ms))
+        self.watch(now)
 
     # -- for the heartbeat ------------------------------------------------------------------------------------------
 
@@ -70,7 +124,7 @@ class Upkeep:
         if self._is_due() and not self._awaits_its_slot():
             self._dispatched = True
             self._session.renewals.put(self, self._hold.valid_until)
-        return self._seconds_to_next_tick(sending=self._dispatched)
+        return self._seconds_to_next_tick(self._elapsed(), sending=self._dispatched)
 
     def _is_due(self) -> bool:
         planned = self._next  # read once: another thread may plan at this moment
@@ -115,7 +169,7 @@ class Upkeep:
         pause = lease.backoff(self._failures, 1.0, self._session.entropy.jitter())
         self._failures += 1
         self._next = self._elapsed() + pause
-        self.signals.tell("renewal_failed", "renewal of lock %r failed, trying again: %s", renewal.error)
+        self._signals.tell("renewal_failed", "renewal of lock %r failed, trying again: %s", renewal.error)
 
     def _once(self, reading: ClockReading, **changes: Any) -> Steps[keep.Renewal]:
         return keep.renew(self._hold, self._session.memory, self._session.entropy, reading, **changes)
@@ -137,19 +191,8 @@ class Upkeep:
             self._turn.give_back(turn)
             self._reschedule()
 
-    def hush(self, *, waits: bool) -> None:
-        """Tell nothing yet: the caller may not get this lock, because it still takes others.
-
-        waits: it may wait long for them. Then the lock is renewed meanwhile, also where the user wants no renewals.
-        """
-        self.signals.quiet = True
-        if waits and self._period == 0:
-            self._period, hold = None, self._hold
-            self._next = self._planned(lease.first_heartbeat(self._elapsed(), hold.valid_until, hold.lease_ms))
-
-    def speak(self, period: float | None) -> None:
-        """The caller gets the lock, and its user's period counts: this ends `hush`."""
-        self.signals.quiet = False
+    def keep_period(self, period: float | None) -> None:
+        """From here on the user's period counts: the caller has got the lock."""
         self._period = period
         self._reschedule()
 
@@ -220,12 +263,12 @@ class Upkeep:
         this one plans once more.
         """
         for _ in range(_MOST_CHANGES):
-            valid_until = self._hold.valid_until
-            self._next = self._planned(lease.next_heartbeat(self._elapsed(), valid_until))
+            now, valid_until = self._elapsed(), self._hold.valid_until
+            self._next = self._planned(now, lease.next_heartbeat(now, valid_until))
             if self._hold.valid_until == valid_until:
                 return
 
-    def _planned(self, planned: float) -> float | None:
+    def _planned(self, now: float, planned: float) -> float | None:
         """When to renew: as planned from validity, or by the period that the user set. Never past the deadline."""
         hold = self._hold
         if self._period is None:
@@ -233,17 +276,17 @@ class Upkeep:
         if not self._period:
             return None
         # Where a slow clock cut validity short, the period would come too late. Then the plan from validity counts.
-        by_period = self._elapsed() + self._period
+        by_period = now + self._period
         planned = by_period if by_period < hold.valid_until else planned
         return planned if hold.lease_end is None or planned < hold.lease_end else None
 
-    def _seconds_to_next_tick(self, *, sending: bool = False) -> float | None:
+    def _seconds_to_next_tick(self, now: float, *, sending: bool = False) -> float | None:
         """sending: a renewal is under way, and will plan the next one itself."""
         hold, planned = self._hold, self._next
-        if planned is None and not self.signals.are_wanted:
+        if planned is None and not self._signals.are_wanted:
             return None
-        now, moments = self._elapsed(), [hold.valid_until]
-        if (danger_at := self.signals.danger_at) is not None:
+        moments = [hold.valid_until]
+        if self._has_safe_time and (danger_at := self._signals.danger_at) is not None:
             moments.append(danger_at)
         if hold.hold_on_unavailable and hold.unavailable and now >= hold.valid_until:
             moments.clear()  # held on through an outage: only a renewal can change that
@@ -251,32 +294,32 @@ class Upkeep:
             moments.append(planned)
         return max(min(moments) - now, 0.0) if moments else None
 
-    def watch(self) -> None:
+    def watch(self, now: float | None = None) -> None:
         """Let the heartbeat look after the lock if there is anything to do. Raises LockError if it cannot start.
 
-        Another thread may plan a sooner tick, which this call would replace by a later one. Then it watches once more.
+        now: the time, if it was just read. Another thread may plan a sooner tick, which this call would replace by a
+        later one. Then it watches once more.
         """
         hold = self._hold
         for _ in range(_MOST_CHANGES):
             planned, valid_until = self._next, hold.valid_until
-            seconds = self._seconds_to_next_tick()
+            seconds = self._seconds_to_next_tick(self._elapsed() if now is None else now)
             if seconds is None or hold.is_over() or self._pid != os.getpid():
                 return  # a child that was forked in the middle of a renewal keeps nothing of its parent's
-            self._watch(seconds)
+            self._heartbeat = heartbeat = _the_heartbeat()
+            try:
+                heartbeat.watch(self, seconds)
+            except RuntimeError as error:
+                key = hold.place.key
+                raise LockError(
+                    f"lock {key!r} cannot be kept, because its heartbeat thread does not start: {error}. Give the "
+                    "process fewer threads or more memory. A lock with heartbeat_period=0 and no callbacks needs no "
+                    "thread",
+                    key=key,
+                ) from error
             if self._next == planned and hold.valid_until == valid_until:
                 return
-
-    def _watch(self, seconds: float) -> None:
-        self._heartbeat = heartbeat = _the_heartbeat()
-        try:
-            heartbeat.watch(self, seconds)
-        except RuntimeError as error:
-            key = self._hold.place.key
-            raise LockError(
-                f"lock {key!r} cannot be kept, because its heartbeat thread does not start: {error}. Give the process "
-                "fewer threads or more memory. A lock with heartbeat_period=0 and no callbacks needs no thread",
-                key=key,
-            ) from error
+            now = None
 
     # -- its end ----------------------------------------------------------------------------------------------------
 
@@ -290,9 +333,9 @@ class Upkeep:
         lost = hold.expire(now)
         if hold.ended:
             return lost
-        danger_at = self.signals.danger_at
+        danger_at = self._signals.danger_at if self._has_safe_time else None
         if danger_at is not None and (lost or now >= danger_at):
-            self.signals.tell_danger()
+            self._signals.tell_danger()
         if lost:
             self.lose("lock %r is lost", apart=apart)
         return lost
@@ -303,7 +346,7 @@ class Upkeep:
         self._session.open_locks.discard(self._hold)
         if not self.over.is_set:
             self.stop()
-        self.signals.tell_lost(message, apart=apart)
+        self._signals.tell_lost(message, apart=apart)
 
     def stop(self) -> None:
         """No more ticks, and nothing to wait for."""
@@ -311,5 +354,118 @@ class Upkeep:
         if self._heartbeat is not None:
             self._heartbeat.forget(self)
 
-    def _elapsed(self) -> float:
-        return self._session.timeline.elapsed()
+
+class Signals:
+    """Signals of one lock. Any thread may notice that the lock is in danger or lost; one of them tells it."""
+
+    def __init__(self, session: Session, hold: Hold, options: KeepOptions, held: weakref.ref[Handled]) -> None:
+        self._session = session
+        self._hold = hold
+        self._options = options
+        self._held = held  # the application may drop it: what keeps it must not keep it alive
+        self._untold = {"danger": True, "lost": True}
+        self.quiet = False  # tell nothing yet: the application does not have the lock
+
+    @property
+    def danger_at(self) -> float | None:
+        """When to tell the danger (elapsed seconds). None: never, not yet, or it was told before."""
+        safe_time = self._options.safe_time
+        untold = "danger" in self._untold and not self.quiet
+        return self._hold.valid_until - safe_time if safe_time is not None and untold else None
+
+    @property
+    def are_wanted(self) -> bool:
+        """Whether there is a callback or hook to call, and validity ends before the invocation does."""
+        hold = self._hold
+        if self._options.safe_time is not None:
+            return True
+        wanted = self._options.on_lost is not None or self._session.observer.wants("lost")
+        return wanted and lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms)
+
+    def tell_danger(self) -> None:
+        """Call ``on_danger``, the first time."""
+        if self._is_first("danger"):
+            self._call(self._options.on_danger)
+
+    def tell_lost(self, message: str, *, apart: bool = False) -> None:
+        """Tell the loss, the first time: in the log, to the hooks, and by ``on_lost``.
+
+        apart: on a thread of its own, since a logging handler of the application may take long.
+        """
+        if self.quiet or not self._is_first("lost"):
+            return
+
+        def tell() -> None:
+            try:
+                self.tell("lost", message)
+            finally:  # also where a logging handler raised SystemExit
+                self._call(self._options.on_lost)
+
+        if apart:
+            _on_thread(tell)
+        else:
+            tell()
+
+    def tell(self, event: str, message: str, *arguments: object, cause: BaseException | None = None) -> None:
+        """Tell an event of this lock. The key is the first argument of ``message``."""
+        if self.quiet and event != "renewal_failed":  # which concerns the table, not only this lock
+            return
+        hold, observer = self._hold, self._session.observer
+        handle = self._handle() if observer.wants(event) else None
+        key = hold.place.key
+        observer.tell(event, handle, hold.place.table, message, key, *arguments, cause=cause, **about(hold))
+
+    def _handle(self) -> Any:
+        """The lock, as the application sees it. None: the application has dropped it, and it was collected."""
+        held = self._held()
+        return None if held is None else held.handle()
+
+    def _is_first(self, signal: str) -> bool:
+        """Threads may notice at the same time. Taking the entry out is one step, which only one of them makes."""
+        return self._untold.pop(signal, False)
+
+    def _call(self, callback: Callable[[Any], object] | None) -> None:
+        handle = None if callback is None else self._handle()
+        if callback is None or handle is None:
+            return
+
+        def run() -> None:
+            try:
+                callback(handle)
+            except Exception as error:  # noqa: BLE001 - the application's, on a thread of its own: it can only be logged
+                self.tell("callback_failed", "a callback of lock %r failed", cause=error)
+
+        error = _on_thread(run, or_run=False)
+        if error is not None:
+            self.tell("callback_failed", "a callback of lock %r was not called: %s", error)
+
+
+def about(hold: Hold) -> dict[str, Any]:
+    """What log records say about a lock, in their ``extra``."""
+    return {"key": hold.place.key, "owner": hold.owner, "fencing_token": hold.token}
+
+
+def leave_to_lease(session: Session, hold: Hold, error: LockError) -> None:
+    """Log a release that failed. The lease ends the lock."""
+    tell_not_released(session.log, error, **about(hold))
+    session.open_locks.discard(hold)
+
+
+def _on_thread(function: Callable[[], None], *, or_run: bool = True) -> RuntimeError | None:
+    """Run ``function`` on a thread of its own.
+
+    Where no thread can be started (there are too many, or the interpreter ends), ``function`` is run here. With
+    ``or_run=False`` the error is returned instead. It is no reason for a release to fail.
+    """
+
+    def run() -> None:
+        with suppress(SystemExit):  # of a logging handler
+            function()
+
+    try:
+        threading.Thread(target=run, name="lambda_lock-callback", daemon=True).start()
+    except RuntimeError as error:
+        if not or_run:
+            return error
+        function()
+    return None

@@ -1,0 +1,338 @@
+"""Checks the options of an acquire, and turns them into what the protocol takes. No I/O."""
+
+from __future__ import annotations
+
+from ..core import acquire, lease, protocol
+from ..core.requests import Content, encode_data
+from ..errors import LockArgumentError, LockConfigurationError, LockTimeoutError
+from ..runtime import invocation
+from ..runtime.import_guard import ImportGuard
+from ..runtime.timeline import SYSTEM
+from . import checks
+from .renewer import KeepOptions
+from .stored import check_size
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypedDict
+
+    from ..core.queue import Queue
+    from ..core.requests import Place
+    from ..runtime.invocation import Invocation
+    from .lock import Callback
+    from .multi_lock import MultiCallback
+    from .session import Session
+
+    class AdoptOptions(TypedDict, total=False):
+        """How a lock is kept. `LockClient.adopt` says what each means."""
+
+        lease_duration: float | None
+        safe_time: float | None
+        on_danger: Callback | None
+        on_lost: Callback | None
+
+    class HoldParts(TypedDict, total=False):
+        """What names a hold without its string. `LockClient.resume` says what each means."""
+
+        key: str | None
+        sort_key: str | None
+        owner: str | None
+        fencing_token: int | None
+        lease_duration: float | None
+
+    class HoldOptions(HoldParts, total=False):
+        """What adopt and resume take besides the string and ``context``."""
+
+        safe_time: float | None
+        on_danger: Callback | None
+        on_lost: Callback | None
+
+    class DecoratorOptions(AdoptOptions, total=False):
+        """What the decorators pass on to acquire. `with_lock` says what each means."""
+
+        reserve: float | None
+        refresh_period: float | None
+        reentrant: bool
+        sort_key: str | None
+
+    class QueueOptions(DecoratorOptions, total=False):
+        """What `with_lock` passes on besides: an event never queues, and is never a semaphore."""
+
+        queue: bool
+        permits: int | None
+
+    class SeveralDecoratorOptions(TypedDict, total=False):
+        """What `with_lock` passes on to acquire_all, for a list of keys."""
+
+        reserve: float | None
+        lease_duration: float | None
+        refresh_period: float | None
+        queue: bool
+        safe_time: float | None
+        on_danger: MultiCallback | None
+        on_lost: MultiCallback | None
+
+    class SeveralOptions(SeveralDecoratorOptions, total=False):
+        """What acquire_all takes besides the keys, ``wait`` and ``sort_key``. `LockClient.acquire_all` says more."""
+
+        cancel_check: Callable[[], bool] | None
+        context: object
+
+    class AcquireOptions(QueueOptions, total=False):
+        """What acquire takes besides the key and ``wait``. `LockClient.acquire` says what each means."""
+
+        data: bytes | None
+        replace_data: bool
+        attributes: Mapping[str, Any] | None
+        delete_on_release: bool
+        replace: bool
+        only_if_exists: bool
+        cancel_check: Callable[[], bool] | None
+        holder: str | None
+        context: object
+
+
+_SHORTEST_QUEUED = 0.25  # seconds of wait: with less, a place is not worth its write
+_HOLDER_LIMIT = 512  # bytes, as of an owner's prefix
+_EXTRA_WAIT = 5.0  # seconds over the lease: enough to outlive a dead holder of the same lease
+
+
+class Order:
+    """What an acquire asks for, checked. by_holder: an earlier attempt of its holder may have the lock."""
+
+    __slots__ = ("by_holder", "cancel_check", "cancelled", "kept", "wanted")
+
+    def __init__(
+        self,
+        wanted: protocol.AcquireRequest,
+        kept: KeepOptions,
+        cancel_check: Callable[[], bool] | None,
+        by_holder: bool,
+    ) -> None:
+        self.wanted = wanted
+        self.kept = kept
+        self.cancel_check = cancel_check
+        self.by_holder = by_holder
+        self.cancelled = False
+
+    def check_cancelled(self, key: str) -> None:
+        """Raise LockTimeoutError if ``cancel_check`` asks to stop waiting for the lock ``key``."""
+        if self.cancel_check is not None and self.cancel_check():
+            self.cancelled = True
+            raise LockTimeoutError(f"waiting for lock {key!r} was cancelled by cancel_check", key=key)
+
+
+def order(
+    session: Session,
+    key: str,
+    window: int | None = None,
+    owner: str | None = None,
+    prefix: str | None = None,
+    /,  # what is above is no option, and cannot be passed by name
+    *,
+    wait: float | None = None,
+    reserve: float | None = None,
+    data: bytes | None = None,
+    replace_data: bool = True,
+    attributes: Mapping[str, Any] | None = None,
+    sort_key: str | None = None,
+    lease_duration: float | None = None,
+    refresh_period: float | None = None,
+    delete_on_release: bool = False,
+    replace: bool = False,
+    only_if_exists: bool = False,
+    queue: bool = True,
+    permits: int | None = None,
+    reentrant: bool = False,
+    safe_time: float | None = None,
+    on_danger: Callable[[Any], object] | None = None,
+    on_lost: Callable[[Any], object] | None = None,
+    cancel_check: Callable[[], bool] | None = None,
+    holder: str | None = None,
+    context: object = None,
+) -> Order:
+    """The table of acquire's options: their names and defaults above, and below how each is checked and where it goes.
+
+    Raises what `LockClient.acquire` raises before it sends anything.
+
+    window: of an event, as in AcquireRequest. owner: of a lock that is adopted. None: a new one. prefix: of a new
+    owner, up to its nonce. None: the client's. ``reentrant`` has been dealt with before (`entered_before`, taking.py).
+    """
+    settings = session.settings
+    place = settings.place(key, sort_key)
+    if holder is not None:
+        _check_holder(holder, key, permits, delete_on_release, replace, reentrant)
+        prefix, queue = f"{holder}#", False
+    if lease_duration is None:
+        lease_duration, period = settings.lease_duration, settings.heartbeat_period
+    else:
+        lease_duration = checks.lease_duration(lease_duration)
+        period = checks.heartbeat_period(settings.heartbeat_period, lease_duration)
+    if safe_time is None:
+        safe_time = settings.safe_time
+    if safe_time is not None:
+        safe_time = checks.safe_time(safe_time, lease_duration)
+    kept = KeepOptions(lease_duration, period, safe_time, on_danger, on_lost)
+    if permits is not None:
+        checks.permits(permits, place, lease_duration, delete_on_release, replace)
+    if on_danger is not None and safe_time is None:
+        raise LockArgumentError(f"on_danger would never be called for lock {key!r}: pass safe_time= as well", key=key)
+    content = content_of(place, settings.ttl, data, replace_data, attributes)
+    if wait is not None:
+        checks.seconds("wait", wait, least=0.0, endless=True)
+    if reserve is not None:
+        checks.seconds("reserve", reserve, least=0.0)
+    if on_danger is not None or on_lost is not None or cancel_check is not None:
+        checks.callback("on_danger", on_danger)
+        checks.callback("on_lost", on_lost)
+        checks.callback("cancel_check", cancel_check)
+    refresh_period = settings.refresh_period if refresh_period is None else checks.refresh_period(refresh_period)
+    session.check_open()
+    checks.real_threads()
+    found = invocation.find((), {}, context)
+    now = session.timeline.elapsed()
+    left = None if found is None else found.remaining(now if session.timeline is SYSTEM else None)
+    _check_may_run(place, found, left)
+    wait, advice = _limited(wait, reserve, left, lease_duration)
+    delete_on_release = delete_on_release or place.schema.released is None
+    polls = wait < _SHORTEST_QUEUED or window is not None or delete_on_release or replace or only_if_exists
+    queues = queue and settings.queue and place.schema.waiters is not None and not polls
+    if owner is None:
+        prefix = prefix or f"{settings.owner_prefix or invocation.owner_prefix(found)}#"
+        owner = prefix + session.entropy.nonce()
+    if permits is not None:
+        with ImportGuard():
+            from ..core.permits import PermitPlace
+
+        place = PermitPlace(place, permits, owner)
+    if window is not None and delete_on_release:
+        raise LockConfigurationError(
+            f"event {key!r} cannot be remembered: rows of the schema {settings.schema.name} are deleted on release. "
+            "Pass deduplicate a client with the schema JAVA or GO, and a table of its own",
+            key=key,
+        )
+    wanted = protocol.AcquireRequest(
+        place,
+        owner,
+        place.schema.round_lease(int(lease_duration * 1000)),
+        content,
+        lease_end=None if left is None else now + left,
+        wait_until=now + wait,
+        waits=wait > 0,
+        refresh_period=refresh_period,
+        delete_on_release=delete_on_release,
+        only_if_exists=only_if_exists,
+        replace=replace,
+        hold_on_unavailable=settings.hold_on_unavailable,
+        advice=advice,
+        window=window,
+        queue=_queue_of(session, permits) if queues else None,
+        decision=settings.decision_time,
+    )
+    return Order(wanted, kept, cancel_check, by_holder=holder is not None)
+
+
+def check_names(method: Callable[..., object], options: Mapping[str, object]) -> None:
+    """Raise TypeError for an option that ``method``, which lists them, does not have."""
+    listed: Mapping[str, object] = getattr(method, "__kwdefaults__", {})
+    for name in options:
+        if name not in listed:
+            raise unknown_option(method.__name__, {name: options[name]})
+
+
+def unknown_option(method: str, options: Mapping[str, object]) -> TypeError:
+    """The error for options that ``method`` does not have. It knows what threading.Lock calls a wait."""
+    name, value = next(iter(options.items()))
+    remedy = ""
+    if name == "timeout":
+        remedy = f": pass wait={value!r}, in seconds"
+    elif name == "blocking":
+        remedy = ": pass wait=0 to try once, or wait=inf to wait without end"
+    return TypeError(f"{method}() got an unexpected keyword argument {name!r}{remedy}")
+
+
+def _check_holder(
+    holder: object, key: str, permits: int | None, delete_on_release: bool, replace: bool, reentrant: bool
+) -> None:
+    """Check the name of a holder, and that the other options make sense for a hold that is resumed."""
+    if not isinstance(holder, str):
+        raise TypeError(f"holder must be a str, not {holder!r} ({type(holder).__name__})")
+    if not holder:
+        raise LockArgumentError(
+            "holder is empty: pass a name that only this work has, such as the execution's", key=key
+        )
+    checks.key_text("holder", holder, _HOLDER_LIMIT)
+    for option, value, why in (
+        ("permits", permits, "a permit is not resumed"),
+        ("delete_on_release", delete_on_release, "a late copy of its claim could bring a deleted row back"),
+        ("replace", replace, "a hold that is resumed keeps its row"),
+        ("reentrant", reentrant, "each attempt is a handle of its own"),
+    ):
+        if value:
+            raise LockArgumentError(
+                f"{option}={value!r} is not possible with holder={holder!r}: {why}. Leave one of the two out", key=key
+            )
+
+
+def _queue_of(session: Session, permits: int | None) -> Callable[[acquire.Acquisition], Queue]:
+    """What makes the queue of an acquisition. Only acquires that have to wait load it."""
+
+    def queue(acquisition: acquire.Acquisition) -> Queue:
+        with ImportGuard():
+            if permits is None:
+                from ..core.queue import Queue as Kind
+            else:
+                from ..core.permit_queue import PermitQueue as Kind
+
+        return Kind(acquisition, session.tell_unreadable_waiters)
+
+    return queue
+
+
+def content_of(
+    place: Place,
+    ttl: int | None,
+    data: bytes | None,
+    replace_data: bool = True,
+    attributes: Mapping[str, Any] | None = None,
+) -> Content:
+    """What a claim writes for the application. Raises LockArgumentError or TypeError if a row cannot hold it."""
+    encoded = None if data is None else encode_data(checks.data(data))
+    columns = {} if attributes is None else checks.attributes(attributes, place.schema, place.key_names)
+    if encoded is not None or columns:
+        check_size({**place.item_key, **columns, place.schema.data: {"B": encoded or ""}}, place.key)
+    return Content(encoded, replace_data, columns, ttl)
+
+
+def _limited(
+    wait: float | None, reserve: float | None, left: float | None, lease_duration: float
+) -> tuple[float, str | None]:
+    """The wait in seconds. It never uses the time that the work needs after the grant.
+
+    If that limits the wait, advice for the error is returned as well, because waiting longer would not help.
+    """
+    if left is None:
+        return lease_duration + _EXTRA_WAIT if wait is None else wait, None
+    kept = max(1.0, left / 4) if reserve is None else reserve
+    most = max(left - kept, 0.0)
+    if wait is not None and wait <= most:
+        return wait, None
+    what = f"The wait was at most {most:.1f} s" if wait is None else f"wait={wait:g} was cut to {most:.1f} s"
+    for_work = f"reserve={reserve:g}" if reserve is not None else f"{kept:.1f} s (reserve: a quarter, at least 1 s)"
+    smaller = "Pass a smaller reserve=, raise" if kept else "Raise"
+    return most, (
+        f"{what}: the invocation had {left:.1f} s left, less {for_work} for the work. "
+        f"{smaller} the function's timeout, or let the caller try again"
+    )
+
+
+def _check_may_run(place: Place, found: Invocation | None, left: float | None) -> None:
+    if found is None and invocation.snapstart_initializing():
+        raise LockConfigurationError(
+            f"lock {place.key!r} was asked for while a SnapStart function initialises: its memory will be copied, and "
+            "the lock with it. Acquire it in the handler",
+            key=place.key,
+        )
+    if left is not None and left < lease.MIN_LEASE:
+        raise acquire.too_late(place.key, int(left * 1000))
