@@ -13,8 +13,9 @@ from ..core import protocol
 from ..core.outcome import ServiceError
 from ..core.row import MOST_WAITERS
 from ..errors import ClientClosedError, TransportError
-from ..observe.log import Observer, tell
 from ..observe.log import logger as package_logger
+from ..observe.log import tell
+from ..observe.observer import Observer
 from ..runtime import invocation
 from ..runtime.drive import drive, send
 from ..runtime.import_guard import ImportGuard

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..core.lease import ClockReading
     from ..core.protocol import Steps
     from ..runtime.timeline import Timeline
-    from .log import Observer
+    from .observer import Observer
 
     T = TypeVar("T")
 
