@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ..core.outcome import Item, Reply
     from ..core.protocol import Steps
     from ..core.requests import Request
-    from ..core.row import Row
     from ..core.schema import Schema
     from .session import Operation, Session
 
