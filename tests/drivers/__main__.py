@@ -16,28 +16,22 @@ was said.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import random
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 from rig.engine import Ministack
+from tests.prove import bench
 
 from . import cancelling
 from .faults import FAULTS
 from .scenes import OPERATIONS, TABLE, Rows, Stage
-from .sweep import Swept, course, sweep
+from .sweep import Steps, Swept, course, sweep
 
 _CANCELLATION = "cancellation"
-
-Steps = Callable[[int], Iterator[dict[str, Any]]]
 
 
 def sweeps(seed: int | None = None) -> dict[str, Steps]:
@@ -53,65 +47,52 @@ def sweeps(seed: int | None = None) -> dict[str, Steps]:
     return found
 
 
-def figures(done: list[Swept], seconds: float) -> dict[str, Any]:
-    """What is written to the file. points: how many were played, by operation."""
-    points, faults, counts = Counter[str](), Counter[str](), Counter[str]()
-    for swept in done:
-        operation, _, fault = swept.name.partition(": ")
-        points[operation] += swept.played
-        faults[fault] += swept.played
-        counts += swept.counts
-    troubles = [text for swept in done for text in swept.troubles]
+def figures(swept: Swept) -> bench.Figures:
+    operation, _, fault = swept.name.partition(": ")
     return {
-        "sweeps": len(done),
-        "points": dict(points),
-        "faults": dict(faults),
-        "outcomes": dict(counts),
-        "played": points.total(),
-        "of": sum(swept.points for swept in done),
-        "seconds": round(seconds, 1),
-        "double_holders": sum(swept.double_holders for swept in done),
-        "troubles": len(troubles),
-        "texts": troubles,
+        "sweeps": 1,
+        "points by operation": {operation: swept.played},
+        "points by fault": {fault: swept.played},
+        "outcomes": swept.counts,
+        "points played": swept.played,
+        "points": swept.points,
+        "troubles": len(swept.troubles),
+        bench.DOUBLE_HOLDERS: swept.double_holders,
     }
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.drivers", description="Sweep faults over the drivers.")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures into this file")
-    parser.add_argument("--minutes", type=float, help="play points of each sweep for so long, instead of all")
-    parser.add_argument("--only", metavar="NAME", help="the sweeps whose names contain this")
-    options = parser.parse_args(arguments)
+def run(options: argparse.Namespace) -> bench.Figures:
     with Ministack() as engine:
         engine.create_table(TABLE)
         os.environ.update(engine.environment())
         os.environ["LAMBDA_LOCK_TRACING"] = "off"
-        return _run(options)
+        return _sweep_all(options)
 
 
-def _run(options: argparse.Namespace) -> int:
-    started, done = time.monotonic(), list[Swept]()
-    until = math.inf if options.minutes is None else started + options.minutes * 60
-    seed = None if options.minutes is None else random.randrange(1 << 32)
-    chosen = {name: steps for name, steps in sweeps(seed).items() if options.only is None or options.only in name}
-    for number, (name, steps) in enumerate(chosen.items()):
+def _sweep_all(options: argparse.Namespace) -> bench.Figures:
+    until, seed = math.inf, None
+    if options.minutes is not None:
+        until, seed = time.monotonic() + options.minutes * 60, random.randrange(1 << 32)
+    totals: bench.Figures = {"texts": []}
+    found = sweeps(seed)
+    names = bench.chosen(options.only, found)
+    for number, name in enumerate(names):
         begun = time.monotonic()
-        swept = sweep(name, steps, begun + (until - begun) / (len(chosen) - number))
-        done.append(swept)
-        said = ", ".join(f"{what} {count}" for what, count in swept.counts.most_common())
-        print(
-            f"{name:36} {swept.played:5} of {swept.points:5} points in {time.monotonic() - begun:5.1f} s  {said}",
-            file=sys.stderr,
-            flush=True,
+        swept = sweep(name, found[name], begun + (until - begun) / (len(names) - number))
+        bench.say(
+            f"{name:36} {swept.played:5} of {swept.points:5} points in {time.monotonic() - begun:5.1f} s  "
+            f"{bench.counted(swept.counts)}"
         )
-        for text in swept.troubles:
-            print(text, file=sys.stderr, flush=True)
-        if options.json is not None:
-            options.json.write_text(json.dumps(figures(done, time.monotonic() - started), indent=2) + "\n")
-    result = figures(done, time.monotonic() - started)
-    said = f"points: {result['played']:,} of {result['of']:,}, troubles: {result['troubles']}"
-    print(f"{said}, double holders: {result['double_holders']}")
-    return int(not done or result["troubles"] > 0 or result["double_holders"] > 0)
+        bench.complain({"trouble": swept.troubles})
+        bench.add(totals, figures(swept))
+        totals["texts"] += swept.troubles
+        totals["good"] = not (totals["troubles"] or totals[bench.DOUBLE_HOLDERS])
+        bench.write(options.json, totals)  # so that a run that is stopped leaves its figures
+    return totals
+
+
+def main(arguments: list[str]) -> int:
+    return bench.conduct(bench.parser("tests.drivers", __doc__, minutes=None, only=None), run, arguments)
 
 
 if __name__ == "__main__":

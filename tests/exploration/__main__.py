@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import signal
 import sys
 import time
-from pathlib import Path
 from typing import Any
+
+from tests.prove import bench
 
 from .cases import CASES
 from .mutants import MUTANTS
@@ -30,42 +30,29 @@ from .plan import Plan
 from .trials import run_jobs
 
 
-def main() -> int:
-    options = _options()
+def parser() -> argparse.ArgumentParser:
+    made = bench.parser("tests.exploration", __doc__, minutes=6.0, processes=2, mutants=None)
+    made.add_argument("--cases", metavar="PART", nargs="?", const="", help="only cases (whose name contains PART)")
+    made.add_argument("--long", action="store_true", help="until the widest bounds are reached, for hours")
+    made.add_argument("--write", action="store_true", help=f"write the tables into {README.name}")
+    return made
+
+
+def run(options: argparse.Namespace) -> bench.Figures:
     names = [name for name in CASES if _is_chosen(options.cases, options.mutants, name)]
     in_turn = sorted(MUTANTS, key=lambda mutant: bool(mutant.redundant))  # what nobody kills takes the longest
     mutants = [mutant.name for mutant in in_turn if _is_chosen(options.mutants, options.cases, mutant.name)]
     if not names and not mutants:
-        print("no case and no mutant has such a name", file=sys.stderr)
-        return 2
+        raise bench.CannotRunError("no case and no mutant has such a name")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the workers end, too
     started = time.monotonic()
     deadline = float("inf") if options.long else started + 60 * options.minutes
     results = run_jobs(Plan(mutants, names, deadline, options.processes), options.processes, sys.stderr)
-    summary = summarize(results, mutants, time.monotonic() - started)
+    summary = summarize(results, mutants) | {"seconds": time.monotonic() - started}
     print(text(summary))
-    if options.json is not None:
-        options.json.write_text(json.dumps(summary, indent=2) + "\n")
     if options.write:
         write_tables(README, summary)
-    return bool(summary["failures"] or summary["survivors"])
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.exploration", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--cases", metavar="PART", nargs="?", const="", help="only cases (whose name contains PART)")
-    parser.add_argument(
-        "--mutants", metavar="PART", nargs="?", const="", help="only mutants (whose name contains PART)"
-    )
-    length = parser.add_mutually_exclusive_group()
-    length.add_argument("--minutes", type=float, default=6.0, help="how long it may take in all (default: 6)")
-    length.add_argument("--long", action="store_true", help="until the widest bounds are reached, for hours")
-    parser.add_argument("--processes", type=int, default=2, help="how many processes work at once (default: 2)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there, too")
-    parser.add_argument("--write", action="store_true", help=f"write the tables into {README.name}")
-    return parser.parse_args()
+    return summary
 
 
 def _is_chosen(part: str | None, other: str | None, name: str) -> bool:
@@ -73,7 +60,7 @@ def _is_chosen(part: str | None, other: str | None, name: str) -> bool:
     return part in name if part is not None else other is None
 
 
-def summarize(results: list[dict[str, Any]], mutants: list[str], seconds: float) -> dict[str, Any]:
+def summarize(results: list[dict[str, Any]], mutants: list[str]) -> bench.Figures:
     """The figures of all results. States of a case within narrower bounds are not counted twice."""
     cases = [_merged(list(of)) for _, of in itertools.groupby(_by_case(results), key=lambda one: one["name"])]
     tried = {result["name"]: result for result in results if result["kind"] == "mutant"}
@@ -81,24 +68,23 @@ def summarize(results: list[dict[str, Any]], mutants: list[str], seconds: float)
     killed = {name for name, result in tried.items() if result["killed_by"]}
     explored = {mutant.name for mutant in needed if mutant.case}
     simulated = {mutant.name for mutant in needed if not mutant.case}
+    survivors = [mutant.name for mutant in needed if mutant.name not in killed]
+    failures = [case["name"] for case in cases if case["failure"]]
     return {
-        "states": sum(case["states"] for case in cases),
+        "states explored": sum(case["states"] for case in cases),
         "transitions": sum(case["transitions"] for case in cases),
-        "bounds": {
-            "complete": sum(len(case["completed"]) for case in cases),
-            "all": sum(case["of"] for case in cases),
-            "narrowest": sum(bool(case["completed"]) for case in cases),
-            "cases": len(cases),
-        },
-        "killed": len(killed & explored),
-        "mutants": len(explored),
-        "simulated": {"killed": len(killed & simulated), "mutants": len(simulated)},
-        "double_holders": sum((case["failure"] or [""])[0] in ("overlap", "robbed") for case in cases),
-        "survivors": [mutant.name for mutant in needed if mutant.name not in killed],
-        "failures": [case["name"] for case in cases if case["failure"]],
-        "seconds": round(seconds, 1),
+        "bounds complete": sum(len(case["completed"]) for case in cases),
+        "bounds": sum(case["of"] for case in cases),
+        "cases with complete bounds": sum(bool(case["completed"]) for case in cases),
+        bench.KILLED: len(killed & explored),
+        bench.MUTANTS: len(explored),
+        "mutants left to the simulator": {"killed": len(killed & simulated), "of": len(simulated)},
+        bench.DOUBLE_HOLDERS: sum((case["failure"] or [""])[0] in ("overlap", "robbed") for case in cases),
+        "survivors": survivors,
+        "failures": failures,
         "cases": cases,
         "trials": [tried[mutant.name] for mutant in MUTANTS if mutant.name in tried],
+        "good": not (failures or survivors),
     }
 
 
@@ -132,5 +118,9 @@ def _merged(widths: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def main(arguments: list[str]) -> int:
+    return bench.conduct(parser(), run, arguments)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -13,20 +13,18 @@ Each line of the output is a round. The exit status is 0 if every history is leg
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import json
 import random
 import sys
 import time
-from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from rig.engine import ROOT, EngineError
+from rig.engine import ROOT
+from tests.prove import bench
 
 from .breaking import BREAKS, broken
 from .engines import ENGINES
-from .judge import CheckerMissingError, Judgement, checker, judge
+from .judge import Judgement, checker, judge
 from .record import History
 from .rounds import Plan, Round, play
 
@@ -45,102 +43,73 @@ MUTANTS = (
 )
 
 
-@dataclasses.dataclass
-class Totals:
-    """The figures of all rounds so far."""
+def figures_of(played: Round, judgement: Judgement) -> bench.Figures:
+    """The figures of a round."""
+    recording = played.recording
+    faults = played.faults.copy()
+    outcomes = recording.outcomes
+    return {
+        "rounds": 1,
+        "operations recorded": recording.operations,
+        "operations of unknown outcome": sum(outcomes[name] for name in outcomes if name.endswith(" unknown")),
+        "outcomes": outcomes,
+        "requests on the network": faults.pop("requests", 0),
+        "faults": faults,
+        "engines restarted": played.restarts,
+        "processes of callers": {"killed": played.killed, "frozen": played.frozen},
+        "real kills and freezes": played.killed + played.frozen,
+        "entries judged": judgement.operations,
+        "histories checked": judgement.histories,
+        "histories that are legal": judgement.legal,
+        "calm histories": sum(history.calm for history in recording.histories),
+        "most milliseconds to judge a history": round(1000 * judgement.slowest),
+        "grants": recording.grants,
+        "troubles": len(recording.troubles),
+        bench.DOUBLE_HOLDERS: len(recording.double_holders),
+    }
 
-    rounds: int = 0
-    seconds: float = 0.0
-    operations: int = 0
-    judged: int = 0
-    grants: int = 0
-    unknown: int = 0
-    histories: int = 0
-    legal: int = 0
-    calm: int = 0
-    slowest: float = 0.0
-    requests: int = 0
-    faults: Counter[str] = dataclasses.field(default_factory=Counter)
-    outcomes: Counter[str] = dataclasses.field(default_factory=Counter)
-    killed: int = 0
-    frozen: int = 0
-    restarts: int = 0
-    double_holders: int = 0
-    broken: int = 0
-    broken_rejected: int = 0
-    troubles: int = 0
 
-    @property
-    def good(self) -> bool:
-        return (
-            self.rounds > 0
-            and self.legal == self.histories > 0
-            and self.broken_rejected == self.broken
-            and not (self.double_holders or self.troubles)
+def is_good(totals: bench.Figures) -> bool:
+    return (
+        totals["histories that are legal"] == totals["histories checked"] > 0
+        and totals["broken histories rejected"] == totals["broken histories"]
+        and not (totals[bench.DOUBLE_HOLDERS] or totals["troubles"])
+    )
+
+
+def play_all(options: argparse.Namespace) -> bench.Figures:
+    """Play rounds, one after the other."""
+    totals: bench.Figures = {}
+    for plan in _plans(options, totals):
+        played = play(plan)
+        name = f"{plan.engine}-{plan.seed}"
+        histories = played.recording.histories
+        judgement = judge(histories, drawings=_folder(f"{name}-drawings"))
+        rejected = _break(histories, plan.seed)
+        bench.add(totals, figures_of(played, judgement) | rejected)
+        bench.say(
+            f"{totals['rounds']:4}  {plan.engine:14} {'calm  ' if plan.calm else 'faulty'} seed {plan.seed}  "
+            f"operations {played.recording.operations:6,} (all {totals['operations recorded']:9,})  "
+            f"histories {judgement.legal} of {judgement.histories} legal  "
+            f"broken ones rejected {rejected['broken histories rejected']} of {rejected['broken histories']}"
         )
-
-    def add(self, played: Round, judgement: Judgement) -> None:
-        recording = played.recording
-        faults = Counter(played.faults)
-        self.rounds += 1
-        self.requests += faults.pop("requests", 0)
-        self.faults += faults
-        self.operations += recording.operations
-        self.judged += judgement.operations
-        self.grants += recording.grants
-        self.unknown += sum(count for name, count in recording.outcomes.items() if name.endswith(" unknown"))
-        self.histories += judgement.histories
-        self.legal += judgement.legal
-        self.calm += sum(history.calm for history in recording.histories)
-        self.slowest = max(self.slowest, judgement.slowest)
-        self.outcomes.update(recording.outcomes)
-        self.killed += played.killed
-        self.frozen += played.frozen
-        self.restarts += played.restarts
-        self.double_holders += len(recording.double_holders)
-        self.troubles += len(recording.troubles)
-
-    def lines(self) -> list[str]:
-        """The summary."""
-        outcomes = ", ".join(f"{name} {count:,}" for name, count in sorted(self.outcomes.items()))
-        faults = ", ".join(f"{name} {count:,}" for name, count in self.faults.most_common())
-        return [
-            f"operations recorded: {self.operations:,} on locks, by their callers, in {self.seconds / 60:.1f} min "
-            f"({self.unknown:,} with an unknown outcome)",
-            f"  {outcomes}",
-            f"requests on the network: {self.requests:,}, of which {self.faults.total():,} met a fault",
-            f"  {faults}",
-            f"processes of callers killed: {self.killed}, frozen: {self.frozen}; engines restarted: {self.restarts}",
-            f"histories checked: {self.histories:,} with {self.judged:,} entries, legal: {self.legal:,} "
-            f"(the slowest took {self.slowest:.2f} s)",
-            f"broken histories rejected: {self.broken_rejected:,} of {self.broken:,}",
-            f"grants: {self.grants:,}",
-            f"double holders: {self.double_holders}",
-        ]
+        _complain(played, judgement, name)
+        totals["good"] = is_good(totals)
+        bench.write(options.json, totals)  # so that a run that is stopped leaves its figures
+    return totals
 
 
-class Runner:
-    """Plays rounds, one after the other."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.options = options
-        self.totals = Totals()
-        self.started = time.monotonic()
-
-    def run(self) -> bool:
-        number = 0
-        while not self._is_over():
-            self._round(self._plan(number))
-            # After each round, so that a run that is stopped leaves its figures.
-            write_figures(self.options.json, {**vars(self.totals), "good": self.totals.good})
-            number += 1
-        return self.totals.good
-
-    def _plan(self, number: int) -> Plan:
-        engines: list[str] = self.options.engine
-        options = self.options
+def _plans(options: argparse.Namespace, totals: bench.Figures) -> Iterator[Plan]:
+    engines = [options.engine] if options.engine else [*ENGINES]
+    started, number = time.monotonic(), 0
+    least = 2 * len(engines)  # calm and faulty, on each engine
+    while number < least or (
+        totals["operations recorded"] < options.operations
+        if options.operations
+        else time.monotonic() - started < options.minutes * 60
+    ):
         calm = number // len(engines) % _CALM_EVERY == 0
-        return Plan(
+        yield Plan(
             engines[number % len(engines)],
             options.seed + number,
             options.seconds / 2 if calm else options.seconds,
@@ -149,65 +118,40 @@ class Runner:
             threads=options.threads,
             keys=max(1, options.processes * options.threads * 3 // 4),
         )
+        number += 1
 
-    def _is_over(self) -> bool:
-        if self.totals.rounds < len(self.options.engine) * 2:
-            return False  # calm and faulty, on each engine
-        if self.options.operations:
-            return bool(self.totals.operations >= self.options.operations)
-        return time.monotonic() - self.started >= self.options.minutes * 60
 
-    def _round(self, plan: Plan) -> None:
-        began = time.monotonic()
-        played = play(plan)
-        recording = played.recording
-        name = f"{plan.engine}-{plan.seed}"
-        judgement = judge(recording.histories, drawings=_folder(f"{name}-drawings"))
-        self.totals.add(played, judgement)
-        rejected = self._break(recording.histories, plan.seed)
-        self.totals.seconds += time.monotonic() - began
-        print(
-            f"{self.totals.rounds:4}  {plan.engine:14} {'calm  ' if plan.calm else 'faulty'} seed {plan.seed}  "
-            f"operations {recording.operations:6,} (all {self.totals.operations:9,})  "
-            f"histories {judgement.legal} of {judgement.histories} legal  broken ones rejected {rejected}",
-            flush=True,
-        )
-        _complain(played, judgement, name)
-
-    def _break(self, histories: list[History], seed: int) -> str:
-        source = random.Random(f"breaking-{seed}")
-        faulty = [
-            found
-            for name in BREAKS
-            for history in source.sample(histories, min(len(histories), _BROKEN_A_ROUND))
-            if (found := broken(history, name, source)) is not None
-        ]
-        judgement = judge(faulty, seconds=_BROKEN_SECONDS)
-        self.totals.broken += judgement.histories
-        self.totals.broken_rejected += judgement.illegal
-        if judgement.illegal < judgement.histories:
-            results = {each["lock"]: each["result"] for each in judgement.listed}
-            said = sorted(f"{history.lock} ({results.get(history.lock, 'legal')})" for history in faulty)
-            missed = [each for each in said if not each.endswith("(illegal)")]
-            print(f"      not rejected: {'; '.join(missed[:5])}", flush=True)
-        return f"{judgement.illegal} of {judgement.histories}"
+def _break(histories: list[History], seed: int) -> dict[str, int]:
+    """Break some histories. Returns how many were broken, and how many of them were rejected."""
+    source = random.Random(f"breaking-{seed}")
+    faulty = [
+        found
+        for name in BREAKS
+        for history in source.sample(histories, min(len(histories), _BROKEN_A_ROUND))
+        if (found := broken(history, name, source)) is not None
+    ]
+    judgement = judge(faulty, seconds=_BROKEN_SECONDS)
+    if judgement.illegal < judgement.histories:
+        results = {each["lock"]: each["result"] for each in judgement.listed}
+        said = sorted(f"{history.lock} ({results.get(history.lock, 'legal')})" for history in faulty)
+        bench.complain({"not rejected": [each for each in said if not each.endswith("(illegal)")]})
+    return {"broken histories": judgement.histories, "broken histories rejected": judgement.illegal}
 
 
 def _complain(played: Round, judgement: Judgement, name: str) -> None:
     """Print what is wrong with a round, and keep its histories where something is."""
     recording = played.recording
-    for double in recording.double_holders[:5]:
-        print(f"      DOUBLE HOLDER {double}")
-    for text in recording.troubles[:5]:
-        print("      TROUBLE " + "\n        ".join(text.splitlines()[-40:]))
-    for verdict in judgement.listed[:3]:
-        print(f"      {verdict['result'].upper()} history of lock {verdict['lock']}, drawn in {verdict.get('drawing')}")
-        for line in verdict.get("trace") or ():
-            print(f"        {line}")
-    if recording.double_holders or recording.troubles or judgement.listed:
+    illegal = [
+        "\n".join(
+            [f"{each['result']}: lock {each['lock']}, drawn in {each.get('drawing')}", *(each.get("trace") or ())]
+        )
+        for each in judgement.listed
+    ]
+    bench.complain({"double holder": recording.double_holders, "trouble": recording.troubles, "history": illegal})
+    if recording.double_holders or recording.troubles or illegal:
         kept = _KEPT / f"{name}.jsonl"
         kept.write_text("".join(history.line() + "\n" for history in recording.histories))
-        print(f"      The histories of this round are kept in {kept}", flush=True)
+        bench.say(f"      The histories of this round are kept in {kept}")
 
 
 def _folder(name: str) -> Path:
@@ -216,73 +160,38 @@ def _folder(name: str) -> Path:
     return folder
 
 
-def write_figures(path: Path | None, figures: dict[str, Any]) -> None:
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(figures, indent=2) + "\n")
+def _notice(options: argparse.Namespace, name: str) -> str:
+    """Play a broken rule until its histories are rejected."""
+    for attempt in range(options.attempts):
+        played = play(
+            Plan(options.engine or next(iter(ENGINES)), options.seed + attempt, options.seconds, mutation=name)
+        )
+        judgement = judge(played.recording.histories)
+        if judgement.illegal:
+            double = len(played.recording.double_holders)
+            return f"{judgement.illegal} of {judgement.histories} histories are illegal, double holders {double}"
+    return ""
 
 
-def try_mutants(options: argparse.Namespace) -> tuple[int, int]:
-    """Play each broken rule until its histories are rejected. Returns how many were, and how many there are."""
-    noticed = 0
-    names = [name for name in MUTANTS if options.mutants in name]
-    for name in names:
-        verdict = "NOT NOTICED"
-        for attempt in range(options.attempts):
-            plan = Plan(options.engine[0], options.seed + attempt, options.seconds, mutation=name)
-            played = play(plan)
-            judgement = judge(played.recording.histories)
-            if judgement.illegal:
-                verdict = (
-                    f"noticed: {judgement.illegal} of {judgement.histories} histories are illegal, "
-                    f"double holders {len(played.recording.double_holders)}"
-                )
-                noticed += 1
-                break
-        print(f"  {name}: {verdict}", flush=True)
-    return noticed, len(names)
-
-
-def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.histories", description="Record histories and judge them.")
-    parser.add_argument("--engine", action="append", choices=[*ENGINES], help="default: both, in turns")
-    parser.add_argument("--minutes", type=float, default=4.0, help="how long to play rounds (default 4)")
-    parser.add_argument("--operations", type=int, help="play until so many operations are recorded instead")
-    parser.add_argument("--seconds", type=float, default=40.0, help="of one round (default 40)")
-    parser.add_argument("--processes", type=int, default=4, help="of callers, at once (default 4)")
-    parser.add_argument("--threads", type=int, default=8, help="callers in each process (default 8)")
-    parser.add_argument("--seed", type=int, default=1, help="of the first round (default 1)")
-    parser.add_argument(
-        "--mutants",
-        metavar="PART",
-        nargs="?",
-        const="",
-        help="break rules of the protocol (whose names contain PART); each must be noticed",
+def parser() -> argparse.ArgumentParser:
+    made = bench.parser(
+        "tests.histories", __doc__, minutes=4.0, seed=1, processes=4, engine=None, mutants=None, attempts=4
     )
-    parser.add_argument("--attempts", type=int, default=4, help="rounds in which a mutant must be noticed (default 4)")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    options = parser.parse_args(arguments)
-    options.engine = options.engine or [*ENGINES]
-    return options
+    made.add_argument("--operations", type=int, help="play until so many operations are recorded instead")
+    made.add_argument("--seconds", type=float, default=40.0, help="of one round (default: 40)")
+    made.add_argument("--threads", type=int, default=8, help="callers in each process (default: 8)")
+    return made
+
+
+def run(options: argparse.Namespace) -> bench.Figures:
+    checker()
+    if options.mutants is None:
+        return play_all(options)
+    return bench.planted((name, _notice(options, name)) for name in bench.chosen(options.mutants, MUTANTS))
 
 
 def main(arguments: list[str]) -> int:
-    options = _options(arguments)
-    try:
-        checker()
-        if options.mutants is not None:
-            noticed, all_of_them = try_mutants(options)
-            print(f"mutants noticed: {noticed} of {all_of_them}")
-            good = noticed == all_of_them
-            write_figures(options.json, {"killed": noticed, "mutants": all_of_them, "good": good})
-            return int(not good)
-        runner = Runner(options)
-        good = runner.run()
-    except (CheckerMissingError, EngineError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    print("\n".join(runner.totals.lines()))
-    return int(not good)
+    return bench.conduct(parser(), run, arguments)
 
 
 if __name__ == "__main__":

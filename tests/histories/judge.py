@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rig.engine import ROOT
+from tests.prove import bench
 
 from .record import History
 
@@ -20,7 +21,7 @@ _PROGRAM = ROOT / "build" / "histories" / "checker"
 _BUILD_SECONDS = 240  # the first time, Go compiles its standard library too, and fetches Porcupine
 
 
-class CheckerMissingError(Exception):
+class CheckerMissingError(bench.CannotRunError):
     """The checker cannot be built. The message says what is missing, or what failed."""
 
 

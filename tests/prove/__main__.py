@@ -3,6 +3,8 @@
     python -m tests.prove                        # `make prove`: half an hour on two cores
     python -m tests.prove --long                 # `make prove-long`: hours
     python -m tests.prove --only histories       # the parts whose names contain this; docs/ stays as it is
+    python -m tests.prove races --minutes 1      # one proof with its own options, as `python -m tests.races`
+    python -m tests.prove races --help
 
 The figures are left in build/prove.json, and those of each part in build/prove/. docs/safety-figures.md shows them, and
 docs/safety.md their end. The exit status is 0 if each part is there and passed.
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import importlib
 import json
 import signal
 import subprocess
@@ -25,18 +28,14 @@ from typing import Any
 
 from rig.engine import ROOT
 
+from . import bench
 from .parts import PARTS, Part, objection
 from .programs import Programs
 from .report import Result, lines, page, passed, quoted, totals
 
 BUILD = ROOT / "build"
 PAGE = ROOT / "docs" / "safety-figures.md"
-
-
-def say(line: str) -> None:
-    """Print a line at once and in one piece, because a part may end beside another one."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
+PROOFS = {part.module.rpartition(".")[2] for part in PARTS} | {"stopping"}
 
 
 def run(part: Part, long: bool, folder: Path, programs: Programs) -> Result:
@@ -58,7 +57,7 @@ def run(part: Part, long: bool, folder: Path, programs: Programs) -> Result:
     why = why or objected
     status = "failed" if why else "passed"
     said = f": {why}, see {log}" if why and part.aside else f": {why}" if why else ""
-    say(f"    {part.name}: {status} in {seconds / 60:.1f} min{said}")
+    bench.say(f"    {part.name}: {status} in {seconds / 60:.1f} min{said}")
     return Result(part, status, why, seconds, figures, counted)
 
 
@@ -82,19 +81,19 @@ def run_all(parts: Sequence[Part], long: bool, folder: Path) -> Generator[Result
     aside = [part for part in there if part.aside]
     for part in parts:
         if part.is_missing:
-            say(f"==> {part.name}: missing")
+            bench.say(f"==> {part.name}: missing")
             yield Result(part, "missing", f"there is no {part.module}")
     with ThreadPoolExecutor(max(len(aside), 1)) as beside, Programs() as programs:
         for part in aside:
-            say(f"==> {part.name}, beside the others: python {' '.join(part.arguments(long))}")
+            bench.say(f"==> {part.name}, beside the others: python {' '.join(part.arguments(long))}")
         running = {part.name: beside.submit(run, part, long, folder, programs) for part in aside}
         for part in there:
             if not part.aside:
-                say(f"==> {part.name}: python {' '.join(part.arguments(long))}")
+                bench.say(f"==> {part.name}: python {' '.join(part.arguments(long))}")
                 yield run(part, long, folder, programs)
         for name, future in running.items():
             if not future.done():
-                say(f"==> {name} goes on: {folder / name}.log")
+                bench.say(f"==> {name} goes on: {folder / name}.log")
             yield future.result()
 
 
@@ -123,20 +122,7 @@ def write(results: list[Result], chosen: Sequence[Part], long: bool, file: Path)
         }
         for each in results
     }
-    text = json.dumps(
-        {"long": long, "totals": totals(results), "passed": ended and passed(results), "parts": parts}, indent=2
-    )
-    save(file, text + "\n")
-
-
-def save(file: Path, text: str) -> None:
-    """Write a file whole or not at all: a full disk leaves what was there."""
-    new = file.with_name(f"{file.name}.new")
-    try:
-        new.write_text(text)
-        new.replace(file)
-    finally:
-        new.unlink(missing_ok=True)
+    bench.write(file, {"long": long, "totals": totals(results), "passed": ended and passed(results), "parts": parts})
 
 
 def commit() -> str:
@@ -165,17 +151,22 @@ def prove(chosen: Sequence[Part], long: bool, build: Path, report: Path | None) 
     written = True
     try:
         if report and quoting:
-            save(report, page(results, long, proved))
-            save(quoting, quoted(quoting.read_text(), results))
+            bench.save(report, page(results, long, proved))
+            bench.save(quoting, quoted(quoting.read_text(), results))
     except OSError as error:
-        say(f"docs/ could not be written: {error}")
+        bench.say(f"docs/ could not be written: {error}")
         written = False
-    say("\n".join(lines(results)))
+    bench.say("\n".join(lines(results)))
     return written and passed(results)
 
 
 def main(arguments: list[str], parts: Sequence[Part] = PARTS, build: Path = BUILD, report: Path = PAGE) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.prove", description="Run all proofs of exclusion.")
+    if arguments and arguments[0] in PROOFS:
+        status: int = importlib.import_module(f"tests.{arguments[0]}.__main__").main(arguments[1:])
+        return status
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.prove", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--long", action="store_true", help="for hours")
     parser.add_argument("--only", metavar="PART", help="run the parts whose names contain this; docs/ stays as it is")
     options = parser.parse_args(arguments)
@@ -185,10 +176,12 @@ def main(arguments: list[str], parts: Sequence[Part] = PARTS, build: Path = BUIL
     try:
         return int(not prove(chosen, options.long, build, report if options.only is None else None))
     except KeyboardInterrupt:
-        say(f"interrupted: {build / 'prove.json'} has the figures of the parts that had ended; docs/ stays as it was")
+        bench.say(
+            f"interrupted: {build / 'prove.json'} has the figures of the parts that had ended; docs/ stays as it was"
+        )
         return 130
     except OSError as error:
-        say(f"stopped: {error}")
+        bench.say(f"stopped: {error}")
         return 1
 
 

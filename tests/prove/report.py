@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from . import bench
 from .parts import COUNTED, Part
 
 BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
@@ -46,10 +47,8 @@ def lines(results: list[Result]) -> list[str]:
     """The end of the report: what failed or is missing, and the figures."""
     sums = totals(results)
     said = [f"{result.part.name}: {result.status} ({result.why})" for result in results if result.status != "passed"]
-    for name in COUNTED:
-        of = f" of {sums['mutants']}" if name == "mutants killed" else ""
-        said.append(f"{name}: {sums[name]}{of}")
-    return said
+    of = {bench.KILLED: f" of {sums[bench.MUTANTS]}"}
+    return [*said, *(f"{name}: {sums[name]}{of.get(name, '')}" for name in COUNTED)]
 
 
 def page(results: list[Result], long: bool, commit: str) -> str:
@@ -71,7 +70,7 @@ def page(results: list[Result], long: bool, commit: str) -> str:
     text += ["", "```", *lines(results), "```"]
     for result in results:
         if result.figures:
-            text += ["", f"## {result.part.name}", "", *_figures(result.figures)]
+            text += ["", f"## {result.part.name}", "", *(f"- {line}" for line in bench.lines(result.figures))]
     return "\n".join(text) + "\n"
 
 
@@ -82,17 +81,3 @@ def quoted(text: str, results: list[Result]) -> str:
     if not end:
         raise ValueError(f"there is no {BEGIN} and {END}")
     return "".join([before, begin, "\n\n```\n", "\n".join(lines(results)), "\n```\n\n", end, after])
-
-
-def _figures(figures: dict[str, Any]) -> list[str]:
-    """Numbers as they are, tables of numbers on a line each. Whatever else a part wrote is in build/prove."""
-    shown = []
-    for name, value in figures.items():
-        if isinstance(value, dict) and all(isinstance(each, int) for each in value.values()):
-            text = ", ".join(f"{key} {each:,}" for key, each in sorted(value.items(), key=lambda item: -item[1]))
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            text = f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
-        else:
-            continue
-        shown.append(f"- {name.replace('_', ' ')}: {text or 'none'}")
-    return shown

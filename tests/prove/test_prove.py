@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from rig.engine import ROOT
 from tests.prove import programs
 from tests.prove.__main__ import alone, main
-from tests.prove.parts import COUNTED, PARTS, Part
+from tests.prove.parts import COUNTED, PARTS, Part, objection
 from tests.prove.report import BEGIN, END
 from tests.support.waiting import wait_until
 
-COUNTS = {"simulated grants": ("grants",), "real kills and freezes": ("happened.killed", "happened.frozen")}
+COUNTS = ("simulated grants", "real kills and freezes")
 
 
 class Program(Part):
@@ -31,11 +33,11 @@ class Program(Part):
 
 
 def program(name: str, figures: str, status: int = 0) -> Part:
-    return Program(name, "tests.prove", (figures, str(status)), counts=COUNTS | {"double holders": ("double_holders",)})
+    return Program(name, "tests.prove", (figures, str(status)), counts=(*COUNTS, "double holders"))
 
 
 def grants(name: str, number: int) -> Part:
-    return Program(name, "tests.prove", (f'{{"grants": {number}}}', "0"), counts={"simulated grants": ("grants",)})
+    return Program(name, "tests.prove", (f'{{"simulated grants": {number}}}', "0"), counts=("simulated grants",))
 
 
 class Script(Part):
@@ -82,8 +84,12 @@ def last_lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_the_figures_of_all_parts_are_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one = program("one", '{"grants": 2000, "happened": {"killed": 3, "forked": 9}, "double_holders": 0}')
-    two = program("two", '{"grants": 1, "happened": {"frozen": 4}, "double_holders": 0}')
+    one = program(
+        "one",
+        '{"simulated grants": 2000, "real kills and freezes": 3, "happened": {"killed": 3, "forked": 9}, '
+        '"double holders": 0}',
+    )
+    two = program("two", '{"simulated grants": 1, "real kills and freezes": 4, "double holders": 0}')
     assert prove(tmp_path, one, two) == 0
     assert last_lines(capsys) == [
         "states explored: 0",
@@ -96,7 +102,7 @@ def test_the_figures_of_all_parts_are_added_up(tmp_path: Path, capsys: pytest.Ca
     ]
     left = json.loads((tmp_path / "prove.json").read_text())
     assert left["passed"]
-    assert left["parts"]["one"]["figures"]["grants"] == 2000
+    assert left["parts"]["one"]["figures"]["simulated grants"] == 2000
     page = (tmp_path / "figures.md").read_text()
     assert "simulated grants: 2001" in page
     assert re.search(r"It ran on (commit [0-9a-f]{7,}|an unknown commit)", page)
@@ -113,9 +119,13 @@ def test_a_part_that_gives_way_runs_beside_the_others(tmp_path: Path, capsys: py
         def command(self, long: bool, file: Path) -> list[str]:
             other = str(file.parent / "other.json")
             wait = f"import os, time\nwhile not os.path.exists({other!r}): time.sleep(0.01)"
-            return [sys.executable, "-c", f"print('one'); {wait}\nopen({str(file)!r}, 'w').write('{{\"grants\": 1}}')"]
+            return [
+                sys.executable,
+                "-c",
+                f"print('one'); {wait}\nopen({str(file)!r}, 'w').write('{{\"simulated grants\": 1}}')",
+            ]
 
-    aside = Waiting("aside", "tests.prove", counts={"simulated grants": ("grants",)}, aside=True)
+    aside = Waiting("aside", "tests.prove", counts=("simulated grants",), aside=True)
     assert prove(tmp_path, aside, grants("other", 2)) == 0
     assert "simulated grants: 3" in last_lines(capsys)
     assert (tmp_path / "prove" / "aside.log").read_text() == "one\n"
@@ -124,28 +134,28 @@ def test_a_part_that_gives_way_runs_beside_the_others(tmp_path: Path, capsys: py
 @pytest.mark.parametrize(
     "part",
     [
-        pytest.param(program("bad", '{"grants": 5, "double_holders": 1}', 1), id="ended with 1"),
+        pytest.param(program("bad", '{"simulated grants": 5, "double holders": 1}', 1), id="ended with 1"),
         pytest.param(program("bad", ""), id="wrote no figures"),
         pytest.param(program("bad", "{"), id="wrote half its figures"),
         pytest.param(program("bad", "[1]"), id="wrote a list"),
-        pytest.param(program("bad", '{"grants": 1, "happened": {"killed": 1}}'), id="wrote a figure less"),
+        pytest.param(program("bad", '{"simulated grants": 1, "real kills and freezes": 1}'), id="wrote a figure less"),
         *(
             pytest.param(
-                program("bad", f'{{"grants": {figure}, "happened": {{"killed": 1}}, "double_holders": 0}}'),
+                program("bad", f'{{"simulated grants": {figure}, "real kills and freezes": 1, "double holders": 0}}'),
                 id=f"wrote {figure}",
             )
             for figure in ('"5"', "null", "-1", "true", "NaN", "1.5", "{}", "0")
         ),
         pytest.param(
-            program("bad", '{"grants": 1, "happened": {"killed": 1}, "double_holders": 1}'),
+            program("bad", '{"simulated grants": 1, "real kills and freezes": 1, "double holders": 1}'),
             id="ended well, with a double holder",
         ),
         pytest.param(
             Program(
                 "bad",
                 "tests.prove",
-                ('{"killed": 2, "mutants": 3}', "0"),
-                counts={"mutants killed": ("killed",), "mutants": ("mutants",)},
+                ('{"mutants killed": 2, "mutants": 3}', "0"),
+                counts=("mutants killed", "mutants"),
             ),
             id="ended well, with a mutant that was not killed",
         ),
@@ -253,6 +263,34 @@ def test_a_name_that_no_part_has_is_refused(tmp_path: Path, capsys: pytest.Captu
     with pytest.raises(SystemExit):
         prove(tmp_path, program("one", "{}"), arguments=["--only", "other"])
     assert "there are one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["simulation", "--runs", "3"], id="simulation"),
+        pytest.param(
+            ["drivers", "--only", "acquire: fork", "--minutes", "0.01"], id="drivers", marks=pytest.mark.prove
+        ),
+        pytest.param(["fuzzing", "--minutes", "0.02"], id="fuzzing", marks=pytest.mark.prove),
+        pytest.param(["races", "--only", "release / commit", "--stride", "50"], id="races", marks=pytest.mark.prove),
+        pytest.param(["races", "--mutants", "the end of a lock"], id="races-mutants", marks=pytest.mark.prove),
+    ],
+)
+def test_a_proof_writes_what_its_part_counts(
+    arguments: list[str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    file = tmp_path / "figures.json"
+    command = [sys.executable, "-m", "tests.prove", *arguments, "--json", str(file)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (part,) = (part for part in PARTS if part.name == request.node.callspec.id)
+    assert objection(part.count(json.loads(file.read_text()))) == ""
+
+
+def test_a_mutant_that_no_name_has_is_no_proof(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulation", "--mutants", "no such rule"]) == 2
+    assert "no name contains 'no such rule'" in capsys.readouterr().err
 
 
 def test_what_the_parts_count_has_its_line_and_each_line_its_part() -> None:

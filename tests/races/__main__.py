@@ -19,17 +19,15 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import random
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
 
-from rig.engine import DynamoDBLocal, Engine, EngineError, Ministack
+from rig.engine import Engine
+from tests.prove import bench
 
 from .mutants import MUTANTS, Mutant, broken
 from .scenarios import SCENARIOS, Scenario
@@ -37,7 +35,6 @@ from .scheduler import POLICIES
 from .sweep import Plan, Played, Totals, again, once, play, twice
 from .world import LOCKS, ORDERS
 
-_ENGINES: dict[str, type[Engine]] = {"ministack": Ministack, "dynamodb-local": DynamoDBLocal}
 _HTTP_SHARE = 0.15  # of the time, if an engine is named
 _MOST_TOLD = 300  # characters
 _MOST_FOR_MUTANT = 2000  # schedules. Each ends: the scheduler has a limit of its points, and gives up what hangs
@@ -54,7 +51,7 @@ class Sweep:
         self.complete = True  # whether each single switch was tried
         self._started = time.monotonic()
 
-    def run(self) -> bool:
+    def run(self) -> bench.Figures:
         minutes = self.options.minutes
         if self.engine is not None:
             self._in_turns(self._http(), until=minutes and minutes * _HTTP_SHARE)
@@ -62,21 +59,23 @@ class Sweep:
         if minutes or self.options.twice:
             self._in_turns(self._double(), until=minutes)
         self._in_turns(self._untried(), until=None)
-        return all(totals.schedules and not totals.failed for totals in self.totals.values())
+        bench.progress("")
+        return self.figures()
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> bench.Figures:
         all_of = self.totals.values()
         return {
             "schedules": sum(totals.schedules + totals.twice for totals in all_of),
-            "with_two_switches": sum(totals.twice for totals in all_of),
-            "over_http": sum(totals.http for totals in all_of),
-            "every": self.options.every,
+            "schedules with two switches": sum(totals.twice for totals in all_of),
+            "schedules over HTTP": sum(totals.http for totals in all_of),
+            "switches at every": self.options.every,
             "complete": self.complete,
             "requests": sum(totals.requests for totals in all_of),
             "failed": sum(totals.failed for totals in all_of),
-            "double_holders": sum(totals.double_holders for totals in all_of),
+            bench.DOUBLE_HOLDERS: sum(totals.double_holders for totals in all_of),
             "pairs": {name: totals.schedules + totals.twice for name, totals in self.totals.items()},
             "wrong": [story for totals in all_of for story in totals.wrong],
+            "good": all(totals.schedules and not totals.failed for totals in all_of),
         }
 
     def _variants(self) -> Iterator[tuple[Scenario, str]]:
@@ -131,26 +130,21 @@ class Sweep:
                     self._add(played, http)
                 if len(some) < _AT_ONCE:
                     variants.remove(variant)
-            if sys.stderr.isatty():
-                print(f"\r{self.figures()['schedules']:,} schedules ", end="", file=sys.stderr)
+            bench.progress(f"{self.figures()['schedules']:,} schedules")
         return True
 
     def _add(self, played: Played, http: bool) -> None:
         totals = self.totals[played.scenario]
         totals.add(played, http=http)
         if played.wrong and totals.failed <= 1:
-            print("WRONG", played.story(), flush=True)
+            bench.complain({"wrong": [played.story()]})
 
 
-def try_mutants(options: argparse.Namespace) -> int:
-    """Break each check until a schedule shows it. Returns how many were noticed."""
-    noticed = 0
-    for name in MUTANTS:
-        with broken(name):
-            shown = next((played for played in _against(name, options.every) if played.wrong), None)
-        noticed += shown is not None
-        print(f"  {name}: {shown.story()[:_MOST_TOLD] if shown else 'NOT NOTICED'}", flush=True)
-    return noticed
+def _notice(name: str, every: str) -> str:
+    """Break a check until a schedule shows it."""
+    with broken(name):
+        shown = next((played for played in _against(name, every) if played.wrong), None)
+    return shown.story()[:_MOST_TOLD] if shown else ""
 
 
 def _against(name: str, every: str) -> Iterator[Played]:
@@ -179,55 +173,32 @@ def on_one_processor() -> None:
         os.sched_setaffinity(0, {random.choice(sorted(os.sched_getaffinity(0)))})
 
 
-def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.races", description="Force thread switches.")
-    parser.add_argument("--minutes", type=float, help="how long to begin schedules (default: all single switches)")
-    parser.add_argument("--every", choices=["line", "access"], default="line", help="where threads are switched")
-    parser.add_argument("--stride", type=int, default=1, help="play one single switch in so many (default 1)")
-    parser.add_argument("--twice", type=int, default=0, help="schedules with two switches for each variant")
-    parser.add_argument("--seed", type=int, default=1, help="of the schedules that are drawn (default 1)")
-    parser.add_argument("--only", action="append", choices=[*SCENARIOS], metavar="PAIR", help="default: all pairs")
-    parser.add_argument("--engine", choices=[*_ENGINES], help="play some over HTTP too, on this engine")
-    parser.add_argument("--http-stride", type=int, default=40, help="one in so many over HTTP (default 40)")
-    parser.add_argument("--mutants", action="store_true", help="take out checks of the code; each must be noticed")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    return parser.parse_args(arguments)
+def parser() -> argparse.ArgumentParser:
+    made = bench.parser("tests.races", __doc__, minutes=None, seed=1, engine=None, mutants=None)
+    made.add_argument("--every", choices=["line", "access"], default="line", help="where threads are switched")
+    made.add_argument("--stride", type=int, default=1, help="play one single switch in so many (default: 1)")
+    made.add_argument("--twice", type=int, default=0, help="schedules with two switches for each variant")
+    made.add_argument("--only", action="append", choices=[*SCENARIOS], metavar="PAIR", help="default: all pairs")
+    made.add_argument("--http-stride", type=int, default=40, help="one in so many over HTTP (default: 40)")
+    return made
+
+
+def run(options: argparse.Namespace) -> bench.Figures:
+    on_one_processor()
+    if options.mutants is not None:
+        names = bench.chosen(options.mutants, MUTANTS)
+        return bench.planted((name, _notice(name, options.every)) for name in names)
+    with ExitStack() as stack:
+        engine = stack.enter_context(bench.ENGINES[options.engine]()) if options.engine else None
+        if engine is not None:
+            engine.create_table(LOCKS)
+            engine.create_table(ORDERS, "id")
+            os.environ.update(engine.environment())
+        return Sweep(options, engine).run()
 
 
 def main(arguments: list[str]) -> int:
-    options = _options(arguments)
-    on_one_processor()
-    if options.mutants:
-        noticed = try_mutants(options)
-        print(f"mutants noticed: {noticed} of {len(MUTANTS)}")
-        good = noticed == len(MUTANTS)
-        _write(options.json, {"killed": noticed, "mutants": len(MUTANTS), "good": good})
-        return int(not good)
-    try:
-        with ExitStack() as stack:
-            engine = stack.enter_context(_ENGINES[options.engine]()) if options.engine else None
-            if engine is not None:
-                engine.create_table(LOCKS)
-                engine.create_table(ORDERS, "id")
-                os.environ.update(engine.environment())
-            sweep = Sweep(options, engine)
-            good = sweep.run()
-    except EngineError as error:
-        print(error, file=sys.stderr)
-        return 2
-    figures = sweep.figures()
-    for name, totals in sweep.totals.items():
-        print(f"{name:50} {totals.schedules + totals.twice:7,} schedules, {totals.failed} wrong")
-    print(f"schedules: {figures['schedules']:,} ({figures['with_two_switches']:,} with two switches, ", end="")
-    print(f"{figures['over_http']:,} over HTTP)\ndouble holders: {figures['double_holders']}")
-    _write(options.json, {**figures, "good": good})
-    return int(not good)
-
-
-def _write(path: Path | None, figures: dict[str, Any]) -> None:
-    if path:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(figures, indent=2) + "\n")
+    return bench.conduct(parser(), run, arguments)
 
 
 if __name__ == "__main__":

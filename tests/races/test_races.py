@@ -85,7 +85,7 @@ def test_the_same_plan_gives_the_same_run() -> None:
 def test_each_defect_that_is_planted_is_noticed(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     assert main(["--mutants", "--json", str(file)]) == 0
-    assert json.loads(file.read_text())["killed"] == len(MUTANTS)
+    assert json.loads(file.read_text())["mutants killed"] == len(MUTANTS)
 
 
 @pytest.mark.prove

@@ -85,8 +85,18 @@ class Round:
     troubles: list[str] = field(default_factory=list)
 
     @property
+    def wrong(self) -> dict[str, list[str]]:
+        """All that nobody may see."""
+        return {
+            "double holder": self.double_holders,
+            "not free": self.not_free,
+            "lost": self.lost,
+            "trouble": self.troubles,
+        }
+
+    @property
     def good(self) -> bool:
-        return self.grants > 0 and not (self.double_holders or self.not_free or self.lost or self.troubles)
+        return self.grants > 0 and not any(self.wrong.values())
 
 
 class Site:

@@ -15,32 +15,32 @@ from collections import Counter
 
 from lambda_lock import LockClient
 from rig.engine import Ministack
+from tests.prove import bench
 
 from .rounds import play
 from .worker import SHAPES
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.stopping", description="Stop workers at random moments.")
-    parser.add_argument("--runs", type=int, default=50, help="workers of each shape")
-    parser.add_argument("--only", default="", metavar="NAME", help="the shapes whose names contain this")
-    options = parser.parse_args(arguments)
-    bad = 0
+def run(options: argparse.Namespace) -> bench.Figures:
+    totals: bench.Figures = {}
     with Ministack() as engine:
-        for shape in SHAPES:
-            if options.only not in shape:
-                continue
+        for shape in bench.chosen(options.only, SHAPES):
             table = engine.create_table(shape)
             os.environ.update(engine.environment() | {"LAMBDA_LOCK_TABLE": table})
             client = LockClient()
-            runs, wrong = 0, Counter[str]()
-            for number in range(options.runs):
-                found = play(shape, f"{shape} {number}", client)
-                runs += bool(found)
-                wrong.update(found)
-            bad += runs
-            print(f"{shape:18} {runs:4} of {options.runs} runs were wrong  {dict(wrong) or ''}", flush=True)
-    return int(bad > 0)
+            found = [play(shape, f"{shape} {number}", client) for number in range(options.runs)]
+            bad, wrong = sum(map(bool, found)), sum(found, Counter[str]())
+            bench.say(f"{shape:18} {bad:4} of {options.runs} runs were wrong  {bench.counted(wrong)}")
+            bench.add(
+                totals, {"workers stopped": options.runs, "workers that were wrong": bad, "what was wrong": wrong}
+            )
+    return totals | {"good": not totals["workers that were wrong"]}
+
+
+def main(arguments: list[str]) -> int:
+    made = bench.parser("tests.stopping", __doc__, only=None)
+    made.add_argument("--runs", type=int, default=50, help="workers of each shape (default: 50)")
+    return bench.conduct(made, run, arguments)
 
 
 if __name__ == "__main__":
