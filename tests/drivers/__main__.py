@@ -42,8 +42,8 @@ def sweeps(seed: int | None = None) -> dict[str, Steps]:
         for fault, kind in FAULTS.items():
             if name not in kind.never_in:
                 found[f"{name}: {fault}"] = partial(course, stage, name, fault, seed=seed)
-    for name, operation in cancelling.OPERATIONS.items():
-        found[f"{name}: {_CANCELLATION}"] = partial(cancelling.course, rows, operation, seed=seed)
+    for name in cancelling.CANCELLED:
+        found[f"{name}: {_CANCELLATION}"] = partial(cancelling.course, rows, name, seed=seed)
     return found
 
 

@@ -8,18 +8,19 @@ engine has it, and after it was carried out.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
-from collections import Counter
 from collections.abc import Callable, Coroutine, Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from lambda_lock import AsyncLock, AsyncLockClient, AsyncMultiLock, LockClient, LockError
 from lambda_lock.transport import Transport
+from tests.prove.operations import OPERATIONS
 from tests.support.waiting import DEADLINE
 
-from .scenes import TABLE, DoubleHolderError, Rows, item_of, keys_of, trace
-from .sweep import ordered
+from .scenes import TABLE, Rows, Scene, trace
+from .sweep import ordered, told
 
 HOW = ("at once", "woken", "time-out")
 STAGES = ("before", "after")
@@ -89,42 +90,6 @@ class Gate:
         asyncio.run_coroutine_threadsafe(cancel(), self.loop).result()
 
 
-@dataclass
-class AsyncScene:
-    """One play of an operation of an async client."""
-
-    rows: Rows
-    key: str
-    client: AsyncLockClient
-    gate: Gate
-    other: LockClient
-    handles: list[AsyncLock | AsyncMultiLock] = field(default_factory=list)
-    theirs: list[Any] = field(default_factory=list)
-    string: str = ""
-    given: Any = None
-    error: BaseException | None = None
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def reading(self) -> None:
-        for lock in self.handles:
-            for key in keys_of(lock):
-                if lock.is_held and (owner := self.rows.owner(key)) != lock.owner:
-                    raise DoubleHolderError(f"a handle of {key!r} says that it is held, and its row names {owner}")
-
-
-Act = Callable[[AsyncScene], Coroutine[Any, Any, Any]]
-
-
-@dataclass(frozen=True)
-class AsyncOperation:
-    """begin: what is there before. cancelled: asserts what docs/asyncio.md promises of its key after a cancellation."""
-
-    name: str
-    begin: Act
-    act: Act
-    cancelled: Callable[[AsyncScene], None]
-
-
 @dataclass(frozen=True)
 class Cancellation:
     """Where a task is cancelled. wait, again: the numbers of its waits. request: the number of a request."""
@@ -141,14 +106,18 @@ class Cancellation:
         return f"{self.how} at wait {self.wait}" + (f" and again at {self.again}" if self.again else "")
 
 
-async def play(rows: Rows, operation: AsyncOperation, cancellation: Cancellation | None) -> tuple[AsyncScene, int, int]:
+async def play(rows: Rows, name: str, cancellation: Cancellation | None) -> tuple[Scene, int, int]:
     """Carry an operation out, cancelled or not. Returns the scene, and how many waits and requests it had."""
     _Numbers.next += 1
     connected = LockClient(TABLE)
     gate = Gate(connected.transport)
     client = AsyncLockClient(TABLE, transport=gate, heartbeat_period=0)
-    scene = AsyncScene(rows, f"async {operation.name} {os.getpid()} {_Numbers.next}", client, gate, LockClient(TABLE))
-    await operation.begin(scene)
+    scene = Scene(rows, f"async {name} {os.getpid()} {_Numbers.next}", client, LockClient(TABLE), patience=DEADLINE)
+    operation = OPERATIONS[name]
+    kept = operation.before(scene)
+    scene.begin(await kept if inspect.isawaitable(kept) else kept, operation.theirs)
+    if operation.theirs:
+        gate.besides[_IN_THE_QUEUE] = lambda: scene.theirs.pop().release()
     gate.sent, gate.loop = 0, asyncio.get_running_loop()
     waits = 0
     limit = asyncio.timeout(None)
@@ -182,13 +151,13 @@ async def play(rows: Rows, operation: AsyncOperation, cancellation: Cancellation
     if isinstance(scene.given, (AsyncLock, AsyncMultiLock)):
         scene.handles.append(scene.given)
     requests, gate.at = gate.sent, 0
-    await judge(scene, operation, cancellation)
+    await judge(scene, name, cancellation)
     connected.close()
     trace(besides=_OF_THE_LOOP)
     return scene, waits, requests
 
 
-async def judge(scene: AsyncScene, operation: AsyncOperation, cancellation: Cancellation | None) -> None:
+async def judge(scene: Scene, name: str, cancellation: Cancellation | None) -> None:
     scene.reading()
     if cancellation is None:
         assert scene.error is None, repr(scene.error)
@@ -197,12 +166,12 @@ async def judge(scene: AsyncScene, operation: AsyncOperation, cancellation: Canc
     else:
         timed_out = cancellation.how == "time-out" and isinstance(scene.error, TimeoutError)
         assert timed_out or isinstance(scene.error, asyncio.CancelledError), repr(scene.error)
-        operation.cancelled(scene)
+        CANCELLED[name](scene)
     try:
         async with scene.client.acquire("spare " + scene.key, wait=0) as spare:
             assert spare.is_held
     except LockError:
-        assert operation.name == "close"
+        assert name == "close"
     await scene.client.close()
     for lock in scene.handles:
         assert not lock.is_held
@@ -237,119 +206,60 @@ def cancellations(waits: int, requests: int) -> list[Cancellation]:
     return once + twice + under_way
 
 
-def course(rows: Rows, operation: AsyncOperation, first: int = 0, seed: int | None = None) -> Iterator[dict[str, Any]]:
+def course(rows: Rows, name: str, first: int = 0, seed: int | None = None) -> Iterator[dict[str, Any]]:
     """Cancel an operation at each of its points. seed: of a random order."""
-    asyncio.run(play(rows, operation, None))
-    _, waits, requests = asyncio.run(play(rows, operation, None))
+    asyncio.run(play(rows, name, None))
+    _, waits, requests = asyncio.run(play(rows, name, None))
     found = ordered(cancellations(waits, requests), seed)
-    yield {"points": len(found)}
-    for number, cancellation in enumerate(found[first:], start=first):
-        yield {"at": number, "name": str(cancellation)}
-        try:
-            scene, _, _ = asyncio.run(play(rows, operation, cancellation))
-            yield {"counts": scene.counts}
-        except DoubleHolderError as error:
-            yield {"wrong": str(error), "double": True}
-        except Exception as error:  # noqa: BLE001 - told, and the next point is played
-            yield {"wrong": repr(error)}
+    yield from told(found, first, lambda number: asyncio.run(play(rows, name, found[number]))[0].counts)
 
 
-# -- the operations ---------------------------------------------------------------------------------------------------
+# -- what docs/asyncio.md promises of the keys after a cancellation ---------------------------------------------------
 
 
-async def _nothing(scene: AsyncScene) -> None:
-    """There is nothing before."""
+def _owners(scene: Scene) -> set[str | None]:
+    return {scene.rows.owner(key) for key in scene.keys}
 
 
-async def _hold(scene: AsyncScene) -> None:
-    scene.handles.append(await scene.client.acquire(scene.key, wait=0))
-
-
-async def _hold_permit(scene: AsyncScene) -> None:
-    scene.handles.append(await _acquire_permit(scene))
-
-
-async def _hold_all(scene: AsyncScene) -> None:
-    scene.handles.append(await _acquire_all(scene))
-
-
-async def _acquire_permit(scene: AsyncScene) -> AsyncLock:
-    return await scene.client.acquire(scene.key, wait=0, permits=1)
-
-
-async def _acquire_all(scene: AsyncScene) -> AsyncMultiLock:
-    return await scene.client.acquire_all(_both(scene), wait=0)
-
-
-def _both(scene: AsyncScene) -> tuple[str, str]:
-    return scene.key, scene.key + " second"
-
-
-def _owners(scene: AsyncScene) -> set[str | None]:
-    return {scene.rows.owner(key) for key in _both(scene)}
-
-
-def _held(scene: AsyncScene) -> AsyncLock:
-    (lock,) = scene.handles
-    assert isinstance(lock, AsyncLock)
-    return lock
-
-
-async def _they_hold(scene: AsyncScene) -> None:
-    scene.theirs.append(scene.other.acquire(scene.key, wait=0))
-
-
-async def _wait(scene: AsyncScene) -> AsyncLock:
-    scene.gate.besides[_IN_THE_QUEUE] = lambda: scene.theirs.pop().release()
-    return await scene.client.acquire(scene.key, wait=DEADLINE)
-
-
-async def _handed_over(scene: AsyncScene) -> None:
-    scene.string = scene.other.acquire(scene.key, wait=0).hand_over()
-
-
-def _free(scene: AsyncScene) -> None:
+def _free(scene: Scene) -> None:
     owners = _owners(scene)
     assert owners == {None}, f"the rows name {owners} after the cancellation"
 
 
-def _theirs_or_free(scene: AsyncScene) -> None:
+def _theirs_or_free(scene: Scene) -> None:
     assert scene.rows.owner(scene.key) == (scene.theirs[0].owner if scene.theirs else None)
     assert scene.rows.waiters(scene.key) == [], "a place in the queue is kept for nobody"
 
 
-def _still_held(scene: AsyncScene) -> None:
+def _still_held(scene: Scene) -> None:
     (lock,) = scene.handles
     assert lock.is_held, "a cancelled heartbeat has ended the lock"
 
 
-def _free_or_to_be_adopted(scene: AsyncScene) -> None:
+def _free_or_to_be_adopted(scene: Scene) -> None:
     if scene.rows.owner(scene.key) is not None:
         scene.counts["still to be adopted"] += 1
-        scene.theirs.append(scene.other.adopt(scene.string))
+        scene.theirs.append(scene.other.adopt(scene.kept))
 
 
-def _to_be_resumed(scene: AsyncScene) -> None:
-    scene.theirs.append(scene.other.resume(scene.string))
+def _to_be_resumed(scene: Scene) -> None:
+    scene.theirs.append(scene.other.resume(scene.kept))
 
 
-OPERATIONS = {
-    each.name: each
-    for each in (
-        AsyncOperation("acquire", _nothing, lambda s: s.client.acquire(s.key, wait=0), _free),
-        AsyncOperation("wait", _they_hold, _wait, _theirs_or_free),
-        AsyncOperation("renew", _hold, lambda s: _held(s).heartbeat(data=b"new"), _still_held),
-        AsyncOperation("release", _hold, lambda s: s.handles[0].release(), _free),
-        AsyncOperation("commit", _hold, lambda s: _held(s).commit([item_of(s.key)]), _free),
-        AsyncOperation("hand_over", _hold, lambda s: _held(s).hand_over(), _free),
-        AsyncOperation("adopt", _handed_over, lambda s: s.client.adopt(s.string), _free_or_to_be_adopted),
-        AsyncOperation("resume", _handed_over, lambda s: s.client.resume(s.string), _to_be_resumed),
-        AsyncOperation("close", _hold, lambda s: s.client.close(), _free),
-        AsyncOperation("acquire a permit", _nothing, _acquire_permit, _free),
-        AsyncOperation("renew a permit", _hold_permit, lambda s: s.handles[0].heartbeat(), _still_held),
-        AsyncOperation("release a permit", _hold_permit, lambda s: s.handles[0].release(), _free),
-        AsyncOperation("acquire all", _nothing, _acquire_all, _free),
-        AsyncOperation("renew all", _hold_all, lambda s: s.handles[0].heartbeat(), _still_held),
-        AsyncOperation("release all", _hold_all, lambda s: s.handles[0].release(), _free),
-    )
+CANCELLED: dict[str, Callable[[Scene], None]] = {
+    "acquire": _free,
+    "wait": _theirs_or_free,
+    "renew": _still_held,
+    "release": _free,
+    "commit": _free,
+    "hand_over": _free,
+    "adopt": _free_or_to_be_adopted,
+    "resume": _to_be_resumed,
+    "close": _free,
+    "acquire a permit": _free,
+    "renew a permit": _still_held,
+    "release a permit": _free,
+    "acquire all": _free,
+    "renew all": _still_held,
+    "release all": _free,
 }

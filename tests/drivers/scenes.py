@@ -20,6 +20,7 @@ from lambda_lock.core.permits import entries_of, holder_of
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import ClientClosedError, LockLostError, TransportError
 from rig.engine import Item
+from tests.prove import operations
 from tests.support.clocks import LeapingClock
 from tests.support.waiting import DEADLINE, wait_until
 
@@ -75,22 +76,41 @@ class Rows:
 class Scene:
     """One play of an operation.
 
-    handles: the locks that the application knows of. given: what the operation returned. error: what it raised.
-    options: what the lock of this key is acquired with.
+    kept: what was there before. handles: the locks that the application knows of. given: what the operation returned.
+    error: what it raised. options: what the lock of this key is acquired with.
     """
 
     rows: Rows
     key: str
-    client: LockClient
+    client: Any  # also an asynchronous one
     other: LockClient
     options: dict[str, Any] = field(default_factory=dict)
-    handles: list[Lock | MultiLock] = field(default_factory=list)
+    patience: float = 3.0
+    handles: list[Any] = field(default_factory=list)
     extra: list[Lock] = field(default_factory=list)  # of other keys, which are to be free at the end too
     theirs: list[Lock] = field(default_factory=list)  # of the other client
-    string: str = ""
+    kept: Any = None
     given: Any = None
     error: BaseException | None = None
     counts: Counter[str] = field(default_factory=Counter)
+
+    permits = 1
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        return self.key, self.key + " second"
+
+    @property
+    def item(self) -> dict[str, Any]:
+        """What a commit writes."""
+        written = {"key": {"S": self.key + " written"}, "isReleased": {"S": "1"}}
+        return {"Put": {"TableName": TABLE, "Item": written}}
+
+    def begin(self, kept: Any, theirs: bool) -> None:
+        """Note what is there before. theirs: whether a lock is the other client's."""
+        self.kept = kept
+        if kept is not None and not isinstance(kept, str):
+            (self.theirs if theirs else self.handles).insert(0, kept)
 
     def reading(self) -> None:
         """No handle may say that it is held while its row says something else."""
@@ -127,22 +147,27 @@ def keys_of(handle: Lock | MultiLock | AsyncLock | AsyncMultiLock) -> tuple[str,
 class Operation:
     """An operation whose points are swept.
 
-    begin: what is there before. act: the operation. done: asserts that it did what it promises, undisturbed.
+    of: the operation in the catalogue. done: asserts that it did what it promises, undisturbed.
     ended: asserts what holds of its keys after the client was closed, whatever came in between.
+    before: gives what is there before, if that is not what the catalogue says.
     takes: whether it takes what nobody holds. If it is interrupted, nobody holds that.
     ends: whether it ends what is held. If another does so meanwhile, one of them is told.
     """
 
     name: str
-    begin: Callable[[Scene], None]
-    act: Callable[[Scene], Any]
+    of: operations.Operation
     done: Callable[[Scene], None]
     ended: Callable[[Scene], None]
     settings: Callable[[], dict[str, Any]] = dict
+    before: Callable[[Scene], Any] | None = None
     options: dict[str, Any] = field(default_factory=dict)
     warm: bool = True
     takes: bool = False
     ends: bool = False
+
+    @property
+    def act(self) -> Callable[[Scene], Any]:
+        return self.of.act
 
 
 class Stage:
@@ -160,7 +185,7 @@ class Stage:
         scene = Scene(self.rows, key, client, other, operation.options)
         if operation.warm:
             scene.client.prewarm()
-        operation.begin(scene)
+        scene.begin((operation.before or operation.of.before)(scene), operation.of.theirs)
         return scene
 
 
@@ -237,41 +262,16 @@ def trace(besides: int = 0) -> None:
 _NAMES = ("", " second", " dropped")  # what follows the scene's key in the keys of several locks
 
 
-def _nothing(scene: Scene) -> None:
-    """There is nothing before."""
-
-
-def _hold(scene: Scene) -> None:
-    scene.handles.append(scene.client.acquire(scene.key, wait=0, **scene.options))
-
-
-def _hold_all(scene: Scene) -> None:
-    scene.handles.append(_acquire_all(scene))
-
-
-def _hold_renewed(scene: Scene) -> None:
-    """Two locks which the background has renewed, and one whose handle was dropped."""
+def _hold_renewed(scene: Scene) -> Lock:
+    """Two locks which the background has renewed, and one whose handle was dropped. Gives one of them."""
     scene.handles.append(scene.client.acquire(scene.key + " second", wait=0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         scene.client.acquire(scene.key + " dropped", wait=0)
-    lock = scene.client.acquire(scene.key, wait=0)
-    scene.handles.insert(0, lock)
+    lock: Lock = scene.client.acquire(scene.key, wait=0)
     before = lock.version
     wait_until(lambda: lock.version != before)
-
-
-def _they_hold(scene: Scene) -> None:
-    scene.theirs.append(scene.other.acquire(scene.key, wait=0, **scene.options))
-
-
-def _handed_over(scene: Scene) -> None:
-    scene.string = scene.other.acquire(scene.key, wait=0).hand_over()
-
-
-def item_of(key: str) -> dict[str, Any]:
-    """What a commit writes."""
-    return {"Put": {"TableName": TABLE, "Item": {"key": {"S": key + " written"}, "isReleased": {"S": "1"}}}}
+    return lock
 
 
 def _is_held(scene: Scene) -> None:
@@ -337,7 +337,8 @@ def _free_or_given(scene: Scene) -> None:
     if scene.rows.owner(scene.key) is None:
         return
     # The string was made, and an interrupt took it away on its way to the caller. Its lease frees the lock.
-    assert held_by(_held(scene)).released, "the lock is held for nobody"
+    (lock,) = scene.handles
+    assert held_by(lock).released, "the lock is held for nobody"
     scene.counts["left to the lease"] += 1
     expire(scene)
     scene.theirs.append(scene.other.acquire(scene.key, wait=0))
@@ -358,7 +359,7 @@ def _free_or_to_be_adopted(scene: Scene) -> None:
         return
     assert not scene.handles, f"the row names {owner} after the client was closed"
     scene.counts["still to be adopted"] += 1
-    scene.theirs.append(scene.other.adopt(scene.string))
+    scene.theirs.append(scene.other.adopt(scene.kept))
 
 
 def _free_or_to_be_resumed(scene: Scene) -> None:
@@ -368,7 +369,7 @@ def _free_or_to_be_resumed(scene: Scene) -> None:
         return
     scene.counts["still to be resumed"] += 1
     try:
-        scene.theirs.append(scene.other.resume(scene.string))
+        scene.theirs.append(scene.other.resume(scene.kept))
     except LockLostError as error:
         raise AssertionError(f"the hold was released, and its string is worth nothing: {error}") from None
 
@@ -400,70 +401,36 @@ def _renewing() -> dict[str, Any]:
     return {"heartbeat_period": 0.02}
 
 
-# Calls without **: after one with **, Python runs signal handlers once more, when the handle is the caller's already.
-
-
-def _acquire(scene: Scene) -> Lock:
-    return scene.client.acquire(scene.key, wait=0)
-
-
-def _acquire_permit(scene: Scene) -> Lock:
-    return scene.client.acquire(scene.key, wait=0, permits=1)
-
-
-def _acquire_as_holder(scene: Scene) -> Lock:
-    return scene.client.acquire(scene.key, wait=0, holder="the same")
-
-
-def _acquire_all(scene: Scene) -> MultiLock:
-    return scene.client.acquire_all([scene.key, scene.key + " second"], wait=0)
-
-
-def _leave(scene: Scene) -> bool:
-    with scene.handles[0]:
-        pass
-    return True
-
-
-def _held(scene: Scene) -> Lock:
-    (lock,) = scene.handles
-    assert isinstance(lock, Lock)
-    return lock
-
-
 _PERMIT = {"permits": 1}
-_HOLDER = {"holder": "the same"}
+_HOLDER = {"holder": operations.HOLDER}
+
+
+def _swept(
+    of: str, done: Callable[[Scene], None], ended: Callable[[Scene], None], *, name: str = "", **more: Any
+) -> Operation:
+    return Operation(name or of, operations.OPERATIONS[of], done, ended, **more)
+
 
 OPERATIONS = {
     each.name: each
     for each in (
-        Operation("acquire", _nothing, _acquire, _is_held, _free, takes=True),
-        Operation("first acquire", _nothing, _acquire, _is_held, _free, warm=False, takes=True),
-        Operation("wait", _they_hold, lambda s: s.client.acquire(s.key, wait=3), _timed_out, _theirs, _leaping),
-        Operation("renew", _hold, lambda s: _held(s).heartbeat(data=b"new"), _is_held, _free),
-        Operation("release", _hold, lambda s: s.handles[0].release(), _is_released, _free, ends=True),
-        Operation("leave a block", _hold, _leave, _is_released, _free),
-        Operation(
-            "commit", _hold, lambda s: _held(s).commit([item_of(s.key)]), _is_committed, _free_and_told, ends=True
-        ),
-        Operation("hand_over", _hold, lambda s: _held(s).hand_over(), _is_handed_over, _free_or_given, ends=True),
-        Operation("adopt", _handed_over, lambda s: s.client.adopt(s.string), _is_held, _free_or_to_be_adopted),
-        Operation("resume", _handed_over, lambda s: s.client.resume(s.string), _is_held, _free_or_to_be_resumed),
-        Operation("close", _hold_renewed, lambda s: s.client.close(), _is_closed, _free_all, _renewing),
-        Operation("acquire a permit", _nothing, _acquire_permit, _is_held, _free, options=_PERMIT, takes=True),
-        Operation("renew a permit", _hold, lambda s: s.handles[0].heartbeat(), _is_held, _free, options=_PERMIT),
-        Operation(
-            "release a permit",
-            _hold,
-            lambda s: s.handles[0].release(),
-            _is_released,
-            _free,
-            options=_PERMIT,
-            ends=True,
-        ),
-        Operation("acquire all", _nothing, _acquire_all, _is_held, _free_all, takes=True),
-        Operation("release all", _hold_all, lambda s: s.handles[0].release(), _is_released, _free_all, ends=True),
-        Operation("leave the block of all", _hold_all, _leave, _is_released, _free_all),
-        Operation("acquire as holder", _they_hold, _acquire_as_holder, _is_held, _free_or_to_be_had, options=_HOLDER),
+        _swept("acquire", _is_held, _free, takes=True),
+        _swept("acquire", _is_held, _free, name="first acquire", warm=False, takes=True),
+        _swept("wait", _timed_out, _theirs, settings=_leaping),
+        _swept("renew", _is_held, _free),
+        _swept("release", _is_released, _free, ends=True),
+        _swept("leave a block", _is_released, _free),
+        _swept("commit", _is_committed, _free_and_told, ends=True),
+        _swept("hand_over", _is_handed_over, _free_or_given, ends=True),
+        _swept("adopt", _is_held, _free_or_to_be_adopted),
+        _swept("resume", _is_held, _free_or_to_be_resumed),
+        _swept("close", _is_closed, _free_all, before=_hold_renewed, settings=_renewing),
+        _swept("acquire a permit", _is_held, _free, options=_PERMIT, takes=True),
+        _swept("renew a permit", _is_held, _free, options=_PERMIT),
+        _swept("release a permit", _is_released, _free, options=_PERMIT, ends=True),
+        _swept("acquire all", _is_held, _free_all, takes=True),
+        _swept("release all", _is_released, _free_all, ends=True),
+        _swept("leave the block of all", _is_released, _free_all),
+        _swept("acquire as holder", _is_held, _free_or_to_be_had, options=_HOLDER),
     )
 }

@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -65,14 +65,23 @@ def course(
         judge(scene, what)
     found = [point for point in found if str(point).startswith(within) and not str(point).startswith(kind.spared)]
     found = ordered(found[::one_in], seed)
-    yield {"points": len(found)}
-    for number, point in enumerate(found[first:], start=first):
-        yield {"at": number, "name": str(point)}
+
+    def one(number: int) -> Counter[str]:
+        counts = play(stage, what, kind, found[number]).counts
+        if (number + 1) % _PROBED == 0 or number + 1 == len(found):
+            probe(stage)
+        return counts
+
+    yield from told(found, first, one)
+
+
+def told(points: Sequence[object], first: int, one: Callable[[int], Counter[str]]) -> Iterator[dict[str, Any]]:
+    """Play the points from the first one on, each by its number, and yield the news of them (`Steps`)."""
+    yield {"points": len(points)}
+    for number in range(first, len(points)):
+        yield {"at": number, "name": str(points[number])}
         try:
-            counts = play(stage, what, kind, point).counts
-            if (number + 1) % _PROBED == 0 or number + 1 == len(found):
-                probe(stage)
-            yield {"counts": counts}
+            yield {"counts": one(number)}
         except DoubleHolderError as error:
             yield {"wrong": str(error), "double": True}
         except Exception as error:  # noqa: BLE001 - told, and the next point is played
@@ -91,13 +100,13 @@ def probe(stage: Stage) -> None:
     judge(scene, OPERATIONS["close"])
 
 
-def sweep(name: str, steps: Steps, until: float = math.inf, told: int = 3) -> Swept:
+def sweep(name: str, steps: Steps, until: float = math.inf, most: int = 3) -> Swept:
     """Run a course in a process of its own. Where that hangs, crashes or has a trouble, another one goes on after it.
 
     until: by the monotonic clock, when no further point is played.
     """
     swept, first, crashes = Swept(name), 0, 0
-    while len(swept.troubles) < told:
+    while len(swept.troubles) < most:
         at, status = _run(swept, steps, first, until)
         if status == 0:
             break

@@ -90,7 +90,7 @@ def test_a_child_that_leaves_through_an_acquire_does_not_release_its_parents_loc
 @pytest.mark.parametrize("operation", ["acquire", "hand_over", "close"])
 def test_a_cancellation_at_any_wait_leaves_nothing_held(operation: str, stage: Stage) -> None:
     name, rows = f"{operation}: cancellation", Rows()
-    assert good(sweep(name, lambda first: cancelling.course(rows, cancelling.OPERATIONS[operation], first))) > 15
+    assert good(sweep(name, lambda first: cancelling.course(rows, operation, first))) > 15
 
 
 @pytest.mark.prove

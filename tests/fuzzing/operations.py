@@ -18,14 +18,25 @@ from lambda_lock.cli import settings as cli_settings
 from lambda_lock.cli.app import app
 from lambda_lock.cli.dashboard import Watcher
 from lambda_lock.client import record
+from tests.prove.operations import (
+    adopt,
+    close,
+    commit,
+    get,
+    hand_over,
+    hold,
+    hold_all,
+    hold_permit,
+    release,
+    renew,
+    resume,
+)
 from tests.support.signals import signals_restored
 
 from . import bounds
 from .bounds import Bound
-from .scene import Scene
+from .scene import KEYS, WAIT, Scene
 
-WAIT = 4.0  # seconds; each second of a wait may cost a hundred requests
-KEYS = ("a", "b", "c")
 MOST_PAGES = 20
 READINGS = 3
 EXIT_CODES = frozenset({0, 1, 69, 75, 76, 78})
@@ -49,24 +60,21 @@ class UndocumentedExit(Exception):
     """A command ended in a way that no page tells."""
 
 
-def _held(scene: Scene) -> Any:
-    return scene.client.acquire("k", wait=0)
-
-
-def _permit(scene: Scene) -> Any:
-    return scene.client.acquire("k", wait=0, permits=2)
-
-
 def _event(scene: Scene) -> Any:
     return scene.client.acquire("k", wait=0, data=b"x")
 
 
-def _all(scene: Scene) -> Any:
-    return scene.client.acquire_all(KEYS, wait=0)
+def _hold_as_holder(scene: Scene) -> Any:
+    return scene.client.acquire("k", wait=0, holder="me")
+
+
+def _block(scene: Scene) -> Any:
+    with hold(scene):
+        pass
 
 
 def _string(scene: Scene) -> Any:
-    return _held(scene).hand_over()
+    return hold(scene).hand_over()
 
 
 def _resumed(scene: Scene) -> Any:
@@ -88,10 +96,6 @@ def _others_permits(scene: Scene) -> Any:
 
 def _some(scene: Scene) -> Any:
     return [scene.rival.acquire(key, wait=0) for key in KEYS]
-
-
-def _items() -> list[dict[str, Any]]:
-    return [{"Put": {"TableName": "locks", "Item": {"key": {"S": "order"}, "state": {"S": "paid"}}}}]
 
 
 def _decorated(scene: Scene) -> Any:
@@ -167,11 +171,6 @@ def _command(*arguments: str) -> Callable[[Scene], Any]:
     return run
 
 
-def _block(scene: Scene) -> Any:
-    with scene.client.acquire("k", wait=0):
-        pass
-
-
 def _sum(*parts: Callable[[float], Bound]) -> Callable[[float], Bound]:
     return lambda luck: functools.reduce(Bound.__add__, (part(luck) for part in parts))
 
@@ -191,10 +190,10 @@ def _queue(luck: float) -> Bound:
 _use = _sum(bounds.acquire, _times(2, bounds.release))
 
 OPERATIONS: dict[str, Operation] = {
-    "acquire": Operation(_held, bounds.acquire, grants=True),
-    "acquire a released row": Operation(_held, bounds.acquire, lambda scene: _others(scene).release(), grants=True),
-    "acquire a held row": Operation(_held, bounds.acquire, _others, grants=True),
-    "acquire a dead row": Operation(_held, bounds.acquire, _died, grants=True),
+    "acquire": Operation(hold, bounds.acquire, grants=True),
+    "acquire a released row": Operation(hold, bounds.acquire, lambda scene: _others(scene).release(), grants=True),
+    "acquire a held row": Operation(hold, bounds.acquire, _others, grants=True),
+    "acquire a dead row": Operation(hold, bounds.acquire, _died, grants=True),
     "replace": Operation(
         lambda scene: scene.client.acquire("k", wait=0, replace_data=True), bounds.acquire, _others, grants=True
     ),
@@ -204,78 +203,63 @@ OPERATIONS: dict[str, Operation] = {
     "try": Operation(lambda scene: scene.client.try_acquire("k"), bounds.acquire, _others, grants=True),
     "wait": Operation(lambda scene: scene.client.acquire("k", wait=WAIT, queue=False), _wait, _others, grants=True),
     "queue": Operation(lambda scene: scene.client.acquire("k", wait=WAIT), _queue, _others, grants=True),
-    "permit": Operation(_permit, bounds.acquire),
-    "permit, full": Operation(_permit, bounds.acquire, _others_permits),
+    "permit": Operation(hold_permit, bounds.acquire),
+    "permit, full": Operation(hold_permit, bounds.acquire, _others_permits),
     "permit, queue": Operation(lambda scene: scene.client.acquire("k", wait=WAIT, permits=2), _queue, _others_permits),
-    "holder": Operation(lambda scene: scene.client.acquire("k", wait=0, holder="me"), bounds.holder),
-    "holder again": Operation(
-        lambda scene: scene.client.acquire("k", wait=0, holder="me"),
-        bounds.holder,
-        lambda scene: scene.client.acquire("k", wait=0, holder="me"),
-    ),
+    "holder": Operation(_hold_as_holder, bounds.holder),
+    "holder again": Operation(_hold_as_holder, bounds.holder, _hold_as_holder),
     "holder, wait": Operation(
         lambda scene: scene.client.acquire("k", wait=WAIT, holder="me"),
         lambda luck: bounds.wait_holder(WAIT, luck),
-        lambda scene: scene.client.acquire("k", wait=0, holder="me"),
+        _hold_as_holder,
     ),
-    "acquire_all": Operation(_all, lambda luck: bounds.acquire_all(3, luck)),
-    "acquire_all, held": Operation(_all, lambda luck: bounds.acquire_all(3, luck), _some),
+    "acquire_all": Operation(hold_all, lambda luck: bounds.acquire_all(3, luck)),
+    "acquire_all, held": Operation(hold_all, lambda luck: bounds.acquire_all(3, luck), _some),
     "acquire_all, wait": Operation(
-        lambda scene: scene.client.acquire_all(KEYS, wait=WAIT),
+        lambda scene: scene.client.acquire_all(scene.keys, wait=WAIT),
         lambda luck: bounds.wait_all(3, WAIT, luck),
         lambda scene: scene.rival.acquire("b", wait=0, lease_duration=2),
     ),
-    "heartbeat": Operation(lambda scene: scene.kept.heartbeat(), bounds.renewal, _held),
+    "heartbeat": Operation(renew, bounds.renewal, hold),
     "heartbeat of a long lease": Operation(  # a short one ends soon, and the renewal with it
-        lambda scene: scene.kept.heartbeat(),
-        bounds.renewal,
-        lambda scene: scene.client.acquire("k", wait=0, lease_duration=600),
+        renew, bounds.renewal, lambda scene: scene.client.acquire("k", wait=0, lease_duration=600)
     ),
-    "heartbeat of a permit": Operation(lambda scene: scene.kept.heartbeat(), bounds.renewal, _permit),
-    "ensure": Operation(lambda scene: scene.kept.ensure(30), bounds.renewal, _held),
-    "release": Operation(lambda scene: scene.kept.release(), bounds.release, _held),
-    "release of a permit": Operation(lambda scene: scene.kept.release(), bounds.release, _permit),
-    "release, deleting": Operation(lambda scene: scene.kept.release(delete=True), bounds.release, _held),
-    "release of a resumed lock": Operation(lambda scene: scene.kept.release(), bounds.release, _resumed),
-    "commit": Operation(lambda scene: scene.kept.commit(_items()), bounds.commit, _event),
-    "hand over": Operation(lambda scene: scene.kept.hand_over(), bounds.resume, _held),
-    "hand over again": Operation(lambda scene: scene.kept.hand_over(), bounds.resume, _resumed),
-    "adopt": Operation(lambda scene: scene.client.adopt(scene.kept), bounds.acquire, _string, grants=True),
-    "resume": Operation(lambda scene: scene.client.resume(scene.kept), bounds.resume, _string, grants=True),
+    "heartbeat of a permit": Operation(renew, bounds.renewal, hold_permit),
+    "ensure": Operation(lambda scene: scene.kept.ensure(30), bounds.renewal, hold),
+    "release": Operation(release, bounds.release, hold),
+    "release of a permit": Operation(release, bounds.release, hold_permit),
+    "release, deleting": Operation(lambda scene: scene.kept.release(delete=True), bounds.release, hold),
+    "release of a resumed lock": Operation(release, bounds.release, _resumed),
+    "commit": Operation(commit, bounds.commit, _event),
+    "hand over": Operation(hand_over, bounds.resume, hold),
+    "hand over again": Operation(hand_over, bounds.resume, _resumed),
+    "adopt": Operation(adopt, bounds.acquire, _string, grants=True),
+    "resume": Operation(resume, bounds.resume, _string, grants=True),
     "release by string": Operation(lambda scene: scene.client.release(scene.kept), bounds.resume, _string),
-    "get": Operation(lambda scene: scene.client.get("k"), bounds.page, _held),
+    "get": Operation(get, bounds.page, hold),
     "prewarm": Operation(lambda scene: scene.client.prewarm(), bounds.page),
-    "list": Operation(_list, _times(MOST_PAGES, bounds.page), _held),
-    "heartbeat of several": Operation(lambda scene: scene.kept.heartbeat(), _times(3, bounds.renewal), _all),
-    "release of several": Operation(lambda scene: scene.kept.release(), _times(3, bounds.release), _all),
-    "commit under several": Operation(
-        lambda scene: scene.kept.commit(_items()), lambda luck: bounds.commit_all(3, luck), _all
-    ),
+    "list": Operation(_list, _times(MOST_PAGES, bounds.page), hold),
+    "heartbeat of several": Operation(renew, _times(3, bounds.renewal), hold_all),
+    "release of several": Operation(release, _times(3, bounds.release), hold_all),
+    "commit under several": Operation(commit, lambda luck: bounds.commit_all(3, luck), hold_all),
     "block": Operation(_block, _use, sync_only=True),
-    "close": Operation(
-        lambda scene: scene.client.close(),
-        _times(4, bounds.release),
-        lambda scene: (_held(scene), _all(scene)),
-        sync_only=True,
-    ),
+    "close": Operation(close, _times(4, bounds.release), lambda scene: (hold(scene), hold_all(scene)), sync_only=True),
     "deduplicate": Operation(_decorated, _times(2, _use), sync_only=True),
     "batch": Operation(_batch, _times(6, _use), sync_only=True),
     "stream": Operation(_stream, _times(6, _use), sync_only=True),
     "dashboard": Operation(
         _dashboard,
         _sum(_times(READINGS * MOST_PAGES, bounds.page), lambda luck: Bound(0, READINGS * 2.0)),
-        _permit,
+        hold_permit,
         sync_only=True,
     ),
-    "lambda-lock get": Operation(_command("get", "k"), bounds.page, _held, sync_only=True),
-    "lambda-lock ls": Operation(_command("ls"), _times(MOST_PAGES, bounds.page), _held, sync_only=True),
+    "lambda-lock get": Operation(_command("get", "k"), bounds.page, hold, sync_only=True),
+    "lambda-lock ls": Operation(_command("ls"), _times(MOST_PAGES, bounds.page), hold, sync_only=True),
     "lambda-lock release": Operation(
-        _command("release", "k", "--force", "--yes"), _times(2, bounds.page), _held, sync_only=True
+        _command("release", "k", "--force", "--yes"), _times(2, bounds.page), hold, sync_only=True
     ),
     "lambda-lock run": Operation(
-        _command("run", "k", "--wait", "0", "--", "true"),
-        _sum(_use, bounds.renewal),
-        sync_only=True,
+        _command("run", "k", "--wait", "0", "--", "true"), _sum(_use, bounds.renewal), sync_only=True
     ),
 }
 

@@ -9,7 +9,7 @@ import random
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
 
 from lambda_lock import JAVA, AsyncLockClient, LockClient
@@ -23,6 +23,8 @@ from lambda_lock.transport import Credentials, HttpsTransport
 from .bounds import Bound
 from .liar import FAITHFUL, KINDS, Answer, Liar
 
+KEYS = ("a", "b", "c")
+WAIT = 4.0  # seconds; each second of a wait may cost a hundred requests
 PATIENCE = 5.0  # real seconds for an answer that comes
 IMPATIENCE = 0.04  # real seconds for one that does not
 _LUCK = (0.0, *[0.5] * 15, *[0.999] * 4)  # with no luck, a decision takes 500 requests
@@ -149,7 +151,10 @@ class CountedClock(ManualClock):
 
 
 class Scene:
-    """One client, on a table of its own, with the server in between."""
+    """One client, on a table of its own, with the server in between. The honest client is a rival."""
+
+    key, keys, permits = "k", KEYS, 2
+    item: ClassVar = {"Put": {"TableName": "locks", "Item": {"key": {"S": "order"}, "state": {"S": "paid"}}}}
 
     def __init__(self, server: Liar, *, is_async: bool = False) -> None:
         self.clock = CountedClock(1_800_000_000.0)

@@ -21,15 +21,15 @@ from lambda_lock import (
     MultiLock,
     OwnerMismatchError,
 )
+from tests.prove.operations import close, commit, get, hand_over, release, renew
 
-from .world import LEASE, ORDERS, THIEF, World
+from .world import LEASE, THIEF, World
 
 Act = Callable[[World], Any]
 Verdict = Iterator[str]
 
 _DUE = 12.0  # seconds after the grant: a renewal is due, and validity lasts
 _OVER = 30.0  # validity is over
-_PUT = {"Put": {"TableName": ORDERS, "Item": {"id": {"S": "1"}}}}
 
 
 @dataclass(frozen=True)
@@ -121,32 +121,12 @@ def _nothing(world: World) -> None:
 # -- acts --------------------------------------------------------------------------------------------------------------
 
 
-def _release(world: World) -> Any:
-    return world.lock.release()
-
-
-def _commit(world: World) -> Any:
-    return world.lock.commit([_PUT])
-
-
-def _hand_over(world: World) -> Any:
-    return world.lock.hand_over()
-
-
 def _exit(world: World) -> Any:
     return world.lock.__exit__(None, None, None)
 
 
-def _heartbeat(world: World) -> Any:
-    return world.lock.heartbeat()
-
-
 def _shorter(world: World) -> Any:
     return world.lock.heartbeat(lease_duration=6)
-
-
-def _close(world: World) -> Any:
-    return world.client.close()
 
 
 def _leave(world: World) -> Any:
@@ -181,10 +161,6 @@ def _adopt(world: World) -> Any:
 
 def _adopt_elsewhere(world: World) -> Any:
     return world.notes["other"].adopt(world.notes["string"])
-
-
-def _get(world: World) -> Any:
-    return world.client.get("k")
 
 
 def _read(world: World) -> Any:
@@ -516,57 +492,57 @@ def _seen(world: World, results: list[Any]) -> Verdict:
 
 # -- the pairs ---------------------------------------------------------------------------------------------------------
 
-_LAST: dict[str, Act] = {"release": _release, "commit": _commit, "hand_over": _hand_over}
+_LAST: dict[str, Act] = {"release": release, "commit": commit, "hand_over": hand_over}
 
 for _number, _first in enumerate(_LAST):
     for _second in list(_LAST)[_number:]:
         _add(f"{_first} / {_second}", _LAST[_first], _LAST[_second], judge=_one_last_act(_first, _second))
 for _how, _act in _LAST.items():
     _add(f"end of block / {_how}", _exit, _act, judge=_beside_end(_how))
-    _add(f"close / {_how}", _close, _act, judge=_beside_end(_how))
+    _add(f"close / {_how}", close, _act, judge=_beside_end(_how))
     _add(f"renewal / {_how}", _act, judge=_alone(_how), prepare=_due)
-    _add(f"heartbeat() / {_how}", _act, _heartbeat, judge=_alone(_how))
+    _add(f"heartbeat() / {_how}", _act, renew, judge=_alone(_how))
     _add(f"refused renewal / {_how}", _act, judge=_lost_once, prepare=_refused, may_lose=True)
     _add(f"end of validity / {_how}", _act, judge=_over_once, prepare=_over, may_lose=True)
 _add("renewal / end of block", _exit, judge=_alone("exit"), prepare=_due)
 _add("refused renewal / end of block", _exit, judge=_lost_once, prepare=_refused, may_lose=True)
 _add("end of validity / end of block", _exit, judge=_over_once, prepare=_over, may_lose=True)
-_add("renewal / heartbeat()", _heartbeat, judge=_is_kept, prepare=_due)
-_add("heartbeat() / heartbeat()", _heartbeat, _heartbeat, judge=_is_kept)
+_add("renewal / heartbeat()", renew, judge=_is_kept, prepare=_due)
+_add("heartbeat() / heartbeat()", renew, renew, judge=_is_kept)
 _add("renewal / heartbeat() with a shorter lease", _shorter, judge=_is_kept, prepare=_due)
-_add("refused renewal / heartbeat()", _heartbeat, judge=_lost_once, prepare=_refused, may_lose=True)
+_add("refused renewal / heartbeat()", renew, judge=_lost_once, prepare=_refused, may_lose=True)
 _add("refused renewal / reads", _read, judge=_reads, prepare=_refused, may_lose=True)
 _add("refused renewal / raise_if_lost", _raise_if_lost, judge=_raised, prepare=_refused, may_lose=True)
 _add("refused renewal / wait_lost", _wait_lost, judge=_woken(True), prepare=_refused, may_lose=True)
-_add("release / wait_lost", _wait_lost, _release, judge=_woken(False), prepare=_noted)
-_add("release / get", _get, _release, judge=_seen)
-_add("close / acquire", _close, _acquire, judge=_all_free("other"), prepare=_nothing)
+_add("release / wait_lost", _wait_lost, release, judge=_woken(False), prepare=_noted)
+_add("release / get", get, release, judge=_seen)
+_add("close / acquire", close, _acquire, judge=_all_free("other"), prepare=_nothing)
 _add("close / acquire that waits", _close_other, _acquire_waiting, judge=_gave_up, prepare=_contended)
-_add("close / acquire_all", _close, _acquire_all, judge=_all_free("other", "others"), prepare=_nothing)
-_add("close / close", _close, _close, judge=_all_free("k"))
-_add("close / renewal", _close, judge=_all_free("k"), prepare=_due)
-_add("close / refused renewal", _close, judge=_lost_once, prepare=_refused, may_lose=True)
+_add("close / acquire_all", close, _acquire_all, judge=_all_free("other", "others"), prepare=_nothing)
+_add("close / close", close, close, judge=_all_free("k"))
+_add("close / renewal", close, judge=_all_free("k"), prepare=_due)
+_add("close / refused renewal", close, judge=_lost_once, prepare=_refused, may_lose=True)
 _add(
     "close / heartbeat()",
-    _close,
-    _heartbeat,
+    close,
+    renew,
     judge=_all_free("k", allowed=(ClientClosedError, LockAlreadyReleasedError)),
 )
 _add("close without releases / acquire", _leave, _acquire, judge=_left, prepare=_nothing)
 _add("close without releases / acquire_all", _leave, _acquire_all, judge=_left, prepare=_nothing)
 _add("close without releases / renewal", _leave, judge=_left, prepare=_due)
-_add("renewal / release / acquire of another client", _release, _acquire_waiting, judge=_taken_over, prepare=_contended)
-_add("renewal / commit / acquire of another client", _commit, _acquire_waiting, judge=_taken_over, prepare=_contended)
-_add("release / acquire of the same client", _release, _acquire_here, judge=_taken_over)
+_add("renewal / release / acquire of another client", release, _acquire_waiting, judge=_taken_over, prepare=_contended)
+_add("renewal / commit / acquire of another client", commit, _acquire_waiting, judge=_taken_over, prepare=_contended)
+_add("release / acquire of the same client", release, _acquire_here, judge=_taken_over)
 _add("adopt / adopt", _adopt, _adopt_elsewhere, judge=_one_adopted, prepare=_handed_over)
 _add("acquire / acquire", _acquire, _acquire_here, judge=_both_kept, prepare=_nothing)
-_add("release / acquire of another lock", _release, _acquire, judge=_next_kept)
-_add("several: release / commit", _release, _commit, judge=_group_ended("either"), prepare=_two)
-_add("several: release / release", _release, _release, judge=_group_ended("either"), prepare=_two)
-_add("several: renewals / release", _release, judge=_group_ended("release"), prepare=_two_due)
-_add("several: close / release", _close, _release, judge=_group_ended("close"), prepare=_two)
-_add("several: refused renewal / release", _release, judge=_several_lost, prepare=_two_refused, may_lose=True)
+_add("release / acquire of another lock", release, _acquire, judge=_next_kept)
+_add("several: release / commit", release, commit, judge=_group_ended("either"), prepare=_two)
+_add("several: release / release", release, release, judge=_group_ended("either"), prepare=_two)
+_add("several: renewals / release", release, judge=_group_ended("release"), prepare=_two_due)
+_add("several: close / release", close, release, judge=_group_ended("close"), prepare=_two)
+_add("several: refused renewal / release", release, judge=_several_lost, prepare=_two_refused, may_lose=True)
 _add("several: refused renewal / end of block", _exit, judge=_several_lost, prepare=_two_refused, may_lose=True)
 _add("fork / renewal", _fork, judge=_forked(_is_kept), prepare=_due, in_memory=True)
-_add("fork / release", _fork, _release, judge=_forked(_alone("release")), in_memory=True)
-_add("fork / heartbeat()", _fork, _heartbeat, judge=_forked(_is_kept), in_memory=True)
+_add("fork / release", _fork, release, judge=_forked(_alone("release")), in_memory=True)
+_add("fork / heartbeat()", _fork, renew, judge=_forked(_is_kept), in_memory=True)

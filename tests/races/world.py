@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import lambda_lock.core.handover
 import lambda_lock.core.keep
@@ -174,6 +174,9 @@ class _Handler(logging.Handler):
 class World:
     """One schedule: the library on threads of a scheduler."""
 
+    key = "k"
+    item: ClassVar = {"Put": {"TableName": ORDERS, "Item": {"id": {"S": "1"}}}}
+
     def __init__(self, scheduler: Scheduler, clock: Clock, table: Table | HttpTable) -> None:
         self.scheduler = scheduler
         self.clock = clock
@@ -200,6 +203,10 @@ class World:
 
     def acquire_all(self, *keys: str) -> MultiLock:
         return self.client.acquire_all(keys, on_lost=lambda _: self.told.callbacks.append("lost"), wait=5)
+
+    @property
+    def kept(self) -> Any:
+        return self.lock
 
     def steal(self, key: str = "k") -> None:
         """Let another holder have the row, against all rules: the next request of the lock is refused."""
