@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from lambda_lock.core.schema import JAVA
@@ -12,6 +13,7 @@ from .table import APPLICATION
 START = SECOND + SECOND // 4 - 8  # the last moment at which the slowest front end still shows the second before
 
 
+@dataclass(eq=False)
 class Case:
     """What is explored, and its bounds.
 
@@ -34,53 +36,34 @@ class Case:
     permits: N of a semaphore; 1 for a lock.
     """
 
-    def __init__(
-        self,
-        name: str,
-        says: str,
-        *processes: Setup,
-        faults: int = 0,
-        doubles: int = 0,
-        interrupts: int = 0,
-        freezes: int = 0,
-        deaths: int = 0,
-        slow: int = 0,
-        losses: bool = False,
-        flips: int = 0,
-        conflicts: bool = False,
-        start: int = START,
-        seconds: float = 8.0,
-        turns: int = 0,
-        row: Any = None,
-        foreign: float = 0.0,
-        permits: int = 1,
-        is_open: bool = True,
-    ) -> None:
-        self.name = name
-        self.says = says
-        self.processes = processes
-        self.faults = faults
-        self.doubles = doubles
-        self.interrupts = interrupts
-        self.freezes = freezes
-        self.deaths = deaths
-        self.slow = slow
-        self.losses = losses
-        self.flips = flips
-        self.conflicts = conflicts
-        self.is_open = is_open
-        self.start = start
-        self.horizon = start + int(seconds * SECOND)
-        self.seconds = seconds
-        self.turns = turns
-        self.row = row
-        self.foreign_until = start + int(foreign * SECOND)
-        self.permits = permits
+    name: str
+    says: str
+    processes: tuple[Setup, ...]
+    faults: int = 0
+    doubles: int = 0
+    interrupts: int = 0
+    freezes: int = 0
+    deaths: int = 0
+    slow: int = 0
+    losses: bool = False
+    flips: int = 0
+    conflicts: bool = False
+    start: int = START
+    seconds: float = 8.0
+    turns: int = 0
+    row: Any = None
+    foreign: float = 0.0
+    permits: int = 1
+    is_open: bool = True
+
+    def __post_init__(self) -> None:
+        self.horizon = self.start + int(self.seconds * SECOND)
+        self.foreign_until = self.start + int(self.foreign * SECOND)
         # Nobody reads the time to live. Only those who queue read for how long the lock was held.
-        queues = any(setup.queue for setup in processes)
+        queues = any(setup.queue for setup in self.processes)
         self.ignored = frozenset() if queues else frozenset({JAVA.ttl, str(JAVA.held_ms)})
-        commits = any("commit" in setup.acts for setup in processes)
-        self.application = application_row(is_open) if commits else None
+        commits = any("commit" in setup.acts for setup in self.processes)
+        self.application = application_row(self.is_open) if commits else None
 
     def bounds(self) -> str:
         """What is bounded, in words. The moves of the application are bounded by the setups."""

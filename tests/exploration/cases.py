@@ -16,7 +16,7 @@ CASES: dict[str, tuple[Case, ...]] = {}  # by name: the same case within wider a
 
 def case(name: str, says: str, *processes: Setup, widths: tuple[dict[str, Any], ...], **bounds: Any) -> None:
     """``bounds`` are those of all widths. Each of ``widths`` adds its own, and most contain the one before."""
-    CASES[name] = tuple(Case(name, says, *processes, **{**bounds, **width}) for width in widths)
+    CASES[name] = tuple(Case(name, says, processes, **{**bounds, **width}) for width in widths)
 
 
 _SLOW, _FAST = -499, 499  # ppm

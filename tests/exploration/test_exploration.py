@@ -37,7 +37,7 @@ STATES = 100  # of each case, the ones that the fewest steps lead to
 
 
 def small(*processes: Setup, **bounds: Any) -> Case:
-    return Case("small", "", *processes, **bounds)
+    return Case("small", "", processes, **bounds)
 
 
 # What the figures count on

@@ -11,7 +11,7 @@ from multiprocessing.connection import wait
 from typing import Any, TextIO
 
 from tests.simulation.mutations import MUTATIONS
-from tests.simulation.runs import run_many
+from tests.simulation.runs import shown_by
 
 from .cases import CASES
 from .explore import Explorer, Result
@@ -58,9 +58,12 @@ def try_mutant(name: str, until: float = float("inf"), report: Report | None = N
     """Look for a failure under a mutant: by the explorer in its case, narrow bounds first, or else by the simulator."""
     mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
     found = {"kind": "mutant", "name": name, "rule": mutant.rule, "redundant": mutant.redundant, "killed_by": ""}
+    started = time.monotonic()
     if not mutant.case:
-        return {**found, **_simulate(name, until, report)}
-    states, started = 0, time.monotonic()
+        shown = shown_by(name, MUTATIONS[name].runs, until, report)
+        killed = f"simulator: {shown}" if shown else ""
+        return {**found, "killed_by": killed, "seconds": round(time.monotonic() - started, 1)}
+    states = 0
     with broken(name):
         for case in CASES[mutant.case][mutant.width :]:
             result = Explorer(case).run(
@@ -73,20 +76,6 @@ def try_mutant(name: str, until: float = float("inf"), report: Report | None = N
                 break
     seconds = round(time.monotonic() - started, 1)
     return {**found, **_figures(result), "steps": result.steps, "states": states, "seconds": seconds}
-
-
-def _simulate(name: str, until: float, report: Report | None) -> dict[str, Any]:
-    mutation, started = MUTATIONS[name], time.monotonic()
-    killed, first = "", 0
-    while not killed and first < mutation.runs and time.monotonic() < until:
-        runs = min(10, mutation.runs - first)
-        failed = [one for bias in mutation.biases for one in run_many(first, runs, bias, name).failed]
-        kinds = {kind for result in failed for kind in result.failures} & set(mutation.shows)
-        killed = f"simulator: {min(kinds)}" if kinds else ""
-        first += runs
-        if report is not None:
-            report(first, mutation.runs - first)
-    return {"killed_by": killed, "runs": first, "seconds": round(time.monotonic() - started, 1)}
 
 
 def _progress(report: Report | None) -> Any:

@@ -11,7 +11,7 @@ from lambda_lock.core.row import base_of, read_row
 from lambda_lock.core.schema import JAVA
 from lambda_lock.testing.table import Table
 from tests.simulation.clocks import DATES
-from tests.simulation.judge import SLACK
+from tests.simulation.judge import SLACK, is_held_by, number_in
 from tests.simulation.network import describe, describe_row
 
 from .order import misplaced
@@ -128,7 +128,7 @@ class Judge:
         values = body.get("ExpressionAttributeValues", {})
         if old.get(JAVA.owner) not in values.values():
             return "late release", f"{values} released what {old[JAVA.owner]['S']} had"
-        is_fenced = (old[JAVA.owner]["S"], _number(old, JAVA.token)) in self.tables.contents[before[1]][3]
+        is_fenced = (old[JAVA.owner]["S"], number_in(old, JAVA.token)) in self.tables.contents[before[1]][3]
         if is_fenced and not is_by_string(body):
             return "zombie", f"{old[JAVA.owner]['S']} released its hold, which a later attempt had"
         return None
@@ -145,7 +145,7 @@ class Judge:
     def _completion(self, now: int, old: Any, new: Any, index: int, request: int) -> Failure | None:
         """An event that is done is not begun or completed again, and stays done. Only its owner completes it, and one
         that commits only together with what it writes."""
-        until, after = _number(old, JAVA.completed_until), _number(new, JAVA.completed_until)
+        until, after = number_in(old, JAVA.completed_until), number_in(new, JAVA.completed_until)
         is_done = until > _EPOCH + (now + SECOND // 4) // SECOND
         if is_done and after < until:
             return "erased", f"the completion until {until} became {after}"
@@ -294,7 +294,7 @@ class Judge:
         return row is not None and not row.is_free and "permits" not in row.item and row.lease_ms is None
 
     def _is_done(self, row: Any, now: int) -> bool:
-        return _number(row or {}, JAVA.completed_until) > _EPOCH + (now - SECOND // 4) // SECOND
+        return number_in(row or {}, JAVA.completed_until) > _EPOCH + (now - SECOND // 4) // SECOND
 
     def _ends(self, item: Any, now: int) -> int:
         """In how long what is in the row ends, at the latest, for somebody who sees it now."""
@@ -355,8 +355,7 @@ def _owns(item: Any, owner: str, token: int, nonce: str | None) -> bool:
     if nonce is not None:
         tokens = item.get("permitTokens", {}).get("M", {})
         return nonce in item.get("permits", {}).get("M", {}) and tokens.get(nonce) == {"N": str(token)}
-    is_mine = item.get(JAVA.owner) == {"S": owner} and item.get(JAVA.token) == {"N": str(token)}
-    return is_mine and JAVA.released not in item
+    return is_held_by(item, owner, token)
 
 
 def _is_from(item: Any, node: Node) -> bool:
@@ -379,7 +378,7 @@ def _is_late(item: Any, now: int) -> bool:
 
 def _tokens(old: Any, new: Any, semaphore: bool) -> Failure | None:
     """The row's token never falls, and rises with each new holder."""
-    before, after = _number(old or {}, JAVA.token), _number(new or {}, JAVA.token)
+    before, after = number_in(old or {}, JAVA.token), number_in(new or {}, JAVA.token)
     if after < before:
         return "token", f"token {after} came after {before}"
     if semaphore:
@@ -400,8 +399,4 @@ def _holder(item: Any) -> str | None:
 def _has(item: Any, owner: str | None, token: int) -> bool:
     """Whether the row is that of a hold, and held."""
     is_held = item is not None and JAVA.released not in item
-    return is_held and _holder(item) == owner and _number(item, JAVA.token) == token
-
-
-def _number(item: Any, name: str) -> int:
-    return int(item[name]["N"]) if name in item else 0
+    return is_held and _holder(item) == owner and number_in(item, JAVA.token) == token

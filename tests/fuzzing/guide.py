@@ -46,22 +46,15 @@ def run_all(names: list[str], until: float, seed: int, reports: list[Report]) ->
 def run_together(names: list[str], until: float, seed: int) -> list[Report]:
     """Draw inputs for several targets in one process. After one that fails, the others go on in another process."""
     seconds = max(until - time.monotonic(), 0.0)
-    command = [sys.executable, "-m", "tests.fuzzing.guided", "all", ",".join(names), f"{seconds:.1f}", str(seed), ""]
-    try:
-        ended = subprocess.run(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds + 120, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return [Report(name, 0, "hypothesis", f"hangs: {' '.join(command[1:])}") for name in names]
-    texts = ended.stdout.decode(errors="replace").split("Target ")[1:]
-    counts = [max((int(found) for found in _RUNS.findall(text)), default=0) for text in texts]
+    failed, text = _run(seconds, "hypothesis", ",".join(names), f"{seconds:.1f}", str(seed), "")
+    if text is None:
+        return [Report(name, 0, "hypothesis", failed) for name in names]
+    counts = [_inputs(part) for part in text.split("Target ")[1:]]
     reports = [Report(name, count, "hypothesis") for name, count in zip(names, counts, strict=False)]
-    if not ended.returncode:
+    if not failed:
         return reports
     at = max(len(reports) - 1, 0)
-    reports[at:] = [
-        Report(names[at], 0, "hypothesis", f"{names[at]}:\n{_last_lines(ended.stdout.decode(errors='replace'))}")
-    ]
+    reports[at:] = [Report(names[at], 0, "hypothesis", f"{names[at]}:\n{_last_lines(text)}")]
     return reports + (run_together(names[at + 1 :], until, seed) if names[at + 1 :] else [])
 
 
@@ -69,24 +62,29 @@ def run(name: str, seconds: float, seed: int) -> Report:
     """Run one target for about so long."""
     corpus = FOLDER / name.replace(" ", "-")
     corpus.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "tests.fuzzing.guided", _ENGINE, name, f"{seconds:.0f}", str(seed), str(corpus)]
+    failed, text = _run(seconds, _ENGINE, name, f"{seconds:.0f}", str(seed), str(corpus))
+    if text is None:
+        return Report(name, 0, _ENGINE, failed)
+    if failed:  # shrunk by hypothesis, if it can be seen again
+        again, shown = _run(20.0, "hypothesis", name, "20", "1", str(FOLDER / "shrunk"))
+        failed = f"{name}:\n{_last_lines(shown if again and shown else text)}"
+    return Report(name, _inputs(text), _ENGINE, failed)
+
+
+def _run(seconds: float, *arguments: str) -> tuple[str, str | None]:
+    """Run guided.py. Returns how it failed, "" if it did not, and what it said, None if it hangs."""
+    command = [sys.executable, "-m", "tests.fuzzing.guided", *arguments]
     try:
         ended = subprocess.run(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds + 120, check=False
         )
     except subprocess.TimeoutExpired:
-        return Report(name, 0, _ENGINE, f"{name}: hangs: {' '.join(command[1:])}")
-    text = ended.stdout.decode(errors="replace")
-    inputs = max((int(found) for found in _RUNS.findall(text)), default=0)
-    return Report(name, inputs, _ENGINE, f"{name}:\n{_reason(name, text)}" if ended.returncode else "")
+        return f"hangs: {' '.join(command[1:])}", None
+    return f"status {ended.returncode}" if ended.returncode else "", ended.stdout.decode(errors="replace")
 
 
-def _reason(name: str, text: str) -> str:
-    """The failure, shrunk by hypothesis if it can be seen again."""
-    shrinking = [sys.executable, "-m", "tests.fuzzing.guided", "hypothesis", name, "20", "1", str(FOLDER / "shrunk")]
-    ended = subprocess.run(shrinking, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    shown = ended.stdout.decode(errors="replace") if ended.returncode else text
-    return _last_lines(shown)
+def _inputs(text: str) -> int:
+    return max((int(found) for found in _RUNS.findall(text)), default=0)
 
 
 def _last_lines(text: str) -> str:

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 _BEGAN = time.monotonic()
-_FEW = 5  # inputs at a time, where many targets share a short time
+_MANY, _FEW = 50, 5  # inputs at a time: a few where many targets share a short time
 
 
 def by_atheris(name: str, seconds: str, seed: str, corpus: str) -> None:
@@ -24,23 +24,19 @@ def by_atheris(name: str, seconds: str, seed: str, corpus: str) -> None:
     atheris.Fuzz()
 
 
-def by_hypothesis(name: str, seconds: str, seed: str, corpus: str) -> None:
-    """Draw inputs until the time is over. A failure is shown as the smallest example."""
-    targets = importlib.import_module("tests.fuzzing.targets")
-    _draw(targets.TARGETS[name], int(seed), _BEGAN + float(seconds))
-
-
-def all_by_hypothesis(names: str, seconds: str, seed: str, corpus: str) -> None:
-    """The same for several targets, separated by commas. Each has its share of the time, and a few inputs at least."""
+def by_hypothesis(names: str, seconds: str, seed: str, corpus: str) -> None:
+    """Draw inputs for one target, or for several whose names are separated by commas: each has its share of the time,
+    and a few inputs at least. A failure is shown as the smallest example."""
     targets = importlib.import_module("tests.fuzzing.targets")
     until, left = _BEGAN + float(seconds), names.split(",")
+    examples = _FEW if len(left) > 1 else _MANY
     while left:
         now = time.monotonic()
         print(f"Target {left[0]}", flush=True)
-        _draw(targets.TARGETS[left.pop(0)], int(seed), now + (until - now) / (len(left) + 1), _FEW)
+        _draw(targets.TARGETS[left.pop(0)], int(seed), now + (until - now) / (len(left) + 1), examples)
 
 
-def _draw(target: Any, seed: int, until: float, examples: int = 50) -> None:
+def _draw(target: Any, seed: int, until: float, examples: int) -> None:
     inputs = 0
     try:
         while not inputs or time.monotonic() < until:
@@ -49,7 +45,7 @@ def _draw(target: Any, seed: int, until: float, examples: int = 50) -> None:
         print(f"Done {inputs} runs", flush=True)
 
 
-ENGINES = {"atheris": by_atheris, "hypothesis": by_hypothesis, "all": all_by_hypothesis}
+ENGINES = {"atheris": by_atheris, "hypothesis": by_hypothesis}
 
 if __name__ == "__main__":
     logging.getLogger("lambda_lock").setLevel(logging.CRITICAL)

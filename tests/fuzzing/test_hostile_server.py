@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lambda_lock import JAVA, LockClient, TransportError
+from lambda_lock import LockClient, TransportError
 from lambda_lock.client import record
-from lambda_lock.testing import ManualClock
-from lambda_lock.testing.memory import Memory
 from lambda_lock.transport import Credentials, HttpsTransport, Reply
 from rig.engine import ROOT
 
@@ -25,15 +21,6 @@ from .scene import Script
 pytestmark = pytest.mark.filterwarnings("ignore:the handle of lock:ResourceWarning")  # operations leave it held
 
 PAGE = Path(ROOT, "docs", "safety-bounds.md")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Liar]:
-    logging.getLogger("lambda_lock").setLevel(logging.CRITICAL)
-    liar = Liar(Memory({}, ManualClock(), JAVA))
-    yield liar
-    liar.close()
-    logging.getLogger("lambda_lock").setLevel(logging.NOTSET)
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
 import pytest
 
-from lambda_lock import JAVA, LockError
+from lambda_lock import LockError
 from lambda_lock.core import lease
-from lambda_lock.testing import ManualClock
-from lambda_lock.testing.memory import Memory
 
 from .liar import Liar
 from .operations import OPERATIONS
@@ -104,15 +101,6 @@ FED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
     ),
     "a record is not checked": (_patch("batch.source._check", lambda record, source: None), "batches"),
 }
-
-
-@pytest.fixture
-def server() -> Iterator[Liar]:
-    logging.getLogger("lambda_lock").setLevel(logging.CRITICAL)
-    liar = Liar(Memory({}, ManualClock(), JAVA))
-    yield liar
-    liar.close()
-    logging.getLogger("lambda_lock").setLevel(logging.NOTSET)
 
 
 @pytest.mark.parametrize("name", PLAYED)

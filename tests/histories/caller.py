@@ -18,6 +18,7 @@ import threading
 import time
 import traceback
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -158,16 +159,20 @@ class Caller:
             return
         self.recorder.end(number, "ok", value=body.get("Item", {}).get("value", {}).get("S", ""))
 
-    def _renew(self, lock: Lock) -> None:
-        number = self.recorder.begin("renew", lock.key, self.number, token=lock.fencing_token)
+    def _record(self, kind: str, lock: Lock, act: Callable[[], Any], **known: Any) -> Any:
+        """Carry out an act on a lock, and record it. Returns what it gave, or what it raised."""
+        number = self.recorder.begin(kind, lock.key, self.number, token=lock.fencing_token, **known)
         try:
-            lock.heartbeat()
-        except LockLostError:
-            self.recorder.end(number, "lost")
-        except TransportError as error:
-            self.recorder.end(number, _failure(error))
-        else:
-            self.recorder.end(number, "ok")
+            given = act()
+        except (LockLostError, CommitRefusedError, TransportError) as error:
+            told = "lost" if isinstance(error, LockLostError) else "refused"
+            self.recorder.end(number, _failure(error) if isinstance(error, TransportError) else told)
+            return error
+        self.recorder.end(number, "ok")
+        return given
+
+    def _renew(self, lock: Lock) -> None:
+        self._record("renew", lock, lock.heartbeat)
 
     def _pause(self, lock: Lock) -> None:
         """Most pauses are short, a few outlast the lease."""
@@ -197,37 +202,20 @@ class Caller:
         item = {"key": {"S": lock.key}, "value": {"S": value}}
         put = {"TableName": self.orders.registers, "Item": item} | (condition or {})
         writes = "" if condition else value
-        number = self.recorder.begin("commit", lock.key, self.number, token=lock.fencing_token, value=writes)
-        try:
-            lock.commit([{"Put": put}])
-        except LockLostError:
-            self.recorder.end(number, "lost")
-        except CommitRefusedError:
-            self.recorder.end(number, "refused")
-        except TransportError as error:
-            self.recorder.end(number, _failure(error))
-            if self.random.random() < 0.5:
-                number = self.recorder.begin("release", lock.key, self.number, token=lock.fencing_token)
-                said = self._released(lock)
-                # After a commit of unknown outcome, it only says that the lock is released now.
-                self.recorder.end(number, "over" if error.ambiguous and said in ("ok", "lost") else said)
-        else:
-            self.recorder.end(number, "ok")
+        error = self._record("commit", lock, lambda: lock.commit([{"Put": put}]), value=writes)
+        if isinstance(error, TransportError) and self.random.random() < 0.5:
+            number = self.recorder.begin("release", lock.key, self.number, token=lock.fencing_token)
+            said = self._released(lock)
+            # After a commit of unknown outcome, it only says that the lock is released now.
+            self.recorder.end(number, "over" if error.ambiguous and said in ("ok", "lost") else said)
 
     def _refuse(self, lock: Lock) -> None:
         """A commit whose items cannot be written."""
         self._commit(lock, {"ConditionExpression": "attribute_exists(nothing)"})
 
     def _hand_over(self, lock: Lock) -> None:
-        number = self.recorder.begin("hand_over", lock.key, self.number, token=lock.fencing_token)
-        try:
-            string = lock.hand_over()
-        except LockLostError:
-            self.recorder.end(number, "lost")
-        except TransportError as error:
-            self.recorder.end(number, _failure(error))
-        else:
-            self.recorder.end(number, "ok")
+        string = self._record("hand_over", lock, lock.hand_over)
+        if isinstance(string, str):
             for copy in range(2 if self.random.random() < 0.3 else 1):
                 self._leave_string(lock.key, lock.fencing_token, copy, string)
             self.stop.wait(self.random.uniform(0.0, 0.3))  # by then, another may have adopted it

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, Unpack
 
 now = time.monotonic_ns
 
@@ -25,14 +25,10 @@ SHORTEST_LEASE = 1_000_000_000  # nanoseconds, of the callers (caller.py), as in
 OPEN = -1  # the return of an operation that never returned, as far as its caller knows
 
 
-class Op(TypedDict):
-    """An operation as the checker reads it (``Operation`` in checker/model.go)."""
+class Known(TypedDict, total=False):
+    """What is known of some operations."""
 
-    kind: str
-    outcome: str
     client: int
-    call: int
-    end: int
     token: int  # of the hold; of an adopt that was granted, the new one
     handed: int  # adopt: the token that was handed over
     owner: str
@@ -40,31 +36,18 @@ class Op(TypedDict):
     asked: bool
 
 
-def op(
-    kind: str,
-    outcome: str,
-    call: int,
-    end: int,
-    *,
-    client: int = 0,
-    token: int = 0,
-    handed: int = 0,
-    owner: str = "",
-    value: str = "",
-    asked: bool = False,
-) -> Op:
-    return {
-        "kind": kind,
-        "outcome": outcome,
-        "client": client,
-        "call": call,
-        "end": end,
-        "token": token,
-        "handed": handed,
-        "owner": owner,
-        "value": value,
-        "asked": asked,
-    }
+class Op(Known):
+    """An operation as the checker reads it (``Operation`` in checker/model.go)."""
+
+    kind: str
+    outcome: str
+    call: int
+    end: int
+
+
+def op(kind: str, outcome: str, call: int, end: int, **known: Unpack[Known]) -> Op:
+    unknown: Known = {"client": 0, "token": 0, "handed": 0, "owner": "", "value": "", "asked": False}
+    return {"kind": kind, "outcome": outcome, "call": call, "end": end, **unknown, **known}
 
 
 @dataclass

@@ -23,6 +23,7 @@ import os
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -32,12 +33,13 @@ from tests.prove import bench
 from .mutants import MUTANTS, Mutant, broken
 from .scenarios import SCENARIOS, Scenario
 from .scheduler import POLICIES
-from .sweep import Plan, Played, Totals, again, once, play, twice
+from .sweep import Plan, Played, again, once, play, twice
 from .world import LOCKS, ORDERS
 
 _HTTP_SHARE = 0.15  # of the time, if an engine is named
 _MOST_TOLD = 300  # characters
 _MOST_FOR_MUTANT = 2000  # schedules. Each ends: the scheduler has a limit of its points, and gives up what hangs
+_MOST_WRONG = 5  # schedules that went wrong are told of one scenario
 _AT_ONCE = 5  # schedules of one variant before the next has its turn
 
 
@@ -47,8 +49,10 @@ class Sweep:
     def __init__(self, options: argparse.Namespace, engine: Engine | None) -> None:
         self.options = options
         self.engine = engine
-        self.totals = {name: Totals() for name in options.only or SCENARIOS}
+        self.names = list(options.only or SCENARIOS)
+        self.totals: bench.Figures = {"schedules": 0, "pairs": Counter(), "wrong": []}
         self.complete = True  # whether each single switch was tried
+        self._told: Counter[str] = Counter()
         self._started = time.monotonic()
 
     def run(self) -> bench.Figures:
@@ -60,26 +64,12 @@ class Sweep:
             self._in_turns(self._double(), until=minutes)
         self._in_turns(self._untried(), until=None)
         bench.progress("")
-        return self.figures()
-
-    def figures(self) -> bench.Figures:
-        all_of = self.totals.values()
-        return {
-            "schedules": sum(totals.schedules + totals.twice for totals in all_of),
-            "schedules with two switches": sum(totals.twice for totals in all_of),
-            "schedules over HTTP": sum(totals.http for totals in all_of),
-            "switches at every": self.options.every,
-            "complete": self.complete,
-            "requests": sum(totals.requests for totals in all_of),
-            "failed": sum(totals.failed for totals in all_of),
-            bench.DOUBLE_HOLDERS: sum(totals.double_holders for totals in all_of),
-            "pairs": {name: totals.schedules + totals.twice for name, totals in self.totals.items()},
-            "wrong": [story for totals in all_of for story in totals.wrong],
-            "good": all(totals.schedules and not totals.failed for totals in all_of),
-        }
+        played = all(self.totals["pairs"][name] for name in self.names)
+        self.totals |= {"switches at every": self.options.every, "complete": self.complete}
+        return self.totals | {"good": played and not self.totals["failed"]}
 
     def _variants(self) -> Iterator[tuple[Scenario, str]]:
-        for name, policy in itertools.product(self.totals, POLICIES):
+        for name, policy in itertools.product(self.names, POLICIES):
             yield SCENARIOS[name], policy
 
     def _single(self) -> list[Iterator[Played]]:
@@ -91,8 +81,8 @@ class Sweep:
         every, stride = self.options.every, self.options.stride
         return [
             itertools.islice(self._planned(SCENARIOS[name], next(iter(POLICIES)), every, stride, None), 1)
-            for name, totals in self.totals.items()
-            if not totals.schedules
+            for name in self.names
+            if not self.totals["pairs"][name]
         ]
 
     def _http(self) -> list[Iterator[Played]]:
@@ -130,13 +120,14 @@ class Sweep:
                     self._add(played, http)
                 if len(some) < _AT_ONCE:
                     variants.remove(variant)
-            bench.progress(f"{self.figures()['schedules']:,} schedules")
+            bench.progress(f"{self.totals['schedules']:,} schedules")
         return True
 
     def _add(self, played: Played, http: bool) -> None:
-        totals = self.totals[played.scenario]
-        totals.add(played, http=http)
-        if played.wrong and totals.failed <= 1:
+        bench.add(self.totals, played.figures(http))
+        if played.wrong and self._told[played.scenario] < _MOST_WRONG:
+            self._told[played.scenario] += 1
+            self.totals["wrong"].append(played.story())
             bench.complain({"wrong": [played.story()]})
 
 

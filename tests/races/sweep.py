@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rig.engine import Engine
+from tests.prove import bench
 
 from .scenarios import Scenario
 from .scheduler import Choice
 from .world import World, world
 
 Plan = dict[int, int]
-_TOLD = 5  # schedules that went wrong are told of one scenario
 
 
 @dataclass
@@ -30,37 +30,22 @@ class Played:
     requests: int
     places: list[str]
 
+    def figures(self, http: bool) -> bench.Figures:
+        return {
+            "schedules": 1,
+            "schedules with two switches": int(len(self.plan) == 2),
+            "schedules over HTTP": int(http),
+            "requests": self.requests,
+            "failed": int(bool(self.wrong)),
+            bench.DOUBLE_HOLDERS: self.double_holders,
+            "pairs": {self.scenario: 1},
+        }
+
     def story(self) -> str:
         switches = ", then ".join(self.places) or "nowhere"
         return f"{self.scenario} (policy {self.policy}, plan {self.plan}, switched at {switches}): " + "; ".join(
             self.wrong
         )
-
-
-@dataclass
-class Totals:
-    """The figures of one scenario, or of all.
-
-    schedules: with at most one switch; twice: with two.
-    """
-
-    schedules: int = 0
-    twice: int = 0
-    http: int = 0
-    requests: int = 0
-    failed: int = 0
-    double_holders: int = 0
-    wrong: list[str] = field(default_factory=list)
-
-    def add(self, played: Played, *, http: bool = False) -> None:
-        self.schedules += len(played.plan) < 2
-        self.twice += len(played.plan) == 2
-        self.http += http
-        self.requests += played.requests
-        self.double_holders += played.double_holders
-        self.failed += bool(played.wrong)
-        if played.wrong and len(self.wrong) < _TOLD:
-            self.wrong.append(played.story())
 
 
 def play(scenario: Scenario, plan: Plan, policy: str, every: str, engine: Engine | None = None) -> Played:

@@ -57,8 +57,7 @@ def run(options: argparse.Namespace) -> bench.Figures:
         return {"good": _mutations(options)}
     if options.mutants is not None:
         names = [name for name, mutation in MUTATIONS.items() if not mutation.redundant]
-        tried = try_mutations(bench.chosen(options.mutants, names), options.processes)
-        return bench.planted((name, "a run fails" if shown else "") for name, shown in tried)
+        return bench.planted(try_mutations(bench.chosen(options.mutants, names), options.processes))
     if options.shrink:
         return {"good": _shrink(options)}
     if options.trace:

@@ -74,12 +74,7 @@ class OurHolding:
         return self.hold.is_held(elapsed)
 
     def owns(self, item: Any) -> bool:
-        return (
-            item is not None
-            and "isReleased" not in item
-            and item.get(JAVA.owner) == {"S": self.hold.owner}
-            and item.get("fencingToken") == {"N": str(self.hold.token)}
-        )
+        return is_held_by(item, self.hold.owner, self.hold.token)
 
     def has_an_entry(self, item: Any) -> bool:
         """Whether a row shows a claim of this holding's acquisition, under any token.
@@ -196,13 +191,14 @@ class Judge:
         release = self._release(action)
         if release is not None and before.get(JAVA.owner) != {"S": release.holding.hold.owner}:
             self.fail("late release", f"{release.holding} released or completed {key}, which was another's")
-        until = _number(after, JAVA.completed_until)
+        until = number_in(after, JAVA.completed_until)
         names = action.request.get("ExpressionAttributeNames", {}).values()
         if before.get(JAVA.token) != after.get(JAVA.token):
             plain = action.operation != "PutItem" and JAVA.completed_until not in names
             (self._plain.add if plain else self._plain.discard)(key)
-        if JAVA.ttl in after and _number(after, JAVA.ttl) < until and key not in self._plain:
-            self.fail("ttl", f"the row of {key} may go {until - _number(after, JAVA.ttl)} s before its completion ends")
+        early = until - number_in(after, JAVA.ttl)
+        if JAVA.ttl in after and early > 0 and key not in self._plain:
+            self.fail("ttl", f"the row of {key} may go {early} s before its completion ends")
         if self.is_done(key) and until < self.completed[key][-1]:
             self.fail("erased", f"the completion of {key} until {self.completed[key][-1]} became {until}")
         if release is not None and _completes(action):
@@ -709,7 +705,13 @@ def _completes(action: Send) -> bool:
     return any(f"{name} = " in update for name in names if names[name] == JAVA.completed_until)
 
 
-def _number(item: Any, name: str) -> int:
+def is_held_by(item: Any, owner: str, token: int) -> bool:
+    """Whether a lock's row is held, by this owner under this token."""
+    is_held = item is not None and JAVA.released not in item
+    return is_held and item.get(JAVA.owner) == {"S": owner} and item.get(JAVA.token) == {"N": str(token)}
+
+
+def number_in(item: Any, name: str) -> int:
     return int(item.get(name, {"N": "0"})["N"])
 
 

@@ -282,23 +282,32 @@ def _run_chunk(chunk: tuple[int, int, str | None, str | None]) -> Totals:
     return run_many(*chunk)
 
 
-def is_shown(name: str, runs: int) -> bool:
-    """Return whether a run under one of the mutation's biases shows that a rule is broken."""
+def shown_by(
+    name: str, runs: int, until: float = float("inf"), report: Callable[[int, int], None] | None = None
+) -> str:
+    """The failure by which a run under one of the mutation's biases shows that a rule is broken. "" if none does.
+
+    until: when no more are begun, by time.monotonic. report: is told how many seeds are done, and how many are left.
+    """
     mutation = MUTATIONS[name]
     for first in range(0, runs, 20):
+        if time.monotonic() >= until:
+            break
         for bias in mutation.biases:
             for seed in range(first, min(first + 20, runs)):
                 failed = run_many(seed, 1, bias, name).failed
-                if any(result.failures.keys() & set(mutation.shows) for result in failed):
-                    return True
-    return False
+                if kinds := {kind for result in failed for kind in result.failures} & set(mutation.shows):
+                    return min(kinds)
+        if report is not None:
+            report(min(first + 20, runs), max(runs - first - 20, 0))
+    return ""
 
 
-def try_mutations(names: list[str], processes: int = 2) -> Iterator[tuple[str, bool]]:
-    """Break each of these rules until a run shows it. Yields its name, and whether it was shown, in any order."""
+def try_mutations(names: list[str], processes: int = 2) -> Iterator[tuple[str, str]]:
+    """Break each of these rules until a run shows it. Yields its name, and what has shown it, in any order."""
     with _pool(processes) as pool:
         yield from _any_order(pool, _try_mutation, names)
 
 
-def _try_mutation(name: str) -> tuple[str, bool]:
-    return name, is_shown(name, MUTATIONS[name].runs)
+def _try_mutation(name: str) -> tuple[str, str]:
+    return name, shown_by(name, MUTATIONS[name].runs)

@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from tests.simulation.mutations import MUTATIONS, broken
-from tests.simulation.runs import MORE, Totals, is_shown, run_many, simulate
+from tests.simulation.runs import MORE, Totals, run_many, shown_by, simulate
 from tests.simulation.schedule import BIASES, WEIGHTS
 
 
@@ -70,7 +70,7 @@ RARE = [name for name in NEEDED if name not in QUICK]
 
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in RARE)])
 def test_a_broken_rule_is_caught(name: str) -> None:
-    assert is_shown(name, MUTATIONS[name].runs), f"{MUTATIONS[name].runs} runs did not show: {name}"
+    assert shown_by(name, MUTATIONS[name].runs), f"{MUTATIONS[name].runs} runs did not show: {name}"
 
 
 SLOW = 1_000_000  # the first slow seed
@@ -85,7 +85,7 @@ SCHEDULES = int(os.environ.get("LAMBDA_LOCK_SCHEDULES", ALL))
 @pytest.mark.parametrize("name", [name for name in MUTATIONS if name not in NEEDED])
 def test_a_rule_that_exclusion_does_not_need_may_be_broken(name: str, share: int) -> None:
     """If this ever fails, the reason given for the mutation is wrong."""
-    assert not is_shown(name, MUTATIONS[name].runs // share), MUTATIONS[name].redundant
+    assert not shown_by(name, MUTATIONS[name].runs // share), MUTATIONS[name].redundant
 
 
 # In small parts, and at the end: several workers share them.

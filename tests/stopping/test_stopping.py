@@ -165,6 +165,16 @@ def test_a_second_sigterm_ends_a_process_whose_loop_is_blocked(table: str) -> No
     assert is_free(table, "a")
 
 
+CLOSING = """
+import os, signal
+from lambda_lock import LockClient
+client = LockClient()
+def end(*_):
+    client.close()
+    os._exit(128 + signal.SIGTERM)
+signal.signal(signal.SIGTERM, end)
+"""
+
 # Each has a claim under way that was carried out, and whose answer does not come.
 UNANSWERED = {
     "a daemon thread": """
@@ -190,15 +200,8 @@ async def main():
 loop = asyncio.new_event_loop()
 loop.run_until_complete(main())
 """,
-    "a handler that closes the client and ends the process": """
-import os, signal
-from lambda_lock import LockClient
-client = LockClient()
+    "a handler that closes the client and ends the process": f"""{CLOSING}
 client.prewarm()
-def end(*_):
-    client.close()
-    os._exit(128 + signal.SIGTERM)
-signal.signal(signal.SIGTERM, end)
 print("ready", flush=True)
 client.acquire("a", lease_duration=600)
 """,
@@ -215,26 +218,12 @@ def test_a_claim_that_was_begun_is_given_back_before_the_process_ends(how: str, 
         assert is_free(table, "a")
 
 
-WAITING = """
-import os, signal
-from lambda_lock import LockClient
-client = LockClient()
-def end(*_):
-    client.close()
-    os._exit(128 + signal.SIGTERM)
-signal.signal(signal.SIGTERM, end)
+WAITING = f"""{CLOSING}
 print("ready", flush=True)
 client.acquire("a", wait=600)
 """
 
-RELEASING = """
-import os, signal
-from lambda_lock import LockClient
-client = LockClient()
-def end(*_):
-    client.close()
-    os._exit(128 + signal.SIGTERM)
-signal.signal(signal.SIGTERM, end)
+RELEASING = f"""{CLOSING}
 lock = client.acquire("a", lease_duration=600)
 print("ready", flush=True)
 lock.release()
