@@ -215,12 +215,10 @@ class ForkBeside(Fork):
 class ForkAndLeave(Fork):
     """A fork by a signal handler whose child leaves by an exception, through the operation that was interrupted."""
 
-    def happen(self) -> None:
-        self.scene.reading()
-        self._reader, self._writer = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
+    def fork(self, child: Callable[[], None]) -> int:
+        if (pid := os.fork()) == 0:
             raise SystemExit
+        return pid
 
     def tell(self) -> None:
         """In the child, which has left the operation."""
@@ -240,11 +238,9 @@ class ForkAndGoOn(ForkAndLeave):
     never_in = ("adopt", "resume", "acquire as holder", "acquire a permit", "acquire all")
     sending = False
 
-    def happen(self) -> None:
-        self.scene.reading()
+    def fork(self, child: Callable[[], None]) -> int:
         self.sending = any(frame.f_code is send.__code__ for frame in _callers())
-        self._reader, self._writer = os.pipe()
-        self.pid = os.fork()
+        return os.fork()
 
     def settle(self, operation: Operation) -> None:
         if self.sending and self.scene.given is False:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -107,34 +107,32 @@ def _decorated(scene: Scene) -> Any:
     return handler({"id": "7"}, None)
 
 
-def _batch(scene: Scene) -> Any:
-    records = [{"messageId": str(at), "body": "{}", "attributes": {}, "eventSource": "aws:sqs"} for at in range(3)]
-    process_sqs(
-        {"Records": records},
+def _process(
+    scene: Scene, process: Callable[..., Any], scope: str, lock_key: str, records: Iterable[dict[str, Any]]
+) -> None:
+    process(
+        {"Records": [*records]},
         lambda record: None,
         context=None,
-        lock_key="order#{messageId}",
-        scope="batch",
+        lock_key=lock_key,
+        scope=scope,
         wait=0,
         client=scene.client,
     )
+
+
+def _batch(scene: Scene) -> Any:
+    record = {"body": "{}", "attributes": {}, "eventSource": "aws:sqs"}
+    _process(scene, process_sqs, "batch", "order#{messageId}", (record | {"messageId": str(at)} for at in range(3)))
 
 
 def _stream(scene: Scene) -> Any:
     """Records of one shard: the first one that fails ends the batch."""
-    records = [
+    records = (
         {"eventID": str(at), "eventSource": "aws:kinesis", "kinesis": {"sequenceNumber": str(at), "partitionKey": "p"}}
         for at in range(3)
-    ]
-    process_stream(
-        {"Records": records},
-        lambda record: None,
-        context=None,
-        lock_key="order#{kinesis[sequenceNumber]}",
-        scope="stream",
-        wait=0,
-        client=scene.client,
     )
+    _process(scene, process_stream, "stream", "order#{kinesis[sequenceNumber]}", records)
 
 
 def _dashboard(scene: Scene) -> Any:

@@ -127,20 +127,13 @@ class Caller:
     # The life of a lock
 
     def _work(self, lock: Lock) -> None:
-        self._look(lock)
+        self.recorder.look(lock, self.number)
         while self.random.random() < 0.7 and not self.stop.is_set():
             act = self.random.choices([self._read, self._renew, self._pause], [5, 3, 3])[0]
             act(lock)
-            self._look(lock)
+            self.recorder.look(lock, self.number)
         endings = [self._release, self._commit, self._hand_over, self._refuse, self._forget]
         self.random.choices(endings, [50, 25, 14, 4, 5])[0](lock)
-
-    def _look(self, lock: Lock) -> None:
-        call = now()
-        held = lock.is_held
-        remaining = lock.remaining
-        if held:
-            self.recorder.held(lock.key, self.number, lock.fencing_token, call, now(), remaining)
 
     def _read(self, lock: Lock) -> None:
         """Read the register straight from the engine: what is stored, not what the network makes of it."""
@@ -219,7 +212,7 @@ class Caller:
             for copy in range(2 if self.random.random() < 0.3 else 1):
                 self._leave_string(lock.key, lock.fencing_token, copy, string)
             self.stop.wait(self.random.uniform(0.0, 0.3))  # by then, another may have adopted it
-            self._look(lock)
+            self.recorder.look(lock, self.number)
 
     def _forget(self, lock: Lock) -> None:
         """Keep neither the lock nor its row: its lease ends by itself. The caller drops the handle on its return."""

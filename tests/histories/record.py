@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from lambda_lock import Lock
+
 now = time.monotonic_ns
 
 SLOW = 0.9  # seconds after which a client may have sent a request again: then a late copy of it may be on its way
@@ -85,6 +87,13 @@ class Recorder:
     def held(self, lock: str, client: int, token: int, call: int, end: int, remaining: float) -> None:
         """Note that a lock said, between the instants ``call`` and ``end``, that it is held, and for how long."""
         self._write(["held", call, end, lock, client, token, call + int(remaining * 1e9)])
+
+    def look(self, lock: Lock, client: int) -> None:
+        """Look at a lock, and note what it says if it says that it is held."""
+        call = now()
+        held, remaining = lock.is_held, lock.remaining
+        if held:
+            self.held(lock.key, client, lock.fencing_token, call, now(), remaining)
 
     def trouble(self, text: str) -> None:
         """Note something that no caller may see, such as an error that is not documented."""

@@ -165,7 +165,10 @@ def main(arguments: list[str], parts: Sequence[Part] = PARTS, build: Path = BUIL
         status: int = importlib.import_module(f"tests.{arguments[0]}.__main__").main(arguments[1:])
         return status
     parser = argparse.ArgumentParser(
-        prog="python -m tests.prove", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tests.prove",
+        description=__doc__,
+        epilog=f"one proof with its own options: {', '.join(sorted(PROOFS))}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--long", action="store_true", help="for hours")
     parser.add_argument("--only", metavar="PART", help="run the parts whose names contain this; docs/ stays as it is")

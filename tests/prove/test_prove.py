@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rig.engine import ROOT
-from tests.prove import programs
+from tests.prove import bench, programs
 from tests.prove.__main__ import alone, main
 from tests.prove.parts import COUNTED, PARTS, Part, objection
 from tests.prove.report import BEGIN, END
@@ -291,6 +291,21 @@ def test_a_proof_writes_what_its_part_counts(
 def test_a_mutant_that_no_name_has_is_no_proof(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulation", "--mutants", "no such rule"]) == 2
     assert "no name contains 'no such rule'" in capsys.readouterr().err
+
+
+def test_a_mutant_that_nothing_has_shown_survives_and_fails_the_proof(capsys: pytest.CaptureFixture[str]) -> None:
+    figures = bench.planted([("one", "two holders"), ("two", "")])
+    assert figures == {"mutants killed": 1, "mutants": 2, "survivors": ["two"], "good": False}
+    assert capsys.readouterr().out == "  one: noticed: two holders\n  two: NOT NOTICED\n"
+    assert list(bench.lines(figures)) == ["mutants killed: 1 of 2"]
+    assert not bench.planted([])["good"]
+
+
+def test_figures_of_rounds_are_added_up_and_of_the_most_the_most_stays() -> None:
+    totals: bench.Figures = {}
+    for frozen, seconds in ((2, 0.5), (1, 4.0), (3, 1.0)):
+        bench.add(totals, {"rounds": 1, "happened": {"frozen": frozen}, "most seconds": seconds})
+    assert totals == {"rounds": 3, "happened": {"frozen": 6}, "most seconds": 4.0}
 
 
 def test_what_the_parts_count_has_its_line_and_each_line_its_part() -> None:

@@ -107,7 +107,7 @@ def _tried(options: argparse.Namespace, engine: Engine) -> Iterator[tuple[str, s
     for name in bench.chosen(options.mutants, MUTANTS):
         plans = [Plan(MUTANTS[name], options.seed + attempt, broken=name) for attempt in range(options.attempts)]
         shown = next((each for each in _played(plans, options.at_once, engine) if not each.good), None)
-        yield name, f"double holders {len(shown.double_holders)}, works lost {len(shown.lost)}" if shown else ""
+        yield name, bench.counted({what: len(texts) for what, texts in shown.wrong.items()}) if shown else ""
 
 
 def _played(plans: list[Plan], at_once: int, engine: Engine) -> Iterator[Round]:

@@ -91,7 +91,8 @@ def _many(options: argparse.Namespace) -> bench.Figures:
     total, started = Totals(), time.monotonic()
     for part in _parts(options):
         total.add(part)
-        bench.progress(f"{total.counts['runs'] / (time.monotonic() - started):.0f} runs/s, {total}")
+        rate = total.counts["runs"] / (time.monotonic() - started)
+        bench.progress(f"{rate:.0f} runs/s, {len(total.failed)} failed, {total}")
     bench.progress("")
     for result in total.failed[:MORE]:
         print(result)

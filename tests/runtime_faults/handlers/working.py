@@ -85,10 +85,10 @@ def _held(lock: Lock, event: dict[str, Any]) -> Iterator[None]:
     """Write down the time in which the function counts on its lock."""
     recorder.end(event["asked"], "ok", token=lock.fencing_token, owner=lock.owner)
     print("granted", flush=True)
-    _look(lock)
+    recorder.look(lock, os.getpid())
     try:
         yield
-        _look(lock)
+        recorder.look(lock, os.getpid())
     finally:
         _over(lock)
 
@@ -98,21 +98,13 @@ def _over(lock: Lock) -> None:
     recorder.begin("release", lock.key, os.getpid(), token=lock.fencing_token)
 
 
-def _look(lock: Lock, by: Recorder | None = None) -> None:
-    call = now()
-    held = lock.is_held
-    remaining = lock.remaining
-    if held:
-        (by or recorder).held(lock.key, os.getpid(), lock.fencing_token, call, now(), remaining)
-
-
 # What can happen inside an invocation
 
 
 def _work(lock: Lock, event: dict[str, Any]) -> None:
     end = time.monotonic() + event["seconds"]
     while time.monotonic() < end:
-        _look(lock)
+        recorder.look(lock, os.getpid())
         time.sleep(0.02)
 
 
@@ -140,7 +132,7 @@ def _child(lock: Lock, event: dict[str, Any]) -> None:
                 own.end(asked, "ok", token=mine.fencing_token, owner=mine.owner)
                 end = time.monotonic() + event["seconds"]
                 while time.monotonic() < end:
-                    _look(mine, own)
+                    own.look(mine, os.getpid())
                     time.sleep(0.02)
                 own.begin("release", mine.key, os.getpid(), token=mine.fencing_token)
         except (LockNotGrantedError, TransportError):
@@ -163,7 +155,7 @@ def _starve(lock: Lock, event: dict[str, Any]) -> None:
             pass
     finally:
         sys.setswitchinterval(usual)
-    _look(lock)
+    recorder.look(lock, os.getpid())
 
 
 def _exhaust(lock: Lock, event: dict[str, Any]) -> None:
