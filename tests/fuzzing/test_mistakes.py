@@ -12,6 +12,7 @@ from unittest import mock
 import pytest
 
 from lambda_lock import LockError
+from lambda_lock.batch import source
 from lambda_lock.core import lease
 
 from .liar import Liar
@@ -24,6 +25,7 @@ pytestmark = [pytest.mark.prove, pytest.mark.filterwarnings("ignore:the handle o
 
 MOST_PLAYS = 300
 _validity = lease.validity
+_records_of = source.records_of
 
 
 def _next(self: Any, request: dict[str, Any], last: Any) -> dict[str, Any] | None:
@@ -31,6 +33,11 @@ def _next(self: Any, request: dict[str, Any], last: Any) -> dict[str, Any] | Non
         case {"key": {"S": str()}}:  # anything else would end the server's thread
             return {**request, "ExclusiveStartKey": last}
     return None
+
+
+def _unchecked(event: Any, source: Any) -> Any:
+    found = event.get("Records") if isinstance(event, dict) else None
+    return found if isinstance(found, list) else _records_of(event, source)
 
 
 def _patch(name: str, value: Any) -> Callable[[], AbstractContextManager[Any]]:
@@ -99,7 +106,7 @@ FED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
         _patch("core.schema._LEASE_FORMATS", {"ms": lambda value: int(value["S"])}),
         "rows",
     ),
-    "a record is not checked": (_patch("batch.source._check", lambda record, source: None), "batches"),
+    "a record is not checked": (_patch("batch.process.records_of", _unchecked), "batches"),
 }
 
 
