@@ -89,7 +89,7 @@ MUTANTS: dict[str, Mutant] = {
         keep, "renew", "if hold.ended:", "if False:", ("renewal / release", "heartbeat() / release")
     ),
     "an acquire does not look whether its client was closed": Mutant(
-        taking.Fresh, "_register", "self._session.check_open()", "pass", ("close / acquire",)
+        taking.Fresh, "_register", "self._session.check_open()", "pass", ("close without releases / acquire",)
     ),
     "close does not know a lock before its handle is made": Mutant(
         taking.Fresh, "keep", "self._session.open_locks.add(hold, self._order.kept.pid)", "pass", ("close / acquire",)
