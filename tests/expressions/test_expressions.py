@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from rig.engine import DynamoDBLocal, Engine
-from tests.expressions.compare import Comparison, Difference
+from tests.expressions.compare import Comparison, Difference, known
 from tests.expressions.databases import Case, InMemory, Item, Outcome, Real, Request
 from tests.expressions.known import LOCAL, MINISTACK, hidden_by
 from tests.expressions.mistakes import MISTAKES, planted
 from tests.expressions.search import find, search
+
+NINES, HUGE = "9" * 38, "1" + "0" * 37
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +66,17 @@ def test_dynamodb_local_decides_whether_ministack_alone_is_wrong(local: Item | N
         Comparison([ministack]).run(case)
 
 
+def test_a_sum_that_ministack_rounds_and_writes_otherwise_in_a_transaction_is_known() -> None:
+    add = {"UpdateExpression": "ADD x :v", "ExpressionAttributeValues": {":v": {"N": NINES}}}
+    update = {"TableName": "locks", "Key": {"key": {"S": "k"}}, **add}
+    case = Case([("TransactWriteItems", {"TransactItems": [{"Update": update}]})])
+    found = InMemory().apply(case.requests[0])
+    rounded = {"locks": [{"key": {"S": "k"}, "x": {"N": "1.000000000000000000000000000E+38"}}]}
+    assert known(MINISTACK, case, 0, Outcome(found.error, found.shown, rounded), found) == "sums"
+    other = {"locks": [{"key": {"S": "k"}, "x": {"N": "1.000000000000000000000000001E+38"}}]}
+    assert known(MINISTACK, case, 0, Outcome(found.error, found.shown, other), found) is None
+
+
 def after(real: Real, update: dict[str, Any]) -> Item:
     """The only row that is left of an update, in memory and on the engine."""
     case = Case([("UpdateItem", {"TableName": "locks", "Key": {"key": {"S": "k"}}, **update})])
@@ -71,9 +84,6 @@ def after(real: Real, update: dict[str, Any]) -> Item:
     comparison.run(case, supported=True)
     (row,) = comparison.memory.rows("locks")
     return row
-
-
-NINES, HUGE = "9" * 38, "1" + "0" * 37
 
 
 @pytest.mark.parametrize(
