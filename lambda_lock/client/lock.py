@@ -212,6 +212,7 @@ class Lock(Handle):
         LockConfigurationError if DynamoDB refused, and LockArgumentError or TypeError for bad input. After a
         TransportError or LockConfigurationError, release may be called again. An interrupt propagates once the lock is
         released, as it does from `commit` and `hand_over`; by `hand_over`, a resumed one is left to the next attempt.
+        One that comes before the release has begun leaves the lock held, and the handle says so.
 
         Example: ``lock.release(data=b"done")``
         """

@@ -6,7 +6,7 @@ and neither does any other text. Order only adds conditions to a claim or a firs
 up a ticket touch nothing that decides who holds the lock, and never make a row. So the queue cannot make a second
 holder: who is granted the lock is decided by rules 1 to 5 of protocol.py, whoever waits.
 
-1. **Who queues.** The client's `order.py` decides: an acquire that waits, for a plain lock that keeps its row.
+1. **Who queues.** The client's `options.py` decides: an acquire that waits, for a plain lock that keeps its row.
    Everyone else claims and polls as if there were no queue. So does everyone while ``waiters`` cannot be read.
 2. **Fast path.** The first claim requires that nobody waits. Uncontended, it is the only request. If its refusal shows
    that the lock is free and no ticket counts, the next claim follows at once.
@@ -20,8 +20,9 @@ holder: who is granted the lock is decided by rules 1 to 5 of protocol.py, whoev
    ahead, each as observed. A claim without a ticket requires that no ticket counts, and removes all, as observed.
 6. **Passing.** The first of those ahead is dead as well if it let the lock go by for PATIENCE seconds: as I saw it, the
    lock was there for the taking for everybody, and nobody was granted it. Each one ahead is given as much. So whoever
-   is alive ahead passes the dead first one before me. I then claim from where I am, and remove the first one. The
-   others ahead keep their tickets.
+   is alive ahead passes the dead first one before me. The time begins anew when one of several ahead expires, and
+   after a look without an answer. I then claim from where I am, and remove the first one. The others ahead keep their
+   tickets.
 7. **Giving up** first removes the ticket. After that, no claim with it can land. The last try of a wait ignores the
    order. It removes nobody whose ticket counts.
 8. **When to look** follows from how long the last holders held the lock, how uneven that was, and from how many are
