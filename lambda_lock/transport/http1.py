@@ -122,8 +122,10 @@ class Connection:
             self._socket.settimeout(0)
             # This uses the plain socket's method: peeking does not work through TLS, and is not needed there.
             socket.socket.recv(self._socket, 1, socket.MSG_PEEK)
-        except OSError as error:
-            return isinstance(error, BlockingIOError)
+        except BlockingIOError:  # without a name: an interrupt here would leave the error and this frame in a circle
+            return True
+        except OSError:
+            return False
         return False
 
     def close(self) -> None:
