@@ -84,7 +84,7 @@ quick: $(DEV) $(ENGINE) ## Run the tests of the core, transport, decorators, bat
 test-slow: JOBS := 3
 test-slow: SCHEDULES ?= 150000
 test-slow: $(DEV) $(ENGINE) $(if $(shell command -v npm),$(CDK)) ## Run the slow proofs (SCHEDULES=15000 simulates less)
-	@LAMBDA_LOCK_SCHEDULES=$(SCHEDULES) $(BIN)/pytest --quiet $(PARALLEL) -m slow -o timeout=900 $(ARGS)
+	@LAMBDA_LOCK_SCHEDULES=$(SCHEDULES) $(BIN)/pytest --quiet $(PARALLEL) -m "slow or long" -o timeout=900 $(ARGS)
 
 .PHONY: checker
 checker: # The first time, Go compiles its standard library too: not while tests run
@@ -106,14 +106,14 @@ prove-long: $(DEV) $(ENGINE) $(DYNAMODB_LOCAL) ## The same for hours
 
 .PHONY: test-dynamodb-local
 test-dynamodb-local: $(DEV) $(NEWEST) $(DYNAMODB_LOCAL) ## Run the tests on Amazon's DynamoDB Local (needs Java and Maven)
-	@LAMBDA_LOCK_ENGINE=dynamodb-local $(BIN)/pytest --quiet $(PARALLEL) $(ARGS)
+	@LAMBDA_LOCK_ENGINE=dynamodb-local $(BIN)/pytest --quiet $(PARALLEL) -m "not slow and not prove" $(ARGS)
 
 .PHONY: peers
 peers: $(INTEROP) $(JAVA_PEER) ## Install the older clients that tests/interop runs (needs Java and Maven)
 
 .PHONY: interop
 interop: $(DEV) $(ENGINE) peers ## Run the tests that share a table with the Java and Python clients (needs Java and Maven)
-	@CI=true $(BIN)/pytest --quiet $(PARALLEL) -m "slow or not slow" tests/interop $(ARGS)
+	@CI=true $(BIN)/pytest --quiet $(PARALLEL) -m "not prove" tests/interop $(ARGS)
 
 .PHONY: test-cdk
 test-cdk: $(CDK_OLDEST) ## Run tests/cdk on the oldest CDK that is supported (needs Node)

@@ -468,6 +468,7 @@ HOW = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", HOW)
 def test_a_process_exits_whatever_its_requests_still_wait_for(how: str, wire: Wire) -> None:
     wire.hold(times=FOR_EVER)  # one after the other, their time-outs would take minutes

@@ -278,6 +278,7 @@ def _unpack_npm_package(distribution: str, target: Path) -> None:
     subprocess.run(["tar", "-xzf", str(archive), "--strip-components=1", "-C", target], check=True)
 
 
+@pytest.mark.long
 def test_the_eight_lines_of_typescript_are_what_the_construct_makes(tmp_path: Path) -> None:
     """They are JavaScript too, and run on the CDK itself."""
     snippet = (_FOLDER / "table.ts").read_text()

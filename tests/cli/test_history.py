@@ -198,6 +198,7 @@ class ManyRows:
         return row | ({"leaseDuration": {"S": "20000"}} if number % 1000 == 7 else {"isReleased": {"S": "1"}})
 
 
+@pytest.mark.long
 def test_of_100_000_locks_a_page_is_answered_and_it_is_answered_while_they_are_read() -> None:
     transport = ManyRows(100_000)
     watcher = Watcher(LockClient("locks", transport=transport), interval=1.0)

@@ -357,6 +357,7 @@ def test_another_holders_row_is_left_alone_after_the_loss(start: Start, rows: Ro
     assert rows.get("a") == theirs
 
 
+@pytest.mark.long
 def test_a_lock_that_cannot_be_renewed_is_lost_with_its_validity(wire: Wire, start: Start) -> None:
     process = start("run", "a", "--lease", "2", "--", "sh", "-c", "echo ready; exec sleep 600")
     assert line(process) == "ready"

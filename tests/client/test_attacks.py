@@ -246,6 +246,7 @@ def _down(operation: str, request: dict[str, Any], *, timeout: float) -> Any:
     raise TransportError(True, "no answer")
 
 
+@pytest.mark.long
 def test_an_async_renewal_waits_for_the_one_under_way_but_not_for_ever(make: Make, client: LockClient) -> None:
     hangs = Hangs(client.transport)
 

@@ -103,6 +103,7 @@ BUSY: dict[str, list[dict[str, Any]]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("permits", "dead", "busy", "their_wait"),
     [

@@ -160,6 +160,7 @@ def test_loss_is_told_while_the_renewal_of_the_lock_is_still_under_way(make: Mak
     hangs.go_on.set()
 
 
+@pytest.mark.long
 def test_a_renewal_by_hand_waits_for_the_one_under_way_but_not_for_ever(make: Make, client: LockClient) -> None:
     hangs = Hangs(client.transport)
     lock = make(lease_duration=60, heartbeat_period=0.1, transport=hangs).acquire("a")

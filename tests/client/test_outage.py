@@ -66,6 +66,7 @@ def limbo(wire: Wire, make: Make) -> Limbo:
     return Limbo(wire, make)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("outage", OUTAGES)
 def test_a_lock_is_held_again_once_a_renewal_comes_through(outage: Outage, wire: Wire, make: Make, rows: Rows) -> None:
     told: list[Lock] = []

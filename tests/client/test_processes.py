@@ -49,6 +49,7 @@ def start(table: str) -> Iterator[Start]:
         process.communicate()
 
 
+@pytest.mark.long
 def test_many_processes_and_threads_lose_no_increment(engine: Ministack, table: str, rows: Rows, start: Start) -> None:
     counters = engine.create_table(f"{table}-counters")
     processes, threads, rounds = 4, 4, 15

@@ -49,6 +49,7 @@ def test_the_picture_in_the_docs_is_one_of_a_run_without_faults() -> None:
     assert "is killed at" in words
 
 
+@pytest.mark.long
 @pytest.mark.ministack_only
 def test_a_run_has_no_faults_and_a_killed_job_is_replaced() -> None:
     plans = [Plan(0, 0.3, killed=True), Plan(0.1, 0.2), Plan(0.2, 0.2), Plan(0.3, 0.2)]

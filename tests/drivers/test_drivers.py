@@ -81,6 +81,7 @@ def test_a_signal_handler_that_closes_the_client_amid_a_request_leaves_nothing_h
     assert good(played) > 10
 
 
+@pytest.mark.long
 def test_a_child_that_leaves_through_an_acquire_does_not_release_its_parents_lock(stage: Stage) -> None:
     fault = "fork and leave"
     played = sweep(fault, lambda first: course(stage, "acquire", fault, first, within=DRIVERS, one_in=ONE_IN))

@@ -6,6 +6,8 @@ follow a poison message, they go to the dead-letter queue too, unless the batch 
 
 from __future__ import annotations
 
+import pytest
+
 from . import judge
 from .conftest import Open
 from .judge import Order
@@ -27,6 +29,7 @@ def orders(count: int, groups: str, **more: object) -> list[Order]:
     ]
 
 
+@pytest.mark.long
 def test_each_group_keeps_its_order_whatever_fails_in_its_middle(open_shop: Open) -> None:
     shop = open_shop(max_workers=3, lease_duration=3)
     sent = orders(6, groups="abc")

@@ -9,6 +9,8 @@ passes uses up a receive. So in tests with a visibility timeout of a second, for
 
 from __future__ import annotations
 
+import pytest
+
 from . import judge
 from .conftest import Open
 from .judge import Order
@@ -64,6 +66,7 @@ def test_a_returned_message_comes_back_as_soon_as_it_was_asked_for(open_shop: Op
     assert judge.returns(shop.notes()) > 0
 
 
+@pytest.mark.long
 def test_what_breaks_off_is_done_later_and_what_was_done_is_not_repeated(open_shop: Open) -> None:
     shop = open_shop("orders.decorated", timeout=3, lease_duration=1)
     plans = [
@@ -91,6 +94,7 @@ def test_what_breaks_off_is_done_later_and_what_was_done_is_not_repeated(open_sh
     assert len(judge.open_processes(shop.notes())) >= 10  # they killed themselves, or were killed at their timeout
 
 
+@pytest.mark.long
 def test_a_batch_that_runs_out_of_time_returns_the_rest_and_is_not_killed(open_shop: Open) -> None:
     shop = open_shop(timeout=4)
     queue = shop.queue(*orders(4, customers=4, seconds=1.3), visibility=2, dead_letter_after=PATIENT)
@@ -101,6 +105,7 @@ def test_a_batch_that_runs_out_of_time_returns_the_rest_and_is_not_killed(open_s
     assert judge.returns(shop.notes()) > 0
 
 
+@pytest.mark.long
 def test_only_poison_goes_to_the_dead_letter_queue(open_shop: Open) -> None:
     shop = open_shop()
     shop.warm_up()

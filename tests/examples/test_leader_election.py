@@ -57,6 +57,7 @@ def test_a_leader_that_steps_down_is_followed_at_once_under_the_next_token(candi
     assert candidates.processes[name].wait(30) == 0
 
 
+@pytest.mark.long
 def test_a_frozen_leader_stops_when_it_wakes_and_follows(candidates: Candidates, table: str) -> None:
     name, _ = candidates.wait_for("leads")
     frozen = candidates.processes[name]
@@ -70,6 +71,7 @@ def test_a_frozen_leader_stops_when_it_wakes_and_follows(candidates: Candidates,
     check_journal(journal(table))
 
 
+@pytest.mark.long
 def test_while_a_leader_works_nobody_else_leads(candidates: Candidates) -> None:
     candidates.wait_for("leads")
     with pytest.raises(queue.Empty):

@@ -220,6 +220,7 @@ def test_what_hangs_after_the_last_moment_that_matters_does_not_hang_on_for_ever
     assert result.complete
 
 
+@pytest.mark.long
 def test_an_attempt_that_a_later_one_of_its_hold_goes_over_is_lost_for_good_reason() -> None:
     """Also if it had gone over another one before: the name of its acquire is not that of its attempt then."""
     result = Explorer(small(Setup(holder="h", renewals=1), Setup(holder="h"), faults=1, seconds=1)).run(told=True)

@@ -28,6 +28,7 @@ ACTS: dict[str, Callable[[LockClient, str], Lock | str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("act", "event"), [("resume", "line"), ("hand_over", "call"), ("acquire by holder", "call")])
 def test_an_interrupted_attempt_leaves_the_hold_to_the_next_one_though_its_client_is_closed(
     act: str, event: str

@@ -13,6 +13,8 @@ from tests.support.waiting import wait_until
 from .conftest import Start
 from .peers import JAVA_CLIENT, KINDS, Answer, Peer
 
+pytestmark = pytest.mark.long
+
 LEASE = 1.0
 ABANDON = 0.1  # the share of grants that are abandoned, as in a crash
 DEFAULT_LEASE = 20.0  # of our, the Java and the Go client; the Python client's is 30

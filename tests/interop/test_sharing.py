@@ -15,6 +15,8 @@ from .conftest import LEASE, REFRESH, Make, Rows
 from .peers import KINDS, Kind, Peer
 from .talk import REFUSALS
 
+pytestmark = pytest.mark.long
+
 TRY: dict[str, Any] = {"wait": 0, "refresh": REFRESH}
 WAIT: dict[str, Any] = {"wait": DEADLINE, "refresh": REFRESH}
 KEEPERS = [kind for kind in KINDS if kind.keeps_rows]

@@ -182,6 +182,7 @@ def test_figures_of_a_run_before_are_not_counted_again(tmp_path: Path) -> None:
     assert prove(tmp_path, program("one", "")) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("aside", [False, True])
 def test_a_part_that_hangs_is_ended_at_its_limit_with_all_that_it_started(
     aside: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -132,6 +132,7 @@ def bulk(*names: str) -> Callable[[Any], Any]:
     return lambda asked: {name: [hole] for name in asked if name in names}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 def test_npms_pins_are_asked_about_in_the_same_way(service: Service, lock: Path) -> None:
     service.know = bulk("lodash", "left-pad")

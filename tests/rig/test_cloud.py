@@ -91,6 +91,7 @@ def test_a_message_is_consumed_once_and_is_gone(cloud: Cloud, consumer: Function
     assert steps(notes("plain")) == [("start", 1), ("end", 1)]
 
 
+@pytest.mark.long
 def test_only_the_message_reported_comes_again(cloud: Cloud, consumer: Function, notes: Notes) -> None:
     queue = cloud.queue("partial", visibility=SOON)
     queue.send({"id": "kept-1"}, {"id": "returned", "do": "report"}, {"id": "kept-2"})
@@ -100,6 +101,7 @@ def test_only_the_message_reported_comes_again(cloud: Cloud, consumer: Function,
     assert steps(notes("kept-1", "kept-2")) == [("start", 1), ("end", 1)] * 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["raise", "exit"])
 def test_the_whole_batch_of_a_handler_that_crashes_comes_again(
     cloud: Cloud, consumer: Function, notes: Notes, how: str
@@ -112,6 +114,7 @@ def test_the_whole_batch_of_a_handler_that_crashes_comes_again(
     assert steps(notes(f"crash-{how}")) == [("start", 1), ("start", 2), ("end", 2)]
 
 
+@pytest.mark.long
 def test_the_batch_of_a_handler_that_times_out_comes_again_in_another_process(
     cloud: Cloud, record: Path, notes: Notes
 ) -> None:
@@ -155,6 +158,7 @@ def test_no_more_batches_are_under_way_at_once_than_were_allowed(
     assert max(under_way) <= most
 
 
+@pytest.mark.long
 def test_a_message_received_too_often_goes_to_the_dead_letter_queue(
     cloud: Cloud, consumer: Function, notes: Notes
 ) -> None:

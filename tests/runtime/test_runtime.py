@@ -160,6 +160,7 @@ def test_an_invocation_that_needs_no_heartbeat_leaves_no_thread(start: Start) ->
     assert before["tasks"] == during["tasks"] == after["tasks"]
 
 
+@pytest.mark.long
 def test_a_long_invocation_is_renewed_and_nothing_is_sent_after_it(start: Start, wire: Wire, rows: Rows) -> None:
     environment = start("locking.either", lease=2)
     invocation = environment.invoke({"id": 1, "sleep": 3.5}, LONG, request_id="r-1")

@@ -68,6 +68,7 @@ def test_a_lock_that_nobody_can_take_in_time_is_not_free(stage: Stage, engine: M
     assert not stage.round.good
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("sent", "not_free"), [(0, 1), (1, 0)], ids=["to take it", "to release it"])
 def test_a_network_that_fails_while_the_lock_is_looked_at_does_not_end_the_run(
     sent: int, not_free: int, stage: Stage, wire: Wire

@@ -34,6 +34,7 @@ def _interrupted_acquire(memory: Memory, opcodes: bool) -> None:
     assert points > 200
 
 
+@pytest.mark.long
 def test_an_interrupted_refusal_leaves_nothing_either() -> None:
     apart(_interrupted_refusal)
 

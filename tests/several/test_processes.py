@@ -115,6 +115,7 @@ def test_a_frozen_holder_is_replaced_and_its_late_commit_is_refused(
     assert engine.scan(accounts) == []
 
 
+@pytest.mark.long
 def test_one_waiter_killed_in_the_middle_holds_nobody_up_for_longer_than_its_lease(
     make: Make, rows: Rows, start: Start
 ) -> None:

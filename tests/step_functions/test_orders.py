@@ -38,6 +38,7 @@ def test_an_order_is_done_under_one_lock_which_is_free_in_the_end(shop: Shop, or
     assert is_free(execution.order)
 
 
+@pytest.mark.long
 def test_a_state_that_is_killed_before_its_result_is_tried_again_under_the_same_lock(
     shop: Shop, orders: str, is_free: Free
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_task_token_that_is_failed_is_caught_and_the_lock_is_freed(
     assert is_free(execution.order)
 
 
+@pytest.mark.long
 def test_a_task_token_that_is_never_answered_is_caught_and_the_lock_is_freed(
     shop: Shop, orders: str, is_free: Free
 ) -> None:

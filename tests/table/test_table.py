@@ -251,6 +251,7 @@ def test_an_engine_that_is_only_just_starting_is_waited_for(name: str) -> None:
     assert table_exists(name)
 
 
+@pytest.mark.long
 def test_an_engine_that_never_starts_is_an_error_after_some_seconds(name: str) -> None:
     never = Starting(refusals=ALWAYS)
     with pytest.raises(TransportError, match="connection refused"):
