@@ -17,10 +17,10 @@ Why the holder's second term is safe: a Date is truncated to whole seconds, and 
 Dates taken at the same true moment differ by less than 1.5 s = MARGIN. When ``E - D - MARGIN`` has passed since the
 reply that showed D, no front end says E yet.
 
-Elapsed time (`Elapsed`) is summed over successive looks at all available clocks. Each look adds the largest advance of
-any clock. A frozen environment may stop any of the clocks, and a wall clock may be stepped back. Summed like this, time
-never lags behind as long as one clock runs. It may run ahead, but that only ends validity early. A waiter's time must
-not run ahead, so a waiter uses the monotonic clock alone.
+Elapsed time (`ClockReading.elapsed`) is summed over successive looks at all available clocks. Each look adds the
+largest advance of any clock. A frozen environment may stop any of the clocks, and a wall clock may be stepped back.
+Summed like this, time never lags behind as long as one clock runs. It may run ahead, but that only ends validity early.
+A waiter's time must not run ahead, so a waiter uses the monotonic clock alone.
 """
 
 from __future__ import annotations
@@ -88,37 +88,30 @@ class Holder(_Fields):
 
 
 class ClockReading:
-    """One look at the clocks, in seconds. ``elapsed`` never lags behind true time, ``monotonic`` never runs ahead, and
-    ``wall`` is a guess."""
+    """One look at the clocks, in seconds. It never changes.
 
-    __slots__ = ("elapsed", "monotonic", "wall")
+    elapsed: never lags behind true time, continues through freezes, and never steps back.
+    monotonic: never runs ahead.
+    wall: a guess.
+    """
 
-    def __init__(self, elapsed: float, monotonic: float, wall: float) -> None:
+    __slots__ = ("boottime", "elapsed", "monotonic", "wall")
+
+    def __init__(self, elapsed: float, monotonic: float, wall: float, boottime: float = 0.0) -> None:
         self.elapsed = elapsed
         self.monotonic = monotonic
         self.wall = wall
+        self.boottime = boottime
 
+    def after(self, monotonic: float, boottime: float, wall: float) -> ClockReading:
+        """Return the next look, which shows these clocks. Its elapsed time adds the largest advance of any clock.
 
-class Elapsed:
-    """Time that continues through freezes and never steps back: each reading adds the largest advance of any clock.
-
-    Comparing with one fixed starting point and taking the larger difference is not enough. If the wall clock is stepped
-    back in between, that hides a later freeze of the other clocks (in 1 % of the simulated runs, holders overlapped).
-
-    ``total`` is the time at the reading that showed ``clocks``. `after` returns the next reading. A reading never
-    changes; the latest one is replaced as a whole.
-    """
-
-    __slots__ = ("clocks", "total")
-
-    def __init__(self, monotonic: float, boottime: float, wall: float, total: float = 0.0) -> None:
-        self.clocks = monotonic, boottime, wall
-        self.total = total
-
-    def after(self, monotonic: float, boottime: float, wall: float) -> Self:
-        m, b, w = self.clocks
-        advance = max(monotonic - m, boottime - b, wall - w, 0.0)
-        return type(self)(monotonic, boottime, wall, self.total + advance)
+        Comparing with one fixed starting point and taking the larger difference is not enough. If the wall clock is
+        stepped back in between, that hides a later freeze of the other clocks (in 1 % of the simulated runs, holders
+        overlapped).
+        """
+        advance = max(monotonic - self.monotonic, boottime - self.boottime, wall - self.wall, 0.0)
+        return ClockReading(self.elapsed + advance, monotonic, wall, boottime)
 
 
 class ServerTime:

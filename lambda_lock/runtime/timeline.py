@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools  # the Lambda runtime has it loaded
 import time
 
-from ..core.lease import ClockReading, Elapsed
+from ..core.lease import ClockReading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,16 +48,15 @@ class Timeline:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self._latest = Elapsed(clock.monotonic(), clock.boottime(), clock.wall())
+        self._latest = ClockReading(0.0, clock.monotonic(), clock.wall(), clock.boottime())
 
     def reading(self) -> ClockReading:
         before = self._latest  # read before the clocks: clocks older than this look could hide a freeze
         clock = self.clock
-        monotonic, boottime, wall = clock.monotonic(), clock.boottime(), clock.wall()
-        now = before.after(monotonic, boottime, wall)
+        now = before.after(clock.monotonic(), clock.boottime(), clock.wall())
         if self._latest is before:  # otherwise a later look may be stored, and an older one must not replace it
             self._latest = now
-        return ClockReading(now.total, monotonic, wall)
+        return now
 
     def elapsed(self) -> float:
         """Return the seconds on this timeline. It never lags behind true time as long as one clock runs."""

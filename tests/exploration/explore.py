@@ -79,7 +79,7 @@ class Node:
         self.clean, self.asked, self.gave_up, self.wakes = process.clean, process.asked, process.gave_up, process.wakes
         self.tries, self.wanted = process.tries, process.wanted
         self.until = process.until
-        self.elapsed = None if process.until is None else (process.elapsed.total, process.elapsed.clocks)
+        self.elapsed = None if process.until is None else process.latest
         self.ended, self.answered = process.ended, process.answered
         self.held = self._held(process, process.hold)
         self.observed = _observed(process)
@@ -88,7 +88,7 @@ class Node:
         if hold is None or hold.is_over():
             return None
         nonce = getattr(hold.place, "nonce", None)
-        return hold.valid_until, process.elapsed.total, process.elapsed.clocks, hold.owner, hold.token, nonce
+        return hold.valid_until, process.latest.elapsed, process.latest, hold.owner, hold.token, nonce
 
     @property
     def may_act(self) -> bool:
@@ -148,7 +148,7 @@ class Explorer:
             return None
         if isinstance(action, Send):
             return "send", self.tables.request(action.operation, action.request), action.operation == "GetItem"
-        due = process.elapsed.clocks[0] + action.seconds
+        due = process.latest.monotonic + action.seconds
         return "wait", due, action.seconds <= INSTANT
 
     def node(self, parent: int, one: Any) -> int:
@@ -558,10 +558,10 @@ class Explorer:
 
     def end_of(self, node: Node, stopped: int) -> int:
         """The true time from which on the hold is not valid, if no more clocks stop."""
-        valid_until, total, clocks, *_ = node.held
+        valid_until, total, latest, *_ = node.held
         setup = self.setups[node.index]
-        readings = setup.read(0, stopped)
-        ahead = max(reading - clock for reading, clock in zip(readings, clocks, strict=True))
+        clocks = latest.monotonic, latest.boottime, latest.wall
+        ahead = max(reading - clock for reading, clock in zip(setup.read(0, stopped), clocks, strict=True))
         return setup.when(_up(valid_until - total - ahead))
 
     def is_held(self, number: int, now: int) -> bool:
@@ -570,9 +570,8 @@ class Explorer:
         node = self.nodes[node_number]
         if node.held is None:
             return False
-        valid_until, total, clocks, *_ = node.held
-        elapsed = type(self)._elapsed(total, clocks, self.clocks(node.index, now, stopped))
-        return bool(elapsed < valid_until)
+        valid_until, _, latest, *_ = node.held
+        return bool(latest.after(*self.clocks(node.index, now, stopped)).elapsed < valid_until)
 
     def is_undisturbed(self, state: State) -> bool:
         """Whether nothing has happened yet that may keep a process from what it wants to do in time, but for deaths."""
@@ -585,19 +584,13 @@ class Explorer:
         node = self.nodes[node_number]
         if node.until is None or node.elapsed is None:
             return False
-        total, before = node.elapsed
-        return bool(self._elapsed(total, before, self.clocks(node.index, now, stopped)) >= node.until)
+        return bool(node.elapsed.after(*self.clocks(node.index, now, stopped)).elapsed >= node.until)
 
     def waits(self, number: int, now: int, place: str) -> bool:
         """Whether a process waits in a queue, and has taken the place for this acquire (their names rise)."""
         node = self.nodes[self.processes[number][0]]
         taken = place > node.asked.rpartition("#")[2][: len(place)]
         return node.until is not None and taken and not self.is_last_try(number, now)
-
-    @staticmethod
-    def _elapsed(total: float, before: Any, clocks: tuple[float, float, float]) -> float:
-        monotonic, boottime, wall = before
-        return lease.Elapsed(monotonic, boottime, wall, total).after(*clocks).total
 
     def _turn(self, table: int, now: int) -> int:
         """The next moment at which a front end shows another second, as far as the case asks for it."""

@@ -7,6 +7,7 @@ exploration branches. canonical.py says when two processes are the same.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Generator
 from types import SimpleNamespace
 from typing import Any
@@ -118,7 +119,8 @@ class Process:
         self.world = SimpleNamespace(entropy=Entropy(self._nonce, lambda: 0.999))
         self.entropy = self.world.entropy
         self.memory = Memory(4)
-        self.elapsed = lease.Elapsed(*setup.read(start, 0))
+        monotonic, boottime, wall = setup.read(start, 0)
+        self.latest = lease.ClockReading(0.0, monotonic, wall, boottime)
         self.drawn = 0
         self.tasks: list[Any] = [None, None]
         self.kinds = ["", ""]
@@ -141,7 +143,7 @@ class Process:
 
     def changed(self) -> Any:
         return [
-            self.memory, self.elapsed, self.drawn, self.tasks, self.kinds, self.actions, self.hold, self.acquires,
+            self.memory, self.latest, self.drawn, self.tasks, self.kinds, self.actions, self.hold, self.acquires,
             self.by_string, self.wanted, self.renewals, self.ends, self.wakes, self.string, self.told, self.failure,
             self.clean, self.until,
             self.asked, self.ended, self.gave_up, self.answered, self.robbed,
@@ -152,7 +154,7 @@ class Process:
         if any(self.tasks) or self.moves() or self.string:
             return self.changed()
         hold = self.hold
-        held = None if hold is None or hold.is_over() else (hold.valid_until, hold.owner, hold.token, self.elapsed)
+        held = None if hold is None or hold.is_over() else (hold.valid_until, hold.owner, hold.token, self.latest)
         return ["at rest", held, self.told, self.failure, self.clean, self.asked, self.ended, self.gave_up,
                 self.answered, self.robbed, self.acquires, self.wanted]  # fmt: skip
 
@@ -170,8 +172,9 @@ class Process:
         return self.setup.acquires - self.acquires
 
     def reading(self, clocks: tuple[float, float, float]) -> lease.ClockReading:
-        self.elapsed = self.elapsed.after(*clocks)
-        return lease.ClockReading(self.elapsed.total, clocks[0], clocks[2])
+        reading = self.latest.after(*clocks)
+        self.latest = copy.copy(reading)  # one of its own: it makes no difference to a form who has kept a reading
+        return reading
 
     # -- what the application may do
 
@@ -303,7 +306,13 @@ class Process:
             self._over(task, None, "escaped", answered)
         else:
             self.actions[task] = action
-        if hold is not None and hold.lost and not was_lost and not hold.ended and self.elapsed.total < hold.valid_until:
+        if (
+            hold is not None
+            and hold.lost
+            and not was_lost
+            and not hold.ended
+            and self.latest.elapsed < hold.valid_until
+        ):
             self.robbed = hold.owner, hold.token
 
     def _over(self, task: int, value: Any, error: str | None, answered: bool) -> None:

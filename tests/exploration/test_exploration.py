@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from lambda_lock.core import handover, lease, permit_queue, permits, protocol, queue, resume, transaction
-from lambda_lock.core.lease import Elapsed
+from lambda_lock.core.lease import ClockReading
 from lambda_lock.testing.table import Table
 from tests.exploration.canonical import form_of
 from tests.exploration.case import Case
@@ -66,13 +66,13 @@ def test_two_references_to_one_object_are_told_from_references_to_two_equal_ones
 
 
 def test_an_attribute_that_is_not_set_and_the_class_of_an_object_are_part_of_the_form() -> None:
-    class Mine(Elapsed):
+    class Mine(ClockReading):
         __slots__ = ()
 
-    one, other = Elapsed(0.0, 0.0, 0.0), Elapsed(0.0, 0.0, 0.0)
+    one, other = ClockReading(0.0, 0.0, 0.0), ClockReading(0.0, 0.0, 0.0)
     assert form_of(one, {}) == form_of(other, {})
     assert form_of(one, {}) != form_of(Mine(0.0, 0.0, 0.0), {})
-    del other.total
+    del other.elapsed
     assert form_of(one, {}) != form_of(other, {})
 
 

@@ -233,42 +233,35 @@ def _(patch: _Patch) -> None:
 
 @mutation("elapsed time anchored once", "freezes", "no-heartbeat", runs=1500)
 def _(patch: _Patch) -> None:
-    class Anchored(lease.Elapsed):
-        __slots__ = ()
+    class Anchored(lease.ClockReading):
+        __slots__ = ("first",)
+        first: lease.ClockReading
 
-        def after(self, *clocks: float) -> Anchored:
-            since = max(now - first for now, first in zip(clocks, self.clocks, strict=True))
-            return Anchored(*self.clocks, total=max(self.total, since))
+        def after(self, monotonic: float, boottime: float, wall: float) -> Anchored:
+            first = getattr(self, "first", self)
+            since = max(monotonic - first.monotonic, boottime - first.boottime, wall - first.wall)
+            reading = Anchored(max(self.elapsed, since), monotonic, wall, boottime)
+            reading.first = first
+            return reading
 
-    patch(lease, "Elapsed", Anchored)
+    patch(lease, "ClockReading", Anchored)
 
 
 @mutation("elapsed time by the monotonic clock alone", "freezes", "no-heartbeat", runs=60)
 def _(patch: _Patch) -> None:
-    class Monotonic(lease.Elapsed):
-        __slots__ = ()
+    def after(self: Any, monotonic: float, boottime: float, wall: float) -> Any:
+        advance = max(monotonic - self.monotonic, 0.0)
+        return lease.ClockReading(self.elapsed + advance, monotonic, wall, boottime)
 
-        def __init__(self, monotonic: float, boottime: float, wall: float, total: float = 0.0) -> None:
-            super().__init__(monotonic, monotonic, monotonic, total)
-
-        def after(self, monotonic: float, boottime: float, wall: float) -> Monotonic:
-            return super().after(monotonic, monotonic, monotonic)
-
-    patch(lease, "Elapsed", Monotonic)
+    patch(lease.ClockReading, "after", after)
 
 
 @mutation("elapsed time by the wall clock alone", "freezes", "no-heartbeat", runs=100)
 def _(patch: _Patch) -> None:
-    class Wall(lease.Elapsed):
-        __slots__ = ()
+    def after(self: Any, monotonic: float, boottime: float, wall: float) -> Any:
+        return lease.ClockReading(self.elapsed + max(wall - self.wall, 0.0), monotonic, wall, boottime)
 
-        def __init__(self, monotonic: float, boottime: float, wall: float, total: float = 0.0) -> None:
-            super().__init__(wall, wall, wall, total)
-
-        def after(self, monotonic: float, boottime: float, wall: float) -> Wall:
-            return super().after(wall, wall, wall)
-
-    patch(lease, "Elapsed", Wall)
+    patch(lease.ClockReading, "after", after)
 
 
 @mutation(

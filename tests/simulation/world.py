@@ -113,7 +113,8 @@ class Process:
             settings.unwatched,
             settings.drift,
         )
-        self._elapsed = lease.Elapsed(*self.clocks.read(world.now))
+        monotonic, boottime, wall = self.clocks.read(world.now)
+        self._latest = lease.ClockReading(0.0, monotonic, wall, boottime)
         self.spared = False  # by the network
         self.dead = False
         self.frozen = False
@@ -135,15 +136,14 @@ class Process:
     def reading(self) -> lease.ClockReading:
         monotonic, boottime, wall = self.clocks.read(self.world.now)
         self.clocks.looked()
-        self._elapsed = self._elapsed.after(monotonic, boottime, wall)
-        reading = lease.ClockReading(self._elapsed.total, monotonic, wall)
+        self._latest = reading = self._latest.after(monotonic, boottime, wall)
         if self.holdings:
             self.world.judge.looked(self, reading.elapsed)
         return reading
 
     def peek(self) -> float:
         """Return the elapsed time that a look would show now."""
-        return self._elapsed.after(*self.clocks.read(self.world.now)).total
+        return self._latest.after(*self.clocks.read(self.world.now)).elapsed
 
     def monotonic(self) -> float:
         return self.clocks.read(self.world.now)[0]
