@@ -213,84 +213,77 @@ class PermitRow(Row):
 
 
 class PermitUpdate(Update):
-    """Builds an update of my entry, or one that depends on it."""
+    """Builds an update of my entry, or one that depends on it.
+
+    ``#p`` and ``#t`` are the maps, and ``#mine`` my nonce in both. They are short, because an expression of 4 KB may
+    name a hundred entries.
+    """
 
     place: PermitPlace
+    rises = "#p.#mine < :entry"
 
     def __init__(self, place: PermitPlace) -> None:
         super().__init__(place)
         schema = place.schema
         assert schema.permits is not None, "this schema has no semaphores"
         assert schema.permit_tokens is not None
-        self._maps = schema.permits, schema.permit_tokens
+        self.names |= {"#p": schema.permits, "#t": schema.permit_tokens, "#mine": place.nonce}
 
-    def entry(self, nonce: str) -> str:
-        return f"{self.name(self._maps[0])}.{self.name(nonce)}"
+    def take(self, grant: Grant, row: Row | None, observed: str | None, queue: QueueCondition | None) -> None:
+        """Write my entry, with the next token: the row's and mine. The dead entries must be as observed, and go.
 
-    def token(self, nonce: str) -> str:
-        return f"{self.name(self._maps[1])}.{self.name(nonce)}"
-
-    def drop(self, nonce: str) -> None:
-        self.removes += [self.entry(nonce), self.token(nonce)]
-
-    def grant(self, grant: Grant, row: Row | None) -> None:
-        """Write my entry, with the next token: the row's and mine. In a new row, make the maps and seal it."""
-        schema, nonce, maps = self.place.schema, self.place.nonce, self._maps
+        In a new row, make the maps and seal it. A correction requires my entry: nobody takes over another's under its
+        version (rule 4 of protocol.py).
+        """
+        place, schema = self.place, self.place.schema
         if isinstance(row, PermitRow) and not row.is_held:
-            for name in (schema.owner, schema.version, schema.lease):
-                self.set(name, {"S": SEAL})
-            token = {"N": str(grant.seed_ms + 1)}
-            self.set(maps[0], {"M": {nonce: write_entry(grant.version, grant.lease_ms, self.place.prefix)}})
-            self.set(maps[1], {"M": {nonce: token}})
-            self.set(schema.token, token)
+            seal, token = {"S": SEAL}, {"N": str(grant.seed_ms + 1)}
+            self.set(owner=seal, version=seal, lease=seal)
+            self.sets += ["#p = :entries", "#t = :tokens"]
+            mine = write_entry(grant.version, grant.lease_ms, place.prefix)
+            self.values |= {":entries": {"M": {place.nonce: mine}}, ":tokens": {"M": {place.nonce: token}}}
+            self.set(token=token)
+            if schema.released is not None:
+                self.removes.append("#released")
+            self.expect(version=None)
+            self.require(schema.no_foreign_version)
+            self.expect(token=None)
+            self.condition += ["attribute_not_exists(#p)", "attribute_not_exists(#t)"]
             return
         self.hold(grant.version, grant.lease_ms)
-        seed, one = self.value({"N": str(grant.seed_ms)}), self.value({"N": "1"})
-        next_token = f"if_not_exists({self.name(schema.token)}, {seed}) + {one}"
-        self.sets += [f"{self.token(nonce)} = {next_token}", f"{self.name(schema.token)} = {next_token}"]
-
-    def take(self, row: Row | None, observed: str | None, queue: QueueCondition | None) -> list[str]:
-        """Return the condition that a permit is free. The dead entries must be as observed, and go.
-
-        Or that of a correction: nobody takes over another's entry under its version (rule 4 of protocol.py).
-        """
-        schema = self.place.schema
+        raised = "if_not_exists(#token, :seed) + :one"
+        self.sets += [f"#t.#mine = {raised}", f"#token = {raised}"]
+        self.values |= {":seed": {"N": str(grant.seed_ms)}, ":one": {"N": "1"}}
         if observed is not None:
-            return [self._has_version(observed)]
-        if isinstance(row, PermitRow) and not row.is_held:
-            if schema.released is not None:
-                self.remove(schema.released)
-            absent = (schema.version, *schema.foreign_versions, schema.token, *self._maps)
-            return [f"attribute_not_exists({self.name(name)})" for name in absent]
-        condition = [self.equals(schema.version, {"S": SEAL})]
-        condition.append(f"attribute_not_exists({self.entry(self.place.nonce)})")
+            self._expect_version(observed)
+            return
+        self.expect(version={"S": SEAL})
+        self.require("attribute_not_exists(#p.#mine)")
         dead = row.dead if isinstance(row, PermitRow) else {}
         for nonce, entry in dead.items():
-            condition.append(f"{self.entry(nonce)} = {self.value({'S': entry.text})}")
-            self.drop(nonce)
-        most = self.place.permits - (0 if queue is None else queue.behind) + len(dead)
-        condition.append(f"size({self.name(self._maps[0])}) < {self.value({'N': str(most)})}")
-        return condition
+            name = self.name(nonce)
+            self.require(f"#p.{name} = :{name[1:]}", **{name[1:]: {"S": entry.text}})
+            self.removes += [f"#p.{name}", f"#t.{name}"]
+        most = place.permits - (0 if queue is None else queue.behind) + len(dead)
+        self.require("size(#p) < :most", most={"N": str(most)})
 
-    def hold(self, version: str, lease_ms: int, owner: str | None = None) -> str:
-        """Write my entry, which has version, lease and owner in one. Return its placeholder."""
-        new = self.value(write_entry(version, lease_ms, self.place.prefix))
-        self.sets.append(f"{self.entry(self.place.nonce)} = {new}")
-        return new
+    def hold(self, version: str, lease_ms: int, owner: str | None = None) -> None:
+        """Write my entry, which has version, lease and owner in one."""
+        self.sets.append("#p.#mine = :entry")
+        self.values[":entry"] = write_entry(version, lease_ms, self.place.prefix)
 
-    def version(self) -> str:
-        return self.entry(self.place.nonce)
+    def mine(self, owner: str, token: int | None, version: str | None = None) -> None:
+        """Require that my entry has this token or version. Its name is the owner's."""
+        if token is not None:
+            self.require("#t.#mine = :is_token", is_token={"N": str(token)})
+        if version is not None:
+            self._expect_version(version)
 
-    def mine(self, owner: str, token: int | None, version: str | None = None) -> list[str]:
-        """Return the condition that my entry has this token or version. Its name is the owner's."""
-        mine = [] if token is None else [f"{self.token(self.place.nonce)} = {self.value({'N': str(token)})}"]
-        return mine if version is None else [*mine, self._has_version(version)]
-
-    def _has_version(self, version: str) -> str:
-        return f"begins_with({self.entry(self.place.nonce)}, {self.value({'S': version + ':'})})"
+    def _expect_version(self, version: str) -> None:
+        self.require("begins_with(#p.#mine, :is_version)", is_version={"S": f"{version}:"})
 
     def end(self) -> None:
-        self.drop(self.place.nonce)
+        self.removes += ["#p.#mine", "#t.#mine"]
 
     def ttl(self, expiry_ms: int, completed_until: int | None, ttl: int | None) -> dict[str, Any] | None:
         """Return a time to live with which the row outlives every entry that it may have (rule 7)."""

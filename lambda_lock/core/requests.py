@@ -70,143 +70,135 @@ def decode_data(text: str) -> bytes:
 
 
 class Update:
-    """Builds an UpdateItem of a slot: here, of a row that has one holder. Names and values are placeholders, because
-    DynamoDB reserves 573 words."""
+    """Builds a write to a slot: here, to a row that has one holder.
+
+    Its expressions name an attribute by the schema's field, as in ``#owner = :owner``: DynamoDB reserves 573 words.
+    """
+
+    rises = "#version < :version"  # the condition that the version in the row is below the one that `hold` writes
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.names: dict[str, str] = {}
-        self.placeholders: dict[str, str] = {}  # by attribute
+        self.names = {"#key": place.key_names[0]}  # besides the schema's
         self.values: Item = {}
         self.sets: list[str] = []
         self.removes: list[str] = []
+        self.condition: list[str] = []
 
     def name(self, attribute: str) -> str:
-        placeholder = self.placeholders.get(attribute)
-        if placeholder is None:
-            placeholder = self.placeholders[attribute] = f"#n{len(self.names)}"
-            self.names[placeholder] = attribute
+        """Return a placeholder for a name that is not the schema's. It is short: an expression has at most 4 KB."""
+        placeholder = f"#{len(self.names)}"
+        self.names[placeholder] = attribute
         return placeholder
 
-    def value(self, value: dict[str, Any]) -> str:
-        placeholder = f":v{len(self.values)}"
-        self.values[placeholder] = value
-        return placeholder
+    def set(self, **fields: dict[str, Any]) -> None:
+        """SET fields of the schema."""
+        for field, value in fields.items():
+            self.sets.append(f"#{field} = :{field}")
+            self.values[f":{field}"] = value
 
-    def set(self, attribute: str, value: dict[str, Any], template: str | None = None) -> str:
-        """SET the attribute. Return the value's placeholder, for use in the condition."""
-        name, placeholder = self.name(attribute), f":v{len(self.values)}"
-        self.values[placeholder] = value
-        what = placeholder if template is None else template.format(name=name, value=placeholder)
-        self.sets.append(f"{name} = {what}")
-        return placeholder
+    def expect(self, **fields: dict[str, Any] | None) -> None:
+        """Require that fields of the schema have these values. None: that the attribute is absent."""
+        for field, value in fields.items():
+            if value is None:
+                self.condition.append(f"attribute_not_exists(#{field})")
+            else:
+                self.condition.append(f"#{field} = :is_{field}")
+                self.values[f":is_{field}"] = value
 
-    def remove(self, attribute: str, index: str = "") -> None:
-        self.removes.append(self.name(attribute) + index)
+    def require(self, condition: str, **values: dict[str, Any]) -> None:
+        """Add a condition. Its values are named as in the expression."""
+        self.condition.append(condition)
+        for name, value in values.items():
+            self.values[f":{name}"] = value
 
-    def set_ttl(self, expiry_ms: int, completed_until: int | None, ttl: int | None) -> None:
-        value = self.ttl(expiry_ms, completed_until, ttl)
-        if value is None:
-            self.remove(self.place.schema.ttl)
-        else:
-            self.set(self.place.schema.ttl, value)
-
-    def store(self, content: Content) -> None:
-        """SET the application's data and attributes."""
-        data = self.place.schema.data
-        if content.data is not None:
-            template = None if content.replace_data else "if_not_exists({name}, {value})"
-            self.set(data, {"B": content.data}, template)
+    def store(
+        self,
+        content: Content,
+        expiry_ms: int | None = None,
+        completed_until: int | None = None,
+        delete_data: bool = False,
+    ) -> None:
+        """SET the application's data and attributes, and the time to live if the expiry is given."""
+        ttl = None if expiry_ms is None else self.ttl(expiry_ms, completed_until, content.ttl)
+        if ttl is not None:
+            self.set(ttl=ttl)
+        elif expiry_ms is not None:
+            self.removes.append("#ttl")
+        if delete_data:
+            self.removes.append("#data")
+        elif content.data is not None:
+            self.values[":data"] = {"B": content.data}
+            self.sets.append("#data = :data" if content.replace_data else "#data = if_not_exists(#data, :data)")
         for attribute, value in content.attributes.items():
-            self.set(attribute, value)
+            name = self.name(attribute)
+            self.sets.append(f"{name} = :{name[1:]}")
+            self.values[f":{name[1:]}"] = value
 
-    def equals(self, attribute: str, value: dict[str, Any]) -> str:
-        return f"{self.name(attribute)} = {self.value(value)}"
-
-    def is_as_observed(self, attribute: str, value: dict[str, Any] | None) -> str:
-        if value is None:
-            return f"attribute_not_exists({self.name(attribute)})"
-        return self.equals(attribute, value)
-
-    def exists(self) -> str:
-        return f"attribute_exists({self.name(self.place.key_names[0])})"
-
-    def request(self, condition: list[str], **more: Any) -> Request:
+    def request(self, operation: str = "UpdateItem", **more: Any) -> Request:
+        """Return the write under its condition. It names what its expressions use, because DynamoDB refuses more."""
+        place = self.place
         clauses = [("SET ", self.sets), ("REMOVE ", self.removes)]
-        expression = " ".join([clause + ", ".join(parts) for clause, parts in clauses if parts])
-        return "UpdateItem", self.write(condition, UpdateExpression=expression, **more)
-
-    def write(self, condition: list[str], **more: Any) -> dict[str, Any]:
-        """Return the fields of a write under a condition."""
+        update = " ".join([clause + ", ".join(parts) for clause, parts in clauses if parts])
+        condition = " AND ".join(self.condition)
+        names = self.names | place.schema.placeholders
         request = {
-            "TableName": self.place.table,
-            "Key": self.place.item_key,
-            "ConditionExpression": " AND ".join(condition),
-            "ExpressionAttributeNames": self.names,
+            "TableName": place.table,
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": {key: names[key] for key in names if key in condition or key in update},
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
             **more,
         }
+        if operation != "PutItem":  # which has the key in its item
+            request["Key"] = place.item_key
+        if update:
+            request["UpdateExpression"] = update
         if self.values:  # left out if empty, because DynamoDB refuses an empty map
             request["ExpressionAttributeValues"] = self.values
-        return request
+        return operation, request
 
     # -- how the slot's owner, version, token and expiry are written and compared
 
-    def grant(self, grant: Grant, row: Row | None) -> None:
-        """Write a new holder, with the next token. row: the row observed, if any."""
-        self.hold(grant.version, grant.lease_ms, grant.owner)
-        one = self.value({"N": "1"})
-        self.set(self.place.schema.token, {"N": str(grant.seed_ms)}, "if_not_exists({name}, {value}) + " + one)
-
-    def take(self, row: Row | None, observed: str | None, queue: QueueCondition | None) -> list[str]:
-        """Return the condition of a claim, that nobody holds the slot; or of a take-over of the version observed.
+    def take(self, grant: Grant, row: Row | None, observed: str | None, queue: QueueCondition | None) -> None:
+        """Write a new holder, with the next token, if nobody holds the slot; or over the version observed.
 
         row: the row observed, if any. queue: what is required of those who wait.
         """
         schema = self.place.schema
+        self.hold(grant.version, grant.lease_ms, grant.owner)
+        self.sets.append("#token = if_not_exists(#token, :seed) + :one")
+        self.values |= {":seed": {"N": str(grant.seed_ms)}, ":one": {"N": "1"}}
         if schema.released is not None:
-            self.remove(schema.released)
+            self.removes.append("#released")
         if observed is not None:
-            return [self.equals(schema.version, {"S": observed})]
+            self.expect(version={"S": observed})
+            return
         # A version under another schema's name belongs to a lock that this client cannot read. That lock is not free.
-        versions = (schema.version, *schema.foreign_versions)
-        no_version = " AND ".join([f"attribute_not_exists({self.name(name)})" for name in versions])
+        free = f"attribute_not_exists(#version) AND {schema.no_foreign_version}"
         if schema.released is None:
-            return [no_version]
-        return [f"({no_version} OR {self.equals(schema.released, {'S': RELEASED})})"]
+            self.require(free)
+        else:
+            self.require(f"({free} OR #released = :released)", released={"S": RELEASED})
 
-    def hold(self, version: str, lease_ms: int, owner: str | None = None) -> str:
-        """Write a version and lease, and an owner if it changes. Return the placeholder of what versions are compared
-        with."""
-        schema = self.place.schema
-        if owner is not None:
-            self.set(schema.owner, {"S": owner})
-        new = self.set(schema.version, {"S": version})
-        self.set(schema.lease, schema.write_lease(lease_ms))
-        return new
+    def hold(self, version: str, lease_ms: int, owner: str | None = None) -> None:
+        """Write a version and lease, and an owner if it changes."""
+        fields = {} if owner is None else {"owner": {"S": owner}}
+        self.set(**fields, version={"S": version}, lease=self.place.schema.write_lease(lease_ms))
 
-    def version(self) -> str:
-        """Return the path that versions are compared with."""
-        return self.name(self.place.schema.version)
-
-    def mine(self, owner: str, token: int | None, version: str | None = None) -> list[str]:
-        """Return the condition that the slot is held under this owner, and this token or version."""
-        schema = self.place.schema
-        mine = [self.equals(schema.owner, {"S": owner})]
+    def mine(self, owner: str, token: int | None, version: str | None = None) -> None:
+        """Require that the slot is held under this owner, and this token or version."""
+        fields: dict[str, dict[str, Any] | None] = {"owner": {"S": owner}}
         if token is not None:
-            mine.append(self.equals(schema.token, {"N": str(token)}))
+            fields["token"] = {"N": str(token)}
         if version is not None:
-            mine.append(self.equals(schema.version, {"S": version}))
-        return mine + self.not_released()
-
-    def not_released(self) -> list[str]:
-        released = self.place.schema.released
-        return [] if released is None else [f"attribute_not_exists({self.name(released)})"]
+            fields["version"] = {"S": version}
+        if self.place.schema.released is not None:
+            fields["released"] = None
+        self.expect(**fields)
 
     def end(self) -> None:
         """Release the slot."""
-        assert self.place.schema.released is not None, "rows of this schema are deleted on release"
-        self.set(self.place.schema.released, {"S": RELEASED})
+        self.set(released={"S": RELEASED})
 
     def ttl(self, expiry_ms: int, completed_until: int | None, ttl: int | None) -> dict[str, Any] | None:
         """Return the time to live: the later of expiry and completion, plus the configured seconds. None for no ttl."""
@@ -266,8 +258,9 @@ class Place:
         """Return an Update for the application's own transaction. It sets the owner to itself while the lock is
         held."""
         update = self.update_type(self)
-        update.set(self.schema.owner, {"S": self.seal or owner})
-        return {"Update": update.request(update.mine(owner, token))[1]}
+        update.set(owner={"S": self.seal or owner})
+        update.mine(owner, token)
+        return {"Update": update.request()[1]}
 
 
 class Grant:
@@ -316,17 +309,17 @@ class QueueCondition:
         self.alone = alone
         self.behind = behind
 
-    def write(self, update: Update, waiters: str) -> str:
-        """Write what the claim leaves, and return its condition."""
-        name = update.name(waiters)
+    def write(self, update: Update) -> None:
+        """Write what the claim leaves, and its condition."""
         if not self.tickets:
-            return f"(attribute_not_exists({name}) OR {update.equals(waiters, {'L': []})})"
-        condition = [f"{name}[{index}] = {update.value({'S': ticket})}" for index, ticket in self.tickets.items()]
+            update.require("(attribute_not_exists(#waiters) OR #waiters = :nobody)", nobody={"L": []})
+            return
+        for index, ticket in self.tickets.items():
+            update.require(f"#waiters[{index}] = :ticket{index}", **{f"ticket{index}": {"S": ticket}})
         for index in sorted(self.tickets, reverse=True):  # DynamoDB takes any order, but ministack removes one by one
-            update.remove(waiters, f"[{index}]")
+            update.removes.append(f"#waiters[{index}]")
         if self.alone:
-            condition.append(f"size({name}) = {update.value({'N': str(len(self.tickets))})}")
-        return " AND ".join(condition)
+            update.require("size(#waiters) = :waiting", waiting={"N": str(len(self.tickets))})
 
 
 NOBODY_WAITS = QueueCondition({}, alone=True)
@@ -351,20 +344,16 @@ def claim(
         ``completed_until``, which has passed.
     queue: what it requires of those who wait. None: nothing.
     """
-    schema = place.schema
     update = place.update_type(place)
-    update.grant(grant, row)
-    update.set_ttl(grant.expiry_ms, completed_until, content.ttl)
-    update.store(content)
-    condition = update.take(row, observed, queue)
+    update.take(grant, row, observed, queue)
+    update.store(content, grant.expiry_ms, completed_until)
     if only_if_exists:
-        condition.append(update.exists())
+        update.require("attribute_exists(#key)")
     if event:
-        completed = None if completed_until is None else {"N": str(completed_until)}
-        condition.append(update.is_as_observed(schema.completed_until, completed))
-    if queue is not None and schema.waiters is not None:
-        condition.append(queue.write(update, schema.waiters))
-    return update.request(condition, ReturnValues="ALL_NEW")
+        update.expect(completed_until=None if completed_until is None else {"N": str(completed_until)})
+    if queue is not None and place.schema.waiters is not None:
+        queue.write(update)
+    return update.request(ReturnValues="ALL_NEW")
 
 
 def replace(
@@ -393,13 +382,12 @@ def replace(
     ttl = update.ttl(grant.expiry_ms, observed.completed_until if observed else None, content.ttl)
     if ttl is not None:
         item[schema.ttl] = ttl
-    observable = [name for name in (schema.version, schema.token, schema.released) if name is not None]
-    condition = [update.is_as_observed(name, old.get(name)) for name in observable]
+    update.expect(version=old.get(schema.version), token=old.get(schema.token))
+    if schema.released is not None:
+        update.expect(released=old.get(schema.released))
     if only_if_exists:
-        condition.append(update.exists())
-    request = update.write(condition, Item=item)
-    del request["Key"]
-    return "PutItem", request
+        update.require("attribute_exists(#key)")
+    return update.request("PutItem", Item=item)
 
 
 def renew(
@@ -421,19 +409,15 @@ def renew(
     seen: the owner in the row, if the hold goes on from there as ``owner``. The reply then has the row.
     next_token: raise the token.
     """
-    schema = place.schema
     update = place.update_type(place)
-    new = update.hold(version, lease_ms, None if seen in (None, owner) else owner)
+    update.hold(version, lease_ms, None if seen in (None, owner) else owner)
     if next_token:
-        update.set(schema.token, {"N": "1"}, "{name} + {value}")
-    update.set_ttl(expiry_ms, completed_until, content.ttl)
-    if delete_data:
-        update.remove(schema.data)
-    else:
-        update.store(content)
-    condition = update.mine(seen or owner, token)
-    condition.append(f"{update.version()} < {new}")
-    return update.request(condition) if seen is None else update.request(condition, ReturnValues="ALL_NEW")
+        update.sets.append("#token = #token + :one")
+        update.values[":one"] = {"N": "1"}
+    update.store(content, expiry_ms, completed_until, delete_data)
+    update.mine(seen or owner, token)
+    update.require(update.rises)
+    return update.request() if seen is None else update.request(ReturnValues="ALL_NEW")
 
 
 def release(
@@ -456,25 +440,23 @@ def release(
     completion: the completion of an event, which is written to the row.
     held_ms: how long the lock was held. None leaves what is stored.
     """
-    schema = place.schema
     update = place.update_type(place)
-    condition = update.mine(owner, token, version)
-    if place.seal is None and (delete or schema.released is None):
-        return "DeleteItem", update.write(condition)
+    update.mine(owner, token, version)
+    if place.seal is None and (delete or place.schema.released is None):
+        return update.request("DeleteItem")
     update.end()
     if completion is not None:
         completed_until = completion.until
-        update.set(schema.completed_until, {"N": str(completion.until)})
+        update.set(completed_until={"N": str(completion.until)})
         if completion.result is None:
-            update.remove(schema.result)
+            update.removes.append("#result")
         else:
-            update.set(schema.result, {"S": completion.result})
-    if expiry_ms is not None and place.seal is None:  # the ttl of a semaphore's row counts for its other entries, too
-        update.set_ttl(expiry_ms, completed_until, content.ttl)
-    update.store(content)
-    if schema.held_ms is not None and held_ms is not None:
-        update.set(schema.held_ms, {"N": str(held_ms)})
-    return update.request(condition)
+            update.set(result={"S": completion.result})
+    # The ttl of a semaphore's row counts for its other entries, too.
+    update.store(content, None if place.seal else expiry_ms, completed_until)
+    if place.schema.held_ms is not None and held_ms is not None:
+        update.set(held_ms={"N": str(held_ms)})
+    return update.request()
 
 
 def unguarded_item(place: Place) -> dict[str, Any]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 NUMERALS = frozenset("0123456789+-.eE")
 _LONGEST_MS = 2**63 - 1  # the longest lease that a Java client can write; anything above it counts as unreadable
+_VERSION_NAMES = ("recordVersionNumber", "record_version_number")  # of JAVA and GO, and of PYTHON
 _LONGEST_DURATION = 64  # characters; Go writes at most "2562047h47m16.854775807s"
 #: Fields of a Schema that do not name an attribute of the lock's own.
 _NO_ATTRIBUTES = ("lease_format", "name", "partition_key", "sort_key", "sort_key_value", "ttl_seconds")
@@ -65,25 +66,39 @@ class Schema:
     permits: str | None
     permit_tokens: str | None
 
-    __slots__ = tuple(sorted(__annotations__))
+    _FIELDS = tuple(sorted(__annotations__))
+    __slots__ = (*_FIELDS, "foreign_versions", "no_foreign_version", "placeholders")
+
+    #: The other schemas' names for a version. A row with one of these, and without ours, is not a free lock.
+    foreign_versions: tuple[str, ...]
+    no_foreign_version: str  # the condition that there is none
+    placeholders: dict[str, str]  # the names of attributes by what stands for them in expressions: ``#owner``
 
     def __init__(self, **fields: Any) -> None:
-        unknown = fields.keys() - set(self.__slots__)
+        unknown = fields.keys() - set(self._FIELDS)
         if unknown:
             raise LockArgumentError(
-                f"a Schema has no field {', '.join(sorted(unknown))}: its fields are {', '.join(self.__slots__)}"
+                f"a Schema has no field {', '.join(sorted(unknown))}: its fields are {', '.join(self._FIELDS)}"
             )
         if fields["lease_format"] not in _LEASE_FORMATS:
             raise LockArgumentError(
                 f"lease_format={fields['lease_format']!r} is unknown: use one of {', '.join(_LEASE_FORMATS)}"
             )
-        for field in self.__slots__:
+        for field in self._FIELDS:
             object.__setattr__(self, field, fields[field])
-        names = [name for name in self.attribute_names() if name is not None]
+        attributes = {f"#{field}": fields[field] for field in self._FIELDS if field not in _NO_ATTRIBUTES}
+        placeholders = {placeholder: name for placeholder, name in attributes.items() if name is not None}
+        names = list(placeholders.values())
         if len(set(names)) < len(names):
             raise LockArgumentError(
                 f"two fields of the schema have the same attribute name: {sorted(names)}. Give each its own"
             )
+        foreign = tuple([name for name in _VERSION_NAMES if name != self.version])
+        others = {f"#foreign_version{number}": name for number, name in enumerate(foreign)}
+        absent = " AND ".join([f"attribute_not_exists({placeholder})" for placeholder in others])
+        object.__setattr__(self, "foreign_versions", foreign)
+        object.__setattr__(self, "no_foreign_version", absent)
+        object.__setattr__(self, "placeholders", placeholders | others)
 
     def __setattr__(self, field: str, value: object) -> None:
         raise AttributeError(f"a Schema is immutable: use replace({field}={value!r})")
@@ -105,7 +120,7 @@ class Schema:
         return _schema({**self._fields(), **changes})
 
     def _fields(self) -> dict[str, Any]:
-        return {field: getattr(self, field) for field in self.__slots__}
+        return {field: getattr(self, field) for field in self._FIELDS}
 
     def __eq__(self, other: object) -> bool:
         return self._fields() == other._fields() if isinstance(other, Schema) else NotImplemented
@@ -118,12 +133,7 @@ class Schema:
 
     def attribute_names(self) -> tuple[str | None, ...]:
         """Return the names that belong to the lock. The application's own attributes must not use them."""
-        return tuple([getattr(self, field) for field in self.__slots__ if field not in _NO_ATTRIBUTES])
-
-    @property
-    def foreign_versions(self) -> tuple[str, ...]:
-        """The other schemas' names for a version. A row with one of these, and without ours, is not a free lock."""
-        return tuple(name for name in _VERSION_NAMES if name != self.version)
+        return tuple([getattr(self, field) for field in self._FIELDS if field not in _NO_ATTRIBUTES])
 
     def round_lease(self, lease_ms: int) -> int:
         """Return ``lease_ms`` rounded down to the unit that this schema can write."""
@@ -259,4 +269,3 @@ PYTHON = Schema(
     permits=None,
     permit_tokens=None,
 )
-_VERSION_NAMES = (JAVA.version, PYTHON.version)

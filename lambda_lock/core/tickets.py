@@ -24,38 +24,30 @@ def make_ticket(name: str, expiry: int) -> str:
 
 def take_ticket(place: Place, mine: str) -> Request:
     """Append a ticket to those who wait: only while the lock is held or somebody waits, and never to a missing row."""
-    schema = place.schema
-    assert schema.waiters is not None, "this schema has no queue"
     update = Update(place)
-    waiters = update.name(schema.waiters)
-    none, one = update.value({"L": []}), update.value({"L": [{"S": mine}]})
-    update.sets.append(f"{waiters} = list_append(if_not_exists({waiters}, {none}), {one})")
-    most, zero = update.value({"N": str(MOST_WAITERS)}), update.value({"N": "0"})
-    held = " AND ".join(update.not_released())
-    condition = [
-        f"attribute_exists({update.name(schema.version)})",
-        f"({held} OR size({waiters}) > {zero})",
-        f"NOT contains({waiters}, {update.value({'S': mine})})",
-        f"(attribute_not_exists({waiters}) OR size({waiters}) < {most})",
-    ]
-    return update.request(condition, ReturnValues="ALL_NEW")
+    update.sets.append("#waiters = list_append(if_not_exists(#waiters, :none), :new)")
+    update.values |= {":none": {"L": []}, ":new": {"L": [{"S": mine}]}}
+    update.require("attribute_exists(#version)")
+    held = "" if place.schema.released is None else "attribute_not_exists(#released) OR "
+    update.require(f"({held}size(#waiters) > :zero)", zero={"N": "0"})
+    update.require("NOT contains(#waiters, :mine)", mine={"S": mine})
+    update.require("(attribute_not_exists(#waiters) OR size(#waiters) < :most)", most={"N": str(MOST_WAITERS)})
+    return update.request(ReturnValues="ALL_NEW")
 
 
 def renew_ticket(place: Place, index: int, old: str, mine: str) -> Request:
     """Write a ticket over another one: over my own to renew it, or over one that has expired."""
-    schema = place.schema
-    assert schema.waiters is not None, "this schema has no queue"
     update = Update(place)
-    waiters, new = update.name(schema.waiters), update.value({"S": mine})
-    update.sets.append(f"{waiters}[{index}] = {new}")
-    condition = [f"{waiters}[{index}] = {update.value({'S': old})}", f"NOT contains({waiters}, {new})"]
-    return update.request(condition, ReturnValues="ALL_NEW")
+    update.sets.append(f"#waiters[{index}] = :new")
+    update.values[":new"] = {"S": mine}
+    update.require(f"#waiters[{index}] = :old", old={"S": old})
+    update.require("NOT contains(#waiters, :new)")
+    return update.request(ReturnValues="ALL_NEW")
 
 
 def return_ticket(place: Place, index: int, mine: str) -> Request:
     """Remove a ticket from those who wait."""
-    schema = place.schema
-    assert schema.waiters is not None, "this schema has no queue"
     update = Update(place)
-    update.remove(schema.waiters, f"[{index}]")
-    return update.request([f"{update.name(schema.waiters)}[{index}] = {update.value({'S': mine})}"])
+    update.removes.append(f"#waiters[{index}]")
+    update.require(f"#waiters[{index}] = :mine", mine={"S": mine})
+    return update.request()

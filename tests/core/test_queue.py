@@ -45,7 +45,7 @@ class Waiting(OnTable):
     def asked_for(self) -> set[str]:
         """The places that were asked for."""
         appends = [request for operation, request in self.sent if kind_of(operation, request) == "append"]
-        return {request["ExpressionAttributeValues"][":v1"]["L"][0]["S"] for request in appends}
+        return {request["ExpressionAttributeValues"][":new"]["L"][0]["S"] for request in appends}
 
     @property
     def places(self) -> list[str]:
@@ -182,7 +182,7 @@ def test_an_append_without_an_answer_is_asked_for_again_under_one_name(carried_o
     driver.answer = answer
     driver.at = [(7.5, release)]
     driver.acquire(wait_until=20.0)
-    names = {request["ExpressionAttributeValues"][":v1"]["L"][0]["S"] for operation, request in driver.sent
+    names = {request["ExpressionAttributeValues"][":new"]["L"][0]["S"] for operation, request in driver.sent
              if kind_of(operation, request) == "append"}  # fmt: skip
     assert len(names) == 1
     assert driver.places == []

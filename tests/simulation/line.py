@@ -247,9 +247,9 @@ def place_in(action: Send) -> str | None:
     update, values = action.request.get("UpdateExpression", ""), action.request.get("ExpressionAttributeValues", {})
     place: str | None = None
     if "list_append" in update:
-        place = values[":v1"]["L"][0]["S"]
+        place = values[":new"]["L"][0]["S"]
     elif "] = " in update:
-        place = values[":v0"]["S"]
+        place = values[":new"]["S"]
     return place
 
 

@@ -157,7 +157,7 @@ def _(patch: _Patch) -> None:
                 name for name, value in request["ExpressionAttributeValues"].items() if value == {"S": observed}
             )
             request["ConditionExpression"] = request["ConditionExpression"].replace(
-                f"= {unused}", f"<> {unused} OR #n1 = {unused}"
+                f"= {unused}", f"<> {unused} OR #version = {unused}"
             )
         return operation, request
 
@@ -940,14 +940,15 @@ def _(patch: _Patch) -> None:
 
 @mutation("a completion observed as there or not there alone", "events-passing", runs=400, shows=_NOT_ONCE)
 def _(patch: _Patch) -> None:
-    original = requests.Update.is_as_observed
+    original = requests.Update.expect
 
-    def is_as_observed(self: Any, attribute: str, value: Any) -> str:
-        if value is None or attribute != schema.JAVA.completed_until:
-            return original(self, attribute, value)
-        return f"attribute_exists({self.name(attribute)})"
+    def expect(self: Any, **fields: Any) -> None:
+        if fields.get("completed_until") is None:
+            original(self, **fields)
+        else:
+            self.require("attribute_exists(#completed_until)")
 
-    patch(requests.Update, "is_as_observed", is_as_observed)
+    patch(requests.Update, "expect", expect)
 
 
 @mutation(
@@ -1109,11 +1110,10 @@ def _(patch: _Patch) -> None:
 def _(patch: _Patch) -> None:
     original = requests.QueueCondition.write
 
-    def write(self: Any, update: Any, waiters: str) -> str:
+    def write(self: Any, update: Any) -> None:
         before = list(update.removes)
-        condition = original(self, update, waiters)
+        original(self, update)
         update.removes[:] = before
-        return condition
 
     patch(requests.QueueCondition, "write", write)
     patch(queue.Queue, "leave", _without_leave(queue.Queue.leave, granted=True))
@@ -1159,9 +1159,9 @@ def _(patch: _Patch) -> None:
     def take_ticket(place: Any, name: str) -> Any:
         operation, request = original(place, name)
         update = request["UpdateExpression"]
-        none, mine = ":v0", ":v1"
-        assert update == f"SET #n0 = list_append(if_not_exists(#n0, {none}), {mine})", update
-        return operation, {**request, "UpdateExpression": f"SET #n0 = list_append({mine}, if_not_exists(#n0, {none}))"}
+        assert update == "SET #waiters = list_append(if_not_exists(#waiters, :none), :new)", update
+        front = "SET #waiters = list_append(:new, if_not_exists(#waiters, :none))"
+        return operation, {**request, "UpdateExpression": front}
 
     patch(tickets, "take_ticket", take_ticket)
 
@@ -1278,7 +1278,7 @@ def _renewal_under(patch: _Patch, condition: str) -> None:
 
     def renew_ticket(place: Any, index: int, old: str, mine: str) -> Any:
         operation, request = original(place, index, old, mine)
-        values = {name: value for name, value in request["ExpressionAttributeValues"].items() if name == ":v0"}
+        values = {name: value for name, value in request["ExpressionAttributeValues"].items() if name == ":new"}
         kept = condition.format(index=index)
         return operation, {**request, "ConditionExpression": kept, "ExpressionAttributeValues": values}
 
@@ -1288,12 +1288,12 @@ def _renewal_under(patch: _Patch, condition: str) -> None:
 @mutation("a renewal by index, over whoever is there", "queue-late", "queue", "queue-leaving", runs=400,
           shows=("thrown out", "moved", "came back to wait"))  # fmt: skip
 def _(patch: _Patch) -> None:
-    _renewal_under(patch, "attribute_exists(#n0[{index}])")
+    _renewal_under(patch, "attribute_exists(#waiters[{index}])")
 
 
 @mutation("a late copy of a renewal that brings a place back", "queue-late", runs=400, shows=("came back to wait",))
 def _(patch: _Patch) -> None:
-    _renewal_under(patch, "attribute_exists(#n0) AND NOT contains(#n0, :v0)")
+    _renewal_under(patch, "attribute_exists(#waiters) AND NOT contains(#waiters, :new)")
 
 
 def _by_local_clock(self: Any, waiters: Any) -> Any:
@@ -1477,7 +1477,7 @@ def _(patch: _Patch) -> None:
         operation, request = original(*arguments, row=row, **more)
         parts = request["ConditionExpression"].split(" AND ")
         dead = row is not None and row.dead
-        parts = [_always(part) if part.startswith("size(") and dead and "#n" in part else part for part in parts]
+        parts = [_always(part) if part.startswith("size(") and dead else part for part in parts]
         return operation, {**request, "ConditionExpression": " AND ".join(parts)}
 
     patch(requests, "claim", _only(_is_permit_claim, claim, original))

@@ -68,7 +68,7 @@ def grant(stub: Stub, connection: socket.socket) -> bool:
     """Answer a claim as DynamoDB does: with the row that the claim writes."""
     values = stub.bodies()[-1]["ExpressionAttributeValues"]
     version = next(value for value in values.values() if value.get("S", "").startswith("L1:"))
-    lease = {"leaseDuration": values[":v2"], "recordVersionNumber": version, "ownerName": values[":v0"]}
+    lease = {"leaseDuration": values[":lease"], "recordVersionNumber": version, "ownerName": values[":owner"]}
     connection.sendall(now({"Attributes": row(**lease)}))
     return True
 
