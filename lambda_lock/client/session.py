@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..errors import LockError
     from ..runtime.heartbeat import Renewals
     from ..transport import BotoTransport, HttpsTransport, Transport
-    from ..transport.mocked import Mocked
+    from ..transport.boto import Mocked
     from .settings import Settings
 
     T = TypeVar("T")
@@ -183,14 +183,14 @@ class Session:
         is sent again.
         """
         with ImportGuard():
-            from ..transport import mocked
+            from ..transport import boto
         used = self._mocked
-        if used is not None and not (mocked.is_active() and used.has_its_tables()):
+        if used is not None and not (boto.is_moto_active() and used.has_its_tables()):
             self.forget_since(used.before)
             used.transport.close()
             self._mocked = used = None
-        if used is None and mocked.is_active():
-            self._mocked = used = mocked.Mocked(self._new_transport(), self.open_locks.holds())
+        if used is None and boto.is_moto_active():
+            self._mocked = used = boto.Mocked(self._new_transport(), self.open_locks.holds())
         return None if used is None else used.transport
 
     def prepare(self) -> None:

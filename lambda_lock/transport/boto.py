@@ -2,17 +2,24 @@
 
 A transport's items are DynamoDB JSON as on the wire, where binary values are base64 text. botocore uses bytes instead.
 Everything else is the same, except that botocore returns the times in answers to table operations as datetimes.
+
+A test that uses moto's mock_aws() must never reach AWS. moto answers clients of boto3 that were made after it was
+imported. So while it is active every lock goes through boto3, and a client that moto cannot answer is refused
+(`transport_to_moto`). Nothing here imports moto.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from binascii import crc32
 from datetime import datetime
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import boto3
 from botocore import exceptions as failures
+from botocore.awsrequest import AWSRequest
 from botocore.client import BaseClient
 from botocore.config import Config
 from botocore.parsers import ResponseParserError
@@ -20,16 +27,17 @@ from botocore.parsers import ResponseParserError
 from .._version import __version__
 from ..core.outcome import Reply, TransportError, unusable
 from ..core.requests import decode_data, encode_data
-from ..errors import LockConfigurationError, LockError
-from . import mocked
-from .classify import refusal, result, short, without_values
-from .dates import http_date
+from ..errors import LockConfigurationError
+from .answers import http_date, refusal, result, short, without_values
 from .endpoint import empty_region, without_password
 from .http1 import UNTRUSTED
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from ..core.protocol import Hold
+
+T = TypeVar("T")
 
 _MOTO = "moto's mock_aws() is active"
 _ANYWHERE = "https://lambda-lock.amazonaws.com/"  # moto has an answer for every host of AWS, known or not
@@ -84,8 +92,24 @@ class BotoTransport:
     name = "boto3"
 
     def __init__(self, client: Any, *, reason: str = "it was passed by the caller") -> None:
+        remedy = "pass boto3.client('dynamodb')"
+        if not isinstance(client, BaseClient):
+            kind = "resource" if hasattr(getattr(client, "meta", None), "client") else "object"
+            raise TypeError(
+                f"boto3_client is a {kind} of type {type(client).__name__}, not a low-level client: {remedy}"
+            )
+        if _is_asynchronous(client):
+            raise TypeError(f"boto3_client is an asynchronous client of aiobotocore: {remedy}")
+        service = client.meta.service_model.service_name
+        if service != "dynamodb":
+            raise TypeError(f"boto3_client is a client for {service}: {remedy}")
+        # The client of a resource converts every value to DynamoDB JSON, even values that are DynamoDB JSON already.
+        probe: dict[str, Any] = {"Key": {"key": {"S": "probe"}}}
+        model = client.meta.service_model.operation_model("GetItem")
+        client.meta.events.emit("before-parameter-build.dynamodb.GetItem", params=probe, model=model, context={})
+        if probe["Key"] != {"key": {"S": "probe"}}:
+            raise TypeError(f"boto3_client belongs to a resource, which rewrites the values it sends: {remedy}")
         self.reason = reason
-        _check(client)
         self.client = client
         self.region = client.meta.region_name
         self._methods = {api: method for method, api in client.meta.method_to_api_mapping.items()}
@@ -107,7 +131,7 @@ class BotoTransport:
             answer = call(**_to_boto(request))
         except failures.ClientError as error:
             # Without its cause: botocore takes any page as the message, and carries all headers of the answer.
-            raise self._refusal(error) from None
+            raise _refusal(error) from None
         except failures.ParamValidationError as error:
             # Cut before the first value, and without its cause: the values of an item must not reach a log.
             what = str(error).partition(", value:")[0]
@@ -119,7 +143,14 @@ class BotoTransport:
         except _UNREADABLE as error:  # raised without its cause, which may quote the answer
             raise unusable(f"botocore cannot read it ({type(error).__name__})") from None
         except failures.BotoCoreError as error:
-            raise self._failure(error) from _cause(error)
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                raise LockConfigurationError(
+                    f"the endpoint's certificate is not trusted: {_text(error)}. {UNTRUSTED}"
+                ) from _cause(error)
+            # If the client retries by itself, an earlier try may have been sent, even if the last one was not.
+            if isinstance(error, _NOT_SENT) and self._sends_once:
+                raise TransportError(False, f"nothing was sent: {_text(error)}") from _cause(error)
+            raise unusable(_text(error)) from _cause(error)
         metadata = answer.pop("ResponseMetadata", {})
         if not _is_dynamodbs(metadata):
             raise unusable("it did not come from DynamoDB")
@@ -132,32 +163,40 @@ class BotoTransport:
         """Close the idle connections. Sending still works afterwards."""
         self.client.close()
 
-    def _refusal(self, error: failures.ClientError) -> Exception:
-        response: Any = error.response
-        metadata = response.get("ResponseMetadata", {})
-        details = response.get("Error", {})
-        status, retries = metadata.get("HTTPStatusCode", 0), metadata.get("RetryAttempts", 0)
-        try:
-            code, message = short(str(details.get("Code", ""))), str(details.get("Message", ""))
-            fields = _from_boto(response)
-        except RecursionError:
-            return unusable(f"HTTP {status} with JSON that is nested too deep")
-        if not 400 <= status < 500 or not _is_dynamodbs(metadata):
-            return unusable(f"HTTP {status} {code[:80]!r}")
-        if retries:
-            return TransportError(
-                True, f"refused after {retries} retries within boto3, one of which may have been carried out: {code}"
-            )
-        return refusal(code, message, fields, _date(metadata))
 
-    def _failure(self, error: Exception) -> LockError:
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):
-            return LockConfigurationError(f"the endpoint's certificate is not trusted: {_text(error)}. {UNTRUSTED}")
-        unsent = isinstance(error, _NOT_SENT)
-        # If the client retries by itself, an earlier try may have been sent, even if the last one was not.
-        if unsent and self._sends_once:
-            return TransportError(False, f"nothing was sent: {_text(error)}")
-        return unusable(_text(error))
+def is_moto_active() -> bool:
+    """Whether moto's mock_aws() is active, in any of its modes: in the process, as a server or as a proxy."""
+    models = sys.modules.get("moto.core.models")
+    stubber = getattr(models, "botocore_stubber", None)
+    modes = (getattr(models, f"{mode}ModeMockAWS", None) for mode in ("Server", "Proxy"))
+    return bool(getattr(stubber, "enabled", False)) or any(getattr(mode, "_nested_count", 0) > 0 for mode in modes)
+
+
+class Mocked(Generic[T]):
+    """How moto answers a client.
+
+    transport: sends to it. before: what the client held when moto began to answer. It is in other tables.
+    """
+
+    __slots__ = ("_tables", "before", "transport")
+
+    def __init__(self, transport: T, before: frozenset[Hold]) -> None:
+        self.transport = transport
+        self.before = before
+        self._tables = _tables()
+
+    def has_its_tables(self) -> bool:
+        """Whether moto has the tables from which it answered. It makes the first of them at a request."""
+        found = _tables()
+        if self._tables is None:
+            self._tables = found
+        return found is self._tables
+
+
+def _tables() -> object:
+    """What moto keeps its tables in: another object after a reset, as at the next mock_aws(). None: not known."""
+    backends = getattr(sys.modules.get("moto.dynamodb.models"), "dynamodb_backends", None)
+    return next(iter(backends.values()), None) if isinstance(backends, dict) else None
 
 
 def own_transport(
@@ -210,8 +249,6 @@ def transport_to_moto(client: Any, session: Any, region: str | None, url: str | 
     Raises LockConfigurationError if the requests would reach AWS, or if there is no Region. Raises TypeError as
     BotoTransport does.
     """
-    from botocore.awsrequest import AWSRequest
-
     if client is not None:
         made, what = BotoTransport(client, reason=f"{_MOTO}, and boto3_client was passed"), "boto3_client"
     else:
@@ -230,22 +267,23 @@ def transport_to_moto(client: Any, session: Any, region: str | None, url: str | 
     return made
 
 
-def _check(client: Any) -> None:
-    remedy = "pass boto3.client('dynamodb')"
-    if not isinstance(client, BaseClient):
-        kind = "resource" if hasattr(getattr(client, "meta", None), "client") else "object"
-        raise TypeError(f"boto3_client is a {kind} of type {type(client).__name__}, not a low-level client: {remedy}")
-    if _is_asynchronous(client):
-        raise TypeError(f"boto3_client is an asynchronous client of aiobotocore: {remedy}")
-    service = client.meta.service_model.service_name
-    if service != "dynamodb":
-        raise TypeError(f"boto3_client is a client for {service}: {remedy}")
-    # The client of a resource converts every value to DynamoDB JSON, even values that are DynamoDB JSON already.
-    probe: dict[str, Any] = {"Key": {"key": {"S": "probe"}}}
-    model = client.meta.service_model.operation_model("GetItem")
-    client.meta.events.emit("before-parameter-build.dynamodb.GetItem", params=probe, model=model, context={})
-    if probe["Key"] != {"key": {"S": "probe"}}:
-        raise TypeError(f"boto3_client belongs to a resource, which rewrites the values it sends: {remedy}")
+def _refusal(error: failures.ClientError) -> Exception:
+    response: Any = error.response
+    metadata = response.get("ResponseMetadata", {})
+    details = response.get("Error", {})
+    status, retries = metadata.get("HTTPStatusCode", 0), metadata.get("RetryAttempts", 0)
+    try:
+        code, message = short(str(details.get("Code", ""))), str(details.get("Message", ""))
+        fields = _from_boto(response)
+    except RecursionError:
+        return unusable(f"HTTP {status} with JSON that is nested too deep")
+    if not 400 <= status < 500 or not _is_dynamodbs(metadata):
+        return unusable(f"HTTP {status} {code[:80]!r}")
+    if retries:
+        return TransportError(
+            True, f"refused after {retries} retries within boto3, one of which may have been carried out: {code}"
+        )
+    return refusal(code, message, fields, _date(metadata))
 
 
 def _is_asynchronous(made: object) -> bool:
@@ -288,7 +326,7 @@ def _is_dynamodbs(metadata: dict[str, Any]) -> bool:
     kind: str = metadata.get("HTTPHeaders", {}).get("content-type", "")
     if kind.startswith("application/x-amz-json"):
         return True
-    return (not kind or kind.startswith("application/json")) and mocked.is_active()  # moto before 5.2 names no type
+    return (not kind or kind.startswith("application/json")) and is_moto_active()  # moto before 5.2 names no type
 
 
 def _date(metadata: dict[str, Any]) -> int | None:

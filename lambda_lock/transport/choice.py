@@ -1,6 +1,6 @@
 """Which transport a client gets: HTTPS if the arguments and the environment say all that it needs, otherwise boto3.
 
-In a test in which moto is active, boto3 sends everything (mocked.py). Otherwise these are checked in order:
+In a test in which moto is active, boto3 sends everything (boto.py). Otherwise these are checked in order:
 
 1. a boto3 client or session that was passed;
 2. settings that only boto3 understands: a profile, a proxy, an endpoint with a path, or what the default profile says
@@ -85,26 +85,23 @@ def choose(
                     f"{name}={endpoints.without_password(repr(value))} cannot be passed together with boto3_client, "
                     "which has its own: make that client with it"
                 )
-    is_mocked = False
+    transport: HttpsTransport | BotoTransport | None = None
     if "moto.core.models" in sys.modules:
-        from . import mocked
+        from . import boto  # moto has loaded boto3
 
-        is_mocked = mocked.is_active()
-    transport: HttpsTransport | BotoTransport
-    if is_mocked:
-        from .boto import transport_to_moto
-
-        transport = transport_to_moto(boto3_client, boto3_session, region_name, endpoint_url)
-    elif boto3_client is not None:
-        transport = _boto("boto3_client was passed", client=boto3_client)
-    else:
-        region = endpoints.region(region_name, os.environ)
-        if boto3_session is not None:
+        if boto.is_moto_active():
+            transport = boto.transport_to_moto(boto3_client, boto3_session, region_name, endpoint_url)
+    if transport is None:
+        region = None if boto3_client is not None else endpoints.region(region_name, os.environ)
+        if boto3_client is not None:
+            found: HttpsTransport | str = "boto3_client was passed"
+        elif boto3_session is not None:
+            found = "boto3_session was passed"
             if region_name is None and getattr(boto3_session, "region_name", None):
                 region = None  # the session has its own
-            transport = _boto("boto3_session was passed", session=boto3_session, region=region, url=endpoint_url)
         else:
-            transport = _from_environment(region, endpoint_url, now, logger)
+            found = _https(region, endpoint_url, now, logger)
+        transport = _boto(found, boto3_client, boto3_session, region, endpoint_url) if isinstance(found, str) else found
     logger.debug("transport %s: %s", transport.name, transport.reason, extra={"lock_transport": transport.name})
     return transport
 
@@ -126,37 +123,51 @@ def load(*, region_name: str | None, endpoint_url: str | None, boto3: bool) -> N
     url = endpoints.configured_url(endpoint_url, os.environ)
     region = endpoints.region(region_name, os.environ)
     if region and endpoints.Endpoint(endpoints.resolve(region, url, os.environ)).tls:
-        from . import trust  # noqa: F401
+        import ssl  # noqa: F401
 
 
-def _from_environment(
+def _https(
     region: str | None, endpoint_url: str | None, now: Callable[[], float], logger: logging.Logger
-) -> HttpsTransport | BotoTransport:
+) -> HttpsTransport | str:
+    """Return the transport that needs no boto3, or what asks for boto3."""
     environ = os.environ
     url = endpoints.configured_url(endpoint_url, environ)
     reason = _setting_of_boto(region, url)
     if reason:
-        return _boto(reason, region=region, url=endpoint_url)
+        return reason
     if region is None:
-        reason = f"there is no Region in the arguments or environment (AWS_REGION){endpoints.empty_region(environ)}"
-        return _boto(reason, url=endpoint_url)
+        return f"there is no Region in the arguments or environment (AWS_REGION){endpoints.empty_region(environ)}"
     endpoint = endpoints.Endpoint(endpoints.resolve(region, url, environ))
     if endpoint.path != "/":
-        return _boto(f"the endpoint at {endpoint.authority} has a path", region=region, url=endpoint_url)
+        return f"the endpoint at {endpoint.authority} has a path"
     proxy = proxy_variable(endpoint, environ)
     if proxy:
-        return _boto(f"{proxy} is set", region=region, url=endpoint_url)
-    source, origin = _source(logger)
-    if source is None:
-        reason = "there are no credentials in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)"
-        return _boto(reason, region=region, url=endpoint_url)
+        return f"{proxy} is set"
+    from .credentials import ContainerCredentials, EnvironmentCredentials
     from .https import HttpsTransport
 
+    source: CredentialSource
+    # If one of the two is missing, the first use raises an error.
+    if environ.get("AWS_ACCESS_KEY_ID") or environ.get("AWS_SECRET_ACCESS_KEY"):
+        source, origin = EnvironmentCredentials(environ), "AWS_ACCESS_KEY_ID"
+    else:
+        origin = next((name for name in _CONTAINER if environ.get(name)), "")
+        if (
+            not origin
+            or environ.get("AWS_WEB_IDENTITY_TOKEN_FILE")  # boto3 looks there first, and into the files
+            or any(os.path.exists(os.path.expanduser(environ.get(name) or usual)) for name, usual in _FILES)
+        ):
+            return "there are no credentials in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)"
+        source = ContainerCredentials(environ, logger)
     return HttpsTransport(region, endpoint.url, source, now, reason=f"Region and credentials are known ({origin})")
 
 
 def _setting_of_boto(region: str | None, url: str | None) -> str:
-    """Return a setting that only boto3 understands, or "" if there is none."""
+    """Return a setting that only boto3 understands, or "" if there is none.
+
+    Mostly there are no files of the SDKs. They are read line by line: importing configparser would add 2 ms to each
+    cold start that finds one.
+    """
     environ = os.environ
     for name in ("AWS_PROFILE", "AWS_DEFAULT_PROFILE"):
         if environ.get(name):
@@ -168,51 +179,20 @@ def _setting_of_boto(region: str | None, url: str | None) -> str:
         return f"boto3 maps the Region {region} to another endpoint"
     for variable, usual in _FILES:
         path = environ.get(variable) or usual
-        setting = _setting_in(path)
-        if setting:
-            return f"{path} sets {setting}"
+        try:
+            with open(os.path.expanduser(os.path.expandvars(path)), encoding="utf-8", errors="replace") as file:
+                lines = [line.strip() for line in file]
+        except OSError:
+            continue
+        in_default = False
+        for line in lines:
+            setting = line.replace(":", "=").partition("=")[0].rstrip().lower()
+            if line.startswith("["):
+                profile = line[1:].partition("]")[0].replace('"', "").split()
+                in_default = profile in (["default"], ["profile", "default"])
+            elif in_default and setting in _SETTINGS:
+                return f"{path} sets {setting}"
     return ""
-
-
-def _setting_in(path: str) -> str:
-    """Return the first of _SETTINGS in a file's default profile, or "" if there is none. Mostly there is no such file.
-
-    The file is read line by line: importing configparser would add 2 ms to each cold start that finds the file.
-    """
-    try:
-        with open(os.path.expanduser(os.path.expandvars(path)), encoding="utf-8", errors="replace") as file:
-            lines = file.readlines()
-    except OSError:
-        return ""
-    in_default = False
-    for line in lines:
-        text = line.strip()
-        if text.startswith("["):
-            name = text[1:].partition("]")[0].replace('"', "").split()
-            in_default = name in (["default"], ["profile", "default"])
-        elif in_default:
-            setting = text.replace(":", "=").partition("=")[0].rstrip().lower()
-            if setting in _SETTINGS:
-                return setting
-    return ""
-
-
-def _source(logger: logging.Logger) -> tuple[CredentialSource | None, str]:
-    """Return a source of credentials that needs no boto3, and its name. None if boto3 would look elsewhere first."""
-    from .credentials import ContainerCredentials, EnvironmentCredentials
-
-    environ = os.environ
-    # If one of the two is missing, the first use raises an error.
-    if environ.get("AWS_ACCESS_KEY_ID") or environ.get("AWS_SECRET_ACCESS_KEY"):
-        return EnvironmentCredentials(environ), "AWS_ACCESS_KEY_ID"
-    container = next((name for name in _CONTAINER if environ.get(name)), "")
-    if (
-        not container
-        or environ.get("AWS_WEB_IDENTITY_TOKEN_FILE")
-        or any(os.path.exists(os.path.expanduser(environ.get(name) or usual)) for name, usual in _FILES)
-    ):
-        return None, ""
-    return ContainerCredentials(environ, logger), container
 
 
 def proxy_variable(endpoint: endpoints.Endpoint, environ: Mapping[str, str]) -> str | None:
@@ -239,9 +219,7 @@ def _spelling(name: str, environ: Mapping[str, str]) -> str | None:
     return spelling if environ.get(spelling) else None
 
 
-def _boto(
-    reason: str, *, client: Any = None, session: Any = None, region: str | None = None, url: str | None = None
-) -> BotoTransport:
+def _boto(reason: str, client: Any, session: Any, region: str | None, url: str | None) -> BotoTransport:
     try:
         from .boto import BotoTransport, own_transport
     except ModuleNotFoundError as error:

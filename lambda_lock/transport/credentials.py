@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import json  # the Lambda runtime has it loaded
 import os
+import re  # the Lambda runtime has it loaded
 import threading  # the Lambda runtime has it loaded, through logging
 import time
 
 from ..errors import LockConfigurationError, TransportError
-from .dates import iso_date
+from .answers import epoch
 from .endpoint import Endpoint
+from .http1 import Connection, Trust
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from logging import Logger
     from typing import Protocol
-
-    from .http1 import Answer
 
     class CredentialSource(Protocol):
         def get(self, now: float, deadline: float) -> Credentials: ...
@@ -32,6 +32,9 @@ _EARLY = 600.0  # seconds before their expiry at which new credentials are fetch
 _PAUSE = 30.0  # seconds between two tries while the old credentials are still valid
 _RELATIVE_HOST = "http://169.254.170.2"  # the ECS agent
 _PLAIN_HOSTS = ("localhost", "::1", "169.254.170.2", "169.254.170.23", "fd00:ec2::23")  # need no TLS
+
+# RFC 3339, as credential endpoints write it ("2026-11-21T04:49:13Z", "2026-11-21T04:49:13.250+00:00").
+_ISO = r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[Zz]|([+-])(\d\d):?(\d\d))"
 
 
 class Credentials:
@@ -169,9 +172,19 @@ class ContainerCredentials:
                 f"AWS_CONTAINER_CREDENTIALS_FULL_URI is {where}: use https, or http to this machine or an address of "
                 f"ECS or EKS ({', '.join(_PLAIN_HOSTS)})"
             )
+        head = f"GET {endpoint.path} HTTP/1.1\r\nHost: {endpoint.authority}\r\n"
+        head += "Accept: application/json\r\nConnection: close\r\n"
+        token = _authorization(environ)
+        if token:
+            head += f"Authorization: {token}\r\n"
         unsent = f"no credentials from {where}, nothing was sent to DynamoDB"
+        context = Trust(environ, whole=True).context if endpoint.tls else None
         try:
-            status, _, body = _ask(endpoint, _authorization(environ), environ, deadline)
+            connection = Connection(endpoint, context, deadline)
+            try:
+                status, _, body = connection.exchange(f"{head}\r\n".encode("ascii"), deadline)
+            finally:
+                connection.close()
         except TransportError as error:
             raise TransportError(False, f"{unsent}: {error}") from error
         if status >= 500 or status == 429:
@@ -192,7 +205,8 @@ class ContainerCredentials:
             ) from None
 
 
-def _authorization(environ: Mapping[str, str]) -> str | None:
+def _authorization(environ: Mapping[str, str]) -> str:
+    """Return the container's authorization token, or "" if there is none."""
     path = environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
     if path:
         try:
@@ -206,23 +220,16 @@ def _authorization(environ: Mapping[str, str]) -> str | None:
         token = environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN", "")
     if token and not (token.isascii() and token.isprintable()):
         raise LockConfigurationError("the container's authorization token contains a line break or such: correct it")
-    return token or None
+    return token
 
 
-def _ask(endpoint: Endpoint, token: str | None, environ: Mapping[str, str], deadline: float) -> Answer:
-    from .http1 import Connection
-
-    head = f"GET {endpoint.path} HTTP/1.1\r\nHost: {endpoint.authority}\r\n"
-    head += "Accept: application/json\r\nConnection: close\r\n"
-    if token:
-        head += f"Authorization: {token}\r\n"
-    context = None
-    if endpoint.tls:
-        from .trust import Trust
-
-        context = Trust(environ, whole=True).context
-    connection = Connection(endpoint, context, deadline)
-    try:
-        return connection.exchange(f"{head}\r\n".encode("ascii"), deadline)
-    finally:
-        connection.close()
+def iso_date(text: str) -> int | None:
+    """Return the epoch seconds of an RFC 3339 time without fractions, or None if it cannot be read."""
+    match = re.fullmatch(_ISO, text, re.ASCII)
+    if not match:
+        return None
+    seconds = epoch(*(int(match[group]) for group in range(1, 7)))
+    if seconds is None or not match[7]:
+        return seconds
+    offset = int(match[8]) * 3600 + int(match[9]) * 60
+    return seconds - offset if match[7] == "+" else seconds + offset

@@ -123,22 +123,18 @@ def resolve(region_name: str, url: str | None, environ: Mapping[str, str]) -> st
             "AWS_DEFAULT_REGION, or set the endpoint as well (endpoint_url, AWS_ENDPOINT_URL)"
         )
     if not url:
-        return regional_url(region_name, fips=_is_true(environ, fips), dualstack=_is_true(environ, dualstack))
+        suffix, dual_suffix = next(row[1:] for row in _PARTITIONS if region_name.startswith(row[0]))
+        is_dual = _is_true(environ, dualstack)
+        # GovCloud's plain endpoint is its FIPS endpoint. With dual-stack, the name is the same as everywhere else.
+        plain = not _is_true(environ, fips) or (region_name.startswith("us-gov-") and not is_dual)
+        service = "dynamodb" if plain else "dynamodb-fips"
+        return f"https://{service}.{region_name}.{dual_suffix if is_dual else suffix}"
     for name in (fips, dualstack):
         if _is_true(environ, name):
             raise LockConfigurationError(
                 f"{name} cannot be used together with the endpoint {without_password(url)}: unset one of them"
             )
     return url
-
-
-def regional_url(region_name: str, *, fips: bool = False, dualstack: bool = False) -> str:
-    """Return AWS's own endpoint for a Region."""
-    suffix, dual_suffix = next(row[1:] for row in _PARTITIONS if region_name.startswith(row[0]))
-    # GovCloud's plain endpoint is its FIPS endpoint. With dual-stack, the name is the same as everywhere else.
-    plain = not fips or (region_name.startswith("us-gov-") and not dualstack)
-    service = "dynamodb" if plain else "dynamodb-fips"
-    return f"https://{service}.{region_name}.{dual_suffix if dualstack else suffix}"
 
 
 def _is_true(environ: Mapping[str, str], name: str) -> bool:

@@ -26,16 +26,17 @@ import re  # the Lambda runtime has it loaded
 import socket  # 2.2 ms, and TLS needs it as well
 import threading  # the Lambda runtime has it loaded, through logging
 import time
+from binascii import a2b_base64
 
 from ..errors import LockConfigurationError, TransportError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from ssl import SSLContext
     from typing import Any, TypeAlias
 
     from .endpoint import Endpoint
-    from .trust import Trust
 
     #: An HTTP answer: its status, its headers with names in lower case, and its whole body.
     Answer: TypeAlias = tuple[int, dict[str, str], bytes]
@@ -52,6 +53,9 @@ _STATUS = re.compile(rb"HTTP/1\.([01]) ([2-5]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?"
 # All fields of a head at once. Nothing in it backtracks: what it has taken, it keeps (``++``, ``*+``).
 _FIELDS = re.compile(rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]++:[\t\x20-\x7e\x80-\xff]*+\r\n)*+")
 _CHUNK = rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?"  # compiled at its first use: DynamoDB sends none
+_BUNDLES = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE")  # in the order in which botocore looks at them
+# https://www.amazontrust.com/repository/: Amazon Root CA 1 to 4, and the older one that has signed them.
+_AMAZON = (b"Amazon Root CA ", b"Starfield Services Root Certificate Authority - G2")
 
 
 class Malformed(Exception):
@@ -77,27 +81,22 @@ class Connection:
         try:
             self._socket = _dial(endpoint.host, endpoint.port, deadline)
             if context is not None:
-                self._wrap(context, endpoint.host)
+                bare = self._socket
+                try:
+                    bare.settimeout(_left(deadline))  # Python applies it to the whole handshake
+                    # Passed as bytes: a str would load the IDNA tables.
+                    self._socket = context.wrap_socket(bare, server_hostname=endpoint.host.encode())
+                except BaseException:
+                    bare.close()
+                    raise
         except OSError as error:
-            raise TransportError(
-                False, f"could not connect to {self._peer}, nothing was sent: {_why(error)}"
-            ) from error
-
-    def _wrap(self, context: SSLContext, host: str) -> None:
-        from ssl import SSLCertVerificationError  # already loaded, because there is a context
-
-        bare = self._socket
-        try:
-            bare.settimeout(_left(self._deadline))  # Python applies it to the whole handshake
-            # Passed as bytes: a str would load the IDNA tables.
-            self._socket = context.wrap_socket(bare, server_hostname=host.encode())
-        except BaseException as error:
-            bare.close()
-            if isinstance(error, SSLCertVerificationError):
+            if type(error).__name__ == "SSLCertVerificationError":  # ssl is loaded only if there is a context
                 raise LockConfigurationError(
                     f"the certificate of {self._peer} is not trusted, nothing was sent: {error}. {UNTRUSTED}"
                 ) from error
-            raise
+            raise TransportError(
+                False, f"could not connect to {self._peer}, nothing was sent: {_why(error)}"
+            ) from error
 
     def exchange(self, request: bytes, deadline: float) -> Answer:
         """Send a request and read the answer. Raises TransportError(ambiguous=True) for every failure."""
@@ -129,7 +128,6 @@ class Connection:
         return False
 
     def close(self) -> None:
-        self.reusable = False
         self._socket.close()
 
     def _read_answer(self) -> Answer:
@@ -207,6 +205,42 @@ def clocks() -> tuple[float, ...]:
     return time.monotonic(), boot, time.time()
 
 
+class Trust:
+    """A ``context`` that verifies certificates. ``is_whole``: it has all certificates that are to be trusted.
+
+    These are those of AWS_CA_BUNDLE or REQUESTS_CA_BUNDLE, or the system's (SSL_CERT_FILE, SSL_CERT_DIR).
+
+    Loading a system's 140 certificates takes 20 ms, more than everything else on the way to the first lock. But
+    DynamoDB's certificates are signed by a few of Amazon's. So at first only the certificates with Amazon's names are
+    loaded from the system's file. If they are not enough (another endpoint, a proxy that intercepts TLS), all are
+    loaded and the connection is made again. This never trusts anything that the system does not trust: the names only
+    select from its certificates.
+    """
+
+    __slots__ = ("context", "is_whole")
+
+    def __init__(self, environ: Mapping[str, str], *, whole: bool = False) -> None:
+        """Raises LockConfigurationError if the bundle that the environment names cannot be read."""
+        import ssl  # 3 ms, with the first TLS connection
+
+        name = next((name for name in _BUNDLES if environ.get(name)), "")
+        bundle = environ.get(name)
+        roots = b""
+        if not whole and not bundle:
+            try:
+                with open(ssl.get_default_verify_paths().cafile or "", "rb") as file:
+                    blocks = file.read().split(b"-----BEGIN CERTIFICATE-----")[1:]
+                found = [a2b_base64(block.partition(b"-----END")[0]) for block in blocks]
+                roots = b"".join(one for one in found if any(name in one for name in _AMAZON))
+            except (OSError, ValueError):
+                pass  # OpenSSL may still be able to read the file
+        self.is_whole = not roots
+        try:
+            self.context = ssl.create_default_context(cafile=bundle, cadata=roots or None)
+        except OSError as error:
+            raise LockConfigurationError(f"{name}={bundle!r} cannot be read as PEM certificates: {error}") from error
+
+
 class Pool:
     """Connections to one endpoint, kept while idle. Any number of threads may use it, and none waits for another."""
 
@@ -225,14 +259,17 @@ class Pool:
         else:
             deadline = min(deadline, time.monotonic() + answer_timeout)
         answer = connection.exchange(request, deadline)
-        self._keep(connection)
+        if connection.reusable:
+            if self._closed or len(self._idle) >= MAX_IDLE or self._pid != os.getpid():
+                connection.close()
+            else:
+                connection.idle_since = clocks()
+                self._idle.append(connection)
         return answer
 
     def prepare(self, *, whole: bool = False) -> None:
         """Load the certificates for https. ``whole``: all that are to be trusted, also if a few were loaded before."""
         if self._endpoint.tls and (whole or self._trust is None):
-            from .trust import Trust  # loads ssl, so only for https
-
             self._trust = Trust(os.environ, whole=whole)
 
     def close(self) -> None:
@@ -265,15 +302,6 @@ class Pool:
                 return connection
             connection.close()
         return None
-
-    def _keep(self, connection: Connection) -> None:
-        if not connection.reusable:
-            return
-        if self._closed or len(self._idle) >= MAX_IDLE or self._pid != os.getpid():
-            connection.close()
-            return
-        connection.idle_since = clocks()
-        self._idle.append(connection)
 
     def _drop_all(self) -> None:
         idle, self._idle = self._idle, []

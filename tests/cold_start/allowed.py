@@ -22,7 +22,6 @@ STANDARD = {
 }
 
 TLS = {
-    "lambda_lock.transport.trust": "Amazon's certificates before the system's 140: saves 16 ms",
     "ssl": "every real endpoint: 3.3 ms",
     "_ssl": "ssl",
     "base64": "ssl imports it",
@@ -78,11 +77,9 @@ PACKAGE = {
     "lambda_lock.runtime.under_way": "notes what closing the client waits for",
     "lambda_lock.transport": "the interface of the transports",
     "lambda_lock.transport.choice": "decides whether boto3 is needed",
-    "lambda_lock.transport.classify": "what an answer means",
+    "lambda_lock.transport.answers": "what an answer means, and DynamoDB's clock in it",
     "lambda_lock.transport.credentials": "the keys from the environment",
-    "lambda_lock.transport.dates": "DynamoDB's clock",
     "lambda_lock.transport.endpoint": "Region and host",
     "lambda_lock.transport.http1": "HTTP without http.client, which brings email: 12 ms",
-    "lambda_lock.transport.https": "the transport",
-    "lambda_lock.transport.sigv4": "the signature",
+    "lambda_lock.transport.https": "the transport, and the signature",
 }

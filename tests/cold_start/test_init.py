@@ -20,7 +20,7 @@ HANDLERS = Path(__file__).parent / "handlers"
 SECRET = "3ecret/of+the+environment"
 SECONDS = 15.0  # less than the lease, so that no renewal is needed
 TYPES = ("on-demand", "provisioned-concurrency", "snap-start")
-TRANSPORT = {f"lambda_lock.transport.{name}" for name in ("choice", "credentials", "https", "http1", "sigv4")}
+TRANSPORT = {f"lambda_lock.transport.{name}" for name in ("choice", "credentials", "https", "http1", "answers")}
 
 Run = Callable[..., dict[str, Any]]
 

@@ -40,10 +40,8 @@ _PURE = tuple(
         "client/record.py",
         "client/settings.py",
         "client/stored.py",
-        "transport/classify.py",
-        "transport/dates.py",
+        "transport/answers.py",
         "transport/endpoint.py",
-        "transport/sigv4.py",
     )
 )
 _LEADING_THERE = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "JUMP_BACKWARD"}

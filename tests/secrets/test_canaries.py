@@ -32,7 +32,7 @@ from lambda_lock.core import handover
 from lambda_lock.core.handover import write_handover
 from lambda_lock.errors import LockError
 from lambda_lock.table import check_table, create_table
-from lambda_lock.transport import BotoTransport, HttpsTransport, boto, classify, http1, https
+from lambda_lock.transport import BotoTransport, HttpsTransport, answers, boto, http1, https
 from rig.loopback import Handler, LoopbackServer
 from rig.wire import Answer, Wire
 from tests.support.clocks import LeapingClock
@@ -506,7 +506,7 @@ def _with_a_token(hold: Any) -> str:
 @pytest.mark.parametrize(
     ("where", "name", "planted", "source", "kind", "found"),
     [
-        (classify, "without_values", lambda message: message, "environment", "invalid signature", "session-token"),
+        (answers, "without_values", lambda message: message, "environment", "invalid signature", "session-token"),
         (boto, "_cause", lambda error: error, "boto3", "request cut", "session-token"),
         (Lock, "__repr__", _shows_data, "environment", "success", "data"),
         (Lock, "__repr__", _shows_the_beginning, "environment", "success", "session-token"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled, TransportError
-from lambda_lock.transport.classify import refusal
+from lambda_lock.transport.answers import refusal
 
 from .clocks import EPOCH
 

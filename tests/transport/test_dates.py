@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lambda_lock.transport.dates import http_date, iso_date
+from lambda_lock.transport.answers import http_date
+from lambda_lock.transport.credentials import iso_date
 
 SECONDS = st.integers(min_value=-62135596800, max_value=253402300799)  # the years 1 to 9999
 

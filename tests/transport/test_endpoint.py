@@ -7,7 +7,7 @@ import pytest
 from botocore.endpoint_provider import EndpointProvider
 
 from lambda_lock.errors import LockConfigurationError
-from lambda_lock.transport.endpoint import Endpoint, configured_url, region, regional_url, resolve
+from lambda_lock.transport.endpoint import Endpoint, configured_url, region, resolve
 
 LOADER = botocore.session.get_session().get_component("data_loader")
 PARTITIONS = LOADER.load_data("partitions")
@@ -26,7 +26,8 @@ def test_botocore_knows_enough_regions_to_compare_with() -> None:
 @pytest.mark.parametrize("name", REGIONS + UNKNOWN)
 def test_each_region_has_the_endpoint_that_botocore_gives_it(name: str, fips: bool, dualstack: bool) -> None:
     expected = RULES.resolve_endpoint(Region=name, UseFIPS=fips, UseDualStack=dualstack).url
-    assert regional_url(name, fips=fips, dualstack=dualstack) == expected
+    flags = {"AWS_USE_FIPS_ENDPOINT": str(fips), "AWS_USE_DUALSTACK_ENDPOINT": str(dualstack)}
+    assert resolve(name, None, flags) == expected
 
 
 def test_the_flags_are_read_from_the_environment() -> None:

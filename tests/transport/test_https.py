@@ -471,11 +471,16 @@ def test_no_more_connections_than_the_bound_are_kept(
     stub: Stub, https: HttpsTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lambda_lock.transport.http1.MAX_IDLE", 1)
-    in_use = [https._pool._connect(time.monotonic() + 20) for _ in range(3)]
-    for connection in in_use:
-        connection.exchange(b"POST / HTTP/1.1\r\n\r\n", time.monotonic() + 20)
-    for connection in in_use:
-        https._pool._keep(connection)
+    together = threading.Barrier(3)
+
+    def meet(_: Stub, connection: socket.socket) -> bool:
+        together.wait(20)
+        connection.sendall(answer())
+        return True
+
+    stub.script = [meet] * 3
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(lambda _: get(https), range(3)))
     assert stub.closed.acquire(timeout=20)
     assert stub.closed.acquire(timeout=20)
     get(https)

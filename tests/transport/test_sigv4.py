@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lambda_lock.transport.credentials import Credentials
 from lambda_lock.transport.endpoint import Endpoint
-from lambda_lock.transport.sigv4 import authorization
+from lambda_lock.transport.https import authorization
 
 VISIBLE = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=60)
 HOSTS = st.sampled_from(

@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 from lambda_lock.errors import LockConfigurationError
 from lambda_lock.transport import HttpsTransport
 from lambda_lock.transport.credentials import Credentials
-from lambda_lock.transport.trust import Trust
+from lambda_lock.transport.http1 import Trust
 
 from .conftest import Stub
 

@@ -1,4 +1,4 @@
-"""What DynamoDB's refusals mean to the core. Both transports use this."""
+"""What DynamoDB's answers mean to the core: refusals, results and the Date. Both transports use this."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _SKEW = ("signature expired", "signature not yet current")
 #: Where a message begins to quote the headers of a request. Compiled at its first use.
 _HEADERS = r"(?i)(?:authorization|x-amz-[a-z-]{1,40})[\"']?\s?[:=]|aws4-hmac-sha256|the canonical string"
+_WEEKDAYS = ("Mon, ", "Tue, ", "Wed, ", "Thu, ", "Fri, ", "Sat, ", "Sun, ")
+_MONTHS = (" Jan ", " Feb ", " Mar ", " Apr ", " May ", " Jun ", " Jul ", " Aug ", " Sep ", " Oct ", " Nov ", " Dec ")
 
 
 def refusal(
@@ -65,3 +67,30 @@ def _item(fields: Mapping[str, Any], name: str) -> Any:
     """Return the item, or None if it is missing or empty. If it is not an item, runtime/drive.py refuses it."""
     item = fields.get(name)
     return None if item == {} else item
+
+
+def http_date(text: str | None) -> int | None:
+    """Return the epoch seconds of a Date header, or None if it is missing or cannot be read.
+
+    Only RFC 9110's IMF-fixdate is read, the only form that a server may send ("Sat, 21 Nov 2026 04:49:13 GMT").
+    """
+    # The text is cut at fixed places: compiling a pattern would add 0.7 ms to each cold start, and datetime 5 ms.
+    if text is None or len(text) != 29 or text[:5] not in _WEEKDAYS or text[7:12] not in _MONTHS:
+        return None
+    if (text[16], text[19], text[22], text[25:]) != (" ", ":", ":", " GMT"):
+        return None
+    day, year, hour, minute, second = text[5:7], text[12:16], text[17:19], text[20:22], text[23:25]
+    if not (text.isascii() and (day + year + hour + minute + second).isdigit()):
+        return None
+    return epoch(int(year), _MONTHS.index(text[7:12]) + 1, int(day), int(hour), int(minute), int(second))
+
+
+def epoch(year: int, month: int, day: int, hour: int, minute: int, second: int) -> int | None:
+    """Return the epoch seconds of a moment in UTC, or None if there is no such moment."""
+    # 60 is a leap second. Days are not checked against the month: only a broken server would send a wrong one.
+    if not (1 <= month <= 12 and 1 <= day <= 31 and hour <= 23 and minute <= 59 and second <= 60):
+        return None
+    if month <= 2:  # let the year start in March, so that the leap day is its last day
+        year, month = year - 1, month + 12
+    days = 365 * year + year // 4 - year // 100 + year // 400 + (153 * month - 457) // 5 + day - 719469
+    return ((days * 24 + hour) * 60 + minute) * 60 + second
