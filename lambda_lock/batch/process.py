@@ -19,7 +19,7 @@ from ..keys.parameters import Parameters, name_of
 from ..observe.log import logger, tell
 from ..runtime import invocation
 from ..runtime.timeline import elapsed
-from .source import Failed, Queue, Stream, records_of
+from .source import Queue, Stream, records_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,8 +121,7 @@ def process_sqs(
     record_handler that is async, a generator or a class, or that cannot be called with one record. KeyTemplateError
     for a template that cannot be read. LockConfigurationError if retry_visibility is given and boto3 is not installed.
     """
-    batch = _Batch(Queue(), record_handler, dedup_key, **options)
-    return batch.run(event, context, _visibility(retry_visibility))
+    return _Batch(Queue(), record_handler, dedup_key, _visibility(retry_visibility), **options).run(event, context)
 
 
 def process_stream(
@@ -144,7 +143,7 @@ def process_stream(
     record and delivers everything after it again, so no record is started after a failure. With max_workers, records of
     one partition key (or of one item) still run in their order.
     """
-    return _Batch(Stream(), record_handler, dedup_key, **options).run(event, context, None)
+    return _Batch(Stream(), record_handler, dedup_key, None, **options).run(event, context)
 
 
 def sqs_batch(
@@ -170,10 +169,10 @@ def sqs_batch(
     visibility = _visibility(retry_visibility)
 
     def decorate(record_handler: RecordHandler) -> Callable[[Any, Any], Response]:
-        batch = _Batch(Queue(), record_handler, dedup_key, **options)
+        batch = _Batch(Queue(), record_handler, dedup_key, visibility, **options)
 
         def handler(event: Any, context: Any) -> Response:
-            return batch.run(event, context, visibility)
+            return batch.run(event, context)
 
         # Not functools.wraps: it would give the handler the signature of record_handler.
         for name in ("__module__", "__name__", "__qualname__", "__doc__"):
@@ -199,6 +198,7 @@ class _Batch:
         source: Queue | Stream,
         record_handler: RecordHandler,
         dedup_key: Key | None,
+        visibility: Visibility | None = None,
         *,
         lock_key: Keys | None = None,
         max_workers: int = 1,
@@ -227,6 +227,7 @@ class _Batch:
                 f"Write it as {name}(record). The function that Lambda calls with event and context is another one: "
                 "it calls process_sqs, or @sqs_batch makes it"
             )
+        self.visibility = visibility
         self.source = source
         self.max_workers = checks.whole("max_workers", max_workers, least=1)
         # Records that share one of these keys run one after another.
@@ -260,7 +261,7 @@ class _Batch:
             )
             self.handler = once(self.handler)
 
-    def run(self, event: object, context: object, visibility: Visibility | None) -> Response:
+    def run(self, event: object, context: object) -> Response:
         records = records_of(event, self.source)
         found = invocation.find((), {}, context)
         token = invocation.enter(found)
@@ -272,10 +273,16 @@ class _Batch:
                 run.side_by_side(self.chains(records))
         finally:
             invocation.leave(token)
-        run.tell()
-        returned = self.source.returned(run.failed)
-        if visibility is not None and returned:
-            visibility.change([(records[index], run.errors.get(index)) for index in returned])
+        if run.failed:
+            errors = list(run.failed.values())
+            contended = sum(isinstance(error, LockNotGrantedError) for error in errors)
+            idle = sum(error is None for error in errors)
+            message = "%d of %d records come back: %d contended, %d failed, %d not started"
+            failed = len(errors) - contended - idle
+            tell(logger, "records_returned", message, len(errors), len(records), contended, failed, idle)
+        returned = sorted(run.failed)[: 1 if self.source.has_checkpoint else None]
+        if self.visibility is not None and returned:
+            self.visibility.change([(records[index], run.failed[index]) for index in returned])
         run.raise_misconfigured()
         return {"batchItemFailures": [{"itemIdentifier": self.source.identifier(records[index])} for index in returned]}
 
@@ -312,15 +319,16 @@ class _Batch:
 class _Run:
     """One batch in progress.
 
-    failed: the records that come back. errors: the reasons by index. Records that were not started have none.
+    failed: the records that come back, by index, each with its error; None: it was not started.
     """
 
     def __init__(self, batch: _Batch, records: list[Record], found: Invocation | None) -> None:
         self.batch = batch
         self.records = records
         self.invocation = found
-        self.failed = Failed()
-        self.errors: dict[int, Exception] = {}
+        self.failed: dict[int, Exception | None] = {}
+        self.groups: set[str | None] = set()  # of the records that failed
+        self.first = len(records)  # the lowest index of one that failed
         self.longest = 0.0
         self._changing = threading.Lock()
 
@@ -334,23 +342,29 @@ class _Run:
 
     def chain(self, indices: Iterable[int]) -> None:
         """Run records one after another."""
+        source, handler = self.batch.source, self.batch.handler
         for index in indices:
-            group = self.batch.source.group(self.records[index])
+            record = self.records[index]
+            group = source.group(record)
             if not self.may_start(index, group):
                 self.fail(index, group, None)
                 continue
             started = elapsed()
             try:
-                result = self.batch.handler(self.records[index])
-                check_result(result, self.batch.handler, "sqs_batch")
+                check_result(handler(record), handler, "sqs_batch")
             except Exception as error:  # noqa: BLE001 - after any error this record comes back and the others continue
                 self.fail(index, group, error)
+                if not isinstance(error, LockNotGrantedError):  # contention: the client has logged it
+                    identifier = source.identifier(record)
+                    message = "record %s failed and comes back: %s"
+                    tell(logger, "record_failed", message, identifier, error, cause=error, record=identifier)
             with self._changing:
                 self.longest = max(self.longest, elapsed() - started)
 
     def may_start(self, index: int, group: str | None) -> bool:
         with self._changing:
-            if self.batch.source.is_cut_off(index, group, self.failed):
+            # Of a stream, everything after a failure comes back. Of a FIFO queue, what follows it in its group does.
+            if index > self.first if self.batch.source.has_checkpoint else group is not None and group in self.groups:
                 return False
             needed = max(_LEAST_LEFT, _HEADROOM * self.longest)
         deadline = None if self.invocation is None else self.invocation.deadline
@@ -359,39 +373,19 @@ class _Run:
 
     def fail(self, index: int, group: str | None, error: Exception | None) -> None:
         with self._changing:
-            self.failed.add(index, group)
-            if error is not None:
-                self.errors[index] = error
-        if error is None or isinstance(error, LockNotGrantedError):
-            return  # contention: the client has logged it
-        identifier = self.batch.source.identifier(self.records[index])
-        message = "record %s failed and comes back: %s"
-        tell(logger, "record_failed", message, identifier, error, cause=error, record=identifier)
+            self.failed[index] = error
+            self.groups.add(group)
+            self.first = min(self.first, index)
 
     def raise_misconfigured(self) -> None:
         """Raise LockConfigurationError if no record was done, and each one that was started failed with it. The rest
         was not started: because of the failures before, or for lack of time. An argument error about a key is that of
         one record: others would not fail with it."""
-        if not self.errors or len(self.failed.indices) < len(self.records):
+        errors = [error for _, error in sorted(self.failed.items()) if error is not None]
+        if not errors or len(self.failed) < len(self.records):
             return
-        for error in self.errors.values():
+        for error in errors:
             is_of_a_record = isinstance(error, LockArgumentError) and error.key is not None
             if is_of_a_record or not isinstance(error, LockConfigurationError):
                 return
-        raise self.errors[min(self.errors)]
-
-    def tell(self) -> None:
-        returned = len(self.failed.indices)
-        if not returned:
-            return
-        contended = sum(isinstance(error, LockNotGrantedError) for error in self.errors.values())
-        tell(
-            logger,
-            "records_returned",
-            "%d of %d records come back: %d contended, %d failed, %d not started",
-            returned,
-            len(self.records),
-            contended,
-            len(self.errors) - contended,
-            returned - len(self.errors),
-        )
+        raise errors[0]

@@ -17,22 +17,6 @@ if TYPE_CHECKING:
     Record: TypeAlias = dict[str, Any]
 
 
-class Failed:
-    """The records of a batch that come back: their indices, the lowest index, and their groups."""
-
-    __slots__ = ("first", "groups", "indices")
-
-    def __init__(self) -> None:
-        self.indices: set[int] = set()
-        self.groups: set[str | None] = set()
-        self.first: int | None = None
-
-    def add(self, index: int, group: str | None) -> None:
-        self.indices.add(index)
-        self.groups.add(group)
-        self.first = index if self.first is None else min(self.first, index)
-
-
 class Queue:
     """SQS. The messages that are reported come back, and all others are deleted.
 
@@ -42,6 +26,7 @@ class Queue:
 
     name = "SQS"
     sources = ("aws:sqs",)
+    has_checkpoint = False
 
     def identifier(self, record: Record) -> str:
         return str(record["messageId"])
@@ -52,14 +37,6 @@ class Queue:
             return None
         return str(record["attributes"]["MessageGroupId"])
 
-    def is_cut_off(self, index: int, group: str | None, failed: Failed) -> bool:
-        """Whether a record must not be started any more, because of the records that ``failed``."""
-        return group is not None and group in failed.groups
-
-    def returned(self, failed: Failed) -> list[int]:
-        """The indices of the records that are reported to the service."""
-        return sorted(failed.indices)
-
 
 class Stream:
     """Kinesis or DynamoDB streams. Everything from the first failure on comes back, so nothing after it is started.
@@ -69,6 +46,7 @@ class Stream:
 
     name = "a stream"
     sources = ("aws:kinesis", "aws:dynamodb")
+    has_checkpoint = True  # Lambda continues from the record that is reported
 
     def identifier(self, record: Record) -> str:
         return str(record["kinesis"]["sequenceNumber"] if "kinesis" in record else record["dynamodb"]["SequenceNumber"])
@@ -77,12 +55,6 @@ class Stream:
         if "kinesis" in record:
             return str(record["kinesis"]["partitionKey"])
         return json.dumps(record["dynamodb"]["Keys"], sort_keys=True)
-
-    def is_cut_off(self, index: int, group: str | None, failed: Failed) -> bool:
-        return failed.first is not None and index > failed.first
-
-    def returned(self, failed: Failed) -> list[int]:
-        return [] if failed.first is None else [failed.first]  # the checkpoint: Lambda continues from there
 
 
 def records_of(event: object, source: Queue | Stream) -> list[Record]:

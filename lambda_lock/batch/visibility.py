@@ -54,17 +54,21 @@ class Visibility:
                 for index, (record, error) in enumerate(returned)
                 if (seconds := self._seconds(record, error)) is not None
             ]
-            if entries:
-                self._send(returned[0][0]["eventSourceARN"], entries)
+            for start in range(0, len(entries), _BATCH):
+                arn = returned[0][0]["eventSourceARN"]
+                _, _, _, region, account, name = arn.split(":")
+                client = sqs_client(region)
+                url = f"{client.meta.endpoint_url.rstrip('/')}/{account}/{name}"
+                answer = client.change_message_visibility_batch(QueueUrl=url, Entries=entries[start : start + _BATCH])
+                message = "the visibility of a returned message of %s was not changed: %s %s"
+                for failure in answer.get("Failed", ()):
+                    tell(logger, "visibility_failed", message, arn, failure.get("Code"), failure.get("Message"))
         except Exception as error:  # noqa: BLE001 - botocore raises many kinds, and the batch already has its outcome
-            tell(
-                logger,
-                "visibility_failed",
+            message = (
                 "the visibility of returned messages was not changed (this needs sqs:ChangeMessageVisibility). They "
-                "come back after the queue's visibility timeout: %s: %s",
-                type(error).__name__,
-                error,
+                "come back after the queue's visibility timeout: %s: %s"
             )
+            tell(logger, "visibility_failed", message, type(error).__name__, error)
 
     def _seconds(self, record: Record, error: Exception | None) -> int | None:
         if not callable(self._wanted):
@@ -79,22 +83,6 @@ class Visibility:
                 extra={"lock_event": "visibility_failed"},
             )
             return None
-
-    def _send(self, arn: str, entries: list[dict[str, Any]]) -> None:
-        _, _, _, region, account, name = arn.split(":")
-        client = sqs_client(region)
-        url = f"{client.meta.endpoint_url.rstrip('/')}/{account}/{name}"
-        for start in range(0, len(entries), _BATCH):
-            answer = client.change_message_visibility_batch(QueueUrl=url, Entries=entries[start : start + _BATCH])
-            for failure in answer.get("Failed", ()):
-                tell(
-                    logger,
-                    "visibility_failed",
-                    "the visibility of a returned message of %s was not changed: %s %s",
-                    arn,
-                    failure.get("Code"),
-                    failure.get("Message"),
-                )
 
 
 @functools.cache
