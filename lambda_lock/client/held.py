@@ -430,7 +430,7 @@ class HeldLock(Held):
             return
         now = self.elapsed()
         if not hold.ended and self.is_in_this_process():
-            self.session.note_unended(hold, now)
+            self.session.observer.note_unended(hold, now)
         if hold not in self.session.open_locks:
             return
         if self._is_live(now):

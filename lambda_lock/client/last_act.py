@@ -125,18 +125,19 @@ class Held:
 
     def _timed(self, reading: ClockReading, steps: Steps[T]) -> Steps[T]:
         with ImportGuard():
-            from ..observe.timing import ending
+            from ..observe.timing import timed
 
-        def how(_: T) -> str:
+        def how(_: T) -> tuple[str, int | None]:
             if any(hold.lost for hold in holds):
-                return "lost"
-            return "handed_over" if holds[0].handed_over else "released"
+                return "lost", token
+            return "handed_over" if holds[0].handed_over else "released", token
 
         holds = [member.hold for member in self.members]
         keys = [hold.place.key for hold in holds]
         token = None if self.key is None else holds[0].token
         since = max(hold.since for hold in holds)  # all of them were held from then on
-        return ending(self.session, holds[0].place.table, keys, reading, steps, how, token, since=since)
+        table = holds[0].place.table
+        return timed(self.session.observer, "release", table, keys, reading, steps, how, token, since=since)
 
     def give_up(self, last_act: Begin[bool] | None = None) -> None:
         """Release on this thread after a last act was interrupted, with any outcome. Errors are logged.

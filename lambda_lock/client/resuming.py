@@ -200,12 +200,13 @@ def released(
 
     def timed(reading: ClockReading) -> Steps[bool]:
         with ImportGuard():
-            from ..observe.timing import ending
+            from ..observe.timing import timed
 
-        def how(done: bool) -> str:
-            return "released" if done else "lost"
+        def how(done: bool) -> tuple[str, int | None]:
+            return "released" if done else "lost", hold.token
 
-        return ending(session, place.table, (place.key,), reading, steps(reading), how, hold.token)
+        keys, acting = (place.key,), steps(reading)
+        return timed(session.observer, "release", place.table, keys, reading, acting, how, hold.token)
 
     return place, timed
 

@@ -59,7 +59,7 @@ class Session:
         self.settings = settings
         self.timeline = SYSTEM if settings.clock is None else Timeline(settings.clock)
         self.log = settings.logger or package_logger
-        self.observer = Observer(self.log, self.timeline.clock.wall, settings.hooks)
+        self.observer = Observer(self.log, self.timeline, settings.hooks)
         self.memory = protocol.Memory(settings.observation_cache_size)
         self.entropy = protocol.Entropy(_nonce, _jitter)
         self.open_locks = OpenLocks()
@@ -68,7 +68,6 @@ class Session:
         self._next_slot = 0.0
         self._renewals: Renewals | None = None
         self._chosen: HttpsTransport | BotoTransport | None = None
-        self._unended: list[tuple[Hold, float]] = []  # holds whose handles were dropped, and when: their traces are due
         self._told_unreadable: set[tuple[str, str | None]] = set()
         self._mocked: Mocked[HttpsTransport | BotoTransport] | None = None
         self._prepared: tuple[int, HttpsTransport | BotoTransport] | None = None  # with its environment
@@ -257,23 +256,6 @@ class Session:
         )
         tell(self.log, "waiters_unreadable", "%s", message, key=place.key)
 
-    def note_unended(self, hold: Hold, now: float) -> None:
-        """Note at ``now`` (elapsed seconds) that nobody will end this hold. A finalizer calls it, and no tracer."""
-        if self.observer.measures and len(self._unended) < _MOST_TOLD:
-            self._unended.append((hold, now))
-
-    def tell_unended(self) -> None:
-        """Write the traces and times of holds whose handles were dropped: up to then, or to their validity's end."""
-        while self._unended:
-            try:
-                hold, dropped = self._unended.pop()
-            except IndexError:  # another thread writes them too
-                return
-            lost = hold.lost or dropped >= hold.valid_until
-            now, end = self.timeline.elapsed(), min(dropped, hold.valid_until) if lost else dropped
-            about = {"outcome": "lost" if lost else "forgotten", "fencing_token": hold.token}
-            self.observer.measured("hold", hold.place.table, hold.place.key, now - hold.since, now - end, **about)
-
     # -- its end ----------------------------------------------------------------------------------------------------
 
     def check_open(self) -> None:
@@ -283,7 +265,7 @@ class Session:
 
     def end(self) -> None:
         """Close connections and end the threads for renewals, after all locks were released or abandoned."""
-        self.tell_unended()
+        self.observer.tell_unended()
         if self._renewals is not None:
             self._renewals.close()
         for transport in (self._chosen, None if self._mocked is None else self._mocked.transport):

@@ -64,12 +64,16 @@ class Fresh:
     def steps(self, reading: ClockReading) -> Steps[None]:
         """The requests, and what follows a grant or a refusal."""
         steps = self._steps(reading)
-        if not self._session.observer.measures:
+        observer = self._session.observer
+        if not observer.measures:
             return steps
         with ImportGuard():
-            from ..observe.timing import taking
+            from ..observe.timing import timed
 
-        return taking(self._session, self.place.table, self.keys(), reading, steps, self.token)
+        def ended(_: None) -> tuple[str, int | None]:
+            return "granted", self.token()
+
+        return timed(observer, "acquire", self.place.table, self.keys(), reading, steps, ended)
 
     def keys(self) -> Sequence[str]:
         return (self.place.key,)

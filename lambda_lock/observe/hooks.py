@@ -24,11 +24,31 @@ _COROUTINE = 0x80  # flag of a code object, as inspect names it
 
 
 class Hooks:
-    """The hooks of one client. They are called one after the other, in the order of the events."""
+    """The hooks of one client. They are called one after the other, in the order of the events.
+
+    Raises TypeError for an object that is not a hook.
+    """
 
     def __init__(self, hooks: Iterable[object], log: logging.Logger) -> None:
-        self._methods = _methods(hooks)
+        self._methods: dict[str, list[Callable[[Any], object]]] = {event: [] for event in EVENTS}
         self._log = log
+        try:
+            objects = tuple(hooks)
+        except TypeError:
+            raise TypeError(
+                f"hooks must be a tuple or list of hooks, not {type(hooks).__name__}: write hooks=(hook,)"
+            ) from None
+        for hook in objects:
+            methods = {event: getattr(hook, f"on_{event}") for event in EVENTS if hasattr(hook, f"on_{event}")}
+            if isinstance(hook, type) or not methods:
+                names = ", ".join(f"on_{event}" for event in EVENTS)
+                raise TypeError(f"a hook is an object with any of the methods {names}, not {hook!r}")
+            for event, method in methods.items():
+                code = getattr(method, "__code__", None)  # a bound method has its function's
+                is_async = code is not None and code.co_flags & _COROUTINE
+                if not callable(method) or is_async:
+                    raise TypeError(f"on_{event} of {hook!r} must be a plain method, because nothing would await it")
+                self._methods[event].append(method)
         self._begin()
 
     def _begin(self) -> None:
@@ -78,26 +98,3 @@ class Hooks:
                 except BaseException as error:  # noqa: BLE001 - the application's. It can only be logged
                     message = "a hook failed in on_%s: %r"
                     tell(self._log, "hook_failed", message, event, error, cause=error, key=subject.key)
-
-
-def _methods(hooks: Iterable[object]) -> dict[str, list[Callable[[Any], object]]]:
-    """The methods to call, by event. Raises TypeError for an object that is not a hook."""
-    found: dict[str, list[Callable[[Any], object]]] = {event: [] for event in EVENTS}
-    names = ", ".join(f"on_{event}" for event in EVENTS)
-    try:
-        objects = tuple(hooks)
-    except TypeError:
-        raise TypeError(
-            f"hooks must be a tuple or list of hooks, not {type(hooks).__name__}: write hooks=(hook,)"
-        ) from None
-    for hook in objects:
-        methods = {event: getattr(hook, f"on_{event}") for event in EVENTS if hasattr(hook, f"on_{event}")}
-        if isinstance(hook, type) or not methods:
-            raise TypeError(f"a hook is an object with any of the methods {names}, not {hook!r}")
-        for event, method in methods.items():
-            code = getattr(method, "__code__", None)  # a bound method has its function's
-            is_async = code is not None and code.co_flags & _COROUTINE
-            if not callable(method) or is_async:
-                raise TypeError(f"on_{event} of {hook!r} must be a plain method, because nothing would await it")
-            found[event].append(method)
-    return found

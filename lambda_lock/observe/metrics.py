@@ -12,11 +12,11 @@ import os
 import sys
 
 from ..core.arn import bare_name
+from .log import tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import logging
-    from typing import Any
 
 METRICS_VARIABLE = "LAMBDA_LOCK_METRICS"  # the CloudWatch namespace; unset or "": no metrics are written
 POWERTOOLS = "powertools"  # instead of a namespace: metrics are added to those of Powertools
@@ -61,32 +61,12 @@ def write(
         return
     if namespace.lower() == POWERTOOLS:
         if (powertools := sys.modules.get("aws_lambda_powertools.metrics")) is not None:
-            _add(powertools, metric, value, unit, log)
+            try:  # what the function's own Metrics object writes: all of them share one set
+                powertools.Metrics().add_metric(name=metric, unit=unit, value=value)
+            except Exception as error:  # noqa: BLE001 - the application's metrics must not affect a lock
+                tell(log, "metric_failed", "%s was not counted by Powertools: %r", metric, error)
             return
         namespace = NAMESPACE  # a function that does not use them
-    line = _line(namespace, metric, value, unit, table, now, properties)
-    try:
-        sys.stdout.write(line + "\n")  # print() writes the newline separately: another thread could write in between
-        sys.stdout.flush()
-    except (AttributeError, OSError, ValueError) as error:  # stdout is missing, broken or closed
-        from .log import tell
-
-        tell(log, "metric_failed", "%s was not counted: stdout cannot be written: %s", metric, error)
-
-
-def _add(powertools: Any, metric: str, value: float, unit: str, log: logging.Logger) -> None:
-    """Add to the metrics that the function's own Metrics object writes: all of them share one set."""
-    try:
-        powertools.Metrics().add_metric(name=metric, unit=unit, value=value)
-    except Exception as error:  # noqa: BLE001 - the application's metrics must not affect a lock
-        from .log import tell
-
-        tell(log, "metric_failed", "%s was not counted by Powertools: %r", metric, error)
-
-
-def _line(
-    namespace: str, metric: str, value: float, unit: str, table: str, now: float, properties: dict[str, object]
-) -> str:
     dimensions = {TABLE_DIMENSION: bare_name(table)}
     sets = [[TABLE_DIMENSION]]
     group = os.environ.get(GROUP_VARIABLE)
@@ -97,4 +77,9 @@ def _line(
         sets.append([TABLE_DIMENSION, name])
     directive = {"Namespace": namespace, "Dimensions": sets, "Metrics": [{"Name": metric, "Unit": unit}]}
     metadata = {"Timestamp": int(now * 1000), "CloudWatchMetrics": [directive]}
-    return json.dumps({"_aws": metadata, **dimensions, metric: value, **properties})
+    line = json.dumps({"_aws": metadata, **dimensions, metric: value, **properties})
+    try:
+        sys.stdout.write(line + "\n")  # print() writes the newline separately: another thread could write in between
+        sys.stdout.flush()
+    except (AttributeError, OSError, ValueError) as error:  # stdout is missing, broken or closed
+        tell(log, "metric_failed", "%s was not counted: stdout cannot be written: %s", metric, error)

@@ -10,17 +10,23 @@ from .log import LEVELS, extras, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
+
+    from ..core.protocol import Hold
+    from ..runtime.timeline import Timeline
+
+_MOST_UNENDED = 100  # holds
 
 
 class Observer:
     """Where one client tells its events: in its log, as metrics, and to its hooks."""
 
-    __slots__ = ("_hooks", "_log", "_times", "_wall")
+    __slots__ = ("_hooks", "_log", "_times", "_unended", "timeline")
 
-    def __init__(self, log: logging.Logger, wall: Callable[[], float], hooks: Iterable[object]) -> None:
+    def __init__(self, log: logging.Logger, timeline: Timeline, hooks: Iterable[object]) -> None:
         self._log = log
-        self._wall = wall
+        self.timeline = timeline
+        self._unended: list[tuple[Hold, float]] = []  # holds whose handles were dropped, and when: their traces are due
         self._times = os.environ.get("LAMBDA_LOCK_METRICS_TIMES", "0") not in ("", "0")
         self._hooks = None
         if hooks != ():
@@ -49,7 +55,8 @@ class Observer:
             from .metrics import COUNTED, write
 
             if event in COUNTED:
-                write(COUNTED[event], 1, "Count", table, self._wall(), extras(event, about), self._log)
+                now = self.timeline.clock.wall()
+                write(COUNTED[event], 1, "Count", table, now, extras(event, about), self._log)
 
     def wants(self, event: str) -> bool:
         """Whether any hook is told such an event."""
@@ -65,13 +72,30 @@ class Observer:
     def measured(
         self, what: str, table: str, key: str, began_ago: float, ended_ago: float = 0.0, **about: object
     ) -> None:
-        """Write a trace of what has ended, as `tracing.record`, and metrics of its time. Ask `measures` before."""
-        from .tracing import record
+        """Write a trace of what has ended, as `timing.record`, and metrics of its time. Ask `measures` before."""
+        from .timing import record
 
         record(what, key, began_ago, ended_ago, about, self._log)
         if self._times and (what == "hold" or (what == "acquire" and about["outcome"] in ("granted", "not_granted"))):
             from .metrics import HELD, WAITED, write
 
             metric, milliseconds = HELD if what == "hold" else WAITED, round((began_ago - ended_ago) * 1000, 3)
-            properties = extras(str(about["outcome"]), {"key": key})
-            write(metric, milliseconds, "Milliseconds", table, self._wall(), properties, self._log)
+            properties, now = extras(str(about["outcome"]), {"key": key}), self.timeline.clock.wall()
+            write(metric, milliseconds, "Milliseconds", table, now, properties, self._log)
+
+    def note_unended(self, hold: Hold, now: float) -> None:
+        """Note at ``now`` (elapsed seconds) that nobody will end this hold. A finalizer calls it, and no tracer."""
+        if self.measures and len(self._unended) < _MOST_UNENDED:
+            self._unended.append((hold, now))
+
+    def tell_unended(self) -> None:
+        """Write the traces and times of holds whose handles were dropped: up to then, or to their validity's end."""
+        while self._unended:
+            try:
+                hold, dropped = self._unended.pop()
+            except IndexError:  # another thread writes them too
+                return
+            lost = hold.lost or dropped >= hold.valid_until
+            now, end = self.timeline.elapsed(), min(dropped, hold.valid_until) if lost else dropped
+            about = {"outcome": "lost" if lost else "forgotten", "fencing_token": hold.token}
+            self.measured("hold", hold.place.table, hold.place.key, now - hold.since, now - end, **about)

@@ -2,103 +2,131 @@
 
 Loaded only where they are asked for, or a tracer is at work (`Observer.measures`). All is written after the steps that
 it tells of, so no request waits for a tracer.
+
+A trace is a subsegment of X-Ray or a span of OpenTelemetry. It is written with the times at which it began and ended,
+as a child of what is open on this thread or task then. So nothing of a trace is open meanwhile, and a lock never
+depends on one.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+import time
+
 from ..errors import CommitRefusedError, DuplicateEventError, LockLostError, LockNotGrantedError
+from .log import tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import logging
     from collections.abc import Callable, Sequence
-    from typing import Protocol, TypeVar
+    from typing import Any, TypeVar
 
     from ..core.lease import ClockReading
     from ..core.protocol import Steps
-    from ..runtime.timeline import Timeline
     from .observer import Observer
 
     T = TypeVar("T")
 
-    class Session(Protocol):
-        """What times need of a client's session."""
-
-        @property
-        def observer(self) -> Observer: ...
-        @property
-        def timeline(self) -> Timeline: ...
-        def tell_unended(self) -> None: ...
-
-
+XRAY = "aws_xray_sdk.core"  # Powertools' Tracer loads it too
+OPENTELEMETRY = "opentelemetry.trace"
+VARIABLE = "LAMBDA_LOCK_TRACING"  # "no-keys": without the keys of locks. "off": no traces
+_FAULTS = ("lost", "failed")  # outcomes that a trace shows as an error. Contention is none
 _SHOWN = 3  # keys of several locks
+_OUTCOMES = (
+    (CommitRefusedError, "released"),  # the application's own conditions did not hold. The lock was given back
+    (DuplicateEventError, "duplicate"),
+    (LockNotGrantedError, "not_granted"),
+    (LockLostError, "lost"),
+    (Exception, "failed"),
+)
 
 
-def taking(
-    session: Session,
+def timed(
+    observer: Observer,
+    what: str,
     table: str,
     keys: Sequence[str],
     reading: ClockReading,
     steps: Steps[T],
-    token: Callable[[], int | None],
-) -> Steps[T]:
-    """The steps of an acquire, and then its trace and time. token: gives the fencing token after a grant."""
-    outcome, given = "interrupted", None
-    try:
-        result = yield from steps
-        outcome, given = "granted", token()
-        return result
-    except Exception as error:
-        outcome = _outcome(error)
-        raise
-    finally:
-        session.tell_unended()
-        took = session.timeline.elapsed() - reading.elapsed
-        session.observer.measured("acquire", table, _text(keys), took, outcome=outcome, fencing_token=given)
-
-
-def ending(
-    session: Session,
-    table: str,
-    keys: Sequence[str],
-    reading: ClockReading,
-    steps: Steps[T],
-    ended: Callable[[T], str],
-    token: int | None,
+    ended: Callable[[T], tuple[str, int | None]],
+    token: int | None = None,
     since: float | None = None,
 ) -> Steps[T]:
-    """The steps of a last act, and then the traces of it and of the hold that it ends, and the time held.
+    """The steps of an acquire or of a last act, and then the traces and times of it and of the hold that it ends.
 
-    ended: gives the outcome for the result of an act that raised no error. since: when the hold began, in elapsed
-        seconds; None: that is not known here.
+    what: "acquire" or "release". ended: gives the outcome and the fencing token for the result of steps that raised no
+        error. token: that of other outcomes. since: when the hold began, in elapsed seconds; None: that is not known
+        here, or no hold ends.
     """
     outcome = "interrupted"
     try:
         result = yield from steps
-        outcome = ended(result)
+        outcome, token = ended(result)
         return result
-    except CommitRefusedError:
-        outcome = "released"  # the application's own conditions did not hold. The lock was given back
-        raise
     except Exception as error:
-        outcome = _outcome(error)
+        outcome = next(name for kind, name in _OUTCOMES if isinstance(error, kind))
         raise
     finally:
-        session.tell_unended()
-        now, text = session.timeline.elapsed(), _text(keys)
+        observer.tell_unended()
+        more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+        now, text = observer.timeline.elapsed(), ", ".join(keys[:_SHOWN]) + more
         ago = now - reading.elapsed
-        session.observer.measured("release", table, text, ago, outcome=outcome, fencing_token=token)
+        observer.measured(what, table, text, ago, outcome=outcome, fencing_token=token)
         if since is not None:
-            session.observer.measured("hold", table, text, now - since, ago, outcome=outcome, fencing_token=token)
+            observer.measured("hold", table, text, now - since, ago, outcome=outcome, fencing_token=token)
 
 
-def _outcome(error: Exception) -> str:
-    if isinstance(error, DuplicateEventError):
-        return "duplicate"
-    if isinstance(error, LockNotGrantedError):
-        return "not_granted"
-    return "lost" if isinstance(error, LockLostError) else "failed"
+def record(what: str, key: str, began_ago: float, ended_ago: float, about: dict[str, Any], log: logging.Logger) -> None:
+    """Write a trace of what has ended.
+
+    what: "acquire", "hold" or "release". began_ago, ended_ago: seconds. about: its outcome, and the fencing token.
+
+    Raises nothing: an error is logged.
+    """
+    wanted = os.environ.get(VARIABLE, "").strip().lower()
+    if wanted == "off":
+        return
+    fields = {f"lock_{name}": value for name, value in about.items() if value is not None}
+    if wanted != "no-keys":
+        fields["lock_key"] = key
+    now = time.time()
+    began, ended, failed = now - began_ago, now - ended_ago, about.get("outcome") in _FAULTS
+    for module, write in ((XRAY, _xray), (OPENTELEMETRY, _opentelemetry)):
+        found = sys.modules.get(module)
+        if found is None:
+            continue
+        try:
+            write(found, f"lock {what}", began, ended, fields, failed)
+        except Exception as error:  # noqa: BLE001 - a failing tracer of the application must not affect a lock
+            tell(log, "trace_failed", "no trace was written of lock %r: %r", key, error, cause=error, key=key)
 
 
-def _text(keys: Sequence[str]) -> str:
-    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
-    return ", ".join(keys[:_SHOWN]) + more
+def _xray(core: Any, name: str, began: float, ended: float, fields: dict[str, Any], failed: bool) -> None:
+    recorder, launcher = core.xray_recorder, core.lambda_launcher
+    # Outside of a segment a subsegment has no place: the SDK logs an error or a warning, or raises.
+    if isinstance(recorder.context, launcher.LambdaContext):  # there the invocation has one, on every thread
+        if not os.environ.get(launcher.LAMBDA_TRACE_HEADER_KEY):
+            return
+    elif (local := getattr(recorder.context, "_local", None)) is not None and not getattr(local, "entities", None):
+        return  # not for a context of another make
+    subsegment = recorder.begin_subsegment(name)
+    if subsegment is None:
+        return
+    try:
+        subsegment.start_time = began
+        for field, value in fields.items():
+            subsegment.put_annotation(field, value)
+        if failed:
+            subsegment.add_fault_flag()
+    finally:
+        recorder.end_subsegment(ended)
+
+
+def _opentelemetry(trace: Any, name: str, began: float, ended: float, fields: dict[str, Any], failed: bool) -> None:
+    attributes = {field.replace("lock_", "lock.", 1): value for field, value in fields.items()}
+    span = trace.get_tracer("lambda_lock").start_span(name, start_time=int(began * 1e9), attributes=attributes)
+    if failed:
+        span.set_status(trace.StatusCode.ERROR)
+    span.end(end_time=int(ended * 1e9))

@@ -346,7 +346,7 @@ from lambda_lock import LockClient
 from lambda_lock.testing import in_memory
 with in_memory(), LockClient().acquire("a"):
     pass
-assert "lambda_lock.observe.tracing" not in sys.modules
+assert "lambda_lock.observe.timing" not in sys.modules
 assert not [name for name in sys.modules if name.startswith(("opentelemetry", "aws_xray_sdk"))]
 """
     subprocess.run([sys.executable, "-c", program], check=True)
