@@ -13,41 +13,36 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Sequence
+from typing import Any, TypedDict
 
 from aws_durable_execution_sdk_python.config import Duration
+from aws_durable_execution_sdk_python.context import DurableContext
 from aws_durable_execution_sdk_python.exceptions import WaitForConditionError
 from aws_durable_execution_sdk_python.waits import WaitForConditionConfig, WaitForConditionDecision
 
 from .. import errors
 from ..errors import LockError, LockNotGrantedError, LockTimeoutError, TransportError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, TypedDict
-
-    from aws_durable_execution_sdk_python.context import DurableContext
-
-    from .holds import DurableHold, Holds
-
-    class State(TypedDict, total=False):
-        """What the tries have come to. A dict, which the SDK writes as JSON."""
-
-        owner: str  # granted, with token
-        token: int
-        since: float  # epoch seconds of the first try, of the first key
-        waited: float  # seconds, the pause that follows included
-        pause: int  # seconds until the next try; 0: there is none
-        refusal: str  # the last try's error
-        outage: bool  # whether that was an outage, not contention
-        holder: str | None
-
+from .holds import DurableHold, Holds
 
 _GROWTH = 0.1  # a pause is a tenth of the time waited so far: a year of waiting takes about 500 tries
 _LONGEST_PAUSE = 86_400  # seconds
 _LONGEST_ARN = 400  # characters; a holder may have 512 bytes
 _LABEL = 200  # characters of the keys in an operation's name, which may have 256
 LATE = 5.0  # seconds by which a suspended execution may go on too late; a lease must cover them
+
+
+class State(TypedDict, total=False):
+    """What the tries have come to. A dict, which the SDK writes as JSON."""
+
+    owner: str  # granted, with token
+    token: int
+    since: float  # epoch seconds of the first try, of the first key
+    waited: float  # seconds, the pause that follows included
+    pause: int  # seconds until the next try; 0: there is none
+    refusal: str  # the last try's error
+    outage: bool  # whether that was an outage, not contention
+    holder: str | None
 
 
 class Polling:
@@ -112,10 +107,12 @@ def _acquire_one(context: DurableContext, hold: DurableHold, holder: str, pollin
     try:
         state: State = context.wait_for_condition(try_once, config=config, name=label("acquire", [hold.key]))
     except WaitForConditionError as error:
-        found = _of_ours(error, hold.key)
-        if found is None:
+        # The SDK keeps the name of the type of the error that ended the acquire, and its message.
+        module, _, name = error.error_type.rpartition(".")
+        kind = getattr(errors, name, None) if module == errors.__name__ else None
+        if not isinstance(kind, type) or not issubclass(kind, LockError):
             raise
-        raise found from error
+        raise kind(error.message or "", key=hold.key) from error
     if "owner" not in state:
         raise _refused(state, hold.key, polling)
     hold.begin(state["owner"], state["token"])
@@ -142,12 +139,3 @@ def _refused(state: State, key: str, polling: Polling) -> LockError:
         holder=holder,
         waited=waited,
     )
-
-
-def _of_ours(error: WaitForConditionError, key: str) -> LockError | None:
-    """The error of lambda_lock that ended the acquire. The SDK keeps the name of its type, and its message."""
-    module, _, name = error.error_type.rpartition(".")
-    kind = getattr(errors, name, None) if module == errors.__name__ else None
-    if not isinstance(kind, type) or not issubclass(kind, LockError):
-        return None
-    return kind(error.message or "", key=key)

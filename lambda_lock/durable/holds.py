@@ -9,20 +9,14 @@ An execution has one invocation at a time, so whoever resumes knows the earlier 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable, Iterator
 
-from ..client.lock import held_by
+from ..client.lock import Lock, held_by
+from ..client.lock_client import LockClient
 from ..core.row import base_of
 from ..core.several import OUTAGE
 from ..errors import LockError, LockLostError, TransportError
 from ..observe.log import logger, tell, tell_not_released
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from ..client.lock import Lock
-    from ..client.lock_client import LockClient
-
 
 _RESUMES = 3  # in one verification
 
@@ -231,21 +225,26 @@ class Holds:
         Raises the error of one that is not renewed, if its lease is not known to last for another ``needed`` seconds.
         A lost one raises nothing here: the next verification does.
         """
-        left = {hold: hold.remaining() for hold in self.all}
-        for hold, error in _tried(self.all, lambda hold: hold.renew_and_end()):
-            if error is not None:
-                if left[hold] < needed and not isinstance(error, LockLostError):
-                    raise error
-                _tell_not_renewed(hold, error)
+        self._renew(self.all, needed)
 
     def suspend(self) -> None:
         """Renew what is taken to the full lease, and end all attempts. Errors are logged."""
         try:
-            for hold, error in _tried(self.taken, lambda hold: hold.renew_and_end()):
-                if error is not None:
-                    _tell_not_renewed(hold, error)
+            self._renew(self.taken, 0.0)
         finally:
             self.leave()
+
+    def _renew(self, holds: list[DurableHold], needed: float) -> None:
+        left = {hold: hold.remaining() for hold in holds}
+        for hold, error in _tried(holds, lambda hold: hold.renew_and_end()):
+            if error is None:
+                continue
+            is_lost = isinstance(error, LockLostError)
+            if left[hold] < needed and not is_lost:
+                raise error
+            event = "lost" if is_lost else "renewal_failed"
+            message = "lock %r was not renewed for the suspension of its execution: %s"
+            tell(logger, event, message, hold.key, error, key=hold.key, owner=hold.owner)
 
     def release(self) -> None:
         """Release what was granted, any number of times. Raises the first error, once each one was tried."""
@@ -284,9 +283,3 @@ def _tried(
                 error = failed
             unanswered = unanswered + 1 if isinstance(error, TransportError) else 0
         yield hold, error
-
-
-def _tell_not_renewed(hold: DurableHold, error: LockError) -> None:
-    event = "lost" if isinstance(error, LockLostError) else "renewal_failed"
-    message = "lock %r was not renewed for the suspension of its execution: %s"
-    tell(logger, event, message, hold.key, error, key=hold.key, owner=hold.owner)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
+from enum import Enum
+from types import TracebackType
+from typing import Any, Required, Self, TypedDict, TypeVar, Unpack, overload
 
+from aws_durable_execution_sdk_python import exceptions
 from aws_durable_execution_sdk_python.config import Duration, StepConfig
 from aws_durable_execution_sdk_python.context import DurableContext
-from aws_durable_execution_sdk_python.exceptions import InvocationError, StepError
 from aws_durable_execution_sdk_python.retries import RetryDecision, RetryPresets
+from aws_durable_execution_sdk_python.types import StepContext
 
 from ..client import checks
 from ..client.lock_client import LockClient
@@ -19,46 +24,30 @@ from ..decorators.environment import default_client
 from ..errors import LockAlreadyReleasedError, LockArgumentError, LockConfigurationError, LockError, LockLostError
 from ..runtime import invocation
 from .acquiring import LATE, Polling, acquire, label
-from .ending import Ending, ending_of
 from .holds import DurableHold, HoldLostError, Holds
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
-    from typing import Any, Required, Self, TypedDict, TypeVar, Unpack, overload
-
-    from aws_durable_execution_sdk_python.types import StepContext
-
-    T = TypeVar("T")
-    Retries = Callable[[Exception, int], RetryDecision]
-
-    class Options(TypedDict, total=False):
-        """What `durable_lock` takes besides the context and the key."""
-
-        lease_duration: Required[float]
-        wait: float | None
-        poll: float
-        client: LockClient | None
-
-
+T = TypeVar("T")
 _LOST = f"{HoldLostError.__module__}.{HoldLostError.__qualname__}"  # as the SDK writes the type of an error
 _RELEASE_TRIES = 9  # within 9 minutes; after them the lock is left to its lease
-_entered: ContextVar[tuple[Block, ...]] = ContextVar(
-    "entered"
-)  # the blocks that this thread is in, the outermost first
-
-if TYPE_CHECKING:
-
-    @overload
-    def durable_lock(context: DurableContext, key: str, **options: Unpack[Options]) -> DurableLock: ...
-
-    @overload
-    def durable_lock(
-        context: DurableContext, key: list[str] | tuple[str, ...], **options: Unpack[Options]
-    ) -> DurableMultiLock: ...
+#: The blocks that this thread is in, the outermost first.
+_entered: ContextVar[tuple[Block, ...]] = ContextVar("entered")
 
 
+class Options(TypedDict, total=False):
+    """What `durable_lock` takes besides the context and the key."""
+
+    lease_duration: Required[float]
+    wait: float | None
+    poll: float
+    client: LockClient | None
+
+
+@overload
+def durable_lock(context: DurableContext, key: str, **options: Unpack[Options]) -> DurableLock: ...
+@overload
+def durable_lock(
+    context: DurableContext, key: list[str] | tuple[str, ...], **options: Unpack[Options]
+) -> DurableMultiLock: ...
 def durable_lock(
     context: DurableContext,
     key: str | list[str] | tuple[str, ...],
@@ -150,7 +139,7 @@ class Block:
 
         Example: ``lock.step(lambda _: charge(order), name="charge")``
         """
-        self._check_inside()
+        self._check("entered")
         if not callable(func):
             raise TypeError(f"func must be a function that takes the StepContext, not {func!r} ({type(func).__name__})")
         if config is None:
@@ -167,7 +156,7 @@ class Block:
             finally:
                 invocation.leave(token)
 
-        decide: Retries = config.retry_strategy or RetryPresets.default()
+        decide = config.retry_strategy or RetryPresets.default()
 
         def unless_lost(error: Exception, attempts: int) -> RetryDecision:
             return RetryDecision.no_retry() if isinstance(error, HoldLostError) else decide(error, attempts)
@@ -175,7 +164,7 @@ class Block:
         config = replace(config, retry_strategy=unless_lost)
         try:
             result: T = self._context.step(verified, name=name, config=config)
-        except StepError as error:
+        except exceptions.StepError as error:
             if error.error_type != _LOST:
                 raise
             raise LockLostError(error.message or "", key=self._key) from error
@@ -197,7 +186,7 @@ class Block:
 
         Example: ``lock.wait(Duration.from_hours(2))``
         """
-        self._check_inside()
+        self._check("entered")
         if not isinstance(duration, Duration):
             raise TypeError(f"duration must be a Duration of the SDK, not {duration!r} ({type(duration).__name__})")
         needed = duration.to_seconds() + LATE
@@ -216,7 +205,9 @@ class Block:
                     try:
                         block._holds.renew_for(needed)
                     except LockError as error:
-                        raise InvocationError(f"{block._name} was not renewed before a wait: {error}") from error
+                        raise exceptions.InvocationError(
+                            f"{block._name} was not renewed before a wait: {error}"
+                        ) from error
         self._context.wait(duration, name=name)
 
     def raise_if_lost(self) -> None:
@@ -232,8 +223,7 @@ class Block:
         self._holds.verified()
 
     def __enter__(self) -> Self:
-        if self._state != "not entered":
-            raise self._outside()
+        self._check("not entered")
         self._around = _entered.get(())
         around = {(id(hold.client), hold.key) for block in self._around for hold in block._holds.all}
         for hold in self._holds.all:
@@ -245,11 +235,10 @@ class Block:
                 )
         self._state = "entered"
         _entered.set((*self._around, self))
-        leases = [block._holds.lease_duration for block in self._around]
-        if len(self._holds.all) > 1:
-            leases.append(self._holds.lease_duration)
+        held: tuple[Block, ...] = self._around if len(self._holds.all) == 1 else (*self._around, self)
+        shortest = min((block._holds.lease_duration for block in held), default=math.inf)
         try:
-            acquire(self._context, self._holds, Polling(self._wait, self._poll, min(leases, default=math.inf)))
+            acquire(self._context, self._holds, Polling(self._wait, self._poll, shortest))
         except BaseException as error:
             # What was taken and not checkpointed is only left: the next attempt of this holder goes on with it.
             self._leave(error)
@@ -280,7 +269,7 @@ class Block:
         config = StepConfig(retry_strategy=_release_again)
         try:
             self._context.step(lambda _: self._holds.release(), name=label("release", self._holds.keys), config=config)
-        except StepError as error:
+        except exceptions.StepError as error:
             self._holds.leave()
             self._holds.tell_not_released(LockError(error.message or ""))
         except BaseException as error:
@@ -307,8 +296,8 @@ class Block:
         keys = self._holds.keys
         return keys[0] if len(keys) == 1 else None
 
-    def _check_inside(self) -> None:
-        if self._state != "entered":
+    def _check(self, state: str) -> None:
+        if self._state != state:
             raise self._outside()
 
     def _outside(self) -> LockAlreadyReleasedError:
@@ -386,6 +375,33 @@ class DurableMultiLock(Block):
         Example: ``boto3_client.transact_write_items(TransactItems=[*locks.transact_items(), put])``
         """
         return [attempt.transact_item() for attempt in self._holds.verified()]
+
+
+class Ending(Enum):
+    """How a block is left, and what becomes of its lock."""
+
+    FINISHED = "the execution goes on behind the block: released in a step"
+    SUSPENDED = "the block is entered again in another invocation: renewed, no operation"
+    CUT_OFF = "the execution has failed for good, or the branch is an orphan: released, no operation"
+
+
+def ending_of(error: BaseException | None) -> Ending:
+    """Tell how a block ended that ``error`` left. None: by its end, return, break or continue.
+
+    The types are those of the SDK's ``execution.py``: what it answers PENDING or FAILED to, and what it lets Lambda
+    retry.
+    """
+    if isinstance(error, exceptions.BackgroundThreadError):
+        error = error.source_exception
+        if not isinstance(error, exceptions.InvocationError):
+            return Ending.SUSPENDED  # raised in the handler, so Lambda runs the invocation again
+    if isinstance(error, (exceptions.OrphanedChildException, exceptions.ExecutionError)):
+        return Ending.CUT_OFF
+    if isinstance(error, exceptions.InvocationError):
+        return Ending.SUSPENDED if error.is_retryable() else Ending.CUT_OFF
+    if error is None or isinstance(error, Exception):
+        return Ending.FINISHED
+    return Ending.SUSPENDED  # SuspendExecution, and what ends the process
 
 
 def _release_again(error: Exception, attempts: int) -> RetryDecision:

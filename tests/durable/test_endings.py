@@ -27,7 +27,7 @@ from aws_durable_execution_sdk_python_testing.executor import Executor
 
 from lambda_lock import LockClient, LockLostError
 from lambda_lock.durable import DurableLock, durable_lock
-from lambda_lock.durable.ending import Ending, ending_of
+from lambda_lock.durable.lock import Ending, ending_of
 from rig.wire import Wire
 from tests.support.rows import Rows
 from tests.support.waiting import DEADLINE, wait_until
