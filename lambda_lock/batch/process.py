@@ -14,8 +14,8 @@ from ..decorators.functions import check_function, is_async
 from ..decorators.guard import check_result
 from ..decorators.with_lock import with_lock
 from ..errors import LockArgumentError, LockConfigurationError, LockNotGrantedError
+from ..keys.arguments import Parameters, name_of
 from ..keys.compile import compile_key
-from ..keys.parameters import Parameters, name_of
 from ..observe.log import logger, tell
 from ..runtime import invocation
 from ..runtime.timeline import elapsed
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from ..client.lock_client import LockClient
     from ..decorators.types import Serializer
+    from ..keys.arguments import KeyBuilder
     from ..keys.compile import Key, Keys
-    from ..keys.parameters import KeyBuilder
     from ..runtime.invocation import Invocation
     from .source import Record
     from .visibility import RetryVisibility, Visibility
@@ -220,7 +220,7 @@ class _Batch:
                 "record_handler must be a plain function, got an async def function, which would never be awaited: "
                 "write def instead of async def"
             )
-        if not Parameters.of(record_handler, follow_wrapped=False).take(1):
+        if not Parameters(record_handler, follow_wrapped=False).take(1):
             name = name_of(record_handler)
             raise TypeError(
                 f"record_handler is called with one record and nothing else, but {name}() cannot be called like that. "
@@ -270,7 +270,13 @@ class _Batch:
             if self.max_workers == 1:
                 run.chain(range(len(records)))
             else:
-                run.side_by_side(self.chains(records))
+                from concurrent.futures import ThreadPoolExecutor
+
+                with ThreadPoolExecutor(self.max_workers, thread_name_prefix="lambda_lock-batch") as pool:
+                    # Each chain gets a copy of the context, so the application's ContextVars are there in the threads.
+                    chains = self.chains(records)
+                    for running in [pool.submit(copy_context().run, run.chain, chain) for chain in chains]:
+                        running.result()
         finally:
             invocation.leave(token)
         if run.failed:
@@ -332,24 +338,22 @@ class _Run:
         self.longest = 0.0
         self._changing = threading.Lock()
 
-    def side_by_side(self, chains: list[list[int]]) -> None:
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(self.batch.max_workers, thread_name_prefix="lambda_lock-batch") as pool:
-            # Each chain gets a copy of the context, so the application's ContextVars are available in the threads.
-            for running in [pool.submit(copy_context().run, self.chain, chain) for chain in chains]:
-                running.result()
-
     def chain(self, indices: Iterable[int]) -> None:
         """Run records one after another."""
         source, handler = self.batch.source, self.batch.handler
+        deadline = None if self.invocation is None else self.invocation.deadline
         for index in indices:
             record = self.records[index]
-            group = source.group(record)
-            if not self.may_start(index, group):
+            group, started = source.group(record), elapsed()
+            with self._changing:
+                # Of a stream, everything after a failure comes back; of a FIFO queue, what follows it in its group.
+                in_group = group is not None and group in self.groups
+                is_cut_off = index > self.first if source.has_checkpoint else in_group
+                needed = max(_LEAST_LEFT, _HEADROOM * self.longest)
+            # Not remaining(): that is None once the deadline has passed.
+            if is_cut_off or (deadline is not None and deadline - started < needed):
                 self.fail(index, group, None)
                 continue
-            started = elapsed()
             try:
                 check_result(handler(record), handler, "sqs_batch")
             except Exception as error:  # noqa: BLE001 - after any error this record comes back and the others continue
@@ -360,16 +364,6 @@ class _Run:
                     tell(logger, "record_failed", message, identifier, error, cause=error, record=identifier)
             with self._changing:
                 self.longest = max(self.longest, elapsed() - started)
-
-    def may_start(self, index: int, group: str | None) -> bool:
-        with self._changing:
-            # Of a stream, everything after a failure comes back. Of a FIFO queue, what follows it in its group does.
-            if index > self.first if self.batch.source.has_checkpoint else group is not None and group in self.groups:
-                return False
-            needed = max(_LEAST_LEFT, _HEADROOM * self.longest)
-        deadline = None if self.invocation is None else self.invocation.deadline
-        # Not remaining(): that is None once the deadline has passed.
-        return deadline is None or deadline - elapsed() >= needed
 
     def fail(self, index: int, group: str | None, error: Exception | None) -> None:
         with self._changing:

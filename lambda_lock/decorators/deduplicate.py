@@ -11,8 +11,8 @@ from ..client.lock import complete, held_by
 from ..client.options import order
 from ..client.taking import Fresh, entered_before, tell_refused
 from ..errors import DuplicateEventError, LockArgumentError, PayloadMismatchError
+from ..keys.arguments import name_of
 from ..keys.compile import compile_key
-from ..keys.parameters import name_of
 from ..keys.template import Separator
 from ..observe.log import NOT_RELEASED, logger, tell
 from ..runtime.import_guard import ImportGuard
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from ..client.lock_client import LockClient
     from ..client.taking import Taking
     from ..errors import LockError
+    from ..keys.arguments import KeyBuilder
     from ..keys.compile import Compiled, Key
-    from ..keys.parameters import KeyBuilder
     from .completed import Completed
     from .guard import Call, LastAct
     from .types import Answering, AnsweringAsync, EventOptions

@@ -16,7 +16,6 @@ from .environment import VARIABLE
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import TracebackType
     from typing import Any, Self
 
     from ..client.session import Operation
@@ -34,7 +33,11 @@ class StandIn:
     would be accepted now, but every real one after it would be refused.
     """
 
+    owner = "disabled"
+    fencing_token = 0
+    version = ""
     lost = False
+    data: bytes | None = None
 
     def __init__(
         self,
@@ -50,12 +53,8 @@ class StandIn:
         self.keys = (key,) if isinstance(key, str) else tuple(ordered(key))
         self.key = ", ".join(self.keys)
         self.sort_key = sort_key
-        self.owner = "disabled"
-        self.fencing_token = 0
         self.fencing_tokens = dict.fromkeys(self.keys, 0)
         self.permits = permits
-        self.version = ""
-        self.data: bytes | None = None
         self.attributes: dict[str, Any] = {}
         self.lease_duration = lease_duration or 20.0
         self._client = client
@@ -68,17 +67,17 @@ class StandIn:
     @property
     def remaining(self) -> float:
         left = None if self._invocation is None else self._invocation.remaining()
-        return 0.0 if self._released.is_set() else left or self.lease_duration
-
-    @property
-    def is_held(self) -> bool:
-        return not self._released.is_set()
+        return (left or self.lease_duration) if self.is_held else 0.0
 
     @property
     def is_expired(self) -> bool:
         return self._released.is_set()
 
     is_almost_expired = is_expired
+
+    @property
+    def is_held(self) -> bool:
+        return not self.is_expired
 
     def raise_if_lost(self) -> None:
         return
@@ -120,9 +119,7 @@ class StandIn:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._released.set()
 
     def __repr__(self) -> str:

@@ -84,13 +84,13 @@ def set_default_client(client: LockClient | AsyncLockClient | None) -> None:
     """
     if client is None:
         _default.clear()
-    elif is_async(acquire_of(client)):
+        return
+    if is_async(acquire_of(client)):
         _default["async client"] = client
     else:
         _default["client"] = client
         _default.pop("async over", None)
-    if client is not None:
-        prepare(client, None)
+    prepare(client, None)
 
 
 def remember_default_clients() -> Callable[[], None]:

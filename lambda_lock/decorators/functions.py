@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools  # the Lambda runtime has it loaded
 import sys
 
-from ..keys.parameters import Parameters, name_of
+from ..keys.arguments import Parameters, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
     from typing import Any
 
 _GENERATOR, _COROUTINE = 0x20, 0x80 | 0x100  # flags of a code object, as inspect names them
@@ -29,17 +28,10 @@ def check_decorated(
     if on_unavailable not in ("raise", "run"):
         raise TypeError(f"on_unavailable= must be 'raise' or 'run', got {on_unavailable!r}")
     check_function(func, decorator)
-    if client is not None:
-        check_client(client, func)
+    if client is not None and is_async(acquire_of(client)) != is_async(func):
+        given, needed = type(client).__name__, "an AsyncLockClient" if is_async(func) else "a LockClient"
+        raise TypeError(f"client= is a {given}, but {name_of(func)}() needs {needed}")
     check_answer_of(func, "on_not_granted", on_not_granted)
-
-
-def check_client(client: object, func: object) -> None:
-    """Raise TypeError if ``client`` is not the kind of client that ``func`` needs."""
-    if is_async(acquire_of(client)) == is_async(func):
-        return
-    given, needed = type(client).__name__, "an AsyncLockClient" if is_async(func) else "a LockClient"
-    raise TypeError(f"client= is a {given}, but {name_of(func)}() needs {needed}")
 
 
 def acquire_of(client: object) -> object:
@@ -92,15 +84,15 @@ def check_answer_of(func: Callable[..., Any], name: str, answer: object) -> None
     """Raise TypeError if an answer (``name``: on_not_granted, on_duplicate) does not fit the calls of ``func``."""
     if not callable(answer):
         return
-    if "error" in Parameters.of(func).names:
+    if "error" in Parameters(func).names:
         raise TypeError(
             f"the function has a parameter named error, but {name}= gets an argument of that name: rename it"
         )
     if is_async(answer) and not is_async(func):
         raise TypeError(f"{name}= must be a plain function here, because nothing would await an async def function")
     # A function that wraps another may pass on more than it is given. Only its own parameters count.
-    given = Parameters.of(func, follow_wrapped=False)
-    if not Parameters.of(answer, follow_wrapped=False).take_calls_of(given, "error"):
+    given = Parameters(func, follow_wrapped=False)
+    if not Parameters(answer, follow_wrapped=False).take_calls_of(given, "error"):
         raise TypeError(
             f"{name}= is called with the arguments of {name_of(func)}() and error=, which {name_of(answer)}() cannot "
             f"take: give it the parameters of {name_of(func)}(), and error"
@@ -119,23 +111,20 @@ def refuse_bare(key: object, decorator: str) -> None:
     function that makes keys is bound, or it is a lambda, or it comes from elsewhere. Only the decorator itself may call
     this.
     """
-    wrapped = isinstance(key, (classmethod, staticmethod, type))
-    if wrapped or (callable(key) and _is_being_decorated(key, sys._getframe(2))):
-        raise TypeError(
-            f"@{decorator} needs a key: write @{decorator}('order-{{id}}'), "
-            "where id is a parameter of the function or a field of its event"
-        )
-
-
-def _is_being_decorated(func: Callable[..., Any], frame: FrameType) -> bool:
-    name, module = getattr(func, "__name__", "<lambda>"), getattr(func, "__module__", None)
-    if name == "<lambda>" or module != frame.f_globals.get("__name__"):
-        return False
-    code = frame.f_code
-    scope = "" if code.co_name == "<module>" else code.co_qualname + "."
-    if code.co_flags & _OPTIMIZED:
-        scope += "<locals>."
-    return getattr(func, "__qualname__", None) == scope + name and frame.f_locals.get(name) is not func
+    if not isinstance(key, (classmethod, staticmethod, type)):
+        frame = sys._getframe(2)
+        name, module = getattr(key, "__name__", "<lambda>"), getattr(key, "__module__", None)
+        if not callable(key) or name == "<lambda>" or module != frame.f_globals.get("__name__"):
+            return
+        scope = "" if frame.f_code.co_name == "<module>" else frame.f_code.co_qualname + "."
+        if frame.f_code.co_flags & _OPTIMIZED:
+            scope += "<locals>."
+        if getattr(key, "__qualname__", None) != scope + name or frame.f_locals.get(name) is key:
+            return
+    raise TypeError(
+        f"@{decorator} needs a key: write @{decorator}('order-{{id}}'), "
+        "where id is a parameter of the function or a field of its event"
+    )
 
 
 def _durable_module(func: object) -> str:

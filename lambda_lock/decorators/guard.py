@@ -5,18 +5,12 @@ from __future__ import annotations
 from contextvars import ContextVar  # a few lines over a built-in module
 from functools import wraps  # the Lambda runtime has it loaded
 
+from .. import errors
 from ..client import checks
 from ..client.base import Client, session_of
 from ..client.lock import held_by
-from ..errors import (
-    DuplicateEventError,
-    KeyTemplateError,
-    LockAlreadyReleasedError,
-    LockConfigurationError,
-    LockNotGrantedError,
-    TransportError,
-)
-from ..keys.parameters import name_of
+from ..errors import LockError, TransportError
+from ..keys.arguments import name_of
 from ..observe.log import NOT_RELEASED, logger, tell, tell_not_released
 from ..runtime import invocation
 from .environment import default_async_client, default_client, disabled
@@ -24,11 +18,10 @@ from .functions import is_async
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
     from typing import Any, TypeAlias
 
     from ..client.stored import Storing
-    from ..errors import LockError
 
     #: What names a lock: its client, key and sort key.
     Target: TypeAlias = tuple[object, str, str | None]
@@ -36,7 +29,7 @@ if TYPE_CHECKING:
     #: is known whether the lock was held until then.
     LastAct: TypeAlias = tuple[Callable[[], Any], str, Callable[[bool], None]]
 
-_REFUSED = (LockNotGrantedError, DuplicateEventError)
+_REFUSED = (errors.LockNotGrantedError, errors.DuplicateEventError)
 
 
 _KINDS: list[CurrentLocks] = []  # all of them are asked: with scope="" the row of an event may be a lock's as well
@@ -77,7 +70,7 @@ def refuse_again(targets: tuple[Target, ...]) -> None:
         for held, lock in kind.entries.get():
             for target in targets:
                 if target in held and _holds(lock, target[1]):
-                    raise LockConfigurationError(
+                    raise errors.LockConfigurationError(
                         f"this call holds the lock {target[1]!r} already, by an outer @{kind.decorator}, and would "
                         "wait for itself: give the inner one another key or, if it has no list of keys, reentrant=True",
                         key=target[1],
@@ -169,18 +162,21 @@ class Guard:
                         lock = self.unlocked(call, error)
                 if call.storing is not None:
                     held_by(lock).store_by(call.storing)
+                end: LastAct = lock.release, NOT_RELEASED, lambda _: None  # if the function raises
                 entered = entries.set((*entries.get(), (call.targets, lock)))
                 try:
                     result = func(*args, **kwargs)
                     check_result(result, func, self.current.decorator)
-                    act, failure, told = self.last_act(call, lock, result)
-                except BaseException:
+                    end = self.last_act(call, lock, result)
+                    return result
+                finally:
                     entries.reset(entered)
-                    _end(lock, lock.release, NOT_RELEASED)
-                    raise
-                entries.reset(entered)
-                told(_end(lock, act, failure))
-                return result
+                    act, failure, told = end
+                    try:
+                        kept = act()
+                    except Exception as error:  # noqa: BLE001 - the call has to end as it did, whatever this is
+                        kept = _not_ended(lock, error, failure)
+                    told(kept)
             finally:
                 invocation.leave(token)
 
@@ -206,17 +202,20 @@ class Guard:
                         lock = self.unlocked(call, error)
                 if call.storing is not None:
                     held_by(lock).store_by(call.storing)
+                end: LastAct = lock.release, NOT_RELEASED, lambda _: None
                 entered = entries.set((*entries.get(), (call.targets, lock)))
                 try:
                     result = await func(*args, **kwargs)
-                    act, failure, told = self.last_act(call, lock, result)
-                except BaseException:
+                    end = self.last_act(call, lock, result)
+                    return result
+                finally:
                     entries.reset(entered)
-                    await _end_async(lock, lock.release, NOT_RELEASED)
-                    raise
-                entries.reset(entered)
-                told(await _end_async(lock, act, failure))
-                return result
+                    act, failure, told = end
+                    try:
+                        kept = await act()
+                    except Exception as error:  # noqa: BLE001
+                        kept = _not_ended(lock, error, failure)
+                    told(kept)
             finally:
                 invocation.leave(token)
 
@@ -231,7 +230,7 @@ class Guard:
         if disabled():
             try:
                 call.key = self.build_key(call.args, call.kwargs)
-            except KeyTemplateError as error:  # nothing about locks may keep a call from running now
+            except errors.KeyTemplateError as error:  # nothing about locks may keep a call from running now
                 call.key = f"(no key: {error})"
             return self.stand_in(call)
         call.key = key = self.build_key(call.args, call.kwargs)
@@ -301,29 +300,11 @@ def key_of(lock: Any) -> str:
     return ", ".join(lock.keys) if key is None else key
 
 
-def _end(lock: Any, act: Callable[[], Any], failure: str) -> bool:
-    """Release or complete at the end of a call. Returns False if the lock turns out to have been lost."""
-    try:
-        kept: bool = act()
-    except Exception as error:  # noqa: BLE001 - the call has to end as it did, whatever this is
-        _tell_not_ended(lock, error, failure)
-        return True
-    return kept
-
-
-async def _end_async(lock: Any, act: Callable[[], Awaitable[bool]], failure: str) -> bool:
-    """`_end`, awaited."""
-    try:
-        return await act()
-    except Exception as error:  # noqa: BLE001
-        _tell_not_ended(lock, error, failure)
-        return True
-
-
-def _tell_not_ended(lock: Any, error: Exception, failure: str) -> None:
-    """Log the error of a last act. It must not hide the call's result or error."""
-    if not isinstance(error, LockAlreadyReleasedError):  # by the function itself
+def _not_ended(lock: Any, error: Exception, failure: str) -> bool:
+    """Log the error of a last act. It must not hide the call's result or error. Returns True: it is not known lost."""
+    if not isinstance(error, errors.LockAlreadyReleasedError):  # by the function itself
         tell_not_released(logger, error, message=failure, key=key_of(lock), owner=lock.owner)
+    return True
 
 
 def check_times(

@@ -69,24 +69,18 @@ def release_on_sigterm(*clients: LockClient | AsyncLockClient) -> None:
 
 def _exit(number: int, frame: FrameType | None) -> None:
     stop = _Stop(128 + number)  # as a shell says that a signal ended it
-    loop = _running_loop()
+    loop: AbstractEventLoop | None = None
+    with suppress(KeyError, AttributeError, RuntimeError):  # not loaded, half loaded, none is running
+        loop = sys.modules["asyncio"].get_running_loop()
     if loop is not None and not _to_raise:
         # Raised right here, it could take a step of a task away from the loop, which then waits for that task for ever.
         _to_raise.append(stop)
         loop.call_soon_threadsafe(_raise, stop)
         _on_a_thread(_insist, loop)
         return
-    _to_raise.clear()
     if getattr(sys.unraisablehook, "func", None) is not _heed:
         sys.unraisablehook = functools.partial(_heed, sys.unraisablehook)
-    raise stop
-
-
-def _running_loop() -> AbstractEventLoop | None:
-    with suppress(KeyError, AttributeError, RuntimeError):  # not loaded, half loaded, none is running
-        loop: AbstractEventLoop = sys.modules["asyncio"].get_running_loop()
-        return loop
-    return None
+    _raise(stop)
 
 
 def _raise(stop: _Stop) -> None:
@@ -126,15 +120,12 @@ def _release(pid: int, clients: tuple[Client, ...]) -> None:
     if pid != os.getpid():  # a forked child has inherited this
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    for number in before:
-        _set(number, signal.SIG_IGN)  # the process ends anyway
+    with suppress(ValueError):  # another thread ends the interpreter
+        for number in before:
+            signal.signal(number, signal.SIG_IGN)  # the process ends anyway
     for client in clients or (default_client(),):
         with suppress(Exception):  # releases that fail are logged; the process ends all the same
             close(session_of(client), release=True)
     for number, handler in before.items():
-        _set(number, handler)
-
-
-def _set(number: int, handler: Any) -> None:
-    with suppress(ValueError, TypeError):  # another thread ends the interpreter; None: a handler that is not Python's
-        signal.signal(number, handler)
+        with suppress(ValueError, TypeError):  # TypeError for None, a handler that is not Python's
+            signal.signal(number, handler)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..client import checks
+from ..keys.arguments import name_of
 from ..keys.compile import compile_key, compile_keys
-from ..keys.parameters import name_of
 from ..observe.log import NOT_RELEASED, logger, tell
 from .environment import prepare
 from .functions import check_answer, check_decorated, refuse_bare
@@ -187,34 +187,21 @@ def with_lock(
     check_answer("on_not_granted", on_not_granted, ("raise", "skip"))
     keys: Any = key  # of several locks, or the key of one
     several = isinstance(keys, (list, tuple)) and key_jmespath is None
+    of_one: dict[str, Any] = {} if several else {"permits": permits, "reentrant": reentrant}
 
     def acquire(client: Any, key: Any) -> Any:
-        if several:
-            return client.acquire_all(
-                key,
-                wait=wait,
-                reserve=reserve,
-                lease_duration=lease_duration,
-                refresh_period=refresh_period,
-                queue=queue,
-                sort_key=sort_key,
-                safe_time=safe_time,
-                on_danger=on_danger,
-                on_lost=on_lost,
-            )
-        return client.acquire(
+        return (client.acquire_all if several else client.acquire)(
             key,
             wait=wait,
             reserve=reserve,
             lease_duration=lease_duration,
             refresh_period=refresh_period,
             queue=queue,
-            permits=permits,
-            reentrant=reentrant,
             sort_key=sort_key,
             safe_time=safe_time,
             on_danger=on_danger,
             on_lost=on_lost,
+            **of_one,
         )
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -254,16 +241,9 @@ class _LockGuard(Guard):
         lost = lock.lost  # asked first: its validity may be over, and the row free to release all the same
 
         def tell_lost(kept: bool) -> None:
-            if kept and not lost:
-                return
-            tell(
-                logger,
-                "finished_lost",
-                "%s() finished although its lock %r was lost: another call may have run at the same time",
-                name_of(self.func),
-                key_of(lock),
-                key=key_of(lock),
-                owner=lock.owner,
-            )
+            if lost or not kept:
+                message = "%s() finished although its lock %r was lost: another call may have run at the same time"
+                key = key_of(lock)
+                tell(logger, "finished_lost", message, name_of(self.func), key, key=key, owner=lock.owner)
 
         return lock.release, NOT_RELEASED, tell_lost

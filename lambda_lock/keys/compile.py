@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from .parameters import Parameters, name_of
+from .arguments import Parameters, builder, check_key, name_of, shown
 from .template import from_template
-from .values import builder, check_key, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeAlias
 
-    from .parameters import KeyBuilder, KeysBuilder
+    from .arguments import KeyBuilder, KeysBuilder
 
     #: The values that ``key=`` accepts: a template, a function of the call's own arguments, or payload_hash().
     Key: TypeAlias = "str | Callable[..., str] | Compiled"
@@ -47,12 +46,12 @@ def compile_key(func: Callable[..., Any], key: Key | None, key_jmespath: str | N
         from .jmespath import from_jmespath
 
         made_by = f"key_jmespath={shown(key_jmespath)} of {function}()"
-        return builder(made_by, from_jmespath, key_jmespath, Parameters.of(func))
+        return builder(made_by, from_jmespath, key_jmespath, Parameters(func))
     if isinstance(key, str):
         made_by = f"the key {shown(key)} of {function}()"
-        return builder(made_by, from_template, key, Parameters.of(func), made_by)
+        return builder(made_by, from_template, key, Parameters(func), made_by)
     if isinstance(key, Compiled):
-        return key.compiled(Parameters.of(func), function)
+        return key.compiled(Parameters(func), function)
     if not callable(key):
         raise TypeError(f"key= must be a str or a function that returns one, got {type(key).__name__}")
     make, made_by = key, f"the key function {name_of(key)}() of {function}()"

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ..errors import LockConfigurationError
-from .parameters import MISSING
+from .arguments import MISSING, Parameters, Unusable, declared_fields, scalar_text
 from .template import joined, separated
-from .values import Unusable, declared_fields, scalar_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
-
-    from .parameters import Parameters
 
 
 def from_jmespath(expression: str, parameters: Parameters) -> Callable[..., str]:
@@ -54,12 +50,11 @@ def from_jmespath(expression: str, parameters: Parameters) -> Callable[..., str]
             value = compiled.search(searched, options)
             if len(parts) > 1:  # a join(): the search has checked that all its values are strs
                 value = joined(parts, ParsedResult.search, searched, options)
-        except Exception as error:  # a function in the expression may raise anything for the value it was given
-            raise Unusable(type(error).__name__, expression) from error  # the message would show the event
-        try:
             return scalar_text(value)
         except Unusable as error:
             raise Unusable(str(error), expression) from None
+        except Exception as error:  # a function in the expression may raise anything for the value it was given
+            raise Unusable(type(error).__name__, expression) from error  # the message would show the event
 
     return make
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import hashlib  # already loaded for signing requests
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
+from .arguments import Parameters, Unusable, builder, declared_fields, found_text, raw_event, scalar_text
 from .compile import Compiled
-from .parameters import Parameters
 from .template import Field
-from .values import Unusable, builder, declared_fields, found_text, raw_event, scalar_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
-    from .parameters import KeyBuilder
+    from .arguments import KeyBuilder
 
 # Every text in the hashed JSON begins with a letter for the type of its value: "1" is neither 1 nor b"1".
 _TEXT, _NUMBER, _BYTES, _SET = "s", "n", "b", "c"
@@ -64,8 +62,7 @@ class PayloadHash(Compiled):
 
     def __call__(self, payload: object, /) -> str:
         """The key for a call with ``payload`` as its first argument."""
-        parameters = Parameters(("payload",), (), {}, None, None)
-        return self.compiled(parameters, "payload_hash")((payload,), {})
+        return self.compiled(Parameters(lambda payload: None), "payload_hash")((payload,), {})
 
     def compiled(self, parameters: Parameters, function: str) -> KeyBuilder:
         return builder(f"the payload hash of {function}()", self._maker, parameters)

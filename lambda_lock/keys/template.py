@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence  # loaded by every interpreter's start
+from collections.abc import Callable, Iterable, Mapping, Sequence  # loaded by every interpreter's start
 from functools import partial  # the Lambda runtime has it loaded
 from itertools import count  # loaded by functools
 from string import Formatter  # loaded by logging
 
-from .parameters import MISSING
-from .values import MAX_KEY_BYTES, Unusable, check_key, declared_fields, found_text, raw_event, scalar_text
+from .arguments import MAX_KEY_BYTES, MISSING, Unusable, check_key, declared_fields, found_text, raw_event, scalar_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from typing import Any, TypeVar
 
-    from .parameters import Parameters
+    from .arguments import Parameters
 
     T = TypeVar("T")
 
@@ -26,20 +24,13 @@ _BETWEEN = "#"  # put between fields that are adjacent in a template
 
 def from_template(template: str, parameters: Parameters, made_by: str) -> Callable[..., str]:
     """What makes the keys of a template. Raises Unusable, and KeyTemplateError for a text that never is a key."""
-    parts = separated(_parse(template, parameters))
-    if all(isinstance(part, str) for part, _ in parts):
-        check_key(joined(parts, str), made_by)
-    return partial(joined, parts, Field.made_of, scalar_text)
-
-
-def _parse(template: str, parameters: Parameters) -> list[str | Field]:
     try:
         parsed = list(Formatter().parse(template))
     except ValueError as error:
         raise Unusable(f"{error}. Write a literal brace as {{{{ or }}}}", template) from error
-    parts: list[str | Field] = []
+    written: list[str | Field] = []
     for literal, field, spec, conversion in parsed:
-        parts.append(literal)
+        written.append(literal)
         if field is None:
             continue
         if not field:
@@ -50,8 +41,11 @@ def _parse(template: str, parameters: Parameters) -> list[str | Field]:
                 "use a function for key=",
                 field,
             )
-        parts.append(Field(field, parameters))
-    return parts
+        written.append(Field(field, parameters))
+    parts = separated(written)
+    if all(isinstance(part, str) for part in written):
+        check_key(joined(parts, str), made_by)
+    return partial(joined, parts, Field.made_of, scalar_text)
 
 
 class Field:
@@ -63,8 +57,11 @@ class Field:
     path: tuple[str, ...]
 
     def __init__(self, text: str, parameters: Parameters) -> None:
-        name, *steps = _read(text)
-        if not name:
+        # No regular expression: compiling one would cost 0.1 ms in each cold start.
+        name, *closed = text.split("[")
+        steps = [step.removesuffix("]") for step in closed]
+        is_sound = all(part and _BRACKETS.isdisjoint(part) for part in (name, *steps)) and "." not in name
+        if not is_sound or not all(step.endswith("]") for step in closed) or text != text.strip():
             raise Unusable(
                 f"the field {{{text}}} cannot be read: write a name followed by [name] or [index], "
                 "as in {detail[customer_id]}. A template cannot read attributes: use a function for key= instead",
@@ -106,25 +103,12 @@ class Field:
             where = None
             return make(value)
         except Unusable as error:
-            what = error if where is None else f"{self._reached(where)} {error}"
+            what = str(error)
+            if where is not None:  # the part of the field that was reached
+                names = self.path[:where] if self.source is None else (self.source, *self.path[:where])
+                reached = names[0] + "".join(f"[{step}]" for step in names[1:]) if names else "the first argument"
+                what = f"{reached} {error}"
             raise Unusable(f"{self.text}: {what}", self.text) from error.__cause__
-
-    def _reached(self, done: int) -> str:
-        """The part of the field that ``done`` steps have reached, for a message."""
-        names = self.path[:done] if self.source is None else (self.source, *self.path[:done])
-        return names[0] + "".join(f"[{step}]" for step in names[1:]) if names else "the first argument"
-
-
-def _read(text: str) -> list[str]:
-    """The name and the steps of ``name[step][step]``. The name is empty if the text does not have this form.
-
-    There is no regular expression here, because compiling one would cost 0.1 ms in each cold start.
-    """
-    name, *steps = text.split("[")
-    path = [step.removesuffix("]") for step in steps]
-    closed = all(step.endswith("]") for step in steps)
-    sound = all(part and _BRACKETS.isdisjoint(part) for part in (name, *path))
-    return [name, *path] if closed and sound and "." not in name and text == text.strip() else [""]
 
 
 def _step(value: object, step: str) -> object:
