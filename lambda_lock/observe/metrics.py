@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 METRICS_VARIABLE = "LAMBDA_LOCK_METRICS"  # the CloudWatch namespace; unset or "": no metrics are written
 POWERTOOLS = "powertools"  # instead of a namespace: metrics are added to those of Powertools
-TIMES_VARIABLE = "LAMBDA_LOCK_METRICS_TIMES"  # "1": times are measured too, for clients that are made from then on
 GROUP_VARIABLE = "LAMBDA_LOCK_METRICS_GROUP"  # what metrics are counted by instead of the function, such as a team
 UNGROUPED = "none"  # instead of a group: by nothing but the table
 WAITED = "LockWaited"  # how long an acquire waited, granted or not

@@ -27,6 +27,7 @@ class Observer:
         self._log = log
         self.timeline = timeline
         self._unended: list[tuple[Hold, float]] = []  # holds whose handles were dropped, and when: their traces are due
+        # "1": metrics of times too, for clients that are made from then on.
         self._times = os.environ.get("LAMBDA_LOCK_METRICS_TIMES", "0") not in ("", "0")
         self._hooks = None
         if hooks != ():

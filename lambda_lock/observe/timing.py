@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-XRAY = "aws_xray_sdk.core"  # Powertools' Tracer loads it too
-OPENTELEMETRY = "opentelemetry.trace"
 VARIABLE = "LAMBDA_LOCK_TRACING"  # "no-keys": without the keys of locks. "off": no traces
 _FAULTS = ("lost", "failed")  # outcomes that a trace shows as an error. Contention is none
 _SHOWN = 3  # keys of several locks
@@ -93,7 +91,8 @@ def record(what: str, key: str, began_ago: float, ended_ago: float, about: dict[
         fields["lock_key"] = key
     now = time.time()
     began, ended, failed = now - began_ago, now - ended_ago, about.get("outcome") in _FAULTS
-    for module, write in ((XRAY, _xray), (OPENTELEMETRY, _opentelemetry)):
+    # Powertools' Tracer loads the SDK of X-Ray too.
+    for module, write in (("aws_xray_sdk.core", _xray), ("opentelemetry.trace", _opentelemetry)):
         found = sys.modules.get(module)
         if found is None:
             continue
