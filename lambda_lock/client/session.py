@@ -265,7 +265,11 @@ class Session:
 
     def end(self) -> None:
         """Close connections and end the threads for renewals, after all locks were released or abandoned."""
-        self.observer.tell_unended()
+        if self.observer.unended:
+            with ImportGuard():
+                from ..observe.timing import tell_unended
+
+            tell_unended(self.observer)
         if self._renewals is not None:
             self._renewals.close()
         for transport in (self._chosen, None if self._mocked is None else self._mocked.transport):

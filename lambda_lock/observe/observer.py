@@ -19,16 +19,20 @@ _MOST_UNENDED = 100  # holds
 
 
 class Observer:
-    """Where one client tells its events: in its log, as metrics, and to its hooks."""
+    """Where one client tells its events: in its log, as metrics, and to its hooks.
 
-    __slots__ = ("_hooks", "_log", "_times", "_unended", "timeline")
+    times: whether metrics of times are asked for. unended: holds whose handles were dropped, and when: their traces are
+    due.
+    """
+
+    __slots__ = ("_hooks", "log", "timeline", "times", "unended")
 
     def __init__(self, log: logging.Logger, timeline: Timeline, hooks: Iterable[object]) -> None:
-        self._log = log
+        self.log = log
         self.timeline = timeline
-        self._unended: list[tuple[Hold, float]] = []  # holds whose handles were dropped, and when: their traces are due
+        self.unended: list[tuple[Hold, float]] = []
         # "1": metrics of times too, for clients that are made from then on.
-        self._times = os.environ.get("LAMBDA_LOCK_METRICS_TIMES", "0") not in ("", "0")
+        self.times = os.environ.get("LAMBDA_LOCK_METRICS_TIMES", "0") not in ("", "0")
         self._hooks = None
         if hooks != ():
             from .hooks import Hooks
@@ -49,15 +53,15 @@ class Observer:
         if self._hooks is not None and subject is not None:
             self._hooks.put(event, subject)
         is_usual = LEVELS[event] < logging.INFO  # an uncontended lock has only such events, and they load no metrics
-        if is_usual and not self._log.isEnabledFor(LEVELS[event]):
+        if is_usual and not self.log.isEnabledFor(LEVELS[event]):
             return
-        tell(self._log, event, message, *arguments, cause=cause, **about)
+        tell(self.log, event, message, *arguments, cause=cause, **about)
         if not is_usual:
             from .metrics import COUNTED, write
 
             if event in COUNTED:
                 now = self.timeline.clock.wall()
-                write(COUNTED[event], 1, "Count", table, now, extras(event, about), self._log)
+                write(COUNTED[event], 1, "Count", table, now, extras(event, about), self.log)
 
     def wants(self, event: str) -> bool:
         """Whether any hook is told such an event."""
@@ -66,37 +70,11 @@ class Observer:
     @property
     def measures(self) -> bool:
         """Whether times are asked for: by metrics, or since a tracer is at work in this process."""
-        if self._times or not ("aws_xray_sdk.core" in sys.modules or "opentelemetry.trace" in sys.modules):
-            return self._times
+        if self.times or not ("aws_xray_sdk.core" in sys.modules or "opentelemetry.trace" in sys.modules):
+            return self.times
         return os.environ.get("LAMBDA_LOCK_TRACING", "").strip().lower() != "off"
-
-    def measured(
-        self, what: str, table: str, key: str, began_ago: float, ended_ago: float = 0.0, **about: object
-    ) -> None:
-        """Write a trace of what has ended, as `timing.record`, and metrics of its time. Ask `measures` before."""
-        from .timing import record
-
-        record(what, key, began_ago, ended_ago, about, self._log)
-        if self._times and (what == "hold" or (what == "acquire" and about["outcome"] in ("granted", "not_granted"))):
-            from .metrics import HELD, WAITED, write
-
-            metric, milliseconds = HELD if what == "hold" else WAITED, round((began_ago - ended_ago) * 1000, 3)
-            properties, now = extras(str(about["outcome"]), {"key": key}), self.timeline.clock.wall()
-            write(metric, milliseconds, "Milliseconds", table, now, properties, self._log)
 
     def note_unended(self, hold: Hold, now: float) -> None:
         """Note at ``now`` (elapsed seconds) that nobody will end this hold. A finalizer calls it, and no tracer."""
-        if self.measures and len(self._unended) < _MOST_UNENDED:
-            self._unended.append((hold, now))
-
-    def tell_unended(self) -> None:
-        """Write the traces and times of holds whose handles were dropped: up to then, or to their validity's end."""
-        while self._unended:
-            try:
-                hold, dropped = self._unended.pop()
-            except IndexError:  # another thread writes them too
-                return
-            lost = hold.lost or dropped >= hold.valid_until
-            now, end = self.timeline.elapsed(), min(dropped, hold.valid_until) if lost else dropped
-            about = {"outcome": "lost" if lost else "forgotten", "fencing_token": hold.token}
-            self.measured("hold", hold.place.table, hold.place.key, now - hold.since, now - end, **about)
+        if self.measures and len(self.unended) < _MOST_UNENDED:
+            self.unended.append((hold, now))

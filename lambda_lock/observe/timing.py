@@ -15,11 +15,11 @@ import sys
 import time
 
 from ..errors import CommitRefusedError, DuplicateEventError, LockLostError, LockNotGrantedError
-from .log import tell
+from .log import extras, tell
+from .metrics import HELD, WAITED, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import logging
     from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
@@ -67,39 +67,56 @@ def timed(
         outcome = next(name for kind, name in _OUTCOMES if isinstance(error, kind))
         raise
     finally:
-        observer.tell_unended()
+        tell_unended(observer)
         more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
         now, text = observer.timeline.elapsed(), ", ".join(keys[:_SHOWN]) + more
         ago = now - reading.elapsed
-        observer.measured(what, table, text, ago, outcome=outcome, fencing_token=token)
+        measured(observer, what, table, text, ago, outcome=outcome, fencing_token=token)
         if since is not None:
-            observer.measured("hold", table, text, now - since, ago, outcome=outcome, fencing_token=token)
+            measured(observer, "hold", table, text, now - since, ago, outcome=outcome, fencing_token=token)
 
 
-def record(what: str, key: str, began_ago: float, ended_ago: float, about: dict[str, Any], log: logging.Logger) -> None:
-    """Write a trace of what has ended.
+def tell_unended(observer: Observer) -> None:
+    """Write the traces and times of holds whose handles were dropped: up to then, or to their validity's end."""
+    while observer.unended:
+        try:
+            hold, dropped = observer.unended.pop()
+        except IndexError:  # another thread writes them too
+            return
+        lost = hold.lost or dropped >= hold.valid_until
+        now, end = observer.timeline.elapsed(), min(dropped, hold.valid_until) if lost else dropped
+        about = {"outcome": "lost" if lost else "forgotten", "fencing_token": hold.token}
+        measured(observer, "hold", hold.place.table, hold.place.key, now - hold.since, now - end, **about)
+
+
+def measured(
+    observer: Observer, what: str, table: str, key: str, began_ago: float, ended_ago: float = 0.0, **about: object
+) -> None:
+    """Write a trace of what has ended, and metrics of its time.
 
     what: "acquire", "hold" or "release". began_ago, ended_ago: seconds. about: its outcome, and the fencing token.
 
     Raises nothing: an error is logged.
     """
     wanted = os.environ.get(VARIABLE, "").strip().lower()
-    if wanted == "off":
-        return
     fields = {f"lock_{name}": value for name, value in about.items() if value is not None}
     if wanted != "no-keys":
         fields["lock_key"] = key
-    now = time.time()
-    began, ended, failed = now - began_ago, now - ended_ago, about.get("outcome") in _FAULTS
+    now, outcome = time.time(), str(about["outcome"])
+    began, ended, failed = now - began_ago, now - ended_ago, outcome in _FAULTS
     # Powertools' Tracer loads the SDK of X-Ray too.
-    for module, write in (("aws_xray_sdk.core", _xray), ("opentelemetry.trace", _opentelemetry)):
+    for module, write_to in (("aws_xray_sdk.core", _xray), ("opentelemetry.trace", _opentelemetry)):
         found = sys.modules.get(module)
-        if found is None:
+        if found is None or wanted == "off":
             continue
         try:
-            write(found, f"lock {what}", began, ended, fields, failed)
+            write_to(found, f"lock {what}", began, ended, fields, failed)
         except Exception as error:  # noqa: BLE001 - a failing tracer of the application must not affect a lock
-            tell(log, "trace_failed", "no trace was written of lock %r: %r", key, error, cause=error, key=key)
+            tell(observer.log, "trace_failed", "no trace was written of lock %r: %r", key, error, cause=error, key=key)
+    if observer.times and (what == "hold" or (what == "acquire" and outcome in ("granted", "not_granted"))):
+        metric, milliseconds = HELD if what == "hold" else WAITED, round((began_ago - ended_ago) * 1000, 3)
+        wall, properties = observer.timeline.clock.wall(), extras(outcome, {"key": key})
+        write(metric, milliseconds, "Milliseconds", table, wall, properties, observer.log)
 
 
 def _xray(core: Any, name: str, began: float, ended: float, fields: dict[str, Any], failed: bool) -> None:
