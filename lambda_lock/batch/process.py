@@ -19,7 +19,7 @@ from ..keys.compile import compile_key
 from ..observe.log import logger, tell
 from ..runtime import invocation
 from ..runtime.timeline import elapsed
-from .source import Queue, Stream, records_of
+from .source import QueueSource, StreamSource, records_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,7 +121,9 @@ def process_sqs(
     record_handler that is async, a generator or a class, or that cannot be called with one record. KeyTemplateError
     for a template that cannot be read. LockConfigurationError if retry_visibility is given and boto3 is not installed.
     """
-    return _Batch(Queue(), record_handler, dedup_key, _visibility(retry_visibility), **options).run(event, context)
+    return _Batch(QueueSource(), record_handler, dedup_key, _visibility(retry_visibility), **options).run(
+        event, context
+    )
 
 
 def process_stream(
@@ -143,7 +145,7 @@ def process_stream(
     record and delivers everything after it again, so no record is started after a failure. With max_workers, records of
     one partition key (or of one item) still run in their order.
     """
-    return _Batch(Stream(), record_handler, dedup_key, None, **options).run(event, context)
+    return _Batch(StreamSource(), record_handler, dedup_key, **options).run(event, context)
 
 
 def sqs_batch(
@@ -169,7 +171,7 @@ def sqs_batch(
     visibility = _visibility(retry_visibility)
 
     def decorate(record_handler: RecordHandler) -> Callable[[Any, Any], Response]:
-        batch = _Batch(Queue(), record_handler, dedup_key, visibility, **options)
+        batch = _Batch(QueueSource(), record_handler, dedup_key, visibility, **options)
 
         def handler(event: Any, context: Any) -> Response:
             return batch.run(event, context)
@@ -195,7 +197,7 @@ class _Batch:
 
     def __init__(
         self,
-        source: Queue | Stream,
+        source: QueueSource | StreamSource,
         record_handler: RecordHandler,
         dedup_key: Key | None,
         visibility: Visibility | None = None,
@@ -333,8 +335,7 @@ class _Run:
         self.records = records
         self.invocation = found
         self.failed: dict[int, Exception | None] = {}
-        self.groups: set[str | None] = set()  # of the records that failed
-        self.first = len(records)  # the lowest index of one that failed
+        self.first: dict[str | None, int] = {}  # the lowest index that failed, of each part whose order is kept
         self.longest = 0.0
         self._changing = threading.Lock()
 
@@ -344,20 +345,19 @@ class _Run:
         deadline = None if self.invocation is None else self.invocation.deadline
         for index in indices:
             record = self.records[index]
-            group, started = source.group(record), elapsed()
+            # Of a stream, everything after a failure comes back; of a FIFO queue, what follows it in its group.
+            order, started = "" if source.has_checkpoint else source.group(record), elapsed()
             with self._changing:
-                # Of a stream, everything after a failure comes back; of a FIFO queue, what follows it in its group.
-                in_group = group is not None and group in self.groups
-                is_cut_off = index > self.first if source.has_checkpoint else in_group
+                is_cut_off = order is not None and index > self.first.get(order, index)
                 needed = max(_LEAST_LEFT, _HEADROOM * self.longest)
             # Not remaining(): that is None once the deadline has passed.
             if is_cut_off or (deadline is not None and deadline - started < needed):
-                self.fail(index, group, None)
+                self.fail(index, order, None)
                 continue
             try:
                 check_result(handler(record), handler, "sqs_batch")
             except Exception as error:  # noqa: BLE001 - after any error this record comes back and the others continue
-                self.fail(index, group, error)
+                self.fail(index, order, error)
                 if not isinstance(error, LockNotGrantedError):  # contention: the client has logged it
                     identifier = source.identifier(record)
                     message = "record %s failed and comes back: %s"
@@ -365,11 +365,10 @@ class _Run:
             with self._changing:
                 self.longest = max(self.longest, elapsed() - started)
 
-    def fail(self, index: int, group: str | None, error: Exception | None) -> None:
+    def fail(self, index: int, order: str | None, error: Exception | None) -> None:
         with self._changing:
             self.failed[index] = error
-            self.groups.add(group)
-            self.first = min(self.first, index)
+            self.first[order] = min(index, self.first.get(order, index))
 
     def raise_misconfigured(self) -> None:
         """Raise LockConfigurationError if no record was done, and each one that was started failed with it. The rest

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Record: TypeAlias = dict[str, Any]
 
 
-class Queue:
+class QueueSource:
     """SQS. The messages that are reported come back, and all others are deleted.
 
     A FIFO queue keeps the order within a message group. So the messages that follow a failure in its group must come
@@ -38,7 +38,7 @@ class Queue:
         return str(record["attributes"]["MessageGroupId"])
 
 
-class Stream:
+class StreamSource:
     """Kinesis or DynamoDB streams. Everything from the first failure on comes back, so nothing after it is started.
 
     The order within a partition key (of the stream) or within an item (of the table) is kept.
@@ -57,7 +57,7 @@ class Stream:
         return json.dumps(record["dynamodb"]["Keys"], sort_keys=True)
 
 
-def records_of(event: object, source: Queue | Stream) -> list[Record]:
+def records_of(event: object, source: QueueSource | StreamSource) -> list[Record]:
     """The records of an event. Raises LockArgumentError if it is not a batch from ``source``."""
     raw = event if isinstance(event, dict) else getattr(event, "raw_event", event)
     records = raw.get("Records") if isinstance(raw, dict) else None

@@ -8,8 +8,10 @@ An execution has one invocation at a time, so whoever resumes knows the earlier 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
 
 from ..client.lock import Lock, held_by
 from ..client.lock_client import LockClient
@@ -19,24 +21,13 @@ from ..errors import LockError, LockLostError, TransportError
 from ..observe.log import logger, tell, tell_not_released
 
 _RESUMES = 3  # in one verification
+#: Stands for an invocation without a deadline. The hold goes on after the invocation. So the lease in the row must not
+#: end with it, not even in the last renewal before a function is killed.
+_UNENDING = SimpleNamespace(get_remaining_time_in_millis=lambda: math.inf)
 
 
 class HoldLostError(LockLostError):
     """The hold of this execution is lost for good. A type of its own, because the SDK keeps only the name of a type."""
-
-
-class _Unending:
-    """Stands for an invocation without a deadline.
-
-    The hold goes on after the invocation. So the lease in the row must not end with it, not even in the last renewal
-    before a function is killed.
-    """
-
-    def get_remaining_time_in_millis(self) -> float:
-        return float("inf")
-
-
-_UNENDING = _Unending()
 
 
 class DurableHold:

@@ -256,27 +256,26 @@ class Block:
     def _leave(self, error: BaseException | None) -> None:
         self._state = "left"
         _entered.set(self._around)
-        ending = ending_of(error)
-        if ending is Ending.SUSPENDED:
-            self._holds.suspend()
-        elif ending is Ending.CUT_OFF:
+        holds, ending = self._holds, block_end(error)
+        if ending is BlockEnd.SUSPENDED:
+            holds.suspend()
+            return
+        if ending is BlockEnd.CUT_OFF:
             self._release_now()
-        elif self._holds.tokens:
-            self._release_in_step()
-
-    def _release_in_step(self) -> None:
-        """Release, so that replays do not. Errors of the release are logged."""
+            return
+        if not holds.tokens:
+            return
         config = StepConfig(retry_strategy=_release_again)
-        try:
-            self._context.step(lambda _: self._holds.release(), name=label("release", self._holds.keys), config=config)
-        except exceptions.StepError as error:
-            self._holds.leave()
-            self._holds.tell_not_released(LockError(error.message or ""))
-        except BaseException as error:
-            if ending_of(error) is Ending.CUT_OFF:
+        try:  # in a step, so that replays do not release. Errors of the release are logged
+            self._context.step(lambda _: holds.release(), name=label("release", holds.keys), config=config)
+        except exceptions.StepError as failed:
+            holds.leave()
+            holds.tell_not_released(LockError(failed.message or ""))
+        except BaseException as failed:
+            if block_end(failed) is BlockEnd.CUT_OFF:
                 self._release_now()
             else:
-                self._holds.leave()  # until the next try; nobody needs a renewal
+                holds.leave()  # until the next try; nobody needs a renewal
             raise
 
     def _release_now(self) -> None:
@@ -377,7 +376,7 @@ class DurableMultiLock(Block):
         return [attempt.transact_item() for attempt in self._holds.verified()]
 
 
-class Ending(Enum):
+class BlockEnd(Enum):
     """How a block is left, and what becomes of its lock."""
 
     FINISHED = "the execution goes on behind the block: released in a step"
@@ -385,7 +384,7 @@ class Ending(Enum):
     CUT_OFF = "the execution has failed for good, or the branch is an orphan: released, no operation"
 
 
-def ending_of(error: BaseException | None) -> Ending:
+def block_end(error: BaseException | None) -> BlockEnd:
     """Tell how a block ended that ``error`` left. None: by its end, return, break or continue.
 
     The types are those of the SDK's ``execution.py``: what it answers PENDING or FAILED to, and what it lets Lambda
@@ -394,14 +393,14 @@ def ending_of(error: BaseException | None) -> Ending:
     if isinstance(error, exceptions.BackgroundThreadError):
         error = error.source_exception
         if not isinstance(error, exceptions.InvocationError):
-            return Ending.SUSPENDED  # raised in the handler, so Lambda runs the invocation again
+            return BlockEnd.SUSPENDED  # raised in the handler, so Lambda runs the invocation again
     if isinstance(error, (exceptions.OrphanedChildException, exceptions.ExecutionError)):
-        return Ending.CUT_OFF
+        return BlockEnd.CUT_OFF
     if isinstance(error, exceptions.InvocationError):
-        return Ending.SUSPENDED if error.is_retryable() else Ending.CUT_OFF
+        return BlockEnd.SUSPENDED if error.is_retryable() else BlockEnd.CUT_OFF
     if error is None or isinstance(error, Exception):
-        return Ending.FINISHED
-    return Ending.SUSPENDED  # SuspendExecution, and what ends the process
+        return BlockEnd.FINISHED
+    return BlockEnd.SUSPENDED  # SuspendExecution, and what ends the process
 
 
 def _release_again(error: Exception, attempts: int) -> RetryDecision:

@@ -253,5 +253,5 @@ def found_text(value: object) -> str:
     return "an empty str" if isinstance(value, str) and not value else f"of type {type(value).__name__}"
 
 
-def shown(text: str) -> str:
+def quoted(text: str) -> str:
     return repr(text if len(text) <= 80 else f"{text[:77]}...")

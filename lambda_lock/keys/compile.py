@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .arguments import Parameters, builder, check_key, name_of, shown
+from .arguments import Parameters, builder, check_key, name_of, quoted
 from .template import from_template
 
 TYPE_CHECKING = False
@@ -45,10 +45,10 @@ def compile_key(func: Callable[..., Any], key: Key | None, key_jmespath: str | N
             raise TypeError(f"key_jmespath= must be a str, got {type(key_jmespath).__name__}")
         from .jmespath import from_jmespath
 
-        made_by = f"key_jmespath={shown(key_jmespath)} of {function}()"
+        made_by = f"key_jmespath={quoted(key_jmespath)} of {function}()"
         return builder(made_by, from_jmespath, key_jmespath, Parameters(func))
     if isinstance(key, str):
-        made_by = f"the key {shown(key)} of {function}()"
+        made_by = f"the key {quoted(key)} of {function}()"
         return builder(made_by, from_template, key, Parameters(func), made_by)
     if isinstance(key, Compiled):
         return key.compiled(Parameters(func), function)

@@ -27,7 +27,7 @@ from aws_durable_execution_sdk_python_testing.executor import Executor
 
 from lambda_lock import LockClient, LockLostError
 from lambda_lock.durable import DurableLock, durable_lock
-from lambda_lock.durable.lock import Ending, ending_of
+from lambda_lock.durable.lock import BlockEnd, block_end
 from rig.wire import Wire
 from tests.support.rows import Rows
 from tests.support.waiting import DEADLINE, wait_until
@@ -106,24 +106,24 @@ def test_an_invocation_that_is_run_again_keeps_the_lock(deploy: Deploy, client: 
 @pytest.mark.parametrize(
     ("error", "ending"),
     [
-        (None, Ending.FINISHED),
-        (ValueError(), Ending.FINISHED),
-        (SuspendExecution(""), Ending.SUSPENDED),
-        (KeyboardInterrupt(), Ending.SUSPENDED),
-        (GeneratorExit(), Ending.SUSPENDED),  # of a generator that was left early, or whose caller was suspended
-        (InvocationError(""), Ending.SUSPENDED),
-        (ExecutionError(""), Ending.CUT_OFF),
-        (NonDeterministicExecutionError(""), Ending.CUT_OFF),
-        (OrphanedChildException("", "1"), Ending.CUT_OFF),
-        (BotoClientError("", DurableApiErrorCategory.EXECUTION), Ending.CUT_OFF),
-        (BackgroundThreadError("", BotoClientError("")), Ending.SUSPENDED),
-        (BackgroundThreadError("", BotoClientError("", DurableApiErrorCategory.EXECUTION)), Ending.CUT_OFF),
-        (BackgroundThreadError("", ValueError()), Ending.SUSPENDED),
+        (None, BlockEnd.FINISHED),
+        (ValueError(), BlockEnd.FINISHED),
+        (SuspendExecution(""), BlockEnd.SUSPENDED),
+        (KeyboardInterrupt(), BlockEnd.SUSPENDED),
+        (GeneratorExit(), BlockEnd.SUSPENDED),  # of a generator that was left early, or whose caller was suspended
+        (InvocationError(""), BlockEnd.SUSPENDED),
+        (ExecutionError(""), BlockEnd.CUT_OFF),
+        (NonDeterministicExecutionError(""), BlockEnd.CUT_OFF),
+        (OrphanedChildException("", "1"), BlockEnd.CUT_OFF),
+        (BotoClientError("", DurableApiErrorCategory.EXECUTION), BlockEnd.CUT_OFF),
+        (BackgroundThreadError("", BotoClientError("")), BlockEnd.SUSPENDED),
+        (BackgroundThreadError("", BotoClientError("", DurableApiErrorCategory.EXECUTION)), BlockEnd.CUT_OFF),
+        (BackgroundThreadError("", ValueError()), BlockEnd.SUSPENDED),
     ],
     ids=repr,
 )
-def test_each_way_out_of_a_block_has_its_ending(error: BaseException | None, ending: Ending) -> None:
-    assert ending_of(error) is ending
+def test_each_way_out_of_a_block_has_its_ending(error: BaseException | None, ending: BlockEnd) -> None:
+    assert block_end(error) is ending
 
 
 # Pause, time-out (a stop is among the tests with processes)
