@@ -18,9 +18,14 @@ def main() -> None:
             raise
         sys.stderr.write(f"lambda-lock: {package} is missing. Install the extra: pip install 'lambda-lock[cli]'\n")
         sys.exit(2)
-    from .exits import ending_if_refused
+    from .exits import NOT_WRITTEN, say
 
-    with ending_if_refused():
+    try:
         if sys.stdout is None:  # it was closed when we were started: nobody reads the output
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
         app(prog_name="lambda-lock")
+    except OSError as error:
+        say(f"input or output failed: {error}", "red")
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 1)  # what is left in the buffer would fail once more when Python ends
+        sys.exit(NOT_WRITTEN)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import shlex
 import sys
 import threading
 from typing import Any
@@ -14,9 +16,9 @@ from ..client.settings import TABLE_VARIABLE
 from ..errors import LockError
 from . import exits, options, show
 from .exits import Failure, say
-from .settings import Settings
+from .options import Shared
 
-_settings = click.make_pass_decorator(Settings, ensure=True)
+_with_shared = click.make_pass_decorator(Shared, ensure=True)
 
 _EXIT_CODES = """\b
 Exit codes:
@@ -32,7 +34,9 @@ class _Command(click.Command):
     """A command. An error of the library ends it with its message and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        ctx.ensure_object(Settings).start_logging()
+        if verbose := ctx.ensure_object(Shared).verbose:  # what the library logs; all of it with -vv
+            logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+            logging.getLogger("lambda_lock").setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
         try:
             return super().invoke(ctx)
         except LockError as error:
@@ -99,8 +103,8 @@ class _Run(_Command):
 @options.shared_without_json
 @click.argument("key")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
-@_settings
-def run(settings: Settings, /, key: str, command: tuple[str, ...], lease: float, no_ttl: bool, **locking: Any) -> None:
+@_with_shared
+def run(shared: Shared, /, key: str, command: tuple[str, ...], lease: float, no_ttl: bool, **locking: Any) -> None:
     """Run COMMAND while holding the lock KEY.
 
     The lock is renewed while the command runs, and released when it ends. Signals are passed on to the command, and it
@@ -128,18 +132,18 @@ def run(settings: Settings, /, key: str, command: tuple[str, ...], lease: float,
     """
     if sys.platform == "win32":
         raise Failure("run needs a Unix system, because it passes signals on to the command", exits.NOT_EXECUTABLE)
-    from .hold import run_locked
+    from .run import run_locked
 
     without_ttl = {"ttl": None} if no_ttl else {}
-    with settings.client(lease_duration=lease, **without_ttl) as client:
+    with shared.client(lease_duration=lease, **without_ttl) as client:
         code = run_locked(client, key, list(command), **locking)
     sys.exit(code)
 
 
 @app.command()
 @options.of_lock
-@_settings
-def get(settings: Settings, key: str, sort_key: str | None) -> None:
+@_with_shared
+def get(shared: Shared, key: str, sort_key: str | None) -> None:
     """Show who holds the lock KEY, and until when.
 
     Also shows the data and attributes stored with the lock. Changes nothing. Exits with 1 if there is no such lock.
@@ -149,9 +153,9 @@ def get(settings: Settings, key: str, sort_key: str | None) -> None:
       lambda-lock get nightly-report
       lambda-lock get nightly-report --json | jq -r .state   # held, expired, free, completed, unreadable
     """
-    with settings.client() as client:
+    with shared.client() as client:
         record = client.get(key, sort_key=sort_key)
-    if settings.as_json:
+    if shared.as_json:
         show.print_json(record and show.as_dict(record))
     elif record:
         show.print_record(record)
@@ -175,9 +179,9 @@ def get(settings: Settings, key: str, sort_key: str | None) -> None:
 @click.option("--watch", is_flag=True, help="Refresh the list until Ctrl-C.")
 @options.seconds("--interval", 0.1, 2.0, "Time between two refreshes of --watch.")
 @options.shared
-@_settings
+@_with_shared
 def list_locks(
-    settings: Settings, /, key: str | None, states: tuple[str, ...], watch: bool, interval: float, **wanted: Any
+    shared: Shared, /, key: str | None, states: tuple[str, ...], watch: bool, interval: float, **wanted: Any
 ) -> None:
     """List the locks in the table.
 
@@ -192,11 +196,10 @@ def list_locks(
       lambda-lock ls --json | jq -r '.[] | select(.state == "expired") | .key'
       lambda-lock ls | cut -f 1,3
     """
-    from . import lists
-    from .listing import Filter
+    from .listing import Filter, Listing
 
-    with settings.client() as client:
-        listed = lists.Listed(client, key, Filter(states=frozenset(states), **wanted), settings.as_json)
+    with shared.client() as client:
+        listed = Listing(client, key, Filter(states=frozenset(states), **wanted), shared.as_json)
         if watch:
             listed.watch(interval)
         else:
@@ -208,8 +211,8 @@ def list_locks(
 @options.prefix
 @options.seconds("--interval", 0.1, 2.0, "The pause between two readings of the table.")
 @options.shared_without_json
-@_settings
-def dashboard(settings: Settings, port: int | None, prefix: str, interval: float) -> None:
+@_with_shared
+def dashboard(shared: Shared, port: int | None, prefix: str, interval: float) -> None:
     """Draw the table's locks over time on a page in the browser, until Ctrl-C.
 
     The page is served on 127.0.0.1 only. It shows who holds which lock, who waits, renewals, take-overs, leases that
@@ -225,9 +228,9 @@ def dashboard(settings: Settings, port: int | None, prefix: str, interval: float
     from .dev import until_stopped
     from .listing import read_pages
 
-    with until_stopped(), settings.client() as client:
+    with until_stopped(), shared.client() as client:
         next(read_pages(client), None)  # a wrong table or a missing permission is reported here
-        with serving(client, settings.named_table(), port=port, interval=interval, prefix=prefix) as server:
+        with serving(client, shared.named_table(), port=port, interval=interval, prefix=prefix) as server:
             click.echo(server.url)
             say("open this page in a browser. Ctrl-C ends it")
             threading.Event().wait()
@@ -237,8 +240,8 @@ def dashboard(settings: Settings, port: int | None, prefix: str, interval: float
 @click.option("--force", is_flag=True, help="Release the lock although somebody else holds it. Required.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation. For scripts.")
 @options.of_lock
-@_settings
-def release(settings: Settings, key: str, sort_key: str | None, force: bool, yes: bool) -> None:
+@_with_shared
+def release(shared: Shared, key: str, sort_key: str | None, force: bool, yes: bool) -> None:
     """Release the lock KEY by force, although somebody else holds it.
 
     Normally the holder releases its lock, or the lock ends with its lease if the holder dies. This command is for a
@@ -257,12 +260,12 @@ def release(settings: Settings, key: str, sort_key: str | None, force: bool, yes
             "a lock is released by its holder, or ends with its lease. To release it although somebody else holds it, "
             "use --force"
         )
-    with settings.client() as client:
+    with shared.client() as client:
         record = client.get(key, sort_key=sort_key)
         if record is None:
             raise _no_such_lock(key)
         if record.is_released:
-            settings.report({"released": False, "lock": show.as_dict(record)}, f"lock {key!r} is not held")
+            shared.report({"released": False, "lock": show.as_dict(record)}, f"lock {key!r} is not held")
             return
         if show.is_semaphore(record):
             held = f"held by {len(record.holders)}" if record.holders else "and who holds it cannot be read"
@@ -277,7 +280,7 @@ def release(settings: Settings, key: str, sort_key: str | None, force: bool, yes
         found = force_release(client, record)
     if found is None:
         said = f"released lock {key!r}, which was held by {record.owner}"
-        settings.report({"released": True, "lock": show.as_dict(record)}, said)
+        shared.report({"released": True, "lock": show.as_dict(record)}, said)
         return
     if found.is_free:
         raise Failure(f"lock {key!r} was released by its holder in the meantime: nothing was done")
@@ -318,8 +321,8 @@ def _no_such_lock(key: str) -> Failure:
     help="How to print the environment: as commands for a shell, or as one JSON object.",
 )
 @options.of_engine
-@_settings
-def dev(settings: Settings, port: int | None, form: str) -> None:
+@_with_shared
+def dev(shared: Shared, port: int | None, form: str) -> None:
     """Run a local DynamoDB with a lock table, until Ctrl-C.
 
     Needs the extra `local`. The engine listens on 127.0.0.1 only. Once the table is there, the environment that leads
@@ -335,11 +338,16 @@ def dev(settings: Settings, port: int | None, form: str) -> None:
     from ..table import create_table
     from .dev import STRONGER, running, until_stopped
 
-    name = checks.table_name(settings.named_table() or "locks")
+    name = checks.table_name(shared.named_table() or "locks")
     with until_stopped(), running(port) as engine:
-        create_table(name, ttl=settings.schema.ttl, transport=engine.transport(), **settings.key_names())
-        environment = engine.environment() | settings.key_variables() | {TABLE_VARIABLE: name}
-        show.print_environment(environment, STRONGER, as_json=settings.as_json or form == "json")
+        create_table(name, ttl=shared.schema.ttl, transport=engine.transport(), **shared.key_names())
+        environment = engine.environment() | shared.key_variables() | {TABLE_VARIABLE: name}
+        if shared.as_json or form == "json":
+            show.print_json(environment)
+        else:
+            click.echo(f"unset {' '.join(STRONGER)}")
+            for variable, value in environment.items():
+                click.echo(f"export {variable}={shlex.quote(value)}")
         say(f"a local DynamoDB is running on port {engine.port}. Ctrl-C stops it, and it forgets everything")
         engine.process.wait()
         raise Failure("the local engine has ended by itself", exits.UNAVAILABLE)
@@ -358,10 +366,8 @@ def table() -> None:
 @options.seconds("--wait", 1, 60.0, "How long to wait until the table is active.")
 @options.of_table
 @click.argument("name")
-@_settings
-def create(
-    settings: Settings, /, name: str, ttl: str | None, no_ttl: bool, tags: tuple[str, ...], **details: Any
-) -> None:
+@_with_shared
+def create(shared: Shared, /, name: str, ttl: str | None, no_ttl: bool, tags: tuple[str, ...], **details: Any) -> None:
     """Create the lock table NAME and wait until it is active.
 
     This is for trials and tests. In production, create the table with your infrastructure template.
@@ -373,19 +379,23 @@ def create(
     """
     from ..table import create_table
 
-    pairs = dict(map(_tag, tags))
-    time_to_live = _ttl_attribute(settings, ttl, no_ttl)
-    create_table(name, tags=pairs, ttl=time_to_live, **details, **settings.administration())
+    pairs = {}
+    for text in tags:
+        label, separator, pairs[label] = text.partition("=")
+        if not separator or not label:
+            raise click.BadParameter(f"{text!r} does not have the form NAME=VALUE", param_hint="--tag")
+    time_to_live = _ttl_attribute(shared, ttl, no_ttl)
+    create_table(name, tags=pairs, ttl=time_to_live, **details, **shared.administration())
     said = f"table {name!r} is ready. To use it: export {TABLE_VARIABLE}={name}"
-    settings.report({"table": name, "created": True}, said)
+    shared.report({"table": name, "created": True}, said)
 
 
 @table.command()
 @options.time_to_live
 @options.of_table
 @click.argument("name")
-@_settings
-def check(settings: Settings, name: str, ttl: str | None, no_ttl: bool) -> None:
+@_with_shared
+def check(shared: Shared, name: str, ttl: str | None, no_ttl: bool) -> None:
     """Check that the table NAME is suitable for locks.
 
     Checks its keys, its time to live, and that it has no replicas. If the table is not suitable, names all the problems
@@ -398,18 +408,11 @@ def check(settings: Settings, name: str, ttl: str | None, no_ttl: bool) -> None:
     """
     from ..table import check_table
 
-    check_table(name, ttl=_ttl_attribute(settings, ttl, no_ttl), **settings.administration())
-    settings.report({"table": name, "fits": True}, f"table {name!r} is suitable for locks")
+    check_table(name, ttl=_ttl_attribute(shared, ttl, no_ttl), **shared.administration())
+    shared.report({"table": name, "fits": True}, f"table {name!r} is suitable for locks")
 
 
-def _ttl_attribute(settings: Settings, ttl: str | None, no_ttl: bool) -> str | None:
+def _ttl_attribute(shared: Shared, ttl: str | None, no_ttl: bool) -> str | None:
     if ttl is not None and no_ttl:
         raise click.UsageError("--ttl and --no-ttl cannot be combined: use one of them")
-    return None if no_ttl else ttl or settings.schema.ttl
-
-
-def _tag(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not separator or not name:
-        raise click.BadParameter(f"{text!r} does not have the form NAME=VALUE", param_hint="--tag")
-    return name, value
+    return None if no_ttl else ttl or shared.schema.ttl

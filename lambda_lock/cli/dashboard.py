@@ -126,10 +126,21 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
+        status, kind = HTTPStatus.OK, "text/plain"
         try:
-            status, kind, body = self._answer()
-        except ValueError as error:
-            status, kind, body = HTTPStatus.BAD_REQUEST, "text/plain", str(error).encode()
+            url = urlsplit(self.path)
+            if self.headers.get("Host") not in self.server.names:
+                # A page from elsewhere whose name leads to 127.0.0.1 must not read the table.
+                status, body = HTTPStatus.FORBIDDEN, b"open the address that lambda-lock printed"
+            elif url.path == "/":
+                kind, body = "text/html", self.server.page
+            elif url.path == "/locks":
+                question = {name: values[-1] for name, values in parse_qs(url.query).items()}
+                kind, body = "application/json", json.dumps(self.server.watcher.answer(question)).encode()
+            else:
+                status, body = HTTPStatus.NOT_FOUND, b"there is nothing here"
+        except ValueError as error:  # the question makes no sense
+            status, body = HTTPStatus.BAD_REQUEST, str(error).encode()
         headers = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body)), **_HEADERS}
         with contextlib.suppress(OSError):  # the page was closed
             self.send_response(status)
@@ -140,19 +151,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: requests of the page are of no interest."""
-
-    def _answer(self) -> tuple[HTTPStatus, str, bytes]:
-        """The status, the type and the text of the answer. Raises ValueError for a question that makes no sense."""
-        if self.headers.get("Host") not in self.server.names:
-            # A page from elsewhere whose name leads to 127.0.0.1 must not read the table.
-            return HTTPStatus.FORBIDDEN, "text/plain", b"open the address that lambda-lock printed"
-        url = urlsplit(self.path)
-        if url.path == "/":
-            return HTTPStatus.OK, "text/html", self.server.page
-        if url.path != "/locks":
-            return HTTPStatus.NOT_FOUND, "text/plain", b"there is nothing here"
-        question = {name: values[-1] for name, values in parse_qs(url.query).items()}
-        return HTTPStatus.OK, "application/json", json.dumps(self.server.watcher.answer(question)).encode()
 
 
 class Server(ThreadingHTTPServer):

@@ -70,10 +70,14 @@ class Engine(NamedTuple):
     process: subprocess.Popen[bytes]
     port: int
 
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
     def environment(self) -> dict[str, str]:
         """What a process needs in its environment to use this engine."""
         return {
-            "AWS_ENDPOINT_URL": self._url(),
+            "AWS_ENDPOINT_URL": self.url,
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,  # the one that boto3 reads
             "AWS_ACCESS_KEY_ID": _KEY,
@@ -82,10 +86,7 @@ class Engine(NamedTuple):
 
     def transport(self) -> HttpsTransport:
         """A way to this engine that depends on nothing in our own environment."""
-        return HttpsTransport(REGION, self._url(), Credentials(_KEY, _KEY))
-
-    def _url(self) -> str:
-        return f"http://{HOST}:{self.port}"
+        return HttpsTransport(REGION, self.url, Credentials(_KEY, _KEY))
 
 
 @contextlib.contextmanager
@@ -107,7 +108,12 @@ def running(port: int | None) -> Iterator[Engine]:
                     yield engine
                     return
             finally:
-                _stop(engine.process)
+                engine.process.terminate()
+                try:
+                    engine.process.wait(_STOP)
+                except subprocess.TimeoutExpired:
+                    engine.process.kill()
+                engine.process.wait()
         said = (folder / "log").read_text(errors="replace")[-2000:].strip()
         raise Failure(f"the local engine did not start. It wrote: {said or 'nothing'}", exits.UNAVAILABLE)
 
@@ -142,19 +148,15 @@ def _spawn(command: list[str], folder: Path, port: int) -> subprocess.Popen[byte
 def _becomes_ready(engine: Engine) -> bool:
     deadline = time.monotonic() + _START
     while time.monotonic() < deadline and engine.process.poll() is None:
-        if _answers(engine.port):
-            return engine.process.poll() is None  # else another program took the port, and answers
+        with (
+            contextlib.suppress(OSError, http.client.HTTPException),  # not listening yet
+            contextlib.closing(http.client.HTTPConnection(HOST, engine.port, timeout=1.0)) as connection,
+        ):
+            connection.request("GET", _HEALTH)
+            if connection.getresponse().status == 200:
+                return engine.process.poll() is None  # else another program took the port, and answers
         time.sleep(_LOOK)
     return False
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_STOP)
-    except subprocess.TimeoutExpired:
-        process.kill()
-    process.wait()
 
 
 @contextlib.contextmanager
@@ -175,12 +177,3 @@ def until_stopped() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _answers(port: int) -> bool:
-    try:
-        with contextlib.closing(http.client.HTTPConnection(HOST, port, timeout=1.0)) as connection:
-            connection.request("GET", _HEALTH)
-            return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False  # not listening yet

@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
 from typing import IO, Any
 
 import click
@@ -27,14 +26,14 @@ NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 SIGNALLED = 128
 
-_CODES: tuple[tuple[type[errors.LockError], int], ...] = (
-    (errors.LockNotGrantedError, NOT_GRANTED),
-    (errors.LockLostError, LOST),
-    (errors.TransportError, UNAVAILABLE),
-    (errors.LockArgumentError, USAGE),
-    (errors.LockConfigurationError, CONFIGURATION),
-    (errors.LockFormatError, CONFIGURATION),
-)
+_CODES: dict[type[errors.LockError], int] = {
+    errors.LockNotGrantedError: NOT_GRANTED,
+    errors.LockLostError: LOST,
+    errors.TransportError: UNAVAILABLE,
+    errors.LockArgumentError: USAGE,  # before the error that it is one of
+    errors.LockConfigurationError: CONFIGURATION,
+    errors.LockFormatError: CONFIGURATION,
+}
 
 
 class Failure(click.ClickException):
@@ -50,30 +49,15 @@ class Failure(click.ClickException):
 
 def failure(error: errors.LockError) -> Failure:
     """The failure that ends a command with an error of the library."""
-    code = next((code for kind, code in _CODES if isinstance(error, kind)), NO)
-    return Failure(_not_granted(error) if isinstance(error, errors.LockNotGrantedError) else str(error), code)
-
-
-@contextlib.contextmanager
-def ending_if_refused() -> Iterator[None]:
-    """End the program with a message and NOT_WRITTEN if the system refuses input or output in the block."""
-    try:
-        yield
-    except OSError as error:
-        say(f"input or output failed: {error}", "red")
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), 1)  # what is left in the buffer would fail once more when Python ends
-        sys.exit(NOT_WRITTEN)
-
-
-def _not_granted(error: errors.LockNotGrantedError) -> str:
-    if error.holder is None:
-        return str(error)
+    code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), NO)
+    if not isinstance(error, errors.LockNotGrantedError) or error.holder is None:
+        return Failure(str(error), code)
     left = "" if error.retry_after is None else f". Its lease ends in {error.retry_after:.0f} s unless it is renewed"
     waited = f" after {error.waited:.1f} s" if error.waited >= 0.1 else ""
-    return (
+    return Failure(
         f"lock {error.key!r} was not granted{waited}: it is held by {error.holder}{left}. To wait longer, use --wait "
-        "SECONDS"
+        "SECONDS",
+        code,
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..client.base import session_of
 from ..client.record import LockRecord
 from ..core import protocol
 from ..core.outcome import ConditionFailed, Reply
-from ..core.row import RELEASED, Row
+from ..core.requests import Update
+from ..core.row import Row
 from ..errors import TransportError
 
 if TYPE_CHECKING:
@@ -27,34 +28,24 @@ def force_release(client: LockClient, record: LockRecord) -> Row | None:
     """
     session = session_of(client)
     place = session.settings.place(record.key, record.sort_key)
-    schema, names = place.schema, {"#v": place.schema.version}
-    request: dict[str, Any] = {
-        "TableName": place.table,
-        "Key": place.item_key,
-        "ConditionExpression": "#v = :v",
-        "ExpressionAttributeNames": names,
-        "ExpressionAttributeValues": {":v": {"S": record.version}},
-        "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-    }
-    operation = "DeleteItem"
-    if schema.released is not None:
-        operation = "UpdateItem"
-        names["#r"] = schema.released
-        request["ConditionExpression"] += " AND attribute_not_exists(#r)"
-        request["UpdateExpression"] = "SET #r = :r"
-        request["ExpressionAttributeValues"][":r"] = {"S": RELEASED}
+    update = Update(place)
+    condition = [update.equals(place.schema.version, {"S": record.version})]
+    if place.schema.released is None:
+        request: Request = "DeleteItem", update.write(condition)
+    else:
+        update.end()
+        request = update.request(condition + update.not_released())
 
     def steps(reading: ClockReading) -> Steps[Row | None]:
-        sent: Request = (operation, request)
         outcome, unclear, _ = yield from protocol.exchange(
-            sent, session.memory, session.entropy, reading, reading.elapsed + protocol.DECISION
+            request, session.memory, session.entropy, reading, reading.elapsed + protocol.DECISION
         )
         if isinstance(outcome, Reply):
             return None
         if not isinstance(outcome, ConditionFailed):
             unknown = f"it is unknown whether lock {record.key!r} was released"
             raise TransportError(True, unknown) if unclear else outcome
-        row = Row(outcome.item or {}, schema)
+        row = Row(outcome.item or {}, place.schema)
         # After a lost reply: this very version, released, is what was asked for; so is a row deleted.
         done = unclear and (row.version is None or (row.version == record.version and row.is_free))
         return None if done else row

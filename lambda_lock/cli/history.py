@@ -28,8 +28,8 @@ _NAMES = 100  # holders, and names of attributes, shown for each lock: a foreign
 
 
 @dataclass(slots=True)
-class Hold:
-    """One grant of a lock or a permit.
+class Tenure:
+    """One grant of a lock or a permit: a hold, from its beginning to its end.
 
     since: when it began; where that was not seen, when its lease began for the last time.
     is_seen_whole: whether it began after we first looked.
@@ -56,11 +56,11 @@ class Track:
     record: LockRecord
     state: str
     scan: int
-    holds: list[Hold] = field(default_factory=list)
+    holds: list[Tenure] = field(default_factory=list)
     waits: list[tuple[float, int]] = field(default_factory=list)
 
 
-class Event(NamedTuple):
+class LoggedEvent(NamedTuple):
     """Something that happened to a lock."""
 
     at: float
@@ -84,7 +84,7 @@ class History:
         self.now: float | None = None
         self.left_out = 0
         self.scans = 0
-        self.events: deque[Event] = deque(maxlen=_EVENTS)
+        self.events: deque[LoggedEvent] = deque(maxlen=_EVENTS)
         self._tracks: dict[tuple[str, str | None], Track] = {}
         self._scan = 0
 
@@ -133,7 +133,10 @@ class History:
         now = self.now or 0.0
         new = {(_short(holder.owner), holder.fencing_token): holder for holder in _holders(record)}
         lasting = [(hold, new.pop((hold.owner, hold.token), None)) for hold in _open(track)]
-        begun = [self._hold(holder, record, now) for holder in new.values()]
+        begun = [
+            Tenure(*named, _began(holder, record, now), self.scans > 0, holder.expires_at, record.version)
+            for named, holder in new.items()
+        ]
         ended = set()
         for hold, holder in lasting:
             if holder is None:
@@ -156,18 +159,20 @@ class History:
             track.holds = [hold for hold in track.holds[-_HOLDS:] if (hold.until or now) >= now - self.keep]
         del track.waits[:-_WAITS]
 
-    def _hold(self, holder: Holder, record: LockRecord, now: float) -> Hold:
-        since, owner = _began(holder, record, now), _short(holder.owner)
-        return Hold(owner, holder.fencing_token, since, self.scans > 0, holder.expires_at, record.version)
-
     def _tell(self, kind: str, record: LockRecord, owner: str, at: float) -> None:
         if self.scans:  # what the first reading finds happened before
-            self.events.append(Event(at, record.key, kind, owner))
+            self.events.append(LoggedEvent(at, record.key, kind, owner))
 
 
 def as_dict(track: Track, since: float) -> dict[str, Any]:
     """A lock and what happened to it after ``since``, for JSON."""
     record = track.record
+    names = ("owner", "token", "since", "is_seen_whole", "expires_at", "until", "ended")
+    holds = [
+        {name: getattr(hold, name) for name in names} | {"renewals": [at for at in hold.renewals if at >= since]}
+        for hold in track.holds
+        if (hold.until or since) >= since
+    ]
     return {
         "key": printable(record.key),
         "sort_key": record.sort_key and printable(record.sort_key),
@@ -179,14 +184,9 @@ def as_dict(track: Track, since: float) -> dict[str, Any]:
         "token": record.fencing_token,
         "waiters": record.waiters,
         "unreadable": [_short(name) for name in record.unreadable[:_NAMES]],
-        "holds": [_hold_as_dict(hold, since) for hold in track.holds if (hold.until or since) >= since],
+        "holds": holds,
         "waits": track.waits,
     }
-
-
-def _hold_as_dict(hold: Hold, since: float) -> dict[str, Any]:
-    names = ("owner", "token", "since", "is_seen_whole", "expires_at", "until", "ended")
-    return {name: getattr(hold, name) for name in names} | {"renewals": [at for at in hold.renewals if at >= since]}
 
 
 def _short(owner: str | None) -> str:
@@ -202,7 +202,7 @@ def _holders(record: LockRecord) -> Iterable[Holder]:
     return record.holders
 
 
-def _open(track: Track) -> list[Hold]:
+def _open(track: Track) -> list[Tenure]:
     return [hold for hold in track.holds if hold.until is None]
 
 
@@ -212,7 +212,7 @@ def _began(holder: Holder, record: LockRecord, now: float) -> float:
     return min(began, now) if record.lease_duration is not None and began > 0 else now
 
 
-def _end_of(hold: Hold, record: LockRecord, begun: list[Hold], now: float) -> tuple[float, Ended]:
+def _end_of(hold: Tenure, record: LockRecord, begun: list[Tenure], now: float) -> tuple[float, Ended]:
     """When and how a hold ended that is not in the row any more."""
     next_began = min((other.since for other in begun), default=now)
     if hold.expires_at is None or hold.expires_at > next_began:

@@ -1,16 +1,79 @@
-"""The options of the commands that several commands have, or that are alike."""
+"""The options of the commands that several commands have, or that are alike, and the values of those they share."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
-from ..client.settings import TABLE_VARIABLE
-from .settings import SCHEMAS, Settings
+from ..client.lock_client import LockClient
+from ..client.settings import PARTITION_KEY_VARIABLE, SORT_KEY_VARIABLE, TABLE_VARIABLE
+from ..core.schema import GO, JAVA, PYTHON, Schema
+from . import show
+from .exits import CONFIGURATION, Failure, say
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_SCHEMAS = {"go": GO, "java": JAVA, "python": PYTHON}
+
+
+class Shared:
+    """The values of the shared options: which table, where it is, and how to print.
+
+    One given after the command's name overrides one given before it.
+    """
+
+    def __init__(self) -> None:
+        self.table: str | None = None
+        self.region_name: str | None = None
+        self.endpoint_url: str | None = None
+        self.partition_key_name: str | None = None
+        self.sort_key_name: str | None = None
+        self.schema_name = "java"
+        self.as_json = False
+        self.verbose = 0
+
+    @property
+    def schema(self) -> Schema:
+        return _SCHEMAS[self.schema_name]
+
+    def named_table(self) -> str:
+        """The table that an option or the environment names. Empty if neither does."""
+        return self.table or os.environ.get(TABLE_VARIABLE, "")
+
+    def client(self, **options: Any) -> LockClient:
+        """A client with these options. Sends no request. Raises Failure if no table is named."""
+        if self.table is None and not self.named_table():
+            raise Failure(f"no lock table is named: use --table NAME, or set {TABLE_VARIABLE}", CONFIGURATION)
+        for name in ("schema", "partition_key_name", "sort_key_name", "region_name", "endpoint_url"):
+            options[name] = getattr(self, name)
+        return LockClient(self.table, **options)
+
+    def administration(self) -> dict[str, Any]:
+        """The same options as arguments for the functions of lambda_lock.table."""
+        return {**self.key_names(), "region_name": self.region_name, "endpoint_url": self.endpoint_url}
+
+    def key_names(self) -> dict[str, Any]:
+        """The names of the table's keys, as arguments for the functions of lambda_lock.table."""
+        return {
+            "partition_key_name": self.partition_key_name or self.schema.partition_key,
+            "sort_key_name": self.sort_key_name or self.schema.sort_key,
+        }
+
+    def key_variables(self) -> dict[str, str]:
+        """The variables that tell a client these names; none where they are those that it expects anyway."""
+        partition_key, sort_key = self.key_names().values()
+        found = {} if partition_key == JAVA.partition_key else {PARTITION_KEY_VARIABLE: partition_key}
+        return found if sort_key is None else {**found, SORT_KEY_VARIABLE: sort_key}
+
+    def report(self, result: object, message: str) -> None:
+        """Say what was done: the result as JSON on stdout, or else a message."""
+        if self.as_json:
+            show.print_json(result)
+        else:
+            say(message)
 
 
 def seconds(name: str, least: float, default: float | None, help: str) -> Callable[[F], F]:
@@ -50,27 +113,24 @@ time_to_live = together(
 )
 
 
-def _store(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    if value not in (None, False, 0):
-        setattr(context.ensure_object(Settings), str(parameter.name), value)
-
-
 def _shared(*names: str, **details: Any) -> Callable[[F], F]:
-    return click.option(*names, expose_value=False, callback=_store, **details)
+    """An option whose value is kept in Shared, if it is given."""
+
+    def store(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        if value not in (None, False, 0):
+            setattr(context.ensure_object(Shared), str(parameter.name), value)
+
+    return click.option(*names, expose_value=False, callback=store, **details)
 
 
 _TABLE = _shared("--table", metavar="NAME", help=f"The lock table. Default: {TABLE_VARIABLE}.")
 _NEW_TABLE = _shared("--table", metavar="NAME", help=f"The table to create. Default: {TABLE_VARIABLE}, or else locks.")
 _SCHEMA = "The format of the rows: that of the Java, Go or Python client that shares the table.  [default: java]"
+_PARTITION_KEY = "The name of the partition key, if it is not the schema's."
 _FORM = together(
-    _shared(
-        "--partition-key",
-        "partition_key_name",
-        metavar="NAME",
-        help="The name of the partition key, if it is not the schema's.",
-    ),
+    _shared("--partition-key", "partition_key_name", metavar="NAME", help=_PARTITION_KEY),
     _shared("--sort-key", "sort_key_name", metavar="NAME", help="The name of the sort key, if the table has one."),
-    _shared("--schema", "schema_name", type=click.Choice(list(SCHEMAS)), help=_SCHEMA),
+    _shared("--schema", "schema_name", type=click.Choice(list(_SCHEMAS)), help=_SCHEMA),
 )
 _PLACE = together(
     _shared("--region", "region_name", metavar="REGION", help="The AWS Region. Default: AWS_REGION."),

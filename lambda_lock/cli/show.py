@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import chain, repeat
@@ -109,16 +108,6 @@ def print_json_array(values: Iterable[object], one_line: bool) -> None:
     click.echo("[]" if opening == "[" else f"{between}]")
 
 
-def print_environment(variables: Mapping[str, str], stronger: Sequence[str], *, as_json: bool) -> None:
-    """Print variables as commands for a POSIX shell, which unset those that are ``stronger``; or as one JSON object."""
-    if as_json:
-        print_json(dict(variables))
-        return
-    click.echo(f"unset {' '.join(stronger)}")
-    for name, value in variables.items():
-        click.echo(f"export {name}={shlex.quote(value)}")
-
-
 def print_lines(records: Iterable[LockRecord]) -> None:
     """Print one line for each lock, for other programs.
 
@@ -145,9 +134,19 @@ def lock_table(records: Sequence[LockRecord], width: int) -> Table:
     number: dict[str, Any] = {"no_wrap": True, "justify": "right"}
     columns = {"KEY": whole, "SORT KEY": whole, "STATE": {"no_wrap": True}, "OWNER": owner, "TOKEN": number}
     columns["WAITING"] = number
-    rows = [dict(zip(columns, _cells(record), strict=True)) for record in records]
-    shown = [name for name in columns if name not in ("SORT KEY", "WAITING") or any(row[name] for row in rows)]
+    rows = [
+        {
+            "KEY": Text(printable(record.key)),
+            "SORT KEY": Text(printable(record.sort_key or "")),
+            "STATE": Text(_with_time(record), _STYLES[state(record)]),
+            "OWNER": Text("" if record.is_released else ", ".join(map(_short, _owners(record)))),
+            "TOKEN": Text(_text(record.fencing_token)),
+            "WAITING": Text(str(record.waiters or "")),
+        }
+        for record in records
+    ]
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    shown = [name for name in columns if name not in ("SORT KEY", "WAITING") or any(row[name] for row in rows)]
     for name in shown:
         table.add_column(name, **columns[name])
     for row in rows:
@@ -155,28 +154,10 @@ def lock_table(records: Sequence[LockRecord], width: int) -> Table:
     return table
 
 
-def _cells(record: LockRecord) -> Iterator[Text]:
-    yield Text(printable(record.key))
-    yield Text(printable(record.sort_key or ""))
-    yield Text(_with_time(record), _STYLES[state(record)])
-    yield Text("" if record.is_released else ", ".join(map(_short, _owners(record))))
-    yield Text(_text(record.fencing_token))
-    yield Text(str(record.waiters or ""))
-
-
 def print_record(record: LockRecord, *, err: bool = False) -> None:
     """Print one lock, with one line for each of its parts."""
-    console = Console(stderr=err, highlight=False, soft_wrap=True)
-    parts = [(name, text) for name, text in _parts(record) if text is not None]
-    width = max(len(name) for name, _ in parts)
-    for name, text in parts:
-        style = _STYLES[state(record)] if name == "state" else ""
-        console.print(Text.assemble((f"{name:<{width}}  ", "bold"), (printable(text), style)))
-
-
-def _parts(record: LockRecord) -> list[tuple[str, str | None]]:
     held = not record.is_released
-    return [
+    parts: list[tuple[str, str | None]] = [
         ("key", record.key),
         ("sort key", record.sort_key),
         ("state", _with_time(record)),
@@ -192,6 +173,12 @@ def _parts(record: LockRecord) -> list[tuple[str, str | None]]:
         ("data", None if record.data is None else _readable(record.data)),
         ("attributes", _json(record.attributes) if record.attributes else None),
     ]
+    console = Console(stderr=err, highlight=False, soft_wrap=True)
+    lines = [(name, text) for name, text in parts if text is not None]
+    width = max(len(name) for name, _ in lines)
+    for name, text in lines:
+        style = _STYLES[state(record)] if name == "state" else ""
+        console.print(Text.assemble((f"{name:<{width}}  ", "bold"), (printable(text), style)))
 
 
 def _with_time(record: LockRecord) -> str:

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from lambda_lock import LockClient, LockError, deduplicate, with_lock
 from lambda_lock.batch import process_sqs, process_stream
-from lambda_lock.cli import settings as cli_settings
+from lambda_lock.cli import options as cli_options
 from lambda_lock.cli.app import app
 from lambda_lock.cli.dashboard import Watcher
 from lambda_lock.client import record
@@ -158,7 +158,7 @@ def _command(*arguments: str) -> Callable[[Scene], Any]:
             return LockClient(**{**scene.options(), **chosen, "heartbeat_period": None})
 
         with (
-            mock.patch.object(cli_settings, "LockClient", client),
+            mock.patch.object(cli_options, "LockClient", client),
             mock.patch.object(record, "MOST_PAGES", MOST_PAGES),
             signals_restored(),  # `lambda-lock run` blocks them for its process
         ):

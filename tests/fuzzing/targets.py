@@ -27,7 +27,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 from lambda_lock import JAVA, LockClient, LockError, table
 from lambda_lock.batch import process_sqs, process_stream
-from lambda_lock.cli import settings as cli_settings
+from lambda_lock.cli import options as cli_options
 from lambda_lock.cli import show
 from lambda_lock.cli.app import app
 from lambda_lock.client.record import MOST_PAGES
@@ -585,7 +585,7 @@ def check_command(arguments: list[str]) -> None:
     def client(table: str | None, **options: Any) -> LockClient:
         return LockClient(table, **{**options, "transport": memory, "clock": clock})
 
-    with mock.patch.object(cli_settings, "LockClient", client):
+    with mock.patch.object(cli_options, "LockClient", client):
         result = CliRunner().invoke(app, arguments, env={"LAMBDA_LOCK_TABLE": "locks"})
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

@@ -1,4 +1,4 @@
-"""The child of `lambda-lock run`. It inherits stdin, stdout and stderr, and runs in our own process group.
+"""`lambda-lock run`: runs a command while holding a lock. It inherits stdin, stdout, stderr and our process group.
 
 We wait for signals instead of handling them. They are blocked before the lock is requested, and threads inherit that.
 So no signal can interrupt an acquire or get lost between two steps. The child starts with our original mask.
@@ -20,45 +20,74 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from ..client.lock import Lock
+from ..client.lock_client import LockClient
+from ..errors import LockTimeoutError
+from .exits import LOST, NOT_EXECUTABLE, NOT_FOUND, SIGNALLED, Failure, say
 from .orphan import end_with_parent
 
-PASSED_ON = frozenset(
+_PASSED_ON = frozenset(
     {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2},
 )
-_WAITED_FOR = PASSED_ON | {signal.SIGCHLD, signal.SIGALRM}
+_WAITED_FOR = _PASSED_ON | {signal.SIGCHLD, signal.SIGALRM}
 _RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores these, and a child would inherit that
 _LOOK = 0.2  # seconds between two checks of the lock
 
 
-def block_signals() -> set[int]:
-    """Block the signals that `Child.wait` waits for, in this thread and the threads it starts.
+def run_locked(client: LockClient, key: str, command: list[str], kill_after: float, **options: Any) -> int:
+    """Acquire the lock with ``options``, run the command, and release the lock. Returns the exit code.
 
-    Returns the previous mask.
+    kill_after: seconds from SIGTERM to SIGKILL, once the lock is lost.
+
+    Raises what acquire raises, and Failure if the command cannot be started.
     """
-    for number in (signal.SIGCHLD, signal.SIGALRM):
-        signal.signal(number, lambda *_: None)  # an ignored signal would never become pending
-    return signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
+    child = _Child(command)
+    try:
+        lock = client.acquire(key, cancel_check=lambda: _pending_signal() is not None, **options)
+    except LockTimeoutError:
+        if (number := _pending_signal()) is None:
+            raise
+        return _interrupted(number)
+    try:
+        if (number := _pending_signal()) is not None:
+            return _interrupted(number)
+        child.start(lock)
+        code = child.wait(lock, kill_after)
+    finally:
+        released = lock.release(best_effort=True)  # this also finds out whether the lock was ours to the end
+    if lock.lost and code != LOST:
+        say(f"lock {key!r} was lost before the command ended: somebody else may have run at the same time", "yellow")
+    elif not released and code != LOST:
+        say(f"lock {key!r} was not released, because DynamoDB did not answer. It ends with its lease", "yellow")
+    return code
 
 
-def pending_signal() -> int | None:
+def _pending_signal() -> int | None:
     """A signal that asks us to end and arrived before there was a child to pass it on to."""
-    pending = signal.sigpending() & PASSED_ON
+    pending = signal.sigpending() & _PASSED_ON
     return int(min(pending)) if pending else None
 
 
-class Child:
+def _interrupted(number: int) -> int:
+    say(f"{signal.Signals(number).name} arrived before the command was started: the command was not run")
+    return SIGNALLED + number
+
+
+class _Child:
     """A process that waits for `start`, and then runs ``command``. If we end before that, it ends too.
 
-    mask: the signals that are blocked in the command.
-
-    To be made on the main thread, while there is no other.
+    To be made on the main thread, while there is no other. From then on, the signals that `wait` waits for are blocked
+    in this thread and the threads it starts.
     """
 
-    def __init__(self, command: list[str], mask: set[int]) -> None:
+    def __init__(self, command: list[str]) -> None:
+        for number in (signal.SIGCHLD, signal.SIGALRM):
+            signal.signal(number, lambda *_: None)  # an ignored signal would never become pending
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
+        self._program = command[0]
         self._status: int | None = None
         parent = os.getpid()
         variables, self._variables = os.pipe()
@@ -70,36 +99,47 @@ class Child:
         os.close(variables)
         os.close(failure)
 
-    def start(self, variables: Mapping[str, str]) -> None:
-        """Run the command, with ``variables`` added to our environment. Raises OSError if that is not possible."""
-        with open(self._variables, "w") as to_child:
-            json.dump(dict(variables), to_child)
-        with open(self._failure) as from_child:
-            number = from_child.read()  # the end comes when the child executes the command, or ends
-        if number:
-            os.waitpid(self.pid, 0)
-            raise OSError(int(number), os.strerror(int(number)))
+    def start(self, lock: Lock) -> None:
+        """Run the command, which finds the lock in its environment. Raises Failure if that is not possible."""
+        variables = {
+            "LAMBDA_LOCK_KEY": lock.key,
+            "LAMBDA_LOCK_FENCING_TOKEN": str(lock.fencing_token),
+            "LAMBDA_LOCK_OWNER": lock.owner,
+        }
+        try:
+            with open(self._variables, "w") as to_child:
+                json.dump(variables, to_child)
+            with open(self._failure) as from_child:
+                number = from_child.read()  # the end comes when the child executes the command, or ends
+            if number:
+                os.waitpid(self.pid, 0)
+                raise OSError(int(number), os.strerror(int(number)))
+        except FileNotFoundError:
+            raise Failure(f"{self._program or repr(self._program)}: command not found", NOT_FOUND) from None
+        except OSError as error:
+            raise Failure(f"{self._program} cannot be run: {error.strerror}", NOT_EXECUTABLE) from None
 
-    def wait(self, must_end: Callable[[], bool], kill_after: float) -> int:
+    def wait(self, lock: Lock, kill_after: float) -> int:
         """Wait for the child to end and pass signals on to it. Returns its exit code, or 128 + n if signal n ended it.
 
-        must_end: called five times a second. Once it returns True, the child and its descendants get SIGTERM.
-        kill_after: seconds from that SIGTERM to SIGKILL.
+        The lock is looked at five times a second. Once it is lost, the child and its descendants get SIGTERM, and
+        ``kill_after`` seconds later SIGKILL. Then the exit code is LOST.
         """
         signal.setitimer(signal.ITIMER_REAL, _LOOK, _LOOK)
         try:
             while not self._has_ended():
-                if must_end():
+                if lock.lost:
+                    say(f"lock {lock.key!r} is lost: ending the command", "red")
                     self._end(kill_after)
-                    break
+                    return LOST
                 number, by_terminal = _next_signal()
-                if number in PASSED_ON and not by_terminal:
+                if number in _PASSED_ON and not by_terminal:
                     _send(self.pid, number)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         assert self._status is not None
         code = os.waitstatus_to_exitcode(self._status)
-        return code if code >= 0 else 128 - code
+        return code if code >= 0 else SIGNALLED - code
 
     def _has_ended(self) -> bool:
         if self._status is None:
@@ -145,16 +185,13 @@ def _next_signal() -> tuple[int, bool]:
     """Wait for a signal. Returns its number, and whether the terminal sent it (then the child has it too)."""
     if sys.platform == "darwin":  # no sigwaitinfo here; in the foreground of a terminal, a key is the likely source
         number = signal.sigwait(_WAITED_FOR)
-        return number, number in (signal.SIGINT, signal.SIGQUIT) and _in_foreground()
+        try:
+            in_foreground = os.tcgetpgrp(sys.stderr.fileno()) == os.getpgrp()
+        except OSError:
+            in_foreground = False
+        return number, number in (signal.SIGINT, signal.SIGQUIT) and in_foreground
     info = signal.sigwaitinfo(_WAITED_FOR)
     return info.si_signo, info.si_code > 0  # above 0: the kernel sent it; kill() has 0 or below
-
-
-def _in_foreground() -> bool:
-    try:
-        return os.tcgetpgrp(sys.stderr.fileno()) == os.getpgrp()
-    except OSError:
-        return False
 
 
 def _send(pid: int, number: int) -> None:
