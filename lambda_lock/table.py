@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping  # loaded by every Python
 from contextlib import contextmanager  # the Lambda runtime has it loaded
-from itertools import count
 
 from .client import checks
 from .core.outcome import (
@@ -73,7 +72,27 @@ def create_table(
     """
     checks.table_name(name)
     checks.seconds("wait", wait, least=0.0)
-    request = _definition(name, partition_key_name, sort_key_name) | _billing(read_capacity, write_capacity)
+    roles = {checks.attribute_name("partition_key_name", partition_key_name): "HASH"}
+    if sort_key_name is not None:
+        if sort_key_name == partition_key_name:
+            raise LockArgumentError(f"sort_key_name={sort_key_name!r} is the partition key already: use another name")
+        roles[checks.attribute_name("sort_key_name", sort_key_name)] = "RANGE"
+    request: dict[str, Any] = {
+        "TableName": name,
+        "KeySchema": [{"AttributeName": key, "KeyType": role} for key, role in roles.items()],
+        "AttributeDefinitions": [{"AttributeName": key, "AttributeType": "S"} for key in roles],
+        "BillingMode": "PAY_PER_REQUEST",
+    }
+    if (read_capacity is None) != (write_capacity is None):
+        raise LockArgumentError(
+            f"read_capacity={read_capacity!r} and write_capacity={write_capacity!r}: pass both, or neither"
+        )
+    if read_capacity is not None:
+        request["BillingMode"] = "PROVISIONED"
+        request["ProvisionedThroughput"] = {
+            "ReadCapacityUnits": checks.whole("read_capacity", read_capacity, least=1),
+            "WriteCapacityUnits": checks.whole("write_capacity", write_capacity, least=1),
+        }
     if ttl is not None and checks.attribute_name("ttl", ttl) in (partition_key_name, sort_key_name):
         raise LockArgumentError(f"ttl={ttl!r} is a key of the table: name another attribute, which holds a number")
     if tags is not None:
@@ -82,7 +101,13 @@ def create_table(
         _send(opened, "CreateTable", request, repeated="ResourceInUseException")
         if not wait:
             return
-        _wait_active(opened, name, wait)
+        end = time.monotonic() + wait
+        while _status(opened, name) != "ACTIVE":
+            if time.monotonic() >= end:
+                raise LockConfigurationError(
+                    f"table {name!r} was not active after {wait:g} s: check its status, or pass a longer wait="
+                )
+            time.sleep(_POLL)
         if ttl is not None:
             specification = {"Enabled": True, "AttributeName": ttl}
             update = {"TableName": name, "TimeToLiveSpecification": specification}
@@ -151,41 +176,28 @@ def check_table(
                 "check the Region and the endpoint"
             )
         with _legible():
-            faults = [*_key_faults(table, partition_key_name, sort_key_name), *_replica_faults(table)]
-            asks = not _is_strong(table)  # which cannot have one
-        if asks:
+            faults = _key_faults(table, partition_key_name, sort_key_name)
+            is_strong = table.get("MultiRegionConsistency") == "STRONG"
+            regions = [replica["RegionName"] for replica in table.get("Replicas", [])]
+            if is_strong:
+                faults.append(
+                    f"it has multi-Region strong consistency, with replicas in {', '.join(regions)}: there is no time "
+                    "to live and no transaction, so rows stay and commit is refused. Locks were not tried on such "
+                    "tables"
+                )
+            elif regions:
+                faults.append(f"it is replicated to {', '.join(regions)}: two Regions would each grant the same lock")
+        if not is_strong:  # else it cannot have a time to live
             description = _send(opened, "DescribeTimeToLive", {"TableName": name}).get("TimeToLiveDescription", {})
             with _legible():
-                faults += _ttl_faults(description, ttl)
+                is_on = description.get("TimeToLiveStatus") in ("ENABLED", "ENABLING")
+                found = description.get("AttributeName") if is_on else None
+            if found != ttl:
+                but = "but should be" if None in (found, ttl) else "not"
+                now, wanted = ("off" if attribute is None else f"on {attribute!r}" for attribute in (found, ttl))
+                faults.append(f"its time to live is {now}, {but} {wanted}")
     if faults:
         raise LockConfigurationError(f"table {name!r} is not suitable for locks: {'; '.join(faults)}")
-
-
-def _definition(name: str, partition_key_name: str, sort_key_name: str | None) -> dict[str, Any]:
-    roles = {checks.attribute_name("partition_key_name", partition_key_name): "HASH"}
-    if sort_key_name is not None:
-        if sort_key_name == partition_key_name:
-            raise LockArgumentError(f"sort_key_name={sort_key_name!r} is the partition key already: use another name")
-        roles[checks.attribute_name("sort_key_name", sort_key_name)] = "RANGE"
-    return {
-        "TableName": name,
-        "KeySchema": [{"AttributeName": key, "KeyType": role} for key, role in roles.items()],
-        "AttributeDefinitions": [{"AttributeName": key, "AttributeType": "S"} for key in roles],
-    }
-
-
-def _billing(read_capacity: int | None, write_capacity: int | None) -> dict[str, Any]:
-    if read_capacity is None and write_capacity is None:
-        return {"BillingMode": "PAY_PER_REQUEST"}
-    if read_capacity is None or write_capacity is None:
-        raise LockArgumentError(
-            f"read_capacity={read_capacity!r} and write_capacity={write_capacity!r}: pass both, or neither"
-        )
-    throughput = {
-        "ReadCapacityUnits": checks.whole("read_capacity", read_capacity, least=1),
-        "WriteCapacityUnits": checks.whole("write_capacity", write_capacity, least=1),
-    }
-    return {"BillingMode": "PROVISIONED", "ProvisionedThroughput": throughput}
 
 
 def _tags(tags: object) -> list[dict[str, str]]:
@@ -214,33 +226,6 @@ def _key_faults(table: dict[str, Any], partition_key_name: str, sort_key_name: s
     return faults
 
 
-def _replica_faults(table: dict[str, Any]) -> list[str]:
-    regions = [replica["RegionName"] for replica in table.get("Replicas", [])]
-    if _is_strong(table):
-        return [
-            f"it has multi-Region strong consistency, with replicas in {', '.join(regions)}: there is no time to live "
-            "and no transaction, so rows stay and commit is refused. Locks were not tried on such tables"
-        ]
-    if not regions:
-        return []
-    return [f"it is replicated to {', '.join(regions)}: two Regions would each grant the same lock"]
-
-
-def _is_strong(table: dict[str, Any]) -> bool:
-    return bool(table.get("MultiRegionConsistency") == "STRONG")
-
-
-def _ttl_faults(description: dict[str, Any], ttl: str | None) -> list[str]:
-    found = description.get("AttributeName") if description.get("TimeToLiveStatus") in ("ENABLED", "ENABLING") else None
-    if found == ttl:
-        return []
-    if found is None:
-        return [f"its time to live is off, but should be on {ttl!r}"]
-    if ttl is None:
-        return [f"its time to live is on {found!r}, but should be off"]
-    return [f"its time to live is on {found!r}, not on {ttl!r}"]
-
-
 def _describe(transport: Transport, name: str) -> dict[str, Any] | None:
     try:
         with _legible():
@@ -256,18 +241,6 @@ def _status(transport: Transport, name: str) -> object:
     table = _describe(transport, name)
     with _legible():
         return None if table is None else table["TableStatus"]
-
-
-def _wait_active(transport: Transport, name: str, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while True:
-        if _status(transport, name) == "ACTIVE":
-            return
-        if time.monotonic() >= end:
-            raise LockConfigurationError(
-                f"table {name!r} was not active after {seconds:g} s: check its status, or pass a longer wait="
-            )
-        time.sleep(_POLL)
 
 
 @contextmanager
@@ -304,20 +277,21 @@ def _send(
     Raises LockConfigurationError if DynamoDB refuses the request, and TransportError if it does not answer.
     """
     unclear = False
+    tries = 0
     starting = time.monotonic() + _STARTING
-    for tries in count(1):
-        last = tries >= _TRIES
+    while True:
+        tries += 1
         try:
             answer: dict[str, Any] = transport.send(operation, request, timeout=_SEND).item or {}
         except TransportError as error:
             unclear = unclear or error.ambiguous
-            if last and (error.ambiguous or time.monotonic() >= starting):
+            if tries >= _TRIES and (error.ambiguous or time.monotonic() >= starting):
                 raise
         except ServiceError as error:
             if unclear and error.code == repeated:
                 return {}
             unclear = unclear or error.retryable
-            if not error.retryable or last:
+            if not error.retryable or tries >= _TRIES:
                 raise LockConfigurationError(
                     f"{operation} on table {request['TableName']!r} was refused: {error}"
                 ) from error
@@ -326,4 +300,3 @@ def _send(
         else:
             return answer
         time.sleep(_POLL)
-    raise AssertionError("unreachable")
