@@ -1,8 +1,18 @@
-"""Arguments of the wrong type are refused here, by the name of the parameter, before the CDK is told of them."""
+"""Arguments that are refused by the name of their parameter, before the CDK is told of them, and dummies.
+
+A dummy is the value of a look-up that has not been made yet. The first time that an app with a look-up is synthesized,
+the CDK hands out a dummy. Then the command line looks the value up and synthesizes once more. An error that is raised
+because of a dummy would prevent that. An annotation does not, and still fails the synthesis if the dummy stays.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+import aws_cdk as cdk
+from constructs import Construct
+
+STAND_IN = "dummy-value"  # a name in place of a dummy, which may have characters that a name must not have
 
 
 def kind(value: object) -> str:
@@ -30,11 +40,24 @@ def check_tags(tags: object) -> None:
         raise TypeError(f"tags must be a dict of str and str, not {tags!r}")
 
 
-def check_key(key: object) -> None:
-    if key is not None and not hasattr(key, "key_arn"):
-        raise wrong("encryption_key", key, "a Key of aws_kms or None", ". For an ARN, call kms.Key.from_key_arn")
-
-
 def check_function(function: object) -> None:
     if not hasattr(function, "function_arn"):
         raise wrong("function", function, "a Function of aws_lambda")
+
+
+def is_dummy(value: object) -> bool:
+    """Of StringParameter.value_from_lookup: with the parameter's name, and whatever the app puts around it."""
+    return isinstance(value, str) and "dummy-value-for-" in value
+
+
+def report_dummy(scope: Construct, parameter: str, value: object) -> None:
+    """Say so if the value is a dummy. It is an error of the synthesis, but not of this call."""
+    if is_dummy(value):
+        report_look_up(scope, parameter, value)
+
+
+def report_look_up(scope: Construct, parameter: str, value: object) -> None:
+    cdk.Annotations.of(scope).add_error(
+        f"{parameter}={value!r} stands for a look-up that has not been made. The CDK's command line makes it, with "
+        "credentials for the account, and remembers the value in cdk.context.json"
+    )

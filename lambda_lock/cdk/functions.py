@@ -22,18 +22,17 @@ _OTHER_LANGUAGES = re.compile(r"nodejs|java|dotnet|go\d|ruby")
 _LOUD = ("WARN", "ERROR", "FATAL")  # levels that drop a line of level INFO
 
 
-def missing(function: Connectable, wanted: Mapping[str, str]) -> dict[str, str]:
+def missing(function: Connectable, wanted: Mapping[str, str], found: Mapping[str, Any] | None = None) -> dict[str, str]:
     """The variables that the function does not have yet.
+
+    found: the variables that it has. None: as far as the app has set them.
 
     Raises LockConfigurationError if it has another value of one. Only the namespace of the metrics may be another: it
     is kept, with a warning.
     """
-    resource = _resource(function)
-    return _compare(function, wanted, {} if resource is None else _read(resource, "environment").get("variables") or {})
-
-
-def _compare(function: Connectable, wanted: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, str]:
-    resolve = cdk.Stack.of(function).resolve
+    resource, resolve = _resource(function), cdk.Stack.of(function).resolve
+    if found is None:
+        found = {} if resource is None else _read(resource, "environment").get("variables") or {}
     variables = {}
     for name, value in wanted.items():
         if name not in found:
@@ -67,7 +66,7 @@ def judge_when_synthesized(function: Connectable, wanted: Mapping[str, str]) -> 
         for id, text in _concerns(properties, template, METRICS_VARIABLE in wanted):
             synthesis.warn(function, id, f"{function.node.path} {text}")
         try:
-            _compare(function, wanted, properties.get("Environment", {}).get("Variables", {}))
+            missing(function, wanted, properties.get("Environment", {}).get("Variables", {}))
         except LockConfigurationError as error:
             yield str(error)
 
@@ -123,19 +122,16 @@ def check_prefixes(grantee: iam.IGrantable, prefixes: Sequence[str]) -> None:
     resource = _resource(grantee) or _resource(scope)
     if resource is None:
         return
-    stack = cdk.Stack.of(resource)
+    resolve = cdk.Stack.of(resource).resolve
+    logical_id = resolve(resource.logical_id)
     for prefix in prefixes:
-        if _refers(stack.resolve(prefix), stack.resolve(resource.logical_id)):
+        text = json.dumps(resolve(prefix))
+        if f'{{"Ref": "{logical_id}"}}' in text or f'{{"Fn::GetAtt": ["{logical_id}", ' in text:
             raise LockArgumentError(
                 f"key_prefixes: {prefix!r} refers to {resource.node.path}, the function that may lock these keys. The "
                 "function waits for its role's policy, and the policy would wait for the function: a circular "
                 "dependency. Set function_name=, and write that name as text. Or use another prefix"
             )
-
-
-def _refers(resolved: Any, logical_id: str) -> bool:
-    text = json.dumps(resolved)
-    return f'{{"Ref": "{logical_id}"}}' in text or f'{{"Fn::GetAtt": ["{logical_id}", ' in text
 
 
 def _resource(function: object) -> lambda_.CfnFunction | None:

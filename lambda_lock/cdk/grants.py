@@ -20,8 +20,7 @@ from constructs import Construct, Dependable
 from ..client.record import PREWARM_KEY
 from ..errors import LockArgumentError, LockConfigurationError
 from ..permissions import IN_WORDS
-from . import lookups
-from .arguments import wrong
+from .arguments import report_look_up, wrong
 from .synthesis import warn
 from .tables import REPLACED, AnyTable, arn_here, differ, home, is_known, is_unnamed, name_in_template, resource_of
 
@@ -38,6 +37,7 @@ KEY_ACTIONS = (
     "kms:ReEncryptTo",
 )
 KEY_READ_ACTIONS = ("kms:Decrypt", "kms:DescribeKey")  # those of TableV2.grant_read_data
+_DUMMY_ROLE = ":123456789012:role/DUMMY_ARN"  # of Role.from_lookup, until the look-up is made
 
 
 class Permission(NamedTuple):
@@ -59,8 +59,8 @@ class Permission(NamedTuple):
             wanted = "a function, a role or another principal"
             raise wrong("grantee", grantee, wanted, ". Of an ECS task, pass its task_role")
         principal = grantee.grant_principal
-        if lookups.is_dummy_role(principal):
-            lookups.add_error(self.scope, "grantee", _name(grantee))
+        if str(getattr(principal, "role_arn", None)).endswith(_DUMMY_ROLE):
+            report_look_up(self.scope, "grantee", _name(grantee))
             return iam.Grant.drop(grantee, "locks")
         _, owner = home(self.table)
         if isinstance(principal, iam.PrincipalBase) and _is_outside(principal):
@@ -92,7 +92,13 @@ class Permission(NamedTuple):
         if self.key is not None:
             grant = grant.combine(self._use_of_key(self.key, grantee, account))
         if elsewhere and is_ours:
-            self._by_policies_of_table_and_key(_as_seen_from_the_table(principal))
+            # The table's policy names the account, narrowed to the role if that has a name. A statement for the role
+            # itself could be deployed only after the role, and would end with it. Within the account, it is the policy
+            # of the grantee that decides.
+            seen: iam.PrincipalBase = iam.AccountPrincipal(account)
+            if isinstance(principal, iam.Role) and name_in_template(principal) is not None:
+                seen = seen.with_conditions({"ArnEquals": {"aws:PrincipalArn": principal.role_arn}})
+            self._by_policies_of_table_and_key(seen)
         return grant
 
     def _to(self, grantee: iam.IGrantable) -> iam.Grant:
@@ -112,12 +118,13 @@ class Permission(NamedTuple):
                 f"{self.scope.node.path} cannot change, because it is an existing table. Call grant() where the table "
                 f"is made, or allow {IN_WORDS} in its resource policy"
             )
+        name = name_in_template(self.table)  # a table cannot refer to itself: in its own policy it is "*" without one
         allowed = principal if self.conditions is None else principal.with_conditions(self.conditions)
         grant = iam.Grant.add_to_principal_and_resource(
             # Nobody: a wrapper of a role would write into the role's policy, without the conditions.
             grantee=iam.StarPrincipal(),
             actions=[*self.actions],
-            resource_arns=[_own_arn(self.table)],
+            resource_arns=["*" if name is None else arn_here(self.table, name)],
             resource=cast("Any", self.table),
             resource_policy_principal=allowed,
         )
@@ -142,7 +149,12 @@ class Permission(NamedTuple):
         return grant
 
     def _use_of_key(self, key: kms.IKey, grantee: iam.IGrantable, account: str | None) -> iam.Grant:
-        if differ(account, key.env.account) or _is_elsewhere(grantee, key):
+        stack = _stack(grantee)
+        if key.node.default_child is None and ":alias/" in key.key_arn:
+            stack = None  # the ARN of an alias allows nothing
+        # The CDK would allow the use of all keys there are, if it took the two to be in two accounts or Regions.
+        is_elsewhere = stack is not None and stack.environment != cdk.Stack.of(key).environment
+        if is_elsewhere or differ(account, key.env.account):
             return self._key_from_elsewhere(key, grantee)
         grant = key.grant(grantee, *self.key_actions)
         if not grant.success:
@@ -175,14 +187,14 @@ class Permission(NamedTuple):
         return {"StringEquals": {"kms:ViaService": f"dynamodb.{region}.{known or cdk.Aws.URL_SUFFIX}"}}
 
 
-def leading_keys(prefixes: Sequence[str]) -> dict[str, dict[str, list[str]]]:
+def leading_keys(prefixes: Any) -> dict[str, dict[str, list[str]]]:
     """The policy condition that limits the actions to keys with these prefixes.
 
     ForAllValues is also true for a request without keys, but each of the four actions has one.
     """
-    given: object = prefixes
-    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(each, str) for each in given):
-        raise TypeError(f"key_prefixes must be a list of str, not {given!r}")
+    is_list = isinstance(prefixes, Sequence) and not isinstance(prefixes, str)
+    if not is_list or not all(isinstance(each, str) for each in prefixes):
+        raise TypeError(f"key_prefixes must be a list of str, not {prefixes!r}")
     if not prefixes:
         raise LockArgumentError(
             "key_prefixes is empty, which would not allow any lock: pass prefixes, or None to allow all keys"
@@ -212,24 +224,6 @@ def _is_outside(principal: iam.PrincipalBase) -> bool:
     return named.keys() == {"AWS"} and (bool(fragment.conditions) or "*" not in named["AWS"])
 
 
-def _as_seen_from_the_table(principal: iam.IPrincipal) -> iam.PrincipalBase:
-    """The account of a principal of another account, narrowed to its role if the role has a name.
-
-    A statement for the role itself could be deployed only after the role, and would end with it. Within the account, it
-    is the policy of the grantee that decides.
-    """
-    account = iam.AccountPrincipal(principal.principal_account)
-    if isinstance(principal, iam.Role) and name_in_template(principal) is not None:
-        return account.with_conditions({"ArnEquals": {"aws:PrincipalArn": principal.role_arn}})
-    return account
-
-
-def _own_arn(table: AnyTable) -> str:
-    """The table's ARN as its own policy can say it. A table cannot refer to itself, so without a name it is ``*``."""
-    name = name_in_template(table)
-    return "*" if name is None else arn_here(table, name)
-
-
 def _has_in_resource_policy(table: AnyTable, principal: iam.PrincipalBase) -> bool:
     """Whether the table's policy names the principal, with its conditions."""
     resource = table.node.default_child
@@ -240,14 +234,6 @@ def _has_in_resource_policy(table: AnyTable, principal: iam.PrincipalBase) -> bo
     written = json.dumps(resolve(policies))
     parts = [*fragment.principal_json["AWS"], *fragment.conditions.values()]
     return all(json.dumps(resolve(part)) in written for part in parts)
-
-
-def _is_elsewhere(grantee: iam.IGrantable, key: kms.IKey) -> bool:
-    """Whether the CDK would take them to be in two accounts or Regions, and allow the use of all keys there are."""
-    stack = _stack(grantee)
-    if stack is None or (key.node.default_child is None and ":alias/" in key.key_arn):  # whose ARN allows nothing
-        return False
-    return stack.environment != cdk.Stack.of(key).environment
 
 
 def _check_name(scope: Construct, table: AnyTable, grantee: iam.IGrantable) -> None:

@@ -79,17 +79,6 @@ def write(folder: Path, interpreters: Iterable[str]) -> None:
     _set_modes(folder)  # of what was compiled; the user's umask does not count
 
 
-def write_zip(archive: Path, interpreters: Iterable[str]) -> None:
-    """Write the layer as a zip file. Every run writes the same bytes."""
-    with tempfile.TemporaryDirectory() as name, zipfile.ZipFile(archive, "w") as file:
-        folder = Path(name)
-        write(folder, interpreters)
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            entry = zipfile.ZipInfo(path.relative_to(folder).as_posix())  # its time is 1980-01-01
-            entry.external_attr = _FILE << 16
-            file.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
-
-
 def _set_modes(folder: Path) -> None:
     for path in folder.rglob("*"):
         path.chmod(_FOLDER if path.is_dir() else _FILE)
@@ -110,13 +99,20 @@ def _run(command: list[str], environment: Mapping[str, str]) -> subprocess.Compl
 
 
 def main(arguments: list[str]) -> int:
+    """Write the layer as a zip file. Every run writes the same bytes."""
     if not arguments or arguments[0].startswith("-"):
         sys.stderr.write("usage: python layer_files.py ARCHIVE [RUNTIME …]\n")
         return 2
     archive, *runtimes = arguments
     found = {runtime: find_interpreter(runtime) for runtime in runtimes or _RUNTIMES}
     Path(archive).parent.mkdir(parents=True, exist_ok=True)
-    write_zip(Path(archive), filter(None, found.values()))
+    with tempfile.TemporaryDirectory() as name, zipfile.ZipFile(archive, "w") as file:
+        folder = Path(name)
+        write(folder, filter(None, found.values()))
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            entry = zipfile.ZipInfo(path.relative_to(folder).as_posix())  # its time is 1980-01-01
+            entry.external_attr = _FILE << 16
+            file.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
     for runtime, interpreter in found.items():
         sys.stdout.write(f"{runtime}: .pyc files from {interpreter}\n" if interpreter else f"{missing(runtime)}\n")
     sys.stdout.write(f"{archive}: {Path(archive).stat().st_size // 1024} KiB\n")

@@ -46,7 +46,18 @@ class LockLayer(lambda_.LayerVersion):
         layer_version_name: str | None = None,
         removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.DESTROY,
     ) -> None:
-        by_name = _check_runtimes(runtimes)
+        given: object = runtimes
+        if not isinstance(given, Sequence) or not all(isinstance(each, lambda_.Runtime) for each in given):
+            raise TypeError(f"runtimes must be a list of aws_lambda.Runtime, not {given!r}")
+        if not runtimes:
+            raise LockArgumentError("runtimes=[] is empty: name the runtime of each function that uses the layer")
+        by_name = {runtime.name: runtime for runtime in runtimes}
+        for name in by_name:
+            version = re.fullmatch(r"python3\.(\d+)", name)
+            if version is None or int(version[1]) < _OLDEST:
+                raise LockArgumentError(
+                    f"runtimes: lambda_lock does not run on {name}. Use Python 3.{_OLDEST} or newer"
+                )
         interpreters = {name: layer_files.find_interpreter(name) for name in by_name}
         found = [program for program in interpreters.values() if program is not None]
         super().__init__(
@@ -83,18 +94,3 @@ class _Files:
     def try_bundle(self, output_dir: str, *_: object, **__: object) -> bool:
         layer_files.write(Path(output_dir), self._interpreters)
         return True
-
-
-def _check_runtimes(runtimes: Sequence[lambda_.Runtime]) -> dict[str, lambda_.Runtime]:
-    """The runtimes by their names."""
-    given: object = runtimes
-    if not isinstance(given, Sequence) or not all(isinstance(each, lambda_.Runtime) for each in given):
-        raise TypeError(f"runtimes must be a list of aws_lambda.Runtime, not {given!r}")
-    if not runtimes:
-        raise LockArgumentError("runtimes=[] is empty: name the runtime of each function that uses the layer")
-    by_name = {runtime.name: runtime for runtime in runtimes}
-    for name in by_name:
-        version = re.fullmatch(r"python3\.(\d+)", name)
-        if version is None or int(version[1]) < _OLDEST:
-            raise LockArgumentError(f"runtimes: lambda_lock does not run on {name}. Use Python 3.{_OLDEST} or newer")
-    return by_name

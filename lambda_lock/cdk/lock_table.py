@@ -22,7 +22,7 @@ from ..errors import LockArgumentError, LockConfigurationError
 from ..observe import metrics
 from ..observe.metrics import NAMESPACE
 from ..permissions import ACTIONS
-from . import arguments, functions, lookups, synthesis, tables
+from . import arguments, functions, synthesis, tables
 from .arguments import wrong
 from .grants import KEY_ACTIONS, KEY_READ_ACTIONS, Permission, leading_keys
 from .monitoring import AlarmActions, MetricOptions, Watch, WatchOptions
@@ -156,8 +156,7 @@ class LockTable(Construct, Generic[Table]):
             **_specified("contributor_insights", contributor_insights),
             **newer,
         )
-        lookups.report(self, "table_name", table_name)
-        tables.judge_protection(self, table)
+        arguments.report_dummy(self, "table_name", table_name)
         if parameter_name is not None:
             ssm.StringParameter(
                 self,
@@ -189,7 +188,7 @@ class LockTable(Construct, Generic[Table]):
         Raises LockArgumentError or TypeError for bad input.
         """
         locks = cls.from_table_arn(scope, id, tables.arn_here(scope, tables.check_name(table_name)), **options)
-        lookups.report(locks, "table_name", table_name)
+        arguments.report_dummy(locks, "table_name", table_name)
         return locks
 
     @classmethod
@@ -208,10 +207,16 @@ class LockTable(Construct, Generic[Table]):
         Raises LockArgumentError or TypeError for bad input: an ARN that is not a table's, or a table in another Region.
         """
         arguments.check_text("table_arn", table_arn, tables.NOT_A_TEXT)
-        arn = tables.arn_here(scope, lookups.STAND_IN) if lookups.is_dummy(table_arn) else table_arn
-        tables.check_arn(arn, cdk.Stack.of(scope))
+        arn = tables.arn_here(scope, arguments.STAND_IN) if arguments.is_dummy(table_arn) else table_arn
+        if found := tables.TABLE_ARN.fullmatch(arn):
+            tables.check_region(f"table_arn={arn!r}", found[1], cdk.Stack.of(scope))
+        elif not cdk.Token.is_unresolved(arn):
+            raise LockArgumentError(
+                f"table_arn={arn!r} is not the ARN of a table: pass one of the form "
+                "arn:aws:dynamodb:Region:account:table/name"
+            )
         locks = _ExistingTable[dynamodb.ITableV2](scope, id, arn, JAVA.ttl, **options)
-        lookups.report(locks, "table_arn", table_arn)
+        arguments.report_dummy(locks, "table_arn", table_arn)
         return locks
 
     @classmethod
@@ -300,20 +305,17 @@ class LockTable(Construct, Generic[Table]):
             conditions = leading_keys(key_prefixes)
             functions.check_prefixes(grantee, key_prefixes)
         grant = Permission(self, self._table, self._key, ACTIONS, KEY_ACTIONS, conditions).grant(grantee)
-        self._warn_of_other_prefixes(grantee, None if key_prefixes is None else sorted(key_prefixes))
-        return grant
-
-    def _warn_of_other_prefixes(self, grantee: iam.IGrantable, prefixes: list[str] | None) -> None:
         node = getattr(grantee.grant_principal, "node", None)
-        if node is None or (before := self._prefixes.setdefault(node.path, prefixes)) == prefixes:
-            return
-        synthesis.warn(
-            self,
-            "prefixes",
-            f"grant: {node.path} has been granted key_prefixes={before}, and now key_prefixes={prefixes} (None: all "
-            "keys). A role has all that it was granted, so each function with this role may lock the keys of both. "
-            "Give each function its own role, or pass the same prefixes each time",
-        )
+        prefixes = None if key_prefixes is None else sorted(key_prefixes)
+        if node is not None and (before := self._prefixes.setdefault(node.path, prefixes)) != prefixes:
+            synthesis.warn(
+                self,
+                "prefixes",
+                f"grant: {node.path} has been granted key_prefixes={before}, and now key_prefixes={prefixes} (None: "
+                "all keys). A role has all that it was granted, so each function with this role may lock the keys of "
+                "both. Give each function its own role, or pass the same prefixes each time",
+            )
+        return grant
 
     def grant_inspect(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow ``grantee`` to read single locks: ``lambda-lock get``, ``client.get(key)``.
@@ -335,9 +337,8 @@ class LockTable(Construct, Generic[Table]):
 
         Returns the grant of ``dynamodb:Scan`` and ``dynamodb:Query``. Raises what `grant` raises.
         """
-        return Permission(self, self._table, self._key, ["dynamodb:Scan", "dynamodb:Query"], KEY_READ_ACTIONS).grant(
-            grantee
-        )
+        actions = ["dynamodb:Scan", "dynamodb:Query"]
+        return Permission(self, self._table, self._key, actions, KEY_READ_ACTIONS).grant(grantee)
 
     def metric_lock_lost(
         self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
@@ -466,7 +467,9 @@ class _ExistingTable(LockTable[Table]):
     ) -> None:
         """found: the table, or its ARN. ttl: as for `from_table`. watched: see WatchOptions."""
         keys = tables.check_keys(partition_key_name, sort_key_name)
-        arguments.check_key(encryption_key)
+        if encryption_key is not None and not hasattr(encryption_key, "key_arn"):
+            wanted = "a Key of aws_kms or None"
+            raise wrong("encryption_key", encryption_key, wanted, ". For an ARN, call kms.Key.from_key_arn")
         options = WatchOptions(**watched)
         options.check()
         Construct.__init__(self, scope, id)  # LockTable.__init__ would create a table

@@ -10,8 +10,8 @@ those of the table in the table's. An alarm in another account would never go of
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias, TypedDict, Unpack, cast
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypedDict, Unpack, cast
 
 import aws_cdk as cdk
 import jsii
@@ -26,36 +26,32 @@ from ..errors import LockArgumentError, LockConfigurationError
 from ..observe import metrics
 from ..observe.metrics import NAMESPACE
 from ..permissions import OPERATIONS
-from . import arguments, functions, lookups
+from . import arguments, functions
 from .arguments import kind, wrong
 from .tables import AnyTable, differ, home
 
 AlarmActions: TypeAlias = Sequence[cloudwatch.IAlarmAction | sns.ITopic]
 
 _REQUESTS = (*OPERATIONS, "TransactWriteItems")  # the last is what commit() sends
+_PERIOD = Duration.minutes(5)  # of metrics from the logs of functions, which arrive late
 _WIDTH = 12  # columns of the dashboard's 24
 _LOG_GROUPS = 50  # the most that one query may have
 _NAMESPACE = re.compile(r"(?!AWS/|:)[0-9A-Za-z._\-/#: ]{1,255}")  # see "Namespaces", Amazon CloudWatch User Guide
 _GROUP = re.compile(r"(?![: ])[ !#-\[\]-~]{1,255}")  # see "Dimension", Amazon CloudWatch API Reference
 
-_LOST_TEXT = (
-    "A lock of the table {table} was lost while its holder worked, so two may have worked at once. Which one: in the "
-    'log of the function, filter lock_event = "lost". Then make the work shorter than its lease, raise '
-    "lease_duration=, or write its results with lock.commit(), which a lost lock refuses."
-)
-_FAILED_TEXT = (
-    "Functions could not use the lock table {table}, so their work was not done: a permission or the table is missing, "
-    "or DynamoDB refused or did not answer. The cause: in the log of the function, filter LockFailed = 1. Meanwhile, "
-    "messages may end in dead-letter queues."
-)
-_THROTTLED_TEXT = (
-    "DynamoDB keeps throttling the lock table {table}, so locks are granted late or not at all. Raise the maximum of "
-    "its throughput, or spread the locks over more keys: one key serves about 1,000 writes in a second."
-)
-_ERRORS_TEXT = (
-    "DynamoDB keeps failing requests to the lock table {table}, so locks are granted late or not at all. See the AWS "
-    "Health Dashboard. Locks that are held end with their leases."
-)
+# The alarms' descriptions, by their ids.
+_ALARMS = {
+    "LockLost": "A lock of the table {table} was lost while its holder worked, so two may have worked at once. Which "
+    'one: in the log of the function, filter lock_event = "lost". Then make the work shorter than its lease, raise '
+    "lease_duration=, or write its results with lock.commit(), which a lost lock refuses.",
+    "LockFailed": "Functions could not use the lock table {table}, so their work was not done: a permission or the "
+    "table is missing, or DynamoDB refused or did not answer. The cause: in the log of the function, filter "
+    "LockFailed = 1. Meanwhile, messages may end in dead-letter queues.",
+    "Throttled": "DynamoDB keeps throttling the lock table {table}, so locks are granted late or not at all. Raise the "
+    "maximum of its throughput, or spread the locks over more keys: one key serves about 1,000 writes in a second.",
+    "SystemErrors": "DynamoDB keeps failing requests to the lock table {table}, so locks are granted late or not at "
+    "all. See the AWS Health Dashboard. Locks that are held end with their leases.",
+}
 
 
 class MetricOptions(TypedDict, total=False):
@@ -78,16 +74,45 @@ class MetricOptions(TypedDict, total=False):
 class WatchOptions(NamedTuple):
     """The options of a lock table that say what is watched. See LockTable."""
 
-    metrics_namespace: str | None = NAMESPACE
-    metrics_group: str | None = None
-    alarm_actions: AlarmActions | None = None
+    metrics_namespace: Any = NAMESPACE
+    metrics_group: Any = None
+    alarm_actions: Any = None
     dashboard: bool = False
 
     def check(self) -> None:
         """Raises TypeError or LockArgumentError."""
-        _check_namespace(self.metrics_namespace)
-        _check_group(self.metrics_group, self.metrics_namespace)
-        _check_alarm_actions(self.alarm_actions)
+        namespace, group, _, _ = self
+        if namespace is not None and not isinstance(namespace, str):
+            raise wrong("metrics_namespace", namespace, "a str or None")
+        if namespace is not None and not cdk.Token.is_unresolved(namespace) and not arguments.is_dummy(namespace):
+            if namespace.lower() == metrics.POWERTOOLS:
+                raise LockArgumentError(
+                    f"metrics_namespace={namespace!r} would add to the metrics of Powertools, with their namespace and "
+                    f"dimensions, which no alarm here could watch. Pass None, and set {metrics.METRICS_VARIABLE} in "
+                    "the function's own environment"
+                )
+            if not _NAMESPACE.fullmatch(namespace):
+                raise LockArgumentError(
+                    f"metrics_namespace={namespace!r} is not a namespace of your own: use 1 to 255 letters, digits, "
+                    "spaces and '._-/#:', not beginning with 'AWS/' or ':'. Or pass None for no metrics"
+                )
+        if group is not None:
+            arguments.check_text("metrics_group", group, f"Pass the name of a team, {metrics.UNGROUPED!r} or None")
+            if namespace is None:
+                raise LockArgumentError(
+                    f"metrics_group={group!r} has no effect with metrics_namespace=None. Leave one of them out"
+                )
+            if not cdk.Token.is_unresolved(group) and not _GROUP.fullmatch(group):
+                raise LockArgumentError(
+                    f"metrics_group={group!r} is not the value of a dimension: use 1 to 255 ASCII characters without "
+                    "quotes, not beginning with ':' or a space"
+                )
+        actions = self.alarm_actions
+        if actions is not None and (isinstance(actions, str) or not isinstance(actions, Sequence)):
+            raise wrong("alarm_actions", actions, "a list of topics or alarm actions", ": write [topic]")
+        for each in actions or ():
+            if not hasattr(each, "topic_arn") and not hasattr(each, "bind"):
+                raise _no_action(each)
         arguments.check_flag("dashboard", self.dashboard)
 
 
@@ -101,7 +126,24 @@ class Watch:
         self.namespace, self.group = options.metrics_namespace, options.metrics_group
         self._scope = scope
         self._table_name = table.table_name
-        self._table_is_here = not differ(home(table)[1], cdk.Stack.of(scope).account)
+        # What alarms watch, by their ids. A single lost lock raises an alarm, and so does a single operation that
+        # failed for good: a function may run once an hour. The library sends a throttled or failed request again, so
+        # these raise an alarm only if they persist. There is no alarm for contention and duplicates, because handling
+        # them is the purpose of a lock. There is none for failed conditions either, because that is how DynamoDB
+        # reports contention.
+        self._locks: dict[str, cloudwatch.IMetric] = {}
+        if self.namespace is not None:
+            self._locks["LockLost"] = self.metric(metrics.LOST, color=cloudwatch.Color.RED)
+            self._locks["LockFailed"] = self.metric(metrics.FAILED, color=cloudwatch.Color.PURPLE)
+        self._problems: dict[str, cloudwatch.IMetric] = {}
+        if not differ(home(table)[1], cdk.Stack.of(scope).account):
+            throttled = {way.lower(): self._table_sum(f"{way}ThrottleEvents") for way in ("Read", "Write")}
+            errors = {  # DynamoDB counts them per operation
+                operation[0].lower() + operation[1:]: self._table_sum("SystemErrors", Operation=operation)
+                for operation in _REQUESTS
+            }
+            self._problems["Throttled"] = _total("Throttled", throttled)
+            self._problems["SystemErrors"] = _total("System errors", errors)
         self.alarms: dict[str, cloudwatch.Alarm] = {}
         if options.alarm_actions is not None:
             self._make_alarms(options.alarm_actions)
@@ -111,7 +153,7 @@ class Watch:
     def metric(
         self, name: str, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
     ) -> cloudwatch.Metric:
-        """The number of these events. The period is five minutes, because metrics from functions' logs arrive late."""
+        """The number of these events."""
         if self.namespace is None:
             raise LockConfigurationError(
                 f"there is no metric {name} of {self._scope.node.path}, because metrics_namespace=None. Pass a "
@@ -131,40 +173,81 @@ class Watch:
             dimensions[metrics.FUNCTION_DIMENSION] = unqualified.function_name
         elif self.group is not None and self.group != metrics.UNGROUPED:
             dimensions[metrics.GROUP_DIMENSION] = self.group
-        usual: MetricOptions = {"statistic": cloudwatch.Stats.SUM, "period": Duration.minutes(5), "label": name}
+        usual: MetricOptions = {"statistic": cloudwatch.Stats.SUM, "period": _PERIOD, "label": name}
         usual.update(options)
         metric = cloudwatch.Metric(namespace=self.namespace, metric_name=name, dimensions_map=dimensions, **usual)
         return metric.attach_to(source).with_(**options)  # attaching writes over account and region in an older CDK
 
-    def _make_alarms(self, alarm_actions: AlarmActions) -> None:
-        """Create alarms for lost locks, failed operations, throttled requests and DynamoDB's own errors.
-
-        A single lost lock raises an alarm, and so does a single operation that failed for good: a function may run once
-        an hour. The library sends a throttled or failed request again, so these raise an alarm only if they persist.
-        There is no alarm for contention and duplicates, because handling them is the purpose of a lock. There is none
-        for failed conditions either, because that is how DynamoDB reports contention.
-        """
-        if self.namespace is not None:
-            self._alarm("LockLost", self.metric(metrics.LOST), _LOST_TEXT, within=1)
-            self._alarm("LockFailed", self.metric(metrics.FAILED), _FAILED_TEXT, within=1)
-        if self._table_is_here:
-            self._alarm("Throttled", self._throttled(), _THROTTLED_TEXT, within=5)
-            self._alarm("SystemErrors", self._system_errors(), _ERRORS_TEXT, within=5)
-        for alarm in self.alarms.values():
-            for action in alarm_actions:
-                _add_action(alarm, action)
+    def _make_alarms(self, actions: AlarmActions) -> None:
+        """Make alarms for events in more than half of the periods that they look at."""
+        for id, events in (self._locks | self._problems).items():
+            periods = 1 if id in self._locks else 5
+            self.alarms[id] = cloudwatch.Alarm(
+                self._scope,
+                id,
+                metric=events,
+                alarm_description=_ALARMS[id].format(table=self._table_name),
+                comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+                threshold=0,
+                evaluation_periods=periods,
+                datapoints_to_alarm=periods // 2 + 1,
+                treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+            )
+            for action in actions:
+                _add_action(self.alarms[id], action)
 
     def _make_dashboard(self) -> cloudwatch.Dashboard:
         """Create a dashboard for the locks and their table, with the alarms and their thresholds if there are any."""
+        locks, table = list[cloudwatch.GraphWidget](), list[cloudwatch.GraphWidget]()
+        if self._locks:
+            contention, duplicates = self.metric(metrics.NOT_GRANTED), self.metric(metrics.DUPLICATE)
+            unlocked = self.metric(metrics.UNAVAILABLE, color=cloudwatch.Color.ORANGE)
+            locks.append(self._graph("Locks", [contention, duplicates, *self._locks.values(), unlocked], self._locks))
+        if self._locks and self.group is None:
+            dimensions = f"{metrics.TABLE_DIMENSION},{metrics.FUNCTION_DIMENSION}"
+            search = (
+                f'SEARCH(\'{{"{self.namespace}",{dimensions}}} MetricName="{metrics.NOT_GRANTED}" '
+                f"{metrics.TABLE_DIMENSION}=\"{self._table_name}\"', 'Sum', 300)"
+            )
+            found = cloudwatch.MathExpression(expression=search, using_metrics={}, label="", period=_PERIOD)
+            locks.append(self._graph("Contention by function", [found]))
+        if self._problems:
+            capacity = [self._table_sum(f"Consumed{way}CapacityUnits") for way in ("Read", "Write")]
+            latency = [
+                self._table_sum("SuccessfulRequestLatency", Operation=operation).with_(
+                    statistic=cloudwatch.Stats.p(99), label=f"{operation} p99, ms"
+                )
+                for operation in _REQUESTS
+            ]
+            table = [
+                self._graph("Problems of the table", [*self._problems.values()], self._problems),
+                self._graph("Capacity units", capacity),
+                self._graph("Latency", latency),
+            ]
         dashboard = cloudwatch.Dashboard(self._scope, "Dashboard")
         if self.alarms:
             alarms = [*self.alarms.values()]
             status = cloudwatch.AlarmStatusWidget(title="Alarms", alarms=alarms, width=2 * _WIDTH, height=2)
             dashboard.add_widgets(status)
-        locks, table = self._graphs_of_locks(), self._graphs_of_table() if self._table_is_here else []
         dashboard.add_widgets(*locks[:1], *table[:1])
         dashboard.add_widgets(*table[1:], *locks[1:])
         return dashboard
+
+    def _graph(
+        self, title: str, shown: Sequence[cloudwatch.IMetric], alarms: Collection[str] = ()
+    ) -> cloudwatch.GraphWidget:
+        """A graph, with the thresholds of these alarms."""
+        lines = [self.alarms[id].to_annotation() for id in alarms if id in self.alarms]
+        return cloudwatch.GraphWidget(title=title, left=shown, left_annotations=lines, width=_WIDTH)
+
+    def _table_sum(self, name: str, **more: str) -> cloudwatch.Metric:
+        return cloudwatch.Metric(
+            namespace="AWS/DynamoDB",
+            metric_name=name,
+            dimensions_map={"TableName": self._table_name, **more},
+            statistic=cloudwatch.Stats.SUM,
+            period=Duration.minutes(1),
+        )
 
     def add_function(self, function: functions.Connectable) -> None:
         """Let the dashboard's list of contended keys read this function's log.
@@ -193,129 +276,6 @@ class Watch:
             )
         )
 
-    def _graphs_of_locks(self) -> list[cloudwatch.IWidget]:
-        if self.namespace is None:
-            return []
-        events = [self.metric(name) for name in (metrics.NOT_GRANTED, metrics.DUPLICATE)]
-        lost = self.metric(metrics.LOST, color=cloudwatch.Color.RED)
-        failed = self.metric(metrics.FAILED, color=cloudwatch.Color.PURPLE)
-        unlocked = self.metric(metrics.UNAVAILABLE, color=cloudwatch.Color.ORANGE)
-        by_kind = self._graph("Locks", [*events, lost, failed, unlocked], thresholds_of=("LockLost", "LockFailed"))
-        if self.group is not None:
-            return [by_kind]
-        dimensions = f"{metrics.TABLE_DIMENSION},{metrics.FUNCTION_DIMENSION}"
-        search = (
-            f'SEARCH(\'{{"{self.namespace}",{dimensions}}} MetricName="{metrics.NOT_GRANTED}" '
-            f"{metrics.TABLE_DIMENSION}=\"{self._table_name}\"', 'Sum', 300)"
-        )
-        by_function = cloudwatch.MathExpression(
-            expression=search, using_metrics={}, label="", period=Duration.minutes(5)
-        )
-        return [by_kind, self._graph("Contention by function", [by_function])]
-
-    def _graphs_of_table(self) -> list[cloudwatch.IWidget]:
-        capacity = [self._table_sum(f"Consumed{way}CapacityUnits") for way in ("Read", "Write")]
-        latency = [self._latency(operation) for operation in _REQUESTS]
-        problems = [self._throttled(), self._system_errors()]
-        return [
-            self._graph("Problems of the table", problems, thresholds_of=("Throttled", "SystemErrors")),
-            self._graph("Capacity units", capacity),
-            self._graph("Latency", latency),
-        ]
-
-    def _graph(
-        self, title: str, shown: Sequence[cloudwatch.IMetric], thresholds_of: Sequence[str] = ()
-    ) -> cloudwatch.GraphWidget:
-        lines = [self.alarms[name].to_annotation() for name in thresholds_of if name in self.alarms]
-        return cloudwatch.GraphWidget(title=title, left=shown, left_annotations=lines, width=_WIDTH)
-
-    def _alarm(self, id: str, events: cloudwatch.IMetric, text: str, *, within: int) -> None:
-        """Make an alarm for events in more than half of the last ``within`` periods."""
-        self.alarms[id] = cloudwatch.Alarm(
-            self._scope,
-            id,
-            metric=events,
-            alarm_description=text.format(table=self._table_name),
-            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-            threshold=0,
-            evaluation_periods=within,
-            datapoints_to_alarm=within // 2 + 1,
-            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
-        )
-
-    def _table_sum(self, name: str, **more: str) -> cloudwatch.Metric:
-        return cloudwatch.Metric(
-            namespace="AWS/DynamoDB",
-            metric_name=name,
-            dimensions_map={"TableName": self._table_name, **more},
-            statistic=cloudwatch.Stats.SUM,
-            period=Duration.minutes(1),
-        )
-
-    def _latency(self, operation: str) -> cloudwatch.Metric:
-        return self._table_sum("SuccessfulRequestLatency", Operation=operation).with_(
-            statistic=cloudwatch.Stats.p(99), label=f"{operation} p99, ms"
-        )
-
-    def _throttled(self) -> cloudwatch.MathExpression:
-        return _total("Throttled", {way.lower(): self._table_sum(f"{way}ThrottleEvents") for way in ("Read", "Write")})
-
-    def _system_errors(self) -> cloudwatch.MathExpression:
-        """All system errors of the table. DynamoDB counts them per operation."""
-        errors: dict[str, cloudwatch.IMetric] = {
-            operation[0].lower() + operation[1:]: self._table_sum("SystemErrors", Operation=operation)
-            for operation in _REQUESTS
-        }
-        return _total("System errors", errors)
-
-
-def _check_alarm_actions(alarm_actions: object) -> None:
-    """Raises TypeError for what is not a list of topics and alarm actions."""
-    if alarm_actions is None:
-        return
-    if isinstance(alarm_actions, str) or not isinstance(alarm_actions, Sequence):
-        raise wrong("alarm_actions", alarm_actions, "a list of topics or alarm actions", ": write [topic]")
-    for each in alarm_actions:
-        if not hasattr(each, "topic_arn") and not hasattr(each, "bind"):
-            raise TypeError(_no_action(each))
-
-
-def _check_namespace(namespace: object) -> None:
-    """Raises TypeError or LockArgumentError for what is not a namespace of CloudWatch that alarms can watch."""
-    if namespace is None:
-        return
-    if not isinstance(namespace, str):
-        raise wrong("metrics_namespace", namespace, "a str or None")
-    if cdk.Token.is_unresolved(namespace) or lookups.is_dummy(namespace):
-        return
-    if namespace.lower() == metrics.POWERTOOLS:
-        raise LockArgumentError(
-            f"metrics_namespace={namespace!r} would add to the metrics of Powertools, with their namespace and "
-            f"dimensions, which no alarm here could watch. Pass None, and set {metrics.METRICS_VARIABLE} in the "
-            "function's own environment"
-        )
-    if not _NAMESPACE.fullmatch(namespace):
-        raise LockArgumentError(
-            f"metrics_namespace={namespace!r} is not a namespace of your own: use 1 to 255 letters, digits, spaces and "
-            "'._-/#:', not beginning with 'AWS/' or ':'. Or pass None for no metrics"
-        )
-
-
-def _check_group(group: object, namespace: object) -> None:
-    """Raises TypeError or LockArgumentError for what is not a dimension's value, or would have no effect."""
-    if group is None:
-        return
-    arguments.check_text("metrics_group", group, f"Pass the name of a team, {metrics.UNGROUPED!r} or None")
-    if namespace is None:
-        raise LockArgumentError(
-            f"metrics_group={group!r} has no effect with metrics_namespace=None. Leave one of them out"
-        )
-    if not cdk.Token.is_unresolved(group) and not _GROUP.fullmatch(str(group)):
-        raise LockArgumentError(
-            f"metrics_group={group!r} is not the value of a dimension: use 1 to 255 ASCII characters without quotes, "
-            "not beginning with ':' or a space"
-        )
-
 
 @jsii.implements(cdk.IStableStringProducer)
 class _Joined:
@@ -335,7 +295,7 @@ def _add_action(alarm: cloudwatch.Alarm, action: cloudwatch.IAlarmAction | sns.I
     before = _count_actions(alarm)
     alarm.add_alarm_action(action)
     if _count_actions(alarm) == before:
-        raise TypeError(_no_action(action))
+        raise _no_action(action)
 
 
 def _count_actions(alarm: cloudwatch.Alarm) -> int:
@@ -344,14 +304,12 @@ def _count_actions(alarm: cloudwatch.Alarm) -> int:
     return len(cdk.Stack.of(alarm).resolve(actions) or [])
 
 
-def _no_action(each: object) -> str:
-    return f"alarm_actions: {kind(each)} is neither a Topic of aws_sns nor an alarm action"
+def _no_action(each: object) -> TypeError:
+    return TypeError(f"alarm_actions: {kind(each)} is neither a Topic of aws_sns nor an alarm action")
 
 
-def _total(label: str, summands: dict[str, cloudwatch.IMetric]) -> cloudwatch.MathExpression:
+def _total(label: str, summands: Mapping[str, cloudwatch.IMetric]) -> cloudwatch.MathExpression:
+    expression = " + ".join(f"FILL({name}, 0)" for name in summands)
     return cloudwatch.MathExpression(
-        expression=" + ".join(f"FILL({name}, 0)" for name in summands),
-        using_metrics=summands,
-        label=label,
-        period=Duration.minutes(1),
+        expression=expression, using_metrics=summands, label=label, period=Duration.minutes(1)
     )

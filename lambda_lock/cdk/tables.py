@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
@@ -15,7 +15,7 @@ from constructs import Construct, IConstruct
 from ..client import checks
 from ..core.schema import JAVA
 from ..errors import LockArgumentError
-from . import arguments, lookups, synthesis
+from . import arguments, synthesis
 
 AnyTable: TypeAlias = dynamodb.ITable | dynamodb.ITableV2
 Keys = tuple[str, str | None]  # names of the partition key and the sort key
@@ -81,8 +81,8 @@ def check_name(name: str) -> str:
     arguments.check_text("table_name", name, NOT_A_TEXT)
     if cdk.Token.is_unresolved(name):
         return name
-    if lookups.is_dummy(name):
-        return lookups.STAND_IN
+    if arguments.is_dummy(name):
+        return arguments.STAND_IN
     if name.startswith("arn:"):
         raise LockArgumentError(f"table_name={name!r} is an ARN: use LockTable.from_table_arn instead")
     return checks.table_name(name, "table_name")
@@ -95,18 +95,6 @@ def check_keys(partition_key_name: str, sort_key_name: str | None) -> Keys:
     if partition_key_name == sort_key_name:
         raise LockArgumentError(f"sort_key_name={sort_key_name!r} is already the partition key. Choose another name")
     return partition_key_name, sort_key_name
-
-
-def check_arn(table_arn: str, stack: cdk.Stack) -> None:
-    """Refuse an ARN that is not a table's, or if the functions of the stack cannot reach the table."""
-    found = TABLE_ARN.fullmatch(table_arn)
-    if found is not None:
-        check_region(f"table_arn={table_arn!r}", found[1], stack)
-    elif not cdk.Token.is_unresolved(table_arn):
-        raise LockArgumentError(
-            f"table_arn={table_arn!r} is not the ARN of a table: pass one of the form "
-            "arn:aws:dynamodb:Region:account:table/name"
-        )
 
 
 def check_region(given: str, region: str, stack: cdk.Stack) -> None:
@@ -144,15 +132,38 @@ def check_schema(table: AnyTable, keys: Keys, ttl: str | None) -> None:
 
 
 def judge(scope: Construct, table: AnyTable, ttl: str | None) -> None:
-    """Refuse, when the app is synthesized, a table that cannot have locks. scope: the lock table."""
+    """Refuse, when the app is synthesized, a table that cannot have locks. scope: the lock table.
+
+    Warns if it is a table of the lock table's own that keeps its stack from being deleted.
+    """
     was_unnamed = is_unnamed(table)
 
     def reading(template: synthesis.Template) -> Iterator[str]:
         resource = resource_of(table)
-        if resource is not None:
-            time_to_live = template.properties(resource).get("TimeToLiveSpecification", {})
-            yield from _wrong_time_to_live(table, ttl, time_to_live.get("Enabled"), time_to_live.get("AttributeName"))
-        if _is_replicated(table, template):
+        properties = {} if resource is None else template.properties(resource)
+        replicas = properties.get("Replicas", [])
+        is_known = isinstance(replicas, list)  # else only once it is deployed: an Fn::If
+        is_deleted = resource is not None and template.of(resource).get("DeletionPolicy") == "Delete"
+        protected = is_known and any(isinstance(one, dict) and one.get("DeletionProtectionEnabled") for one in replicas)
+        if protected and is_deleted and table.node.scope == scope:
+            synthesis.warn(
+                scope,
+                "protected",
+                f"the table of {scope.node.path} is to be deleted with its stack, and its deletion protection lets "
+                "DynamoDB refuse that: deleting the stack fails. Pass deletion_protection=False, or another "
+                "removal_policy",
+            )
+        time_to_live = properties.get("TimeToLiveSpecification", {})
+        yield from _wrong_time_to_live(table, ttl, time_to_live.get("Enabled"), time_to_live.get("AttributeName"))
+        # Whether the app makes copies of the table in other Regions or accounts, or the table is such a copy.
+        is_replicated = isinstance(table.node.scope, dynamodb.TableV2)  # what TableV2.replica returns
+        if isinstance(resource, dynamodb.CfnGlobalTable):
+            several = not is_known or len(replicas) > 1 or _ASSOCIATE in json.dumps(replicas)
+            is_replicated = is_replicated or several or _is_copy(resource)
+        else:
+            parts = table.node.find_all()
+            is_replicated = is_replicated or any(getattr(one, "cfn_resource_type", None) == _COPY for one in parts)
+        if is_replicated:
             yield NO_REPLICAS
         # The CDK chose a name, because a stack of another account or Region refers to the table. The app's own choice,
         # made later, would be a text.
@@ -163,38 +174,6 @@ def judge(scope: Construct, table: AnyTable, ttl: str | None) -> None:
             )
 
     synthesis.judge(table, reading)
-
-
-def judge_protection(scope: Construct, table: dynamodb.TableV2) -> None:
-    """Warn, when the app is synthesized, if its stack cannot be deleted."""
-
-    resource = cast("cdk.CfnResource", table.node.default_child)
-
-    def reading(template: synthesis.Template) -> None:
-        replicas = template.properties(resource).get("Replicas", [])
-        protected = any(isinstance(each, dict) and each.get("DeletionProtectionEnabled") for each in replicas)
-        if protected and template.of(resource).get("DeletionPolicy") == "Delete":
-            synthesis.warn(
-                scope,
-                "protected",
-                f"the table of {scope.node.path} is to be deleted with its stack, and its deletion protection lets "
-                "DynamoDB refuse that: deleting the stack fails. Pass deletion_protection=False, or another "
-                "removal_policy",
-            )
-
-    synthesis.judge(table, reading)
-
-
-def _is_replicated(table: AnyTable, template: synthesis.Template) -> bool:
-    """Whether the app makes copies of the table in other Regions or accounts, or the table is such a copy."""
-    resource = table.node.default_child
-    if isinstance(table.node.scope, dynamodb.TableV2):  # what TableV2.replica returns
-        return True
-    if isinstance(resource, dynamodb.CfnGlobalTable):
-        replicas = template.properties(resource).get("Replicas", [])
-        unknown = not isinstance(replicas, list)  # until it is deployed: an Fn::If
-        return _is_copy(resource) or unknown or len(replicas) > 1 or _ASSOCIATE in json.dumps(replicas)
-    return any(getattr(each, "cfn_resource_type", None) == _COPY for each in table.node.find_all())
 
 
 def _is_copy(resource: dynamodb.CfnGlobalTable | dynamodb.CfnTable) -> bool:
