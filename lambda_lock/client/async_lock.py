@@ -19,7 +19,7 @@ from ..errors import LockAlreadyReleasedError
 from ..runtime.drive_async import drive_async, unsent
 from ..runtime.threads import Busy, Threads
 from ..runtime.timeline import SYSTEM
-from ..runtime.under_way import Act, released, unclear
+from ..runtime.under_way import Act
 from .lock import Handle, held_by
 from .multi_lock import MultiHandle, group_of
 from .session import Explained
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from typing import Any, Self, TypeVar
 
     from ..errors import LockError
-    from .last_act import Begin
+    from .last_act import LastAct, LastActs
     from .lock import Lock
     from .multi_lock import MultiLock
-    from .session import Ending, Operation, Session
+    from .session import Operation, Session
 
     T = TypeVar("T")
 
@@ -59,10 +59,11 @@ class AsyncRunner:
         """As `run`, for what renews or ends a lock."""
         return await self._drive(operation, self._ending)
 
-    async def run_last(self, held: Ending, operation: Operation[T], again: Begin[bool] | None = None) -> T:
-        """`Session.run_last`, awaited. Cancelling the task is an interrupt, too."""
+    async def run_last(self, held: LastActs, act: LastAct[T]) -> T:
+        """`LastActs.run_last`, awaited. Cancelling the task is an interrupt, too."""
+        place, steps, ends, again = act
         try:
-            return await self._drive(operation, self._ending, ends=released if again is operation[1] else unclear)
+            return await self._drive((place, steps), self._ending, ends=ends)
         except (Exception, GeneratorExit):  # nothing can be awaited while a coroutine is closed
             raise
         except BaseException:
@@ -174,8 +175,7 @@ class AsyncLock(Handle):
 
         Example: ``await lock.release(data=b"done")``
         """
-        operation = self._held.release(data, delete, best_effort)
-        return await self._runner.run_last(self._held, operation, again=operation[1])
+        return await self._runner.run_last(self._held, self._held.release(data, delete, best_effort))
 
     async def commit(
         self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None
@@ -192,8 +192,7 @@ class AsyncLock(Handle):
 
         Example: ``token = await lock.hand_over(lease_duration=300)``
         """
-        operation = self._held.hand_over(lease_duration)
-        return await self._runner.run_last(self._held, operation, again=self._held.stop_handing)
+        return await self._runner.run_last(self._held, self._held.hand_over(lease_duration))
 
     async def __aenter__(self) -> Self:
         return self
@@ -209,8 +208,7 @@ class AsyncLock(Handle):
             return
 
     async def _complete(self, result: str | None) -> bool:
-        operation = self._held.complete(result)
-        return await self._runner.run_last(self._held, operation, again=operation[1])
+        return await self._runner.run_last(self._held, self._held.release(complete=True, result=result))
 
 
 class AsyncMultiLock(MultiHandle):
@@ -240,8 +238,7 @@ class AsyncMultiLock(MultiHandle):
 
         Example: ``await locks.release()``
         """
-        operation = self._group.release()
-        return await self._runner.run_last(self._group, operation, again=operation[1])
+        return await self._runner.run_last(self._group, self._group.release())
 
     async def commit(self, items: Sequence[Mapping[str, Any]]) -> None:
         """`MultiLock.commit`, awaited. If the task is cancelled, the commit may have been carried out; the locks are
@@ -260,7 +257,6 @@ class AsyncMultiLock(MultiHandle):
         if self._group.released or not self._group.is_in_this_process():
             return
         try:
-            operation = self._group.release(best_effort=True)
-            await self._runner.run_last(self._group, operation, again=operation[1])
+            await self._runner.run_last(self._group, self._group.release(best_effort=True))
         except LockAlreadyReleasedError:  # another task releases them at this moment
             return

@@ -97,8 +97,7 @@ def _release_all(session: Session) -> None:
             if held is None:
                 give_back(session, hold)
             else:
-                operation = held.release()
-                session.run_last(held, operation, operation[1])
+                held.run_last(held.release())
             unanswered = 0
         except LockAlreadyReleasedError:
             continue  # by its holder, a moment ago

@@ -9,6 +9,7 @@ import os
 import sys
 import warnings
 import weakref
+from functools import partial  # the Lambda runtime has it loaded
 
 from ..core import keep, lease, protocol, requests
 from ..core.row import is_attempt
@@ -23,9 +24,10 @@ from ..errors import (
 )
 from ..observe.log import tell
 from ..runtime.import_guard import ImportGuard
+from ..runtime.under_way import released, unclear
 from . import checks
-from .last_act import Held
-from .renewer import KeepOptions, Renewer, Signals, about, leave_to_lease
+from .last_act import LastActs
+from .renewer import KeepOptions, Renewer, about, leave_to_lease
 from .session import Explained
 from .stored import check_size, encode_result, row_data
 
@@ -36,13 +38,15 @@ if TYPE_CHECKING:
 
     from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
-    from .last_act import Begin
+    from .last_act import LastAct
     from .session import Operation, Session
     from .stored import Storing
 
 
-class HeldLock(Held):
+class HeldLock(LastActs):
     """A lock that was granted, and the operations that renew and end it. It may be used from any thread."""
+
+    released: bool = False  # or handed over, or left to its lease: there is nothing more to end
 
     def __init__(
         self, session: Session, hold: Hold, options: KeepOptions, make_handle: Callable[[HeldLock], Any]
@@ -51,12 +55,11 @@ class HeldLock(Held):
         self._entered = 1
         self._storing: Storing | None = None
         self.is_given = not hold.resumed  # False until the caller has a resumed Lock: close() does not release it
+        self.elapsed = session.timeline.elapsed
         self.hold = hold
         self.options = options
         self.data = row_data(hold.item, hold.place)
-        self.released = False  # or handed over, or left to its lease: there is nothing more to end
-        self.signals = Signals(session, hold, options, weakref.ref(self))
-        self.renewer = Renewer(session, hold, options, self.signals)
+        self.renewer = Renewer(session, hold, options, weakref.ref(self))
 
     # -- its state --------------------------------------------------------------------------------------------------
 
@@ -64,19 +67,8 @@ class HeldLock(Held):
     def key(self) -> str:
         return self.hold.place.key
 
-    @property
-    def members(self) -> Sequence[HeldLock]:
-        return (self,)
-
-    @property
-    def ended(self) -> bool:
-        """Whether a last act was begun: release, commit or hand_over."""
-        return self.hold.ended
-
-    @property
-    def completed(self) -> bool:
-        """Whether the event is completed for certain: DynamoDB has confirmed the commit or release that did it."""
-        return self.hold.completed
+    def each_hold(self) -> list[Hold]:
+        return [self.hold]
 
     @property
     def lease_duration(self) -> float:
@@ -100,10 +92,7 @@ class HeldLock(Held):
         return self.remaining() <= self.options.safe_time
 
     def is_lost(self) -> bool:
-        if self.pid != os.getpid():
-            return True
-        self.renewer.notice()
-        return self.hold.lost
+        return self.pid != os.getpid() or self.renewer.notice() or self.hold.lost
 
     def is_open(self) -> bool:
         """Whether it is still to be released: held, held on through an outage, or its release was interrupted."""
@@ -126,9 +115,6 @@ class HeldLock(Held):
             holder=holder,
         )
 
-    def elapsed(self) -> float:
-        return self.session.timeline.elapsed()
-
     def state(self) -> str:
         """For people: the state of the lock now."""
         if self.is_held():
@@ -143,10 +129,6 @@ class HeldLock(Held):
         return self.hold.is_held(now) and self.pid == os.getpid()
 
     # -- checks -----------------------------------------------------------------------------------------------------
-
-    def check_not_released(self) -> None:
-        if self.released:
-            super().check_not_released()
 
     def check_kept(self) -> None:
         """Raise LockConfigurationError if the row is deleted on release."""
@@ -220,10 +202,18 @@ class HeldLock(Held):
     # -- the last act: release, commit, hand_over -------------------------------------------------------------------
 
     def release(
-        self, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False
-    ) -> Operation[bool]:
-        """The operation of `Lock.release`."""
-        encoded = None if data is None else self._encoded(data)
+        self,
+        data: bytes | None = None,
+        delete: bool | None = None,
+        best_effort: bool = False,
+        *,
+        complete: bool = False,
+        result: str | None = None,
+    ) -> LastAct[bool]:
+        """The operation of `Lock.release`. complete: the same request completes the event, and stores the text
+        ``result`` with it.
+        """
+        encoded = self._encoded(data)
         if delete and self.hold.place.permits is not None:
             raise LockArgumentError(
                 f"release(delete=True) is not possible for a permit: the row of semaphore {self.key!r} belongs to all "
@@ -236,11 +226,16 @@ class HeldLock(Held):
                 "its claim could bring the same owner and token back. Leave delete out",
                 key=self.key,
             )
-        place, alone = self._releasing(data=encoded, delete=delete)
-        if not best_effort:
-            return place, alone
+        self.check_process()
+        place = self.hold.place
+        if self._entered > 1:  # an inner release of a re-entrant lock: nothing is sent
+            self._entered -= 1
+            return place, _done, released, _done
+        self.check_not_released()
+        acting = partial(self._release, data=encoded, delete=delete, complete=complete, result=result)
+        alone = self.last(self.check_not_released, acting)
 
-        def steps(reading: ClockReading) -> Steps[bool]:
+        def tolerant(reading: ClockReading) -> Steps[bool]:
             try:
                 with Explained(place):
                     return (yield from alone(reading))
@@ -250,26 +245,15 @@ class HeldLock(Held):
                 self.tell_not_released(error)
                 return False
 
-        return place, steps
-
-    def complete(self, result: str | None) -> Operation[bool]:
-        """As `release`. The same request completes the event, and stores the text ``result`` with it."""
-        return self._releasing(complete=True, result=result)
-
-    def _releasing(self, **options: Any) -> Operation[bool]:
-        self.check_process()
-        if self._entered > 1:  # an inner release of a re-entrant lock: nothing is sent
-            self._entered -= 1
-            return self.hold.place, _done
-        self.check_not_released()
-        return self.hold.place, self.last(self.check_not_released, lambda reading: self._release(reading, **options))
+        steps = tolerant if best_effort else alone
+        return place, steps, released, steps
 
     def _release(self, reading: ClockReading, **options: Any) -> Steps[bool]:
         done = yield from keep.release(self.hold, self.session.memory, self.session.entropy, reading, **options)
         self.end_release(done)
         return done
 
-    def commit(self, items: Sequence[Mapping[str, Any]], data: bytes | None, result: object) -> Operation[None]:
+    def commit(self, items: Sequence[Mapping[str, Any]], data: bytes | None, result: object) -> LastAct[None]:
         """The operation of `Lock.commit`."""
         with ImportGuard():
             from ..core.transaction import commit
@@ -291,10 +275,14 @@ class HeldLock(Held):
                 raise
             self.end_release(True)
 
-        return self.hold.place, self.last(self.check_open, steps)
+        again = self.last(self.check_not_released, self._release)
+        return self.hold.place, self.last(self.check_open, steps), unclear, again
 
-    def hand_over(self, lease_duration: float | None) -> Operation[str]:
-        """The operation of `Lock.hand_over`."""
+    def hand_over(self, lease_duration: float | None) -> LastAct[str]:
+        """The operation of `Lock.hand_over`. Its string is lost with an interrupt, and the lock is released.
+
+        A resumed lock is not released then but left to the next attempt: an earlier string of its hold is still good.
+        """
         with ImportGuard():
             from ..core.handover import hand_over
 
@@ -321,29 +309,18 @@ class HeldLock(Held):
             except LockLostError:
                 self.renewer.lose("lock %r was lost before it was handed over")
                 raise
-            self.released = True
-            self.session.open_locks.discard(self.hold)
+            self._close()
             return string
 
-        return self.hold.place, self.last(self.check_open, steps)
-
-    def stop_handing(self, reading: ClockReading) -> Steps[bool]:
-        """Release after `hand_over` was interrupted, whose string is lost with that.
-
-        A resumed lock is not released but left to the next attempt: an earlier string of its hold is still good.
-        """
-
-        def steps(reading: ClockReading) -> Steps[bool]:
+        def interrupted(reading: ClockReading) -> Steps[bool]:
             if not self.hold.resumed or self.hold.unclear:
                 return (yield from self._release(reading))
             self.hold.hand_over()  # the interrupt may have come before
             self.abandon()
             return False
 
-        return self.last(self.check_not_released, steps)(reading)
-
-    def giving_up(self, last_act: Begin[bool] | None) -> Begin[bool]:
-        return last_act or self.last(self.check_not_released, self._release)
+        again = self.last(self.check_not_released, interrupted)
+        return self.hold.place, self.last(self.check_open, steps), unclear, again
 
     def ends_with_block(self) -> bool:
         """Whether leaving its block releases it. What is left to the next attempt is not held from here on."""
@@ -356,8 +333,7 @@ class HeldLock(Held):
     def abandon(self) -> None:
         """Neither held nor renewed from now on. The row is left to its lease."""
         self.end()
-        self.released = True
-        self.session.open_locks.discard(self.hold)
+        self._close()
 
     def tell_not_released(self, error: LockError) -> None:
         """Log a release that failed. The lease ends the lock."""
@@ -373,14 +349,18 @@ class HeldLock(Held):
         if not done:
             self.lose("lock %r was lost before its release")
             return
-        self.released = True
-        self.session.open_locks.discard(self.hold)
-        self.signals.tell("released", "lock %r was released")
+        self._close()
+        self.renewer.tell("released", "lock %r was released")
 
     def lose(self, message: str) -> None:
         """Note that a last act found the lock lost: there is nothing more to end."""
         self.released = True
         self.renewer.lose(message)
+
+    def _close(self) -> None:
+        """There is nothing more to end, also not when the client is closed."""
+        self.released = True
+        self.session.open_locks.discard(self.hold)
 
     # -- re-entrance ------------------------------------------------------------------------------------------------
 
@@ -433,22 +413,19 @@ class HeldLock(Held):
             self.session.observer.note_unended(hold, now)
         if hold not in self.session.open_locks:
             return
-        if self._is_live(now):
-            self._tell_forgotten()
-        elif now >= hold.valid_until:
-            self.session.open_locks.discard(hold)  # its lease has freed it
-
-    def _tell_forgotten(self) -> None:
-        if self.hold.resumed:
+        if not self._is_live(now):
+            if now >= hold.valid_until:
+                self.session.open_locks.discard(hold)  # its lease has freed it
+            return
+        remedy, end = "(`with client.acquire(...) as lock:`)", "when the client is closed"
+        if hold.resumed:
             remedy, end = "or hand it over", "the next attempt goes on with it"
-        else:
-            remedy, end = "(`with client.acquire(...) as lock:`)", "when the client is closed"
         message = (
             f"the handle of lock {self.key!r} was dropped while the lock is held: keep it, and release it {remedy}. It "
             f"is no longer renewed. It ends with its lease, or {end}"
         )
-        tell(self.session.log, "forgotten", "%s", message, **about(self.hold))
-        warnings.warn(message, ResourceWarning, stacklevel=3)
+        tell(self.session.log, "forgotten", "%s", message, **about(hold))
+        warnings.warn(message, ResourceWarning, stacklevel=2)
 
 
 def _done(reading: ClockReading) -> Steps[bool]:

@@ -12,32 +12,28 @@ from ..runtime.under_way import released
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any, Protocol, TypeAlias, TypeVar
+    from collections.abc import Callable
+    from typing import Any, TypeAlias, TypeVar
 
     from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
+    from ..core.requests import Place
     from .session import Session
 
     T = TypeVar("T")
     #: The steps of an operation, which begin with a reading of the clocks.
     Begin: TypeAlias = Callable[[ClockReading], Steps[T]]
-
-    class Member(Protocol):
-        """One of the locks."""
-
-        @property
-        def hold(self) -> Hold: ...
-        @property
-        def released(self) -> bool: ...
+    #: A release, commit or hand_over: the lock that errors name, the steps, what makes the error if closing the client
+    #: ends them, and the steps that release the lock after an interrupt has ended them.
+    LastAct: TypeAlias = tuple[Place, Begin[T], Callable[[], LockError], Begin[bool]]
 
 
-class Held:
-    """One lock, or several that were taken together: who may end it, and how.
+class LastActs:
+    """The end of one lock, or of several that were taken together: by one call at a time, in the process that took it.
 
-    pid: the only process that may. make_handle: makes the Lock or MultiLock that callbacks and hooks are given, and a
-    plain client returns. key: of the lock that errors name. None: there are several. is_timed: its end is. False for
-    one of several locks: theirs is.
+    pid: the only process that may end it. make_handle: makes the Lock or MultiLock that callbacks and hooks are given,
+    and a plain client returns. key: of the lock that errors name. None: there are several. is_timed: its end is. False
+    for one of several locks: theirs is.
     """
 
     _was, _is, _it, _ended_by = "was", "is", "it", "released, committed or handed over"
@@ -47,12 +43,10 @@ class Held:
         @property
         def key(self) -> str | None: ...
         @property
-        def members(self) -> Sequence[Member]: ...
-        @property
-        def ended(self) -> bool: ...
+        def released(self) -> bool: ...
+        def each_hold(self) -> list[Hold]: ...
         def end(self) -> None: ...
         def name(self) -> str: ...
-        def giving_up(self, last_act: Begin[bool] | None) -> Begin[bool]: ...
         def tell_not_released(self, error: LockError) -> None: ...
 
     def __init__(self, session: Session, pid: int, make_handle: Callable[[Any], Any]) -> None:
@@ -70,6 +64,11 @@ class Held:
             handle = self._make_handle(self)
             self._handle = weakref.ref(handle)
         return handle
+
+    @property
+    def ended(self) -> bool:
+        """Whether a last act was begun: release, commit or hand_over."""
+        return any(hold.ended for hold in self.each_hold())
 
     def is_in_this_process(self) -> bool:
         return self.pid == os.getpid()
@@ -91,7 +90,7 @@ class Held:
             )
 
     def check_not_released(self) -> None:
-        if all(member.released for member in self.members):
+        if self.released:
             raise LockAlreadyReleasedError(
                 f"{self.name()} {self._was} released before: a handle is released once", key=self.key
             )
@@ -132,23 +131,32 @@ class Held:
                 return "lost", token
             return "handed_over" if holds[0].handed_over else "released", token
 
-        holds = [member.hold for member in self.members]
+        holds = self.each_hold()
         keys = [hold.place.key for hold in holds]
         token = None if self.key is None else holds[0].token
         since = max(hold.since for hold in holds)  # all of them were held from then on
         table = holds[0].place.table
         return timed(self.session.observer, "release", table, keys, reading, steps, how, token, since=since)
 
-    def give_up(self, last_act: Begin[bool] | None = None) -> None:
-        """Release on this thread after a last act was interrupted, with any outcome. Errors are logged.
-
-        last_act: what is sent instead of a plain release: the release that was interrupted, again; or
-            `HeldLock.stop_handing`.
+    def run_last(self, act: LastAct[T]) -> T:
+        """Run a last act on this thread. If an interrupt (Ctrl-C, sys.exit() in a signal handler) ends it, the lock is
+        released before that propagates: whatever the act did, no other code would release it.
         """
+        place, steps, ends, again = act
+        try:
+            return self.session.run(place, steps, ends=ends)
+        except Exception:
+            raise
+        except BaseException:
+            self.give_up(again)
+            raise
+
+    def give_up(self, again: Begin[bool]) -> None:
+        """Release on this thread after a last act was interrupted, with any outcome. Errors are logged."""
         if not self.is_in_this_process():  # a child leaves that was forked meanwhile: the lock is its parent's
             return
         try:
-            self.session.run(self.members[0].hold.place, self.giving_up(last_act), ends=released)
+            self.session.run(self.each_hold()[0].place, again, ends=released)
         except LockAlreadyReleasedError:
             return
         except LockError as error:

@@ -216,8 +216,7 @@ class Lock(Handle):
 
         Example: ``lock.release(data=b"done")``
         """
-        operation = self._held.release(data, delete, best_effort)
-        return self._held.session.run_last(self._held, operation, again=operation[1])
+        return self._held.run_last(self._held.release(data, delete, best_effort))
 
     def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None) -> None:
         """Write ``items`` and release the lock in one transaction: the items are written only while the row is ours.
@@ -240,7 +239,7 @@ class Lock(Handle):
 
         Example: ``lock.commit([{"Put": {"TableName": "orders", "Item": {"id": {"S": "7"}}}}])``
         """
-        self._held.session.run_last(self._held, self._held.commit(items, data, result))
+        self._held.run_last(self._held.commit(items, data, result))
 
     def hand_over(self, *, lease_duration: float | None = None) -> str:
         """End this handle, and return a string with which another process continues the lock: `LockClient.resume`,
@@ -259,8 +258,7 @@ class Lock(Handle):
 
         Example: ``queue.send_message(MessageBody=lock.hand_over(lease_duration=300))``
         """
-        held = self._held
-        return held.session.run_last(held, held.hand_over(lease_duration), again=held.stop_handing)
+        return self._held.run_last(self._held.hand_over(lease_duration))
 
     def __enter__(self) -> Self:
         return self
@@ -276,5 +274,4 @@ class Lock(Handle):
             return
 
     def _complete(self, result: str | None) -> bool:
-        operation = self._held.complete(result)
-        return self._held.session.run_last(self._held, operation, again=operation[1])
+        return self._held.run_last(self._held.release(complete=True, result=result))

@@ -10,8 +10,9 @@ import weakref
 from ..core.several import OUTAGE
 from ..errors import CommitRefusedError, LockAlreadyReleasedError, LockError, LockLostError, TransportError
 from ..runtime.import_guard import ImportGuard
+from ..runtime.under_way import released, unclear
 from . import checks
-from .last_act import Held
+from .last_act import LastActs
 from .session import Explained
 
 TYPE_CHECKING = False
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
     from .held import HeldLock
-    from .last_act import Begin
+    from .last_act import Begin, LastAct
     from .session import Operation, Session
 
     MultiCallback: TypeAlias = Callable[["MultiLock"], object]
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _SHOWN = 3  # keys in a repr
 
 
-class Group(Held):
+class Group(LastActs):
     """Several locks of one owner. It may be used from any thread.
 
     members: in the order in which they were taken.
@@ -75,10 +76,8 @@ class Group(Held):
         """Whether there is nothing more to end."""
         return all(member.released for member in self.members)
 
-    @property
-    def ended(self) -> bool:
-        """Whether a last act was begun: release or commit."""
-        return any(member.ended for member in self.members)
+    def each_hold(self) -> list[Hold]:
+        return [member.hold for member in self.members]
 
     def is_held(self) -> bool:
         return all(member.is_held() for member in self.members)
@@ -136,18 +135,21 @@ class Group(Held):
 
     # -- the last act: release, commit ------------------------------------------------------------------------------
 
-    def release(self, *, best_effort: bool = False) -> Operation[bool]:
+    def release(self, *, best_effort: bool = False) -> LastAct[bool]:
         """The operation of `MultiLock.release`. best_effort: log errors, and leave those locks to their lease."""
         self.check_process()
         self.check_not_released()
+        steps, again = self._releasing(best_effort), self._releasing(best_effort=True)
+        return self.members[0].hold.place, steps, released, again
 
+    def _releasing(self, best_effort: bool) -> Begin[bool]:
         def steps(reading: ClockReading) -> Steps[bool]:
             errors = yield from self._release_rest(best_effort)
             if errors:
                 raise errors[0]
             return not any(member.hold.lost or not member.released for member in self.members)
 
-        return self.members[0].hold.place, self.last(self.check_not_released, steps)
+        return self.last(self.check_not_released, steps)
 
     def _release_rest(self, best_effort: bool) -> Steps[list[LockError]]:
         """Release the members that are not released yet, the newest first. Returns the errors, or logs them."""
@@ -173,7 +175,7 @@ class Group(Held):
                     errors.append(error)
         return errors
 
-    def commit(self, items: Sequence[Mapping[str, Any]]) -> Operation[None]:
+    def commit(self, items: Sequence[Mapping[str, Any]]) -> LastAct[None]:
         """The operation of `MultiLock.commit`."""
         with ImportGuard():
             from ..core.transaction import commit_all
@@ -182,7 +184,7 @@ class Group(Held):
         self.check_open()
         for member in self.members:
             member.check_kept()
-        holds = [member.hold for member in self.members]
+        holds = self.each_hold()
         memory, entropy = self.session.memory, self.session.entropy
 
         def steps(reading: ClockReading) -> Steps[None]:
@@ -199,7 +201,8 @@ class Group(Held):
             for member in self.members:
                 member.end_release(True)
 
-        return self.members[0].hold.place, self.last(self.check_not_released, steps)
+        act, again = self.last(self.check_not_released, steps), self._releasing(best_effort=True)
+        return self.members[0].hold.place, act, unclear, again
 
     def _end_refused(self, error: LockError) -> Steps[None]:
         """After a commit that was refused for good: release what it has not released. Errors are logged."""
@@ -207,9 +210,6 @@ class Group(Held):
             if isinstance(error, LockLostError) and member.key == error.key:
                 member.lose("lock %r was lost before its commit")
         yield from self._release_rest(best_effort=True)
-
-    def giving_up(self, last_act: Begin[bool] | None) -> Begin[bool]:
-        return self.release(best_effort=True)[1]
 
     def tell_not_released(self, error: LockError) -> None:
         """Log for each lock that its release failed. The leases end them."""
@@ -317,8 +317,7 @@ class MultiLock(MultiHandle):
 
         Example: ``locks.release()``
         """
-        operation = self._group.release()
-        return self._group.session.run_last(self._group, operation, again=operation[1])
+        return self._group.run_last(self._group.release())
 
     def commit(self, items: Sequence[Mapping[str, Any]]) -> None:
         """Write ``items`` and release all locks in one transaction: the items are written only while all are held.
@@ -334,7 +333,7 @@ class MultiLock(MultiHandle):
 
         Example: ``locks.commit([{"Update": take_from_one}, {"Update": give_to_the_other}])``
         """
-        self._group.session.run_last(self._group, self._group.commit(items))
+        self._group.run_last(self._group.commit(items))
 
     def __enter__(self) -> Self:
         return self
@@ -345,7 +344,6 @@ class MultiLock(MultiHandle):
         if self._group.released or not self._group.is_in_this_process():
             return
         try:
-            operation = self._group.release(best_effort=True)
-            self._group.session.run_last(self._group, operation, again=operation[1])
+            self._group.run_last(self._group.release(best_effort=True))
         except LockAlreadyReleasedError:  # another thread releases them at this moment
             return

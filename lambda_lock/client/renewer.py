@@ -23,33 +23,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import weakref
     from collections.abc import Callable
-    from typing import Any, Protocol
+    from typing import Any
 
     from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
     from ..runtime.heartbeat import Heartbeat
     from .session import Session
 
-    class Handled(Protocol):
-        """What Signals needs of a HeldLock."""
-
-        def handle(self) -> Any: ...
-
 
 _TURN_PAUSE = 0.01  # seconds between two checks whether another renewal of the same lock is over
 _MOST_CHANGES = 10  # of a plan by other threads, while one thread plans
 _AFTER_FAULT = 1.0  # seconds until a renewal that could not even be sent is tried again
 _known: list[Heartbeat] = []  # the heartbeat of this process, once it is imported
-
-
-def _the_heartbeat() -> Heartbeat:
-    """The heartbeat of this process. It starts a thread, so it is imported only where one is needed."""
-    if not _known:
-        with ImportGuard():
-            from ..runtime.heartbeat import HEARTBEAT
-
-        _known.append(HEARTBEAT)
-    return _known[0]
 
 
 class KeepOptions:
@@ -91,23 +76,29 @@ def line_of_execution() -> tuple[object, object]:
 
 
 class Renewer:
-    """Renews one hold, from `start` on, as long as it is neither lost nor ended."""
+    """Renews one hold, from `start` on, as long as it is neither lost nor ended, and tells what happens to it.
 
-    def __init__(self, session: Session, hold: Hold, options: KeepOptions, signals: Signals) -> None:
+    Any thread may notice that the lock is in danger or lost; one of them tells it.
+
+    over: lost or ended: wakes wait_lost. quiet: tell nothing yet, because the application does not have the lock.
+    """
+
+    def __init__(self, session: Session, hold: Hold, options: KeepOptions, held: weakref.ref[Any]) -> None:
         self._session = session
         self._hold = hold
+        self._options = options
+        self._held = held  # the application may drop it: what keeps it must not keep it alive
+        self._elapsed = session.timeline.elapsed
         self._period = options.heartbeat_period
-        self._has_safe_time = options.safe_time is not None
-        self._pid = options.pid
-        self._signals = signals
-        self.over = Flag()  # lost or ended: wakes wait_lost
         self._turn = Turn()  # renewals of one lock are sent one after the other
         self._dispatched = False  # a renewal waits to be sent, or is being sent
         self._failures = 0
-        self._slot: float | None = None
+        self._slot: float | None = None  # given by ``heartbeat_rate`` to a renewal that it has postponed
         self._heartbeat: Heartbeat | None = None
         self._next: float | None = None  # when to renew
-        self._elapsed = session.timeline.elapsed
+        self._untold = {"danger": True, "lost": True}
+        self.over = Flag()
+        self.quiet = False
 
     def start(self) -> None:
         """Plan the first renewal, and let the heartbeat look after the lock. Raises LockError if it cannot start."""
@@ -121,55 +112,41 @@ class Renewer:
         """Do what is due. Returns the seconds until the next tick. None: there is none until the next `watch`."""
         if self._hold.ended or self.notice(apart=True):
             return None
-        if self._is_due() and not self._awaits_its_slot():
-            self._dispatched = True
-            self._session.renewals.put(self, self._hold.valid_until)
+        planned = self._next  # read once: another thread may plan at this moment
+        if planned is not None and not self._dispatched and (now := self._elapsed()) >= planned:
+            slot = now if self._slot is not None else self._session.heartbeat_slot(now)
+            if slot > now:  # ``heartbeat_rate`` postpones it: it is due again when this slot comes
+                self._slot = self._next = slot
+            else:
+                self._slot = None
+                self._dispatched = True
+                self._session.renewals.put(self, self._hold.valid_until)
         return self._seconds_to_next_tick(self._elapsed(), sending=self._dispatched)
 
-    def _is_due(self) -> bool:
-        planned = self._next  # read once: another thread may plan at this moment
-        return planned is not None and not self._dispatched and self._elapsed() >= planned
-
-    def _awaits_its_slot(self) -> bool:
-        """Whether ``heartbeat_rate`` postpones this renewal. It is due again when the slot comes that it was given."""
-        if self._slot is None:
-            now = self._elapsed()
-            self._slot = self._session.heartbeat_slot(now)
-            if self._slot > now:
-                self._next = self._slot
-                return True
-        self._slot = None
-        return False
-
     def renew(self) -> None:
-        """Send the renewal that `tick` found due."""
+        """Send the renewal that `tick` found due, unless the application renews at this moment."""
         self._next = self._elapsed() + _AFTER_FAULT  # in case it fails without an answer
+        turn, renewal = Ticket(), None
         try:
-            self._renew_if_idle()
+            try:
+                if self._turn.take(turn):
+                    renewal = self._session.run(self._hold.place, self._once)
+                else:
+                    self._next = self._elapsed() + lease.MIN_PERIOD  # the application plans the next renewal
+            finally:
+                self._turn.give_back(turn)
+            if renewal is not None and renewal.renewed:
+                self._failures = 0
+                self._plan()
+            elif renewal is not None and renewal.error is not None:
+                pause = lease.backoff(self._failures, 1.0, self._session.entropy.jitter())
+                self._failures += 1
+                self._next = self._elapsed() + pause
+                self.tell("renewal_failed", "renewal of lock %r failed, trying again: %s", renewal.error)
             self.notice()
         finally:
             self._dispatched = False
             self.watch()
-
-    def _renew_if_idle(self) -> None:
-        turn = Ticket()
-        try:
-            if not self._turn.take(turn):  # the application renews at this moment, and plans the next renewal
-                self._next = self._elapsed() + lease.MIN_PERIOD
-                return
-            renewal = self._session.run(self._hold.place, self._once)
-        finally:
-            self._turn.give_back(turn)
-        if renewal.renewed:
-            self._failures = 0
-            self._plan()
-            return
-        if renewal.error is None:
-            return
-        pause = lease.backoff(self._failures, 1.0, self._session.entropy.jitter())
-        self._failures += 1
-        self._next = self._elapsed() + pause
-        self._signals.tell("renewal_failed", "renewal of lock %r failed, trying again: %s", renewal.error)
 
     def _once(self, reading: ClockReading, **changes: Any) -> Steps[keep.Renewal]:
         return keep.renew(self._hold, self._session.memory, self._session.entropy, reading, **changes)
@@ -183,10 +160,21 @@ class Renewer:
 
         check: raises if the lock must not be renewed any longer. changes: what the renewal changes, as in keep.renew.
         """
-        turn = Ticket()
+        turn, tries = Ticket(), 0
         try:
             reading = yield from self._await_turn(turn, reading, check)
-            yield from self._until_known(reading, check, changes)
+            until = reading.elapsed + protocol.DECISION
+            while True:
+                renewal = yield from self._once(reading, **changes)
+                if renewal.renewed:
+                    return
+                check()
+                pause = lease.backoff(tries, 1.0, self._session.entropy.jitter())
+                tries += 1
+                error = renewal.error
+                if error is None or not protocol.may_pass(error) or self._elapsed() + pause >= until:
+                    raise self._unknown(error)
+                reading = (yield protocol.Wait(pause)).reading
         finally:  # also after an error: a shorter lease has cut validity before it was sent
             self._turn.give_back(turn)
             self._reschedule()
@@ -200,38 +188,24 @@ class Renewer:
         """The steps of one renewal, after another one that is under way. The hold says whether it is lost."""
         turn = Ticket()
         try:
-            reading = yield from self._await_turn(turn, reading, self._check_nothing)
-            yield from self._once(reading)
+            reading = yield from self._await_turn(turn, reading)
+            yield from self._once(reading)  # sends nothing for a lock that was lost
         except TransportError:  # the other renewal still has no answer
             return
         finally:
             self._turn.give_back(turn)
             self._reschedule()
 
-    def _check_nothing(self) -> None:
-        """A renewal of a lock that was lost sends nothing."""
-
-    def _await_turn(self, turn: Ticket, reading: ClockReading, check: Callable[[], None]) -> Steps[ClockReading]:
+    def _await_turn(
+        self, turn: Ticket, reading: ClockReading, check: Callable[[], None] | None = None
+    ) -> Steps[ClockReading]:
         for _ in range(int(protocol.DECISION / _TURN_PAUSE)):
             if self._turn.take(turn):
                 return reading
             reading = (yield Pause(_TURN_PAUSE)).reading
-            check()
+            if check is not None:
+                check()
         raise self._unknown(None)
-
-    def _until_known(self, reading: ClockReading, check: Callable[[], None], changes: dict[str, Any]) -> Steps[None]:
-        until, tries = reading.elapsed + protocol.DECISION, 0
-        while True:
-            renewal = yield from self._once(reading, **changes)
-            if renewal.renewed:
-                return
-            check()
-            pause = lease.backoff(tries, 1.0, self._session.entropy.jitter())
-            tries += 1
-            error = renewal.error
-            if error is None or not protocol.may_pass(error) or self._elapsed() + pause >= until:
-                raise self._unknown(error)
-            reading = (yield protocol.Wait(pause)).reading
 
     def _unknown(self, error: Exception | None) -> Exception:
         """The error to raise if a renewal failed. The session explains a refusal by DynamoDB."""
@@ -280,14 +254,22 @@ class Renewer:
         planned = by_period if by_period < hold.valid_until else planned
         return planned if hold.lease_end is None or planned < hold.lease_end else None
 
+    def _danger_at(self) -> float | None:
+        """When to tell the danger (elapsed seconds). None: never, not yet, or it was told before."""
+        safe_time = self._options.safe_time
+        if safe_time is None or self.quiet or "danger" not in self._untold:
+            return None
+        return self._hold.valid_until - safe_time
+
     def _seconds_to_next_tick(self, now: float, *, sending: bool = False) -> float | None:
         """sending: a renewal is under way, and will plan the next one itself."""
-        hold, planned = self._hold, self._next
-        if planned is None and not self._signals.are_wanted:
-            return None
-        moments = [hold.valid_until]
-        if self._has_safe_time and (danger_at := self._signals.danger_at) is not None:
-            moments.append(danger_at)
+        hold, options, planned = self._hold, self._options, self._next
+        if planned is None and options.safe_time is None:  # a tick could only notice the loss, for those who want it
+            wanted = options.on_lost is not None or self._session.observer.wants("lost")
+            if not wanted or not lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms):
+                return None
+        danger_at = None if options.safe_time is None else self._danger_at()
+        moments = [hold.valid_until] if danger_at is None else [hold.valid_until, danger_at]
         if hold.hold_on_unavailable and hold.unavailable and now >= hold.valid_until:
             moments.clear()  # held on through an outage: only a renewal can change that
         if planned is not None and not sending:
@@ -304,9 +286,14 @@ class Renewer:
         for _ in range(_MOST_CHANGES):
             planned, valid_until = self._next, hold.valid_until
             seconds = self._seconds_to_next_tick(self._elapsed() if now is None else now)
-            if seconds is None or hold.is_over() or self._pid != os.getpid():
+            if seconds is None or hold.is_over() or self._options.pid != os.getpid():
                 return  # a child that was forked in the middle of a renewal keeps nothing of its parent's
-            self._heartbeat = heartbeat = _the_heartbeat()
+            if not _known:  # imported only where it is needed, as it starts a thread
+                with ImportGuard():
+                    from ..runtime.heartbeat import HEARTBEAT
+
+                _known.append(HEARTBEAT)
+            self._heartbeat = heartbeat = _known[0]
             try:
                 heartbeat.watch(self, seconds)
             except RuntimeError as error:
@@ -321,77 +308,33 @@ class Renewer:
                 return
             now = None
 
-    # -- its end ----------------------------------------------------------------------------------------------------
+    # -- danger, loss, and its end ------------------------------------------------------------------------------------
 
     def notice(self, *, apart: bool = False) -> bool:
         """Look at the clocks, and tell once what they show: danger, loss. Returns whether the lock is lost.
 
-        apart: as for `Signals.tell_lost`.
+        apart: as for `lose`.
         """
-        hold = self._hold
-        now = self._elapsed()
+        hold, now = self._hold, self._elapsed()
         lost = hold.expire(now)
         if hold.ended:
             return lost
-        danger_at = self._signals.danger_at if self._has_safe_time else None
-        if danger_at is not None and (lost or now >= danger_at):
-            self._signals.tell_danger()
+        danger_at = None if self._options.safe_time is None else self._danger_at()
+        if danger_at is not None and (lost or now >= danger_at) and self._is_first("danger"):
+            self._call(self._options.on_danger)
         if lost:
             self.lose("lock %r is lost", apart=apart)
         return lost
 
     def lose(self, message: str, *, apart: bool = False) -> None:
-        """The lock is lost for good. This is reported once, however often it is noticed."""
+        """The lock is lost for good. The first time, that is told in the log, to the hooks, and by ``on_lost``.
+
+        apart: on a thread of its own, since a logging handler of the application may take long.
+        """
         self._hold.lose()
         self._session.open_locks.discard(self._hold)
         if not self.over.is_set:
             self.stop()
-        self._signals.tell_lost(message, apart=apart)
-
-    def stop(self) -> None:
-        """No more ticks, and nothing to wait for."""
-        self.over.set()
-        if self._heartbeat is not None:
-            self._heartbeat.forget(self)
-
-
-class Signals:
-    """Signals of one lock. Any thread may notice that the lock is in danger or lost; one of them tells it."""
-
-    def __init__(self, session: Session, hold: Hold, options: KeepOptions, held: weakref.ref[Handled]) -> None:
-        self._session = session
-        self._hold = hold
-        self._options = options
-        self._held = held  # the application may drop it: what keeps it must not keep it alive
-        self._untold = {"danger": True, "lost": True}
-        self.quiet = False  # tell nothing yet: the application does not have the lock
-
-    @property
-    def danger_at(self) -> float | None:
-        """When to tell the danger (elapsed seconds). None: never, not yet, or it was told before."""
-        safe_time = self._options.safe_time
-        untold = "danger" in self._untold and not self.quiet
-        return self._hold.valid_until - safe_time if safe_time is not None and untold else None
-
-    @property
-    def are_wanted(self) -> bool:
-        """Whether there is a callback or hook to call, and validity ends before the invocation does."""
-        hold = self._hold
-        if self._options.safe_time is not None:
-            return True
-        wanted = self._options.on_lost is not None or self._session.observer.wants("lost")
-        return wanted and lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms)
-
-    def tell_danger(self) -> None:
-        """Call ``on_danger``, the first time."""
-        if self._is_first("danger"):
-            self._call(self._options.on_danger)
-
-    def tell_lost(self, message: str, *, apart: bool = False) -> None:
-        """Tell the loss, the first time: in the log, to the hooks, and by ``on_lost``.
-
-        apart: on a thread of its own, since a logging handler of the application may take long.
-        """
         if self.quiet or not self._is_first("lost"):
             return
 
@@ -401,10 +344,14 @@ class Signals:
             finally:  # also where a logging handler raised SystemExit
                 self._call(self._options.on_lost)
 
-        if apart:
-            _on_thread(tell)
-        else:
+        if not apart or _on_thread(tell) is not None:
             tell()
+
+    def stop(self) -> None:
+        """No more ticks, and nothing to wait for."""
+        self.over.set()
+        if self._heartbeat is not None:
+            self._heartbeat.forget(self)
 
     def tell(self, event: str, message: str, *arguments: object, cause: BaseException | None = None) -> None:
         """Tell an event of this lock. The key is the first argument of ``message``."""
@@ -435,7 +382,7 @@ class Signals:
             except Exception as error:  # noqa: BLE001 - the application's, on a thread of its own: it can only be logged
                 self.tell("callback_failed", "a callback of lock %r failed", cause=error)
 
-        error = _on_thread(run, or_run=False)
+        error = _on_thread(run)
         if error is not None:
             self.tell("callback_failed", "a callback of lock %r was not called: %s", error)
 
@@ -451,11 +398,9 @@ def leave_to_lease(session: Session, hold: Hold, error: LockError) -> None:
     session.open_locks.discard(hold)
 
 
-def _on_thread(function: Callable[[], None], *, or_run: bool = True) -> RuntimeError | None:
-    """Run ``function`` on a thread of its own.
-
-    Where no thread can be started (there are too many, or the interpreter ends), ``function`` is run here. With
-    ``or_run=False`` the error is returned instead. It is no reason for a release to fail.
+def _on_thread(function: Callable[[], None]) -> RuntimeError | None:
+    """Run ``function`` on a thread of its own. If none can be started (there are too many, or the interpreter ends),
+    the error is returned: it is no reason for a release to fail.
     """
 
     def run() -> None:
@@ -465,7 +410,5 @@ def _on_thread(function: Callable[[], None], *, or_run: bool = True) -> RuntimeE
     try:
         threading.Thread(target=run, name="lambda_lock-callback", daemon=True).start()
     except RuntimeError as error:
-        if not or_run:
-            return error
-        function()
+        return error
     return None

@@ -21,13 +21,13 @@ from ..runtime.drive import drive, send
 from ..runtime.import_guard import ImportGuard
 from ..runtime.signalsafe import Flag
 from ..runtime.timeline import SYSTEM, Timeline
-from ..runtime.under_way import Act, UnderWay, released, unclear
+from ..runtime.under_way import Act, UnderWay
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
-    from typing import Any, Protocol, TypeAlias, TypeVar
+    from typing import Any, TypeAlias, TypeVar
 
     from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
@@ -41,12 +41,6 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     #: What a method asks of DynamoDB: the lock that errors name, and its steps.
     Operation: TypeAlias = tuple[Place, Callable[[ClockReading], Steps[T]]]
-
-    class Ending(Protocol):
-        """What a last act ends: a HeldLock, or a Group of them."""
-
-        def give_up(self, last_act: Callable[[ClockReading], Steps[bool]] | None = None) -> None: ...
-        def tell_not_released(self, error: LockError) -> None: ...
 
 
 _MOST_TOLD = 100  # locks
@@ -111,22 +105,6 @@ class Session:
                 # A signal handler closed the client in the midst of a request, which DynamoDB may have got after these.
                 for request in self.under_way.take_ending(made):
                     send(request, self.transport)
-
-    def run_last(
-        self, held: Ending, operation: Operation[T], again: Callable[[ClockReading], Steps[bool]] | None = None
-    ) -> T:
-        """Run a last act on this thread. If an interrupt (Ctrl-C, sys.exit() in a signal handler) ends it, the lock is
-        released before that propagates: whatever the act did, no other code would release it.
-
-        again: the steps to release it by: those of the operation, if it is a release. None: those of a plain release.
-        """
-        try:
-            return self.run(*operation, ends=released if again is operation[1] else unclear)
-        except Exception:
-            raise
-        except BaseException:
-            held.give_up(again)
-            raise
 
     def _sleep_while_open(self, seconds: float) -> None:
         if self.timeline is SYSTEM:

@@ -80,10 +80,10 @@ class Several(Fresh):
         self._locks.append(group.handle())  # before anybody is told of it: all are given this one
         self._session.check_open()
         for member in group.members:
-            member.signals.quiet = False
+            member.renewer.quiet = False
             member.renewer.keep_period(self._order.kept.heartbeat_period)
             member.is_timed = True
-            member.signals.tell("granted", "lock %r was granted")
+            member.renewer.tell("granted", "lock %r was granted")
         group.is_lost()  # what was lost meanwhile is told now
 
     # -- as the Keeper ----------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class Several(Fresh):
         self._held[hold] = held = HeldLock(self._session, hold, own, Lock)
         group.members.append(held)
         held.is_timed = False
-        held.signals.quiet = True  # the caller may not get this lock, because it still takes others
+        held.renewer.quiet = True  # the caller may not get this lock, because it still takes others
         held.renewer.start()
         self._session.open_locks.attach(hold, held)
         self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here

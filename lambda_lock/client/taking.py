@@ -130,7 +130,7 @@ class Fresh:
         held.renewer.start()
         self._session.open_locks.attach(hold, held)
         self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here
-        held.signals.tell("granted", "lock %r was granted")
+        held.renewer.tell("granted", "lock %r was granted")
 
 
 class Again:

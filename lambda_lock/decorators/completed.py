@@ -72,7 +72,7 @@ class Completed:
         since: elapsed seconds before the completion was sent. What was written is a window from DynamoDB's time then,
         which was known as well as the Date of the claim allows.
         """
-        if not held.completed:
+        if not held.hold.completed:
             return
         hold, session = held.hold, held.session
         assert hold.window is not None, "it is an event"

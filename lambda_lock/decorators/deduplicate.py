@@ -378,7 +378,7 @@ class _EventGuard(Guard):
 
     def tell_ended(self, lock: Any) -> None:
         """The function ended the lock itself, by a commit that completed the event or in another way."""
-        if held_by(lock).completed:
+        if held_by(lock).hold.completed:
             return
         tell(
             logger,

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from lambda_lock import LockClient
-from lambda_lock.client.renewer import Signals
+from lambda_lock.client.renewer import Renewer
 from lambda_lock.errors import (
     ClientClosedError,
     LockAlreadyReleasedError,
@@ -337,17 +337,17 @@ def test_closing_is_not_disturbed_by_a_release_at_the_same_moment(wire: Wire, wi
 
 
 def test_two_threads_that_see_the_danger_at_once_tell_it_once(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    barrier, tell = threading.Barrier(2), Signals.tell_danger
+    barrier, is_first = threading.Barrier(2), Renewer._is_first
 
-    def meet(signals: Signals) -> None:
+    def meet(renewer: Renewer, signal: str) -> bool:
         with contextlib.suppress(threading.BrokenBarrierError):
             barrier.wait(1)
-        tell(signals)
+        return is_first(renewer, signal)
 
     told: list[object] = []
     clock = StandingClock()
     lock = make(clock=clock, heartbeat_period=0).acquire("a", safe_time=1, on_danger=told.append)
-    monkeypatch.setattr(Signals, "tell_danger", meet)
+    monkeypatch.setattr(Renewer, "_is_first", meet)
     clock.now += lock.remaining - 0.5
     for result in [in_thread(lambda: lock.lost) for _ in range(2)]:
         assert result() is False

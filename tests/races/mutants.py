@@ -80,7 +80,7 @@ MUTANTS: dict[str, Mutant] = {
         within="signalsafe.py",
     ),
     "a last act does not look again once it has the turn": Mutant(
-        last_act.Held, "last", "check()\n", "pass\n", ("release / release", "release / commit")
+        last_act.LastActs, "last", "check()\n", "pass\n", ("release / release", "release / commit")
     ),
     "a last act does not end the lock": Mutant(
         protocol.Hold, "end", "self.ended = True", "pass", ("renewal / release", "heartbeat() / hand_over")
@@ -112,7 +112,7 @@ MUTANTS: dict[str, Mutant] = {
         ("close without releases / acquire",),
     ),
     "a loss is told in two steps": Mutant(
-        renewer.Signals,
+        renewer.Renewer,
         "_is_first",
         "return self._untold.pop(signal, False)",
         "first = self._untold.get(signal, False)\n    self._untold[signal] = False\n    return first",
@@ -155,7 +155,7 @@ MUTANTS: dict[str, Mutant] = {
         ("release / acquire of another lock",),
     ),
     "a forked child may release its parent's lock": Mutant(
-        last_act.Held, "check_process", "if self.pid != os.getpid():", "if False:", ("fork / renewal",)
+        last_act.LastActs, "check_process", "if self.pid != os.getpid():", "if False:", ("fork / renewal",)
     ),
 }
 
