@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
-from unittest import mock
 
 import pytest
 
 from lambda_lock import LockError
-from lambda_lock.batch import source
-from lambda_lock.core import lease
+from lambda_lock.batch import process, source
+from lambda_lock.client import record
+from lambda_lock.core import acquire, handover, keep, lease, resume, schema
+from lambda_lock.runtime import drive
+from lambda_lock.transport import http1
+from tests.prove.mistakes import Change, planted, put, wrap
 
 from .liar import Liar
 from .operations import OPERATIONS
@@ -24,8 +25,7 @@ from .targets import TARGETS
 pytestmark = [pytest.mark.prove, pytest.mark.filterwarnings("ignore:the handle of lock:ResourceWarning")]
 
 MOST_PLAYS = 300
-_validity = lease.validity
-_records_of = source.records_of
+_FOR_EVER = 10**6
 
 
 def _next(self: Any, request: dict[str, Any], last: Any) -> dict[str, Any] | None:
@@ -35,86 +35,56 @@ def _next(self: Any, request: dict[str, Any], last: Any) -> dict[str, Any] | Non
     return None
 
 
-def _unchecked(event: Any, source: Any) -> Any:
+def _unchecked(event: Any, kind: Any) -> Any:
     found = event.get("Records") if isinstance(event, dict) else None
-    return found if isinstance(found, list) else _records_of(event, source)
+    return found if isinstance(found, list) else source.records_of(event, kind)
 
 
-def _patch(name: str, value: Any) -> Callable[[], AbstractContextManager[Any]]:
-    return lambda: mock.patch(f"lambda_lock.{name}", value)
+def _fields(lines: list[bytes]) -> dict[str, str]:
+    return dict(line.decode().lower().split(": ") for line in lines)
 
 
-# By what is wrong: the mistake, the operation that shows it, the reason that is given, and what is answered.
-PLAYED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str, str, tuple[str, ...]]] = {
+#: By what is wrong: the mistake, the operation that shows it, the reason that is given, and what is answered.
+PLAYED: dict[str, tuple[Change, str, str, tuple[str, ...]]] = {
     "an acquire writes as long as rows contradict it": (
-        _patch("core.acquire.STEPS", 10**6),
-        "acquire",
-        "no bound",
-        ("contradiction",),
+        put(acquire, "STEPS", _FOR_EVER), "acquire", "no bound", ("contradiction",)
     ),
     "a renewal goes above what is shown for ever": (
-        _patch("core.keep.STEPS", 10**6),
-        "heartbeat",
-        "no bound",
-        ("overtaken",),
+        put(keep, "STEPS", _FOR_EVER), "heartbeat", "no bound", ("overtaken",)
     ),
     "a resume follows each name that is shown": (
-        _patch("core.resume.STEPS", 10**6),
-        "release by string",
-        "no bound",
-        ("overtaken",),
+        put(resume, "STEPS", _FOR_EVER), "release by string", "no bound", ("overtaken",)
     ),
-    "a decision takes a minute": (
-        _patch("core.keep.DECISION", 60.0),
-        "release",
-        "no bound",
-        ("throttled", "lost reply"),
-    ),
-    "a list follows its pages for ever": (_patch("client.record.Pages._next", _next), "list", "no bound", ("pages",)),
+    "a decision takes a minute": (put(keep, "DECISION", 60.0), "release", "no bound", ("throttled", "lost reply")),
+    "a list follows its pages for ever": (put(record.Pages, "_next", _next), "list", "no bound", ("pages",)),
     "answers are not checked": (
-        _patch("runtime.drive._answers", lambda *_: True),
-        "get",
-        "undocumented",
-        ("any reasons", "any JSON"),
+        put(drive, "_answers", lambda *_: True), "get", "undocumented", ("any reasons", "any JSON")
     ),
     "a status line may have no status": (
-        _patch("transport.http1._STATUS", re.compile(rb"HTTP/1\.([01]) ?(\d*).*|.*")),
-        "get",
-        "undocumented",
+        put(http1, "_STATUS", re.compile(rb"HTTP/1\.([01]) ?(\d*).*|.*")), "get", "undocumented",
         ("first line", "flipped"),
     ),
     "a head is not checked for its grammar": (
-        _patch("transport.http1._fields", lambda lines: dict(line.decode().lower().split(": ") for line in lines)),
-        "prewarm",
-        "undocumented",
-        ("first line", "flipped", "chunked nonsense"),
+        put(http1, "_fields", _fields), "prewarm", "undocumented", ("first line", "flipped", "chunked nonsense")
     ),
     "validity outlasts the lease": (
-        _patch("core.lease.validity", lambda *args: _validity(*args) + 15.0),
-        "acquire",
-        "two holders",
+        wrap(lease, "validity", lambda real: lambda *args: real(*args) + 15.0), "acquire", "two holders",
         ("throttled", "lost reply", "cut"),
     ),
-}
-# By what is wrong: the mistake, and the target that shows it.
-FED: dict[str, tuple[Callable[[], AbstractContextManager[Any]], str]] = {
-    "the fields of a string are not checked": (
-        _patch("core.handover._checked", lambda fields: fields),
-        "hand-over strings",
-    ),
-    "a lease may have any digits": (
-        _patch("core.schema._LEASE_FORMATS", {"ms": lambda value: int(value["S"])}),
-        "rows",
-    ),
-    "a record is not checked": (_patch("batch.process.records_of", _unchecked), "batches"),
+}  # fmt: skip
+#: By what is wrong: the mistake, and the target that shows it.
+FED: dict[str, tuple[Change, str]] = {
+    "the fields of a string are not checked": (put(handover, "_checked", lambda fields: fields), "hand-over strings"),
+    "a lease may have any digits": (put(schema, "_LEASE_FORMATS", {"ms": lambda value: int(value["S"])}), "rows"),
+    "a record is not checked": (put(process, "records_of", _unchecked), "batches"),
 }
 
 
 @pytest.mark.parametrize("name", PLAYED)
 def test_a_mistake_is_seen_by_plays_and_shrunk(name: str, server: Liar) -> None:
-    plant, operation, reason, kinds = PLAYED[name]
+    mistake, operation, reason, kinds = PLAYED[name]
     assert operation in OPERATIONS
-    with plant():
+    with planted(mistake):
         for seed in range(MOST_PLAYS):
             play = Play(operation, scripted(random.Random(seed), kinds))
             outcome = perform(play, server)
@@ -129,8 +99,8 @@ def test_a_mistake_is_seen_by_plays_and_shrunk(name: str, server: Liar) -> None:
 
 @pytest.mark.parametrize("name", FED)
 def test_a_mistake_is_seen_by_inputs(name: str) -> None:
-    plant, fed = FED[name]
-    with plant(), pytest.raises(Exception) as caught:  # noqa: PT011  # whatever is not documented
+    mistake, fed = FED[name]
+    with planted(mistake), pytest.raises(Exception) as caught:  # noqa: PT011  # whatever is not documented
         TARGETS[fed].draw(1, examples=300)
     assert not isinstance(caught.value, LockError)
     print(f"{name}: {caught.value!r:.200}")

@@ -1,0 +1,107 @@
+"""Mistakes that are planted in the code under proof, to see that the proof finds them: one format for all proofs.
+
+A mistake is one or more changes. Each change is planted when it is called, and returns what takes it out again:
+
+- `edit` writes other text in the place of some text of a function. Each text must be there exactly once, so a mistake
+  whose code has moved is refused.
+- `put` and `wrap` give another value to an attribute of a module or class.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import CodeType, FunctionType
+from typing import Any, TypeAlias
+
+Change: TypeAlias = Callable[[], Callable[[], None]]
+
+_sources: dict[Any, tuple[str, frozenset[tuple[str, ...]]]] = {}  # of edited functions: the text now, and the edits
+
+
+def edit(function: Any, *texts: str) -> Change:
+    """Write other text into a function, each as "old → new". All who know the function run the new one.
+
+    The texts are those of the function without the indentation of its ``def``. An edit that is planted already stays.
+    """
+
+    def plant() -> Callable[[], None]:
+        code: CodeType = function.__code__
+        before = _sources.get(function)
+        source, edits = before or (_source(function), frozenset())
+        if texts not in edits:
+            for text in texts:
+                old, new = text.split(" → ")
+                if source.count(old) != 1:
+                    raise ValueError(f"{function.__qualname__} has changed: {old!r} is {source.count(old)} times in it")
+                source = source.replace(old, new)
+            function.__code__ = _compiled(function, source)
+            _sources[function] = source, edits | {texts}
+
+        def undo() -> None:
+            function.__code__ = code
+            if before is None:
+                _sources.pop(function, None)
+            else:
+                _sources[function] = before
+
+        return undo
+
+    return plant
+
+
+@functools.cache
+def _source(function: Any) -> str:
+    return textwrap.dedent(inspect.getsource(function))
+
+
+@functools.cache
+def _compiled(function: FunctionType, source: str) -> CodeType:
+    """The code of a function with this source. A method that calls super() belongs to a class."""
+    code = function.__code__
+    if code.co_freevars:
+        source = f"class {function.__qualname__.split('.')[-2]}:\n{textwrap.indent(source, ' ')}"
+    rest: list[Any] = [compile(source, code.co_filename, "exec", annotations.compiler_flag, dont_inherit=True)]
+    while not isinstance(found := rest.pop(), CodeType) or found.co_name != code.co_name:
+        rest += found.co_consts if isinstance(found, CodeType) else []
+    return found
+
+
+def wrap(home: Any, name: str, make: Callable[[Any], Any]) -> Change:
+    """Give an attribute the value that ``make`` makes of its own."""
+
+    def plant() -> Callable[[], None]:
+        is_own, original = name in vars(home), getattr(home, name)
+        setattr(home, name, make(original))
+        return lambda: setattr(home, name, original) if is_own else delattr(home, name)
+
+    return plant
+
+
+def put(home: Any, name: str, value: Any) -> Change:
+    return wrap(home, name, lambda _: value)
+
+
+def together(*changes: Change) -> Change:
+    """Changes of one mistake, each above those before it."""
+
+    def plant() -> Callable[[], None]:
+        with ExitStack() as stack:
+            for change in changes:
+                stack.callback(change())
+            return stack.pop_all().close
+
+    return plant
+
+
+@contextmanager
+def planted(*changes: Change) -> Iterator[None]:
+    """Plant these changes, each above those before it."""
+    undo = together(*changes)()
+    try:
+        yield
+    finally:
+        undo()
