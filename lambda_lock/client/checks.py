@@ -12,13 +12,11 @@ from ..core.schema import Schema
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.log import logger
 from ..runtime.import_guard import ImportGuard
-from .stored import item_size, to_dynamodb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..core.outcome import Item
     from ..core.requests import Place
     from ..transport import Transport
 
@@ -268,26 +266,6 @@ def data(value: object) -> bytes:
     if isinstance(value, bytes):
         return value
     raise TypeError(f"data must be bytes, not {type(value).__name__}: encode it first")
-
-
-def attributes(values: object, schema: Schema, key_names: tuple[str, ...]) -> Item:
-    """Return the application's attributes as DynamoDB JSON. Names that belong to the lock are refused."""
-    if not isinstance(values, Mapping):
-        raise TypeError(f"attributes must be a dict of names and values, not {type(values).__name__}")
-    reserved = {*schema.attribute_names(), *key_names}
-    columns: Item = {}
-    for name, value in values.items():
-        try:
-            attribute_name("the name of an attribute", name)
-            columns[name] = to_dynamodb(value, name)
-            item_size({name: columns[name]})
-        except UnicodeEncodeError as error:
-            raise LockArgumentError(
-                f"attributes: {name!r} has text that is not valid Unicode and cannot be sent: remove the lone surrogate"
-            ) from error
-        if name in reserved:
-            raise LockArgumentError(f"attributes: {name!r} belongs to the lock itself. Choose another name")
-    return columns
 
 
 def callback(name: str, value: object) -> None:

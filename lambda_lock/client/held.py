@@ -29,7 +29,6 @@ from . import checks
 from .last_act import LastActs
 from .renewer import KeepOptions, Renewer, about, leave_to_lease
 from .session import Explained
-from .stored import check_size, encode_result, row_data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,8 +38,8 @@ if TYPE_CHECKING:
     from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
     from .last_act import LastAct
+    from .record import Storing
     from .session import Operation, Session
-    from .stored import Storing
 
 
 class HeldLock(LastActs):
@@ -58,7 +57,6 @@ class HeldLock(LastActs):
         self.elapsed = session.timeline.elapsed
         self.hold = hold
         self.options = options
-        self.data = row_data(hold.item, hold.place)
         self.renewer = Renewer(session, hold, options, weakref.ref(self))
 
     # -- its state --------------------------------------------------------------------------------------------------
@@ -69,6 +67,13 @@ class HeldLock(LastActs):
 
     def each_hold(self) -> list[Hold]:
         return [self.hold]
+
+    @property
+    def data(self) -> bytes | None:
+        with ImportGuard():
+            from .record import row_data
+
+        return row_data(self.hold.item, self.hold.place)
 
     @property
     def lease_duration(self) -> float:
@@ -167,8 +172,7 @@ class HeldLock(LastActs):
                 reading, self.check_renewable, lease_ms=lease_ms, data=encoded, delete_data=delete_data
             )
             if delete_data or data is not None:
-                self.data = data
-                self.hold.note_data(encoded or "")
+                self.hold.note_data(encoded)
 
         return self.hold.place, steps
 
@@ -393,11 +397,17 @@ class HeldLock(LastActs):
                 f"result= is for the duplicates of an event, but lock {self.key!r} does not belong to one: use data=",
                 key=self.key,
             )
+        with ImportGuard():
+            from .record import encode_result
+
         return encode_result(result, self.hold, data, self._storing)
 
     def _encoded(self, data: bytes | None) -> str | None:
         if data is None:
             return None
+        with ImportGuard():
+            from .record import check_size
+
         encoded = requests.encode_data(checks.data(data))
         check_size({**self.hold.item, self.hold.place.schema.data: {"B": encoded}}, self.key)
         return encoded

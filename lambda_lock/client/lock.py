@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import LockAlreadyReleasedError
-from .stored import row_attributes
+from ..runtime.import_guard import ImportGuard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,6 +63,9 @@ class Handle:
     @property
     def attributes(self) -> dict[str, Any]:
         """The application's additional attributes in the row, as of the grant."""
+        with ImportGuard():
+            from .record import row_attributes
+
         return row_attributes(self._held.hold.item, self._held.hold.place)
 
     @property

@@ -10,7 +10,6 @@ from ..runtime.import_guard import ImportGuard
 from ..runtime.timeline import SYSTEM
 from . import checks
 from .renewer import KeepOptions
-from .stored import check_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -298,10 +297,14 @@ def content_of(
     attributes: Mapping[str, Any] | None = None,
 ) -> Content:
     """What a claim writes for the application. Raises LockArgumentError or TypeError if a row cannot hold it."""
+    if data is None and attributes is None:
+        return Content(None, replace_data, {}, ttl)
+    with ImportGuard():
+        from .record import check_size, columns_of
+
     encoded = None if data is None else encode_data(checks.data(data))
-    columns = {} if attributes is None else checks.attributes(attributes, place.schema, place.key_names)
-    if encoded is not None or columns:
-        check_size({**place.item_key, **columns, place.schema.data: {"B": encoded or ""}}, place.key)
+    columns = {} if attributes is None else columns_of(attributes, place)
+    check_size({**place.item_key, **columns, place.schema.data: {"B": encoded or ""}}, place.key)
     return Content(encoded, replace_data, columns, ttl)
 
 

@@ -1,70 +1,293 @@
-"""Operations that take no lock: get, list, prewarm, and writes while locks are disabled. A row that was read is a
-LockRecord.
+"""What the application stores in a row (data, attributes, the result of an event) and what a row shows: get, list.
+Loaded when one of these is used.
+
+Values are converted to DynamoDB JSON and back without boto3. Source: "Supported data types and naming rules", Amazon
+DynamoDB Developer Guide.
 """
 
 from __future__ import annotations
 
+import json  # the Lambda runtime has these loaded
+from collections.abc import Mapping
+from contextlib import suppress
+
 from ..core import protocol
 from ..core.outcome import unusable
-from ..core.requests import Place
+from ..core.requests import Place, decode_data, encode_data
 from ..core.row import SEAL, Row
-from ..errors import LockConfigurationError, printable
+from ..errors import LockArgumentError, LockConfigurationError, LockFormatError, printable
 from ..runtime.import_guard import ImportGuard
 from . import checks
-from .stored import result_parts, row_attributes, row_data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
     from typing import Any
 
     from ..core.lease import ClockReading, Holder
     from ..core.outcome import Item, Reply
-    from ..core.protocol import Steps
+    from ..core.protocol import Hold, Steps
     from ..core.requests import Request
     from ..core.schema import Schema
     from .session import Operation, Session
 
 MOST_PAGES = 100_000  # of one list: a page has up to 1 MB (API reference, Scan), so this is 100 GB
 PREWARM_KEY = "lambda_lock#prewarm"  # of a row that is never written
+_INFINITY = float("inf")
+_LONGEST_NUMBER = 200  # characters; DynamoDB's numbers have up to 38 digits, and exponents up to 125
+_ITEM_LIMIT = 400 * 1024  # bytes: DynamoDB's limit for an item, names and values together
+_LOCK_SIZE = 1500  # bytes of an item: the attributes of a lock, with 64 places
+#: Before the hash of a payload, which is before the JSON text. No JSON text begins like this.
+_HASH = "sha256:"
+_AFTER_HASH = len(_HASH) + 64
 
 
-def _unreadable(row: Row, place: Place, attributes: dict[str, Any], data: bytes | None) -> tuple[str, ...]:
-    schema = place.schema
-    own = {*schema.attribute_names(), *place.key_names}
-    names = [name for name in row.item if name not in own and name not in attributes]
-    if data is None and "B" in row.item.get(schema.data, {}):
-        names.append(schema.data)
-    if row.version == SEAL:
-        names += _unreadable_maps(row.item, schema)
-    return (*row.unreadable(schema), *names)
+def to_dynamodb(value: object, name: str) -> dict[str, Any]:
+    """Return one value as DynamoDB JSON.
 
+    value: a str, int, Decimal, finite float, bool, None, bytes, list, tuple, dict with str keys, or a non-empty set of
+        only str, only numbers or only bytes.
+    name: the attribute's name, for the error.
 
-def _unreadable_maps(item: Item, schema: Schema) -> list[str]:
-    """The names of a semaphore's maps that are missing or no maps, or have entries that cannot be read."""
-    with ImportGuard():
-        from ..core.permits import read_entry
-
-    permits, tokens = (item.get(name or "", {}).get("M") for name in (schema.permits, schema.permit_tokens))
-    readable = {
-        schema.permits: permits is not None and all(map(read_entry, permits.values())),
-        schema.permit_tokens: tokens is not None and tokens.keys() == (permits or tokens).keys(),
-    }
-    return [name for name, is_read in readable.items() if name is not None and not is_read]
-
-
-def _holders(row: Row, place: Place, read_at: int | None) -> tuple[Holder, ...]:
-    """Who holds the lock, or the permits of a semaphore: all whose stored expiry has not passed."""
-    if row.version == SEAL:
-        with ImportGuard():
-            from ..core.permits import entries_of, holder_of
-
-        holders = [holder_of(nonce, entry) for nonce, entry in entries_of(row.item, place.schema).items()]
-    else:
-        holders = [*row.holders()]
-    return tuple(
-        holder for holder in holders if read_at is None or holder.expires_at is None or read_at < holder.expires_at
+    Raises TypeError for anything else.
+    """
+    if value is None:
+        return {"NULL": True}
+    if isinstance(value, bool):
+        return {"BOOL": value}
+    if isinstance(value, str):
+        return {"S": value}
+    if isinstance(value, (bytes, bytearray)):
+        return {"B": encode_data(value)}
+    if _is_number(value):
+        return {"N": _number(value, name)}
+    if isinstance(value, (list, tuple)):
+        return {"L": [to_dynamodb(element, name) for element in value]}
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"attribute {name!r} contains a dict with the key {key!r}: keys must be str")
+        return {"M": {key: to_dynamodb(element, name) for key, element in value.items()}}
+    if isinstance(value, (set, frozenset)):
+        if value and all(isinstance(element, str) for element in value):
+            return {"SS": sorted(value)}
+        if value and all(isinstance(element, bytes) for element in value):
+            return {"BS": [encode_data(element) for element in sorted(value)]}
+        if value and all(_is_number(element) and not isinstance(element, bool) for element in value):
+            return {"NS": [_number(element, name) for element in sorted(value)]}
+        raise TypeError(
+            f"attribute {name!r} is a set that DynamoDB cannot store: a set must not be empty, and must hold only str, "
+            "only numbers or only bytes"
+        )
+    raise TypeError(
+        f"attribute {name!r} is a {type(value).__name__}, which DynamoDB cannot store: "
+        "use str, numbers, bool, None, bytes, lists, dicts or sets of one kind"
     )
+
+
+def _is_number(value: object) -> bool:
+    # Decimal is recognized by its name: importing decimal would cost 2 ms, even if no Decimal is used.
+    return isinstance(value, (int, float)) or type(value).__name__ == "Decimal"
+
+
+def _number(value: Any, name: str) -> str:
+    if value != value or value in (_INFINITY, -_INFINITY):
+        raise TypeError(f"attribute {name!r} is {value!r}: DynamoDB stores only finite numbers")
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def from_dynamodb(value: dict[str, Any]) -> Any:
+    """Return the Python value of DynamoDB JSON. Whole numbers become int, other numbers Decimal.
+
+    Raises ValueError for a malformed number or binary value, which DynamoDB never stores.
+    """
+    ((kind, content),) = value.items()
+    if kind == "NULL":
+        return None
+    if kind == "N":
+        return _from_number(content)
+    if kind == "B":
+        return decode_data(content)
+    if kind == "L":
+        return [from_dynamodb(element) for element in content]
+    if kind == "M":
+        return {key: from_dynamodb(element) for key, element in content.items()}
+    if kind == "SS":
+        return set(content)
+    if kind == "NS":
+        return {_from_number(element) for element in content}
+    if kind == "BS":
+        return {decode_data(element) for element in content}
+    return content  # S, BOOL
+
+
+def _from_number(text: str) -> Any:
+    if len(text) > _LONGEST_NUMBER:
+        raise ValueError(f"a number of {len(text)} characters")
+    if text.lstrip("-").isdecimal() and text.isascii():
+        return int(text)
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        return Decimal(text)
+    except InvalidOperation as error:
+        raise ValueError(f"{text!r} is not a number") from error
+
+
+def item_size(item: Item) -> int:
+    """Return roughly how many bytes DynamoDB counts for an item: never less than it counts for names and scalars."""
+    return sum(len(name.encode()) + _size(value) for name, value in item.items())
+
+
+def check_size(item: Item, key: str) -> None:
+    """Refuse an item that DynamoDB would refuse as too large. Some bytes are reserved for the lock's own attributes."""
+    total = item_size(item) + _LOCK_SIZE
+    if total > _ITEM_LIMIT:
+        raise LockArgumentError(
+            f"data and attributes of lock {key!r} take about {total} bytes; an item may have at most {_ITEM_LIMIT}. "
+            "Store the payload elsewhere, and a reference to it here",
+            key=key,
+        )
+
+
+def _size(value: dict[str, Any]) -> int:
+    ((kind, content),) = value.items()
+    if kind == "S":
+        return len(content.encode())
+    if kind == "B":
+        return len(content) * 3 // 4
+    if kind == "N":
+        return len(content) // 2 + 2
+    if kind == "L":
+        return 3 + sum(1 + _size(element) for element in content)
+    if kind == "M":
+        return 3 + sum(1 + len(key.encode()) + _size(element) for key, element in content.items())
+    return sum(map(len, content)) if kind in ("SS", "NS", "BS") else 1
+
+
+def columns_of(values: object, place: Place) -> Item:
+    """Return the application's attributes as DynamoDB JSON. Names that belong to the lock are refused."""
+    if not isinstance(values, Mapping):
+        raise TypeError(f"attributes must be a dict of names and values, not {type(values).__name__}")
+    reserved = {*place.schema.attribute_names(), *place.key_names}
+    columns: Item = {}
+    for name, value in values.items():
+        try:
+            checks.attribute_name("the name of an attribute", name)
+            columns[name] = to_dynamodb(value, name)
+            item_size({name: columns[name]})
+        except UnicodeEncodeError as error:
+            raise LockArgumentError(
+                f"attributes: {name!r} has text that is not valid Unicode and cannot be sent: remove the lone surrogate"
+            ) from error
+        if name in reserved:
+            raise LockArgumentError(f"attributes: {name!r} belongs to the lock itself. Choose another name")
+    return columns
+
+
+def row_data(item: Item, place: Place) -> bytes | None:
+    """Return the application's bytes in a row, or None if there are none."""
+    value = item.get(place.schema.data, {}).get("B")
+    if value is None:
+        return None
+    try:
+        return decode_data(value)
+    except ValueError:  # not base64: DynamoDB never stores that
+        return None
+
+
+def row_attributes(item: Item, place: Place) -> dict[str, Any]:
+    """Return the application's additional attributes in a row, except those that cannot be read (see `unreadable`)."""
+    own = {*place.schema.attribute_names(), *place.key_names}
+    found = {}
+    for name, value in item.items():
+        if name not in own:
+            with suppress(ValueError):
+                found[name] = from_dynamodb(value)
+    return found
+
+
+class Storing:
+    """How one call's result is stored.
+
+    serializer: has ``dump(value)``, which gives a JSON value, and ``load(value)``; None: the result is a JSON value.
+    payload: the hash of the fields to validate; None: nothing is validated.
+    """
+
+    __slots__ = ("payload", "serializer")
+
+    def __init__(self, serializer: Any = None, payload: str | None = None) -> None:
+        self.serializer = serializer
+        self.payload = payload
+
+
+_PLAIN = Storing()
+
+
+def encode_result(result: object, hold: Hold, data: str | None = None, storing: Storing | None = None) -> str | None:
+    """Return the text for a result and for the payload's hash. None if there is neither.
+
+    data: what the row stores along with it, as base64 text; None: what the row holds now.
+
+    Raises LockArgumentError if JSON cannot represent ``result``, or if it is too large for the row.
+    """
+    key, schema, how = hold.place.key, hold.place.schema, storing or _PLAIN
+    text = None
+    if result is not None:
+        try:
+            value = result if how.serializer is None else how.serializer.dump(result)
+            text = json.dumps(value, separators=(",", ":"))
+        except Exception as error:
+            remedy = "the serializer did not give a JSON value"
+            if how.serializer is None:
+                remedy = (
+                    "return dicts, lists, strs, numbers, bools or None, pass result= a type or a serializer, or pass "
+                    "result=None to store none"
+                )
+            raise LockArgumentError(
+                f"the result of event {key!r}, of type {type(result).__name__}, cannot be written as JSON ({error}): "
+                f"{remedy}",
+                key=key,
+            ) from error
+    if how.payload is not None:
+        text = f"{_HASH}{how.payload} {text or ''}"
+    if text is not None:
+        stored = hold.item if data is None else {**hold.item, schema.data: {"B": data}}
+        check_size({**stored, schema.result: {"S": text}}, key)
+    return text
+
+
+def result_parts(text: object) -> tuple[str | None, str | None]:
+    """Return the JSON text of a result, and the hash of the payload. None for what was not stored."""
+    if not isinstance(text, str):
+        return None, None
+    if not text.startswith(_HASH):
+        return text, None
+    return text[_AFTER_HASH + 1 :] or None, text[len(_HASH) : _AFTER_HASH]
+
+
+def decode_result(text: object, key: str | None, serializer: Any = None) -> object:
+    """Return the result from a stored text, or None if none was stored.
+
+    Raises LockFormatError if the text is not JSON, or if the serializer cannot load it.
+    """
+    written, _ = result_parts(text)
+    if written is None:
+        return None
+    try:
+        value = json.loads(written)
+    except ValueError as error:
+        raise LockFormatError(
+            f"the result stored with event {key!r} is not JSON: something else stored it. Use another scope=", key=key
+        ) from error
+    try:
+        return value if serializer is None else serializer.load(value)
+    except Exception as error:
+        raise LockFormatError(
+            f"the result stored with event {key!r} cannot be loaded ({error}). The result's type may have changed "
+            "since: let it read what older versions stored, or use another scope=",
+            key=key,
+        ) from error
 
 
 class LockRecord:
@@ -102,26 +325,6 @@ class LockRecord:
             print("held by", ", ".join(str(holder.owner) for holder in record.holders))
     """
 
-    __slots__ = (
-        "attributes",
-        "completed_until",
-        "data",
-        "expires_at",
-        "fencing_token",
-        "holders",
-        "is_expired",
-        "is_released",
-        "key",
-        "lease_duration",
-        "owner",
-        "read_at",
-        "result",
-        "sort_key",
-        "unreadable",
-        "version",
-        "waiters",
-    )
-
     key: str
     sort_key: str | None
     owner: str | None
@@ -141,48 +344,55 @@ class LockRecord:
     unreadable: tuple[str, ...]
 
     def __init__(self, row: Row, place: Place, read_at: int | None) -> None:
-        expires_at = None if row.expiry_ms is None else row.expiry_ms / 1000
-        data, attributes = row_data(row.item, place), row_attributes(row.item, place)
-        holders, is_semaphore = _holders(row, place, read_at), row.version == SEAL
-        unreadable = _unreadable(row, place, attributes, data)
-        is_free = row.is_free
+        item, schema, is_semaphore = row.item, place.schema, row.version == SEAL
+        data, attributes = row_data(item, place), row_attributes(item, place)
+        own = {*schema.attribute_names(), *place.key_names}
+        unreadable = [*row.unreadable(schema), *(name for name in item if name not in own and name not in attributes)]
+        if data is None and "B" in item.get(schema.data, {}):
+            unreadable.append(schema.data)
+        holders, expires_at = row.holders(), None if row.expiry_ms is None else row.expiry_ms / 1000
         if is_semaphore:
-            is_free = not holders and place.schema.permits not in (None, *unreadable)
-        fields = {
-            "key": place.key,
-            "sort_key": place.sort_key,
-            "owner": None if is_semaphore else row.owner,
-            "data": data,
-            "attributes": attributes,
-            "version": None if is_semaphore else row.version,
-            "lease_duration": None if row.lease_ms is None else row.lease_ms / 1000,
-            "expires_at": expires_at,
-            "read_at": read_at,
-            "fencing_token": row.token,
-            "holders": holders,
-            "is_released": is_free,
-            "is_expired": not row.is_free and None not in (expires_at, read_at) and read_at >= expires_at,  # type: ignore[operator]
-            "completed_until": row.completed_until,
-            "result": result_parts(row.item.get(place.schema.result, {}).get("S"))[0],
-            "waiters": row.waiting(read_at),
-            "unreadable": unreadable,
-        }
-        _fill(self, fields)
+            with ImportGuard():
+                from ..core.permits import entries_of, holder_of, read_entry
+
+            holders = tuple(holder_of(nonce, entry) for nonce, entry in entries_of(item, schema).items())
+            permits, tokens = (item.get(name or "", {}).get("M") for name in (schema.permits, schema.permit_tokens))
+            if schema.permits is not None and (permits is None or not all(map(read_entry, permits.values()))):
+                unreadable.append(schema.permits)
+            if schema.permit_tokens is not None and (tokens is None or tokens.keys() != (permits or tokens).keys()):
+                unreadable.append(schema.permit_tokens)
+        if read_at is not None:
+            holders = tuple(each for each in holders if each.expires_at is None or read_at < each.expires_at)
+        is_free = not holders and schema.permits not in (None, *unreadable) if is_semaphore else row.is_free
+        vars(self).update(
+            key=place.key,
+            sort_key=place.sort_key,
+            owner=None if is_semaphore else row.owner,
+            data=data,
+            attributes=attributes,
+            version=None if is_semaphore else row.version,
+            lease_duration=None if row.lease_ms is None else row.lease_ms / 1000,
+            expires_at=expires_at,
+            read_at=read_at,
+            fencing_token=row.token,
+            holders=holders,
+            is_released=is_free,
+            is_expired=not row.is_free and read_at is not None and expires_at is not None and read_at >= expires_at,
+            completed_until=row.completed_until,
+            result=result_parts(item.get(schema.result, {}).get("S"))[0],
+            waiters=row.waiting(read_at),
+            unreadable=tuple(unreadable),
+        )
 
     @property
     def is_held(self) -> bool:
         return bool(self.holders)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _record, ({name: getattr(self, name) for name in self.__slots__},)
-
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a LockRecord is frozen: {name} cannot be set")
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, LockRecord):
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        return vars(self) == vars(other) if isinstance(other, LockRecord) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]  # attributes is a dict
 
@@ -190,17 +400,6 @@ class LockRecord:
         owners = [holder.owner for holder in self.holders] or [self.owner]
         state = "released" if self.is_released else f"held by {printable(', '.join(map(str, owners)))}"
         return f"LockRecord({self.key!r}, {state}, token {self.fencing_token})"
-
-
-def _record(fields: dict[str, object]) -> LockRecord:
-    record = LockRecord.__new__(LockRecord)
-    _fill(record, fields)
-    return record
-
-
-def _fill(record: LockRecord, fields: dict[str, Any]) -> None:
-    for name, value in fields.items():
-        object.__setattr__(record, name, value)
 
 
 class Pages:
@@ -237,10 +436,9 @@ class Pages:
             key = self._key_of(item, partition_key_name)
             sort_key = None if sort_key_name is None else self._key_of(item, sort_key_name)
             row = Row(item, self.place.schema)
-            if row.version is None:  # not a lock's row, or written in another schema
-                continue
-            place = Place(self.place.table, self.place.schema, partition_key_name, key, sort_key_name, sort_key)
-            yield LockRecord(row, place, reply.date)
+            if row.version is not None:  # else it is not a lock's row, or written in another schema
+                place = Place(self.place.table, self.place.schema, partition_key_name, key, sort_key_name, sort_key)
+                yield LockRecord(row, place, reply.date)
 
     def _next(self, request: dict[str, Any], last: Any) -> dict[str, Any] | None:
         """Return the request for the next page, or None after the last.
@@ -261,14 +459,13 @@ class Pages:
         return {**request, "ExclusiveStartKey": last}
 
     def _key_of(self, item: Item, name: str) -> str:
-        key = item.get(name, {}).get("S")
+        key: str | None = item.get(name, {}).get("S")
         if key is None:
             raise LockConfigurationError(
                 f"table {self.place.table!r} does not have the key {name!r} (string). Set partition_key_name= and "
                 "sort_key_name= (or LAMBDA_LOCK_PARTITION_KEY, LAMBDA_LOCK_SORT_KEY) to the table's own names"
             )
-        text: str = key
-        return text
+        return key
 
 
 def get(session: Session, key: str, sort_key: str | None) -> Operation[LockRecord | None]:
@@ -301,10 +498,3 @@ def pages_of(session: Session, key: str | None) -> Pages:
 def ask(session: Session, place: Place, request: Request) -> Operation[Reply]:
     """Send a request that takes and changes no lock."""
     return place, lambda reading: protocol.ask(request, session.memory, session.entropy, reading)
-
-
-def write_unguarded(session: Session, items: Sequence[Mapping[str, Any]], key: str) -> Operation[Reply]:
-    """The operation of `Lock.commit` while locks are disabled."""
-    request = {"TransactItems": checks.transact_items(items), "ClientRequestToken": session.entropy.nonce()}
-    place = session.settings.place(key, None if session.settings.names()[2] is None else key)
-    return ask(session, place, ("TransactWriteItems", request))

@@ -371,9 +371,11 @@ class Hold:
         no_answer = is_ambiguous(outcome) or isinstance(outcome, TransportError)
         self.unavailable = no_answer or (self.unavailable and may_pass(outcome))
 
-    def note_data(self, data: str) -> None:
-        """Note that the row holds this data now (base64). Its size counts when more is stored."""
-        self.item = {**self.item, self.place.schema.data: {"B": data}}
+    def note_data(self, data: str | None) -> None:
+        """Note that the row holds this data now (base64; None: none). Its size counts when more is stored."""
+        name = self.place.schema.data
+        rest = {other: value for other, value in self.item.items() if other != name}
+        self.item = rest if data is None else {**rest, name: {"B": data}}
 
 
 def exchange(

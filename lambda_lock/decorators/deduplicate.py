@@ -9,6 +9,7 @@ from ..client import checks
 from ..client.base import session_of, take
 from ..client.lock import complete, held_by
 from ..client.options import order
+from ..client.record import Storing, decode_result, result_parts
 from ..client.taking import Fresh, entered_before, tell_refused
 from ..errors import DuplicateEventError, LockArgumentError, PayloadMismatchError
 from ..keys.arguments import name_of
@@ -308,8 +309,6 @@ class _EventGuard(Guard):
     def prepare(self, call: Call) -> Any:
         lock = super().prepare(call)
         if lock is None and (self.payload is not None or self.serializer is not None):
-            from ..client.stored import Storing
-
             payload = None if self.payload is None else self.payload(call.args, call.kwargs)
             call.storing = Storing(self.serializer, payload)
         return lock
@@ -317,8 +316,6 @@ class _EventGuard(Guard):
     def answered(self, call: Call, error: LockError) -> Any:
         if not isinstance(error, DuplicateEventError):
             return super().answered(call, error)
-        from ..client.stored import decode_result
-
         if self.known is not None:
             self.known.learn(session_of(call.client), error)
         self.check_payload(call, error)
@@ -361,8 +358,6 @@ class _EventGuard(Guard):
         """Raise PayloadMismatchError for an event that is done with another payload. Older ones have no payload."""
         if call.storing is None or call.storing.payload is None:
             return
-        from ..client.stored import result_parts
-
         stored = result_parts(error.result)[1]
         if stored is None or stored == call.storing.payload:
             return

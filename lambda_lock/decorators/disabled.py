@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import threading
 
+from ..client import checks
 from ..client.base import run, session_of
-from ..client.record import write_unguarded
+from ..client.record import ask
 from ..core import requests
 from ..core.several import ordered
 from ..errors import LockAlreadyReleasedError, LockConfigurationError
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Self
 
-    from ..client.session import Operation
+    from ..client.session import Operation, Session
+    from ..core.outcome import Reply
     from ..runtime.invocation import Invocation
 
 _LOOK = 0.25  # seconds between two looks of an async function. A thread that waits may be the last that could commit
@@ -168,3 +170,10 @@ class AsyncStandIn(StandIn):
     ) -> None:
         await run(self._client, self._writing(items))
         self._released.set()
+
+
+def write_unguarded(session: Session, items: Sequence[Mapping[str, Any]], key: str) -> Operation[Reply]:
+    """The operation of `Lock.commit` while locks are disabled."""
+    request = {"TransactItems": checks.transact_items(items), "ClientRequestToken": session.entropy.nonce()}
+    place = session.settings.place(key, None if session.settings.names()[2] is None else key)
+    return ask(session, place, ("TransactWriteItems", request))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeAlias
 
-    from ..client.stored import Storing
+    from ..client.record import Storing
 
     #: What names a lock: its client, key and sort key.
     Target: TypeAlias = tuple[object, str, str | None]

@@ -43,7 +43,6 @@ PACKAGE = {
     "lambda_lock.client.renewer": "plans renewals, reports danger and loss",
     "lambda_lock.client.session": "what the locks of a client share",
     "lambda_lock.client.settings": "the settings, of plain and async clients",
-    "lambda_lock.client.stored": "data and attributes of the granted row",
     "lambda_lock.client.taking": "runs an acquire",
     "lambda_lock.core": "the protocol",
     "lambda_lock.core.acquire": "the protocol: takes a lock",

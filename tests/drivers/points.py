@@ -39,7 +39,6 @@ _PURE = tuple(
         "client/checks.py",
         "client/record.py",
         "client/settings.py",
-        "client/stored.py",
         "transport/answers.py",
         "transport/endpoint.py",
     )
