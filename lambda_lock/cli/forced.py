@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ..client.lock_client import LockClient
     from ..core.lease import ClockReading
     from ..core.protocol import Steps
-    from ..core.requests import Request
 
 
 def force_release(client: LockClient, record: LockRecord) -> Row | None:
@@ -29,12 +28,11 @@ def force_release(client: LockClient, record: LockRecord) -> Row | None:
     session = session_of(client)
     place = session.settings.place(record.key, record.sort_key)
     update = Update(place)
-    condition = [update.equals(place.schema.version, {"S": record.version})]
-    if place.schema.released is None:
-        request: Request = "DeleteItem", update.write(condition)
-    else:
+    update.expect(version={"S": record.version})
+    if place.schema.released is not None:
+        update.expect(released=None)
         update.end()
-        request = update.request(condition + update.not_released())
+    request = update.request("DeleteItem" if place.schema.released is None else "UpdateItem")
 
     def steps(reading: ClockReading) -> Steps[Row | None]:
         outcome, unclear, _ = yield from protocol.exchange(
