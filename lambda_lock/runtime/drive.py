@@ -125,33 +125,28 @@ def _shows(write: dict[str, Any], item: Any) -> bool:
     return _is_item(item) and all(item.get(name) == key for name, key in write.get("Key", {}).items() if "S" in key)
 
 
-def _is_item(item: Any) -> bool:
-    if not isinstance(item, dict):
+_SCALARS = {"S": str, "N": str, "B": str, "BOOL": bool, "NULL": bool}
+_MOST_NESTED = 32  # DynamoDB nests no deeper (Developer Guide, "Quotas")
+
+
+def _is_item(item: Any, depth: int = 0) -> bool:
+    """Whether this is an item in DynamoDB's JSON, or the content of a map. That of texts and numbers is not checked."""
+    if not isinstance(item, dict) or (item and depth > _MOST_NESTED):
         return False
     for value in item.values():
         if not isinstance(value, dict) or len(value) != 1:
             return False
         for kind, content in value.items():
-            if not (isinstance(content, _SCALARS[kind]) if kind in _SCALARS else _is_value(value)):
+            if kind in _SCALARS:
+                is_right = isinstance(content, _SCALARS[kind])
+            elif kind == "M":
+                is_right = _is_item(content, depth + 1)
+            elif not isinstance(content, list):
+                is_right = False
+            elif kind == "L":
+                is_right = _is_item(dict(enumerate(content)), depth + 1)
+            else:
+                is_right = kind in ("SS", "NS", "BS") and all(isinstance(inner, str) for inner in content)
+            if not is_right:
                 return False
     return True
-
-
-_SCALARS = {"S": str, "N": str, "B": str, "BOOL": bool, "NULL": bool}
-_MOST_NESTED = 32  # DynamoDB nests no deeper (Developer Guide, "Quotas")
-
-
-def _is_value(value: Any, depth: int = 0) -> bool:
-    """Whether this is a value in DynamoDB's JSON. The content of texts and numbers is not checked."""
-    if not isinstance(value, dict) or len(value) != 1 or depth > _MOST_NESTED:
-        return False
-    ((kind, content),) = value.items()
-    if kind in _SCALARS:
-        return isinstance(content, _SCALARS[kind])
-    if kind == "M":
-        return isinstance(content, dict) and all(_is_value(inner, depth + 1) for inner in content.values())
-    if not isinstance(content, list):
-        return False
-    if kind == "L":
-        return all(_is_value(inner, depth + 1) for inner in content)
-    return kind in ("SS", "NS", "BS") and all(isinstance(inner, str) for inner in content)

@@ -47,13 +47,49 @@ async def drive_async(
     If the coroutine is closed in the midst of the steps, they are left as they are: nothing can be awaited then.
     """
     pid = os.getpid()
+
+    def send_in(step: Send) -> Outcome:
+        """Send a request, on a thread."""
+        check_process(pid)  # a child may have started a thread of its own for the request
+        request = Ticket()
+        under_way.begin(request)
+        try:
+            if not under_way.may_send(steps):  # asked after it was noted: closing the client sees one or the other
+                return TransportError(False, "nothing was sent: the client was closed")
+            return send(step, transport)
+        finally:
+            under_way.end(request)
+
+    async def outcome_of(step: Send) -> Outcome:
+        try:
+            return await asking.settle(send_in, step, patience=step.timeout, needed=False)
+        except Busy as error:
+            return unsent(step.timeout, error)
+
+    def finish(step: Send | Wait) -> Any:
+        """Drive the steps from ``step`` to their end, on a thread, unless closing the client does."""
+        work = Ticket()
+        under_way.begin(work)
+        try:
+            while under_way.may_send(steps):
+                outcome = None
+                if isinstance(step, Send):
+                    outcome = send(step, transport)
+                else:
+                    timeline.clock.sleep(step.seconds)
+                step = steps.send(Event(timeline.reading(), outcome))
+        except StopIteration as end:
+            return end.value
+        finally:
+            under_way.end(work)
+
     event: Any = None
     try:
         while True:  # inside the try: an interrupt may come between any two steps of this loop
             step = steps.send(event)
             outcome = None
             if isinstance(step, Send):
-                outcome = await _send(pid, steps, step, transport, asking, under_way)
+                outcome = await outcome_of(step)
             else:
                 await (asyncio.sleep if isinstance(step, Pause) else sleep)(step.seconds)
             event = Event(timeline.reading(), outcome)
@@ -71,7 +107,7 @@ async def drive_async(
             raise
         step = steps.throw(error)
         try:
-            return await giving_back.settle(_finish, steps, step, transport, timeline, under_way, patience=patience)
+            return await giving_back.settle(finish, step, patience=patience)
         except Busy:
             steps.close()
             raise error from None
@@ -86,44 +122,3 @@ def unsent(seconds: float, cause: Busy) -> TransportError:
     )
     error.__cause__ = cause
     return error
-
-
-async def _send(
-    pid: int, steps: Steps[T], step: Send, transport: Transport, threads: Threads, under_way: UnderWay
-) -> Outcome:
-    try:
-        return await threads.settle(
-            _send_in, pid, steps, step, transport, under_way, patience=step.timeout, needed=False
-        )
-    except Busy as error:
-        return unsent(step.timeout, error)
-
-
-def _send_in(pid: int, steps: Steps[T], step: Send, transport: Transport, under_way: UnderWay) -> Outcome:
-    check_process(pid)  # a child may have started a thread of its own for the request
-    request = Ticket()
-    under_way.begin(request)
-    try:
-        if not under_way.may_send(steps):  # asked after it was noted: closing the client sees one or the other
-            return TransportError(False, "nothing was sent: the client was closed")
-        return send(step, transport)
-    finally:
-        under_way.end(request)
-
-
-def _finish(steps: Steps[Any], step: Send | Wait, transport: Transport, timeline: Timeline, under_way: UnderWay) -> Any:
-    """Drive the steps from ``step`` to their end, on this thread, unless closing the client does."""
-    work = Ticket()
-    under_way.begin(work)
-    try:
-        while under_way.may_send(steps):
-            outcome = None
-            if isinstance(step, Send):
-                outcome = send(step, transport)
-            else:
-                timeline.clock.sleep(step.seconds)
-            step = steps.send(Event(timeline.reading(), outcome))
-    except StopIteration as end:
-        return end.value
-    finally:
-        under_way.end(work)

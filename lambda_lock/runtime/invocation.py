@@ -51,8 +51,9 @@ class Invocation:
     def __init__(self, context: object, deadline: float | None) -> None:
         self.context = context
         self.deadline = deadline
-        self.function_name = _text(context, "function_name") or os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "")
-        self.request_id = _text(context, "aws_request_id")
+        name, request_id = getattr(context, "function_name", None), getattr(context, "aws_request_id", None)
+        self.function_name = name if name and isinstance(name, str) else os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "")
+        self.request_id = request_id if isinstance(request_id, str) else ""
 
     def remaining(self, now: float | None = None) -> float | None:
         """Return the seconds until the deadline, above 0, or None if it is unknown or has passed.
@@ -76,18 +77,31 @@ def find(args: Sequence[object], kwargs: Mapping[str, object], context: object =
     Raises TypeError if ``context`` is not a Lambda context, and for a durable function's context outside of its steps:
     the call would be suspended and run again, each time under another lock.
     """
+    global _warned
     if context is not None:
-        return _given(context, "context")
+        return _given(context)
     for argument in (*args, *kwargs.values()):
         found = _reading(argument)
         if found is not None:
             return found
     for argument in (*args, *kwargs.values()):
         if is_durable(argument):
-            return _of_step(argument)
-    found = _enclosing.get() or _still_registered()
-    if found is None and in_lambda():
-        _warn_once()
+            frame = sys._getframe()
+            while frame.f_globals.get("__name__") not in _STEPS:
+                if frame.f_back is None:
+                    raise TypeError(_SUSPENDED)
+                frame = frame.f_back
+            return _reading(getattr(argument, "lambda_context", None))
+    found = _enclosing.get()
+    if found is None and _registered is not None and _registered[1] == _trace_id():  # else another one has begun since
+        found = _registered[0]
+    if found is None and os.environ.get("AWS_LAMBDA_FUNCTION_NAME") and not _warned:
+        _warned = True
+        logger.warning(
+            "no Lambda context found: locks cannot end with the invocation's deadline, so they are renewed in the "
+            "background. Pass the handler's context on, or begin the handler with "
+            "lambda_lock.register_lambda_context(context)"
+        )
     return found
 
 
@@ -109,7 +123,7 @@ def register_lambda_context(context: object) -> None:
             process(event)
     """
     global _registered
-    _registered = None if context is None else (_given(context, "context"), _trace_id())
+    _registered = None if context is None else (_given(context), _trace_id())
 
 
 def enter(invocation: Invocation | None) -> Token[Invocation | None]:
@@ -119,11 +133,6 @@ def enter(invocation: Invocation | None) -> Token[Invocation | None]:
 
 def leave(token: Token[Invocation | None]) -> None:
     _enclosing.reset(token)
-
-
-def in_lambda() -> bool:
-    """Return whether this process runs in AWS Lambda, or in an emulator that says so."""
-    return bool(os.environ.get("AWS_LAMBDA_FUNCTION_NAME"))
 
 
 def initializing() -> bool:
@@ -145,7 +154,8 @@ def owner_prefix(invocation: Invocation | None) -> str:
     if invocation is not None and invocation.request_id:
         name = f"{invocation.function_name or 'lambda'}/{invocation.request_id}"
     else:
-        name = f"{os.environ.get('AWS_LAMBDA_FUNCTION_NAME') or _host()}/{os.getpid()}"
+        host = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "host")
+        name = f"{os.environ.get('AWS_LAMBDA_FUNCTION_NAME') or host}/{os.getpid()}"
     return name[:_OWNER_PREFIX_LENGTH]
 
 
@@ -154,21 +164,11 @@ def is_durable(context: object) -> bool:
     return hasattr(type(context), "run_in_child_context")
 
 
-def _of_step(durable: object) -> Invocation | None:
-    """Return the invocation of a durable function's context, in a step. Raises TypeError outside of steps."""
-    frame = sys._getframe()
-    while frame.f_globals.get("__name__") not in _STEPS:
-        if frame.f_back is None:
-            raise TypeError(_SUSPENDED)
-        frame = frame.f_back
-    return _reading(getattr(durable, "lambda_context", None))
-
-
-def _given(context: object, name: str) -> Invocation:
+def _given(context: object) -> Invocation:
     found = _reading(getattr(context, "lambda_context", None) if is_durable(context) else context)
     if found is None:
         raise TypeError(
-            f"{name}= must be a Lambda context, whose get_remaining_time_in_millis() returns a number, "
+            "context= must be a Lambda context, whose get_remaining_time_in_millis() returns a number, "
             f"not {type(context).__name__}. Pass the handler's second argument"
         )
     return found
@@ -181,7 +181,7 @@ def _reading(context: object) -> Invocation | None:
     if not callable(read):
         return None
     # Outside Lambda, only the enclosing reading is reused, because tests pass one stand-in context to many calls.
-    for known in (_enclosing.get(), _latest if in_lambda() else None):
+    for known in (_enclosing.get(), _latest if os.environ.get("AWS_LAMBDA_FUNCTION_NAME") else None):
         if known is not None and known.context is context and known.remaining() is not None:
             return known
     now = elapsed()  # before the context is read, so that the deadline may be too early but never too late
@@ -192,34 +192,5 @@ def _reading(context: object) -> Invocation | None:
     return _latest
 
 
-def _still_registered() -> Invocation | None:
-    """Return the registered invocation, unless the runtime has started another one since."""
-    if _registered is None:
-        return None
-    invocation, trace_id = _registered
-    return invocation if trace_id == _trace_id() else None
-
-
 def _trace_id() -> str | None:
     return os.environ.get("_X_AMZN_TRACE_ID")
-
-
-def _warn_once() -> None:
-    global _warned
-    if _warned:
-        return
-    _warned = True
-    logger.warning(
-        "no Lambda context found: locks cannot end with the invocation's deadline, so they are renewed in the "
-        "background. Pass the handler's context on, or begin the handler with "
-        "lambda_lock.register_lambda_context(context)"
-    )
-
-
-def _text(context: object, name: str) -> str:
-    value = getattr(context, name, None)
-    return value if isinstance(value, str) else ""
-
-
-def _host() -> str:
-    return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "host")

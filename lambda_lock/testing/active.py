@@ -86,12 +86,22 @@ class InMemory(ContextDecorator):
         for method in ("monotonic", "wall"):
             if clock is not None and not callable(getattr(clock, method, None)):
                 raise TypeError(f"clock must be a ManualClock or similar: {type(clock).__name__} has no {method}()")
-        self.memory = Memory(_key_names(tables or {}), SystemClock() if clock is None else clock, checks.schema(schema))
+        declared: dict[str, tuple[str, ...]] = {}
+        for table, keys in (tables or {}).items():
+            names = (keys,) if isinstance(keys, str) else tuple(keys)
+            if not 1 <= len(names) <= 2:
+                raise LockArgumentError(
+                    f"tables: {table!r} has {keys!r}: pass the name of its partition key, or of both keys"
+                )
+            declared[checks.table_name(table)] = tuple(
+                checks.attribute_name(f"a key of tables[{table!r}]", name) for name in names
+            )
+        self.memory = Memory(declared, SystemClock() if clock is None else clock, checks.schema(schema))
         self._entered = False
         self._table: str | None = None
         self._restore_defaults: Callable[[], None]  # since the block was entered
         # Who sent to it, and the locks that they held before.
-        self._sessions: weakref.WeakKeyDictionary[Session, frozenset[Hold]] = weakref.WeakKeyDictionary()
+        self.senders: weakref.WeakKeyDictionary[Session, frozenset[Hold]] = weakref.WeakKeyDictionary()
 
     def __enter__(self) -> Memory:
         with _guard:
@@ -110,7 +120,7 @@ class InMemory(ContextDecorator):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with _guard:
-            for learned, before in list(self._sessions.items()):
+            for learned, before in list(self.senders.items()):
                 learned.forget_since(before)
             _active.remove(self)
             if not _active:
@@ -140,27 +150,12 @@ class InMemory(ContextDecorator):
         """For ContextDecorator: a new one for each call."""
         return InMemory(*self._arguments)
 
-    def serve(self, session: Session) -> Transport:
-        """The transport of a session, which is noted as one that learns from it."""
-        self._sessions.setdefault(session, session.open_locks.holds())
-        return self.memory
-
 
 def _transport(session: Session) -> Transport | None:
     """The transport of ``session`` while any is active. None: the last one has ended a moment ago."""
     with _guard:
-        return _active[-1].serve(session) if _active else None
-
-
-def _key_names(tables: Mapping[str, KeyNames]) -> dict[str, tuple[str, ...]]:
-    declared: dict[str, tuple[str, ...]] = {}
-    for table, keys in tables.items():
-        names = (keys,) if isinstance(keys, str) else tuple(keys)
-        if not 1 <= len(names) <= 2:
-            raise LockArgumentError(
-                f"tables: {table!r} has {keys!r}: pass the name of its partition key, or of both keys"
-            )
-        declared[checks.table_name(table)] = tuple(
-            checks.attribute_name(f"a key of tables[{table!r}]", name) for name in names
-        )
-    return declared
+        if not _active:
+            return None
+        innermost = _active[-1]
+        innermost.senders.setdefault(session, session.open_locks.holds())
+        return innermost.memory

@@ -51,9 +51,7 @@ class Expression:
     bounds: pairs of values of which the first must not be greater.
     """
 
-    evaluate: Any  # the closure of a condition, or the changes of an update
-
-    def __init__(self, text: str, names: Names) -> None:
+    def __init__(self, kind: str, text: str, names: Names) -> None:
         self.text = text
         self.names = dict(names)
         self.used: set[str] = set()
@@ -68,6 +66,8 @@ class Expression:
             if match[1] is None:
                 raise NotImplementedError(f"{match[0][:20]!r} in the expression {text.rstrip()!r}")
             self.tokens.append(match[1])
+        #: The closure of a condition, or the changes of an update.
+        self.evaluate: Any = self.condition() if kind == "ConditionExpression" else self.update()
 
     # -- tokens
 
@@ -95,12 +95,11 @@ class Expression:
         if self.take() != token:
             raise invalid(f"expected {token!r} at token {self.at} of {self.text!r}")
 
-    def arguments(self, first: Callable[[], Operand], *others: Callable[[], Operand]) -> list[Operand]:
-        """Take the arguments of a function in parentheses, each by its own method."""
-        self.expect("(")
-        found = [first()]
-        for take in others:
-            self.expect(",")
+    def arguments(self, *takes: Callable[[], Operand]) -> list[Operand]:
+        """Take the arguments of a function in parentheses, one or two, each by its own method."""
+        found = []
+        for before, take in zip("(,", takes, strict=False):
+            self.expect(before)
             found.append(take())
         self.expect(")")
         return found
@@ -269,14 +268,11 @@ class Expression:
             while self.accept(","):
                 changes.append(self.change(clause))
         for (one, _), (other, _) in combinations(changes, 2):
-            self.require_apart(one, other)
+            # No path may lead to another or into it, and none may take a list for a map.
+            pair = next((pair for pair in zip(one, other, strict=False) if pair[0] != pair[1]), None)
+            if pair is None or type(pair[0]) is not type(pair[1]):
+                raise invalid(f"two document paths overlap or conflict: {one[0]} is changed twice in {self.text!r}")
         return changes
-
-    def require_apart(self, one: Path, other: Path) -> None:
-        """Require that no path leads to another or into it, and that none takes a list for a map."""
-        pair = next((pair for pair in zip(one, other, strict=False) if pair[0] != pair[1]), None)
-        if pair is None or type(pair[0]) is not type(pair[1]):
-            raise invalid(f"two document paths overlap or conflict: {one[0]} is changed twice in {self.text!r}")
 
     def change(self, clause: str) -> Change:
         path = self.path()
@@ -364,11 +360,10 @@ def _gone(item: Item, values: Item) -> Any:
     return GONE
 
 
-def _always(item: Item, values: Item) -> bool:
-    return True
-
-
 # -- requests ---------------------------------------------------------------------------------------------------------
+
+
+_parsed = cache(Expression)
 
 
 def expressions_of(request: dict[str, Any]) -> tuple[Operand, list[Change]]:
@@ -389,25 +384,15 @@ def expressions_of(request: dict[str, Any]) -> tuple[Operand, list[Change]]:
         if unmatched:
             raise invalid(f"the {what} defined and the {what} used differ: {sorted(unmatched)}")
     for expression in parsed.values():
-        _check(expression, values)
+        for value, kinds in expression.kinds:
+            if not values[value].keys() <= set(kinds):
+                raise invalid(f"{value} is none of {', '.join(kinds)}, which its place in {expression.text!r} takes")
+        for value in expression.types:
+            if values[value].get("S") not in KINDS:
+                raise invalid(f"attribute_type() takes one of {', '.join(KINDS)}, not {values[value]}")
+        for low, high in expression.bounds:
+            if not operators.ordered(operator.le, values[low], values[high]):
+                raise invalid(f"the bounds of BETWEEN are of two types, or in the wrong order, in {expression.text!r}")
     condition, update = parsed.get("ConditionExpression"), parsed.get("UpdateExpression")
-    return condition.evaluate if condition else _always, update.evaluate if update else []
-
-
-@cache
-def _parsed(kind: str, text: str, names: Names) -> Expression:
-    expression = Expression(text, names)
-    expression.evaluate = expression.condition() if kind == "ConditionExpression" else expression.update()
-    return expression
-
-
-def _check(expression: Expression, values: Item) -> None:
-    for value, kinds in expression.kinds:
-        if not values[value].keys() <= set(kinds):
-            raise invalid(f"{value} is none of {', '.join(kinds)}, which its place in {expression.text!r} takes")
-    for value in expression.types:
-        if values[value].get("S") not in KINDS:
-            raise invalid(f"attribute_type() takes one of {', '.join(KINDS)}, not {values[value]}")
-    for low, high in expression.bounds:
-        if not operators.ordered(operator.le, values[low], values[high]):
-            raise invalid(f"the bounds of BETWEEN are of two types, or in the wrong order, in {expression.text!r}")
+    holds = condition.evaluate if condition else lambda item, values: True
+    return holds, update.evaluate if update else []

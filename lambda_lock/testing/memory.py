@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ..client import checks
@@ -15,10 +14,11 @@ from ..client.settings import TABLE_VARIABLE, Settings
 from ..core import lease
 from ..core.arn import bare_name
 from ..core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
+from ..core.permits import entries_of, write_entry
 from ..core.requests import Grant, claim
 from ..core.row import SEAL, make_version, read_row
 from ..errors import LockArgumentError, TransportError
-from .database import Database
+from .table import Database
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,15 +34,6 @@ if TYPE_CHECKING:
 Failure: TypeAlias = Literal["throttled", "denied", "unreachable", "lost_reply"]
 _OPERATIONS = ("GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "Scan", "Query")
 _ACCOUNT = "123456789012"
-
-
-@dataclass
-class _Failing:
-    """Requests that will fail. operation: None: any. times: how many are left; None: all."""
-
-    error: str
-    operation: str | None
-    times: int | None
 
 
 class Memory:
@@ -64,7 +55,8 @@ class Memory:
         self._database = Database(tables)
         self._guards = (os.getpid(), threading.Lock())
         self._requests: list[str] = []
-        self._failing: list[_Failing] = []
+        #: What `fail` asked for: the error, the operation (None: any), and how often it is left (None: always).
+        self._failing: list[tuple[str, str | None, int | None]] = []
 
     # -- for tests --------------------------------------------------------------------------------------------------
 
@@ -134,8 +126,6 @@ class Memory:
                 )
             changed: dict[str | None, Any] = {place.schema.version: {"S": _version(now_ms)}}
             if row.version == SEAL:
-                from ..core.permits import entries_of, write_entry
-
                 ended = {
                     nonce: write_entry(_version(now_ms), entry.lease_ms, entry.prefix)
                     for nonce, entry in entries_of(row.item, place.schema).items()
@@ -218,7 +208,7 @@ class Memory:
         if times is not None:
             checks.whole("times", times, least=1)
         with self._guard:
-            self._failing.append(_Failing(error, operation, times))
+            self._failing.append((error, operation, times))
 
     @property
     def requests(self) -> tuple[str, ...]:
@@ -237,12 +227,12 @@ class Memory:
                 False, "nothing was sent: the in-memory table was in use by other code until the timeout"
             )
         try:
-            failing = next((one for one in self._failing if one.operation in (None, operation)), None)
-            failure = None if failing is None else failing.error
-            if failing is not None and failing.times is not None:
-                failing.times -= 1
-                if not failing.times:
-                    self._failing.remove(failing)
+            failure = ""
+            for at, (error, asked, times) in enumerate(self._failing):
+                if asked in (None, operation):
+                    failure = error
+                    self._failing[at : at + 1] = [] if times == 1 else [(error, asked, times and times - 1)]
+                    break
             if failure == "unreachable":
                 raise TransportError(
                     False, 'nothing was sent: DynamoDB cannot be reached, as fail("unreachable") asked for'
@@ -252,7 +242,16 @@ class Memory:
             if failure == "throttled":
                 raise ServiceError("ThrottlingException", "Rate exceeded", True, date)
             if failure == "denied":
-                raise ServiceError("AccessDeniedException", _denial(operation, request), False, date)
+                action, table = operation, request.get("TableName")
+                if operation == "TransactWriteItems":  # DynamoDB asks for one permission of each write
+                    ((write, inner),) = request["TransactItems"][0].items()
+                    action, table = f"{write}Item", inner["TableName"]
+                message = (
+                    f"User: arn:aws:sts::{_ACCOUNT}:assumed-role/role/function is not authorized to perform: "
+                    f"dynamodb:{action} on resource: "
+                    f"arn:aws:dynamodb:us-east-1:{_ACCOUNT}:table/{bare_name(str(table))}"
+                )
+                raise ServiceError("AccessDeniedException", message, False, date)
             try:
                 reply = Reply(self._apply((operation, request)), date)
             except (ConditionFailed, TransactionCanceled, ServiceError) as refused:
@@ -303,18 +302,6 @@ class Memory:
     def _row(self, place: Place) -> Row | None:
         item = self._apply(("GetItem", {"TableName": place.table, "Key": place.item_key}))
         return read_row(item, place.schema, place.key)
-
-
-def _denial(operation: str, request: Mapping[str, Any]) -> str:
-    """The message of a denied permission. DynamoDB asks for one permission of each write in a transaction."""
-    action, table = operation, request.get("TableName")
-    if operation == "TransactWriteItems":
-        ((write, inner),) = request["TransactItems"][0].items()
-        action, table = f"{write}Item", inner["TableName"]
-    return (
-        f"User: arn:aws:sts::{_ACCOUNT}:assumed-role/role/function is not authorized to perform: dynamodb:{action} on "
-        f"resource: arn:aws:dynamodb:us-east-1:{_ACCOUNT}:table/{bare_name(str(table))}"
-    )
 
 
 def _version(expiry_ms: int) -> str:

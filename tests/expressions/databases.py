@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransactionCanceled
-from lambda_lock.testing.database import Database
+from lambda_lock.testing.table import Database
 from rig.engine import Engine, request_headers
 
 Item: TypeAlias = dict[str, Any]
