@@ -101,10 +101,8 @@ def empty_region(environ: Mapping[str, str]) -> str:
 
 def configured_url(argument: str | None, environ: Mapping[str, str]) -> str | None:
     """Return the endpoint URL from the argument or the environment, or None."""
-    if argument:
-        return argument
-    if _is_true(environ, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"):
-        return None
+    if argument or _is_true(environ, "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"):
+        return argument or None
     return environ.get("AWS_ENDPOINT_URL_DYNAMODB") or environ.get("AWS_ENDPOINT_URL") or None
 
 

@@ -146,7 +146,7 @@ class Connection:
         elif length is None or not (length.isascii() and length.isdigit()) or len(length) > 10:
             raise Malformed("it is not chunked and has no usable Content-Length")
         else:
-            body = self._take(_bounded(int(length)))
+            body = self._take(int(length))
         tokens = headers.get("connection", "").lower().replace(" ", "").split(",")
         self.reusable = status[1] == b"1" and "close" not in tokens and not self._buffer
         return int(status[2]), headers, body
@@ -161,8 +161,7 @@ class Connection:
             count = int(size[1], 16)
             if not count:
                 break
-            _bounded(len(body) + count)
-            body += self._take(count)
+            body += self._take(count, len(body))
             if self._take(2) != b"\r\n":
                 raise Malformed("a chunk longer than its size")
         spent = 0
@@ -173,7 +172,10 @@ class Connection:
                 raise Malformed(f"trailers of more than {MAX_HEAD} bytes")
         return bytes(body)
 
-    def _take(self, count: int) -> bytes:
+    def _take(self, count: int, before: int = 0) -> bytes:
+        """Take the next bytes of a body, of which ``before`` bytes were taken."""
+        if before + count > MAX_BODY:
+            raise Malformed(f"a body of more than {MAX_BODY} bytes")
         while len(self._buffer) < count:
             self._receive()
         taken = bytes(self._buffer[:count])
@@ -322,12 +324,6 @@ def _fields(lines: list[bytes]) -> dict[str, str]:
     return headers
 
 
-def _bounded(count: int) -> int:
-    if count > MAX_BODY:
-        raise Malformed(f"a body of more than {MAX_BODY} bytes")
-    return count
-
-
 def _left(deadline: float) -> float:
     left = deadline - time.monotonic()
     if left <= 0:
@@ -340,10 +336,35 @@ def _why(error: Exception) -> str:
 
 
 def _dial(host: str, port: int, deadline: float) -> socket.socket:
-    """Return a connected socket. Each address of the name is tried, with an equal share of the time left."""
-    addresses = _look_up(host, port, deadline)
-    for left in range(len(addresses), 0, -1):
-        family, kind, protocol, _, address = addresses[-left]
+    """Return a connected socket. Each address of the name is tried, with an equal share of the time left.
+
+    getaddrinfo has no timeout. If there is a name to look up, a thread calls it.
+    """
+    found: list[Any] = []
+
+    def look_up() -> None:
+        try:
+            # Passed as bytes: a str would load the IDNA tables.
+            found.append(socket.getaddrinfo(host.encode(), port, type=socket.SOCK_STREAM))
+        except OSError as error:
+            found.append(error)
+
+    if ":" in host or host.replace(".", "").isdigit():
+        look_up()
+    else:
+        thread = threading.Thread(target=look_up, name="lambda_lock-getaddrinfo", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # no thread can be started: the interpreter is shutting down, or a limit is reached
+            look_up()
+        else:
+            thread.join(_left(deadline))
+    if not found:
+        raise TimeoutError("the deadline has passed")
+    if isinstance(found[0], OSError):
+        raise found[0]
+    left = len(found[0])
+    for family, kind, protocol, _, address in found[0]:
         try:
             sock = socket.socket(family, kind, protocol)
             try:
@@ -355,34 +376,7 @@ def _dial(host: str, port: int, deadline: float) -> socket.socket:
                 raise
             return sock
         except OSError:
-            if left == 1:
+            left -= 1
+            if not left:
                 raise
     raise OSError(f"{host} has no address")
-
-
-def _look_up(host: str, port: int, deadline: float) -> list[Any]:
-    """Call getaddrinfo, which has no timeout. If there is a name to look up, a thread does it."""
-    found: list[Any] = []
-
-    def ask() -> None:
-        try:
-            # Passed as bytes: a str would load the IDNA tables.
-            found.append(socket.getaddrinfo(host.encode(), port, type=socket.SOCK_STREAM))
-        except OSError as error:
-            found.append(error)
-
-    if ":" in host or host.replace(".", "").isdigit():
-        ask()
-    else:
-        thread = threading.Thread(target=ask, name="lambda_lock-getaddrinfo", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:  # no thread can be started: the interpreter is shutting down, or a limit is reached
-            ask()
-        else:
-            thread.join(_left(deadline))
-    if not found:
-        raise TimeoutError("the deadline has passed")
-    if isinstance(found[0], OSError):
-        raise found[0]
-    return list(found[0])
