@@ -1,13 +1,17 @@
 """Modules that are loaded late, and forks.
 
 Many modules are imported at their first use, so that unused code does not slow a cold start. But if a process forks
-while another thread is importing, that module stays locked in the child for ever, and importing it there hangs. So such
-imports are made within `ImportGuard`, and a fork waits for them.
+while another thread is importing, that module stays locked in the child for ever, and importing it there hangs. So a
+fork waits until no other thread is in the midst of an import that this library makes. The import itself needs nothing
+for that. Only one that begins between the last look and the fork, some microseconds later, is not seen.
+
+What must not be made twice at once, such as a client of boto3, is made within `ImportGuard`. A fork waits for that too.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading  # the Lambda runtime has it loaded, through logging
 import time
 
@@ -15,6 +19,8 @@ from .signalsafe import Ticket, Turn
 
 _PATIENCE = 5.0  # seconds
 _LOOK = 0.005  # seconds between two checks whether another thread is done
+_LIBRARY = __name__.partition(".")[0]
+_IMPORTING = ("importlib", "_frozen_importlib")  # whose functions import a module
 _turn = Turn()
 _forking: dict[int, ImportGuard] = {}  # by thread
 
@@ -33,25 +39,18 @@ class ImportGuard(Ticket):
 
     def __enter__(self) -> None:
         self._thread = threading.get_ident()
+        end = time.monotonic() + _PATIENCE
         try:
-            self._wait()
+            while not _turn.take(self):
+                holder = _turn.holder()
+                if isinstance(holder, ImportGuard) and holder._thread == self._thread:
+                    return  # entered again, or by a signal handler
+                if time.monotonic() >= end:
+                    return
+                time.sleep(_LOOK)
         except BaseException:
             _turn.give_back(self)
             raise
-
-    def _wait(self) -> None:
-        end = None
-        while not _turn.take(self):
-            holder = _turn.holder()
-            if (
-                isinstance(holder, ImportGuard) and holder._thread == self._thread
-            ):  # entered again, or by a signal handler
-                return
-            now = time.monotonic()
-            end = end or now + _PATIENCE
-            if now >= end:
-                return
-            time.sleep(_LOOK)
 
     def __exit__(self, *_: object) -> None:
         _turn.give_back(self)
@@ -61,6 +60,22 @@ def _before_fork() -> None:
     entered = ImportGuard()
     entered.__enter__()
     _forking[threading.get_ident()] = entered
+    end = time.monotonic() + _PATIENCE
+    while _loads_elsewhere() and time.monotonic() < end:
+        time.sleep(_LOOK)
+
+
+def _loads_elsewhere() -> bool:
+    """Return whether another thread is in the midst of an import that this library makes."""
+    mine = threading.get_ident()
+    for thread, frame in sys._current_frames().items():
+        at, inner = None if thread == mine else frame, ""
+        while at is not None:  # from the innermost frame on
+            package = str(at.f_globals.get("__name__")).partition(".")[0]
+            if package == _LIBRARY and inner in _IMPORTING:
+                return True
+            at, inner = at.f_back, package
+    return False
 
 
 def _in_parent() -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sys
 import threading
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -287,5 +290,47 @@ def test_a_fork_waits_for_what_another_thread_loads_for_the_first_time(monkeypat
     assert order == []
     leave.set()
     loading()
+    assert forking() is True
+    assert order == ["loaded", "forked"]
+
+
+def test_a_fork_waits_for_a_module_that_another_thread_is_loading(monkeypatch: pytest.MonkeyPatch) -> None:
+    loading, load, looked = threading.Event(), threading.Event(), threading.Event()
+    order: list[str] = []
+
+    class Slow:
+        """A finder that lets the import of one module stand still."""
+
+        def find_spec(self, name: str, *_: Any) -> None:
+            if name == "lambda_lock.client.closing" and not load.is_set():
+                loading.set()
+                load.wait(30)
+                order.append("loaded")
+
+    def look(seconds: float) -> None:
+        looked.set()
+        time.sleep(seconds)
+
+    def close() -> bool:
+        with in_memory():
+            LockClient("locks").close()
+        return True
+
+    def fork() -> Any:
+        child = in_child(close)
+        order.append("forked")
+        return child()
+
+    monkeypatch.setattr(import_guard, "_PATIENCE", 60.0)
+    monkeypatch.setattr(import_guard, "time", SimpleNamespace(monotonic=time.monotonic, sleep=look))
+    monkeypatch.delitem(sys.modules, "lambda_lock.client.closing", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Slow(), *sys.meta_path])
+    closing = in_thread(close)
+    assert loading.wait(10)
+    forking = in_thread(fork)
+    assert looked.wait(10)
+    assert order == []
+    load.set()
+    assert closing() is True
     assert forking() is True
     assert order == ["loaded", "forked"]
