@@ -241,16 +241,14 @@ class Expression:
             return exists if name == "attribute_exists" else _not(exists)
         attribute, other = self.arguments(self.attribute, self.operand)
         self.require_distinct(attribute, other)
-        if name == "contains":
-            return _of(operators.contains, attribute, other)
         if name == "begins_with":
             self.require(("S", "B"), other)
-            return _of(operators.begins_with, attribute, other)
-        value = self.what.get(other)
-        if not isinstance(value, str):
-            raise invalid(f"attribute_type() takes a value such as :v as the type, in {self.text!r}")
-        self.types.append(value)
-        return _of(operators.is_of_type, attribute, other)
+        if name == "attribute_type":
+            value = self.what.get(other)
+            if not isinstance(value, str):
+                raise invalid(f"attribute_type() takes a value such as :v as the type, in {self.text!r}")
+            self.types.append(value)
+        return _of(getattr(operators, name), attribute, other)
 
     # -- updates
 

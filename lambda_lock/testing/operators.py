@@ -101,7 +101,7 @@ def contains(whole: Value, part: Value) -> bool:
     return kind == kind_of_part and kind in ("S", "B") and _comparable(part)[1] in _comparable(whole)[1]
 
 
-def is_of_type(value: Value, wanted: Value) -> bool:
+def attribute_type(value: Value, wanted: Value) -> bool:
     return wanted["S"] in value
 
 

@@ -113,7 +113,7 @@ MISTAKES: dict[str, Change] = {
     "contains takes any type in a set": edit(
         operators.contains, "return kind == f → return str(*part.values()) in whole[kind] or kind == f"
     ),
-    "attribute_type takes a set for its elements": edit(operators.is_of_type, "in value → in str(*value)"),
+    "attribute_type takes a set for its elements": edit(operators.attribute_type, "in value → in str(*value)"),
     "list_append puts the second list first": edit(
         operators.appended, '[*one["L"], *other["L"]] → [*other["L"], *one["L"]]'
     ),
