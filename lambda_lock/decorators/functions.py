@@ -112,9 +112,11 @@ def refuse_bare(key: object, decorator: str) -> None:
     this.
     """
     if not isinstance(key, (classmethod, staticmethod, type)):
+        name = getattr(key, "__name__", "<lambda>")
+        if not callable(key) or name == "<lambda>":
+            return
         frame = sys._getframe(2)
-        name, module = getattr(key, "__name__", "<lambda>"), getattr(key, "__module__", None)
-        if not callable(key) or name == "<lambda>" or module != frame.f_globals.get("__name__"):
+        if getattr(key, "__module__", None) != frame.f_globals.get("__name__"):
             return
         scope = "" if frame.f_code.co_name == "<module>" else frame.f_code.co_qualname + "."
         if frame.f_code.co_flags & _OPTIMIZED:

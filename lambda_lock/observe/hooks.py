@@ -69,21 +69,20 @@ class Hooks:
             self._begin()  # a forked child: the thread, and the events that wait for it, are the parent's
         if isinstance(subject, Exception):
             subject = copy.copy(subject)  # as it is now, and without its traceback, which keeps the call's values alive
-        with self._changing:
-            is_full = len(self._waiting) >= _MOST
-            if not is_full:
-                self._waiting.append((event, subject))
-        if is_full:
-            tell(self._log, "hook_dropped", "hooks are behind by %d events: on_%s is not called", _MOST, event)
-            return
+        is_full = False
         try:
             with self._changing:
-                if self._thread is None and self._waiting:
+                is_full = len(self._waiting) >= _MOST
+                if not is_full:
+                    self._waiting.append((event, subject))
+                if self._thread is None:
                     thread = threading.Thread(target=self._run, name="lambda_lock-hooks", daemon=True)
                     thread.start()
                     self._thread = thread
         except RuntimeError as error:  # there are too many threads, or the interpreter ends. The next event tries again
             tell(self._log, "hook_failed", "no thread could be started for hooks: %s", error)
+        if is_full:
+            tell(self._log, "hook_dropped", "hooks are behind by %d events: on_%s is not called", _MOST, event)
 
     def _run(self) -> None:
         while True:
