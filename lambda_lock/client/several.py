@@ -164,7 +164,6 @@ def _unsent(hold: Hold) -> TransportError:
 def _like(wanted: AcquireRequest, place: Place, owner: str) -> AcquireRequest:
     """The same request for another lock."""
     made = protocol.AcquireRequest.__new__(protocol.AcquireRequest)
-    for name in protocol.AcquireRequest.__slots__:
-        setattr(made, name, getattr(wanted, name))
+    vars(made).update(vars(wanted))
     made.place, made.owner = place, owner
     return made

@@ -11,7 +11,7 @@ from ..errors import (
 )
 from . import lease, requests
 from .outcome import ConditionFailed, Reply, ServiceError, another_answer, undated
-from .protocol import DECISION, SEND, STEPS, Hold, Send, Wait, exchange, may_pass, row_of
+from .protocol import DECISION, SEND, STEPS, Hold, Send, Wait, exchange, may_pass, row_of, undone
 from .row import make_version
 
 TYPE_CHECKING = False
@@ -51,20 +51,7 @@ def acquire(
     Before any error leaves, a claim that may have landed is released, if DynamoDB answers (rule 5). That also goes for
     an error that is thrown into the generator.
     """
-    return Acquisition(wanted, memory, entropy, reading, keep).finish()  # no frame of its own for an interrupt to hit
-
-
-class Sent:
-    """A claim or take-over that was sent: what its version is worth, and whether it may have landed or still land."""
-
-    __slots__ = ("expiry_ms", "lease_ms", "may_land", "started", "struck")
-
-    def __init__(self, started: float, lease_ms: int, expiry_ms: int) -> None:
-        self.started = started  # elapsed seconds, before its first send
-        self.lease_ms = lease_ms
-        self.expiry_ms = expiry_ms
-        self.may_land = True
-        self.struck = False
+    return Acquisition(wanted, memory, entropy, reading, keep).finish()
 
 
 class Take:
@@ -127,7 +114,8 @@ class Acquisition:
         self.keep = keep
         self.started = reading.elapsed
         self.wait_until = wanted.wait_until if wanted.waits else reading.elapsed
-        self.sent: dict[str, Sent] = {}
+        self.sent: dict[str, requests.Grant] = {}  # by version
+        self.above_ms = 0  # the expiry of what is written is above this
         self.versions: list[str] = []  # all that were ever sent
         self.last = Held()  # what is known about the holder, for the error that names it
         self.row: Row | None = None  # the newest one shown, and its Date
@@ -136,28 +124,12 @@ class Acquisition:
         self.polls = 0
 
     def finish(self) -> Steps[Hold]:
-        """Run the acquisition. On any error, also one thrown into the generator, release first what may have landed
-        (rule 5).
+        """Run the acquisition. On any error, release first what may have landed (rule 5), within a decision's time."""
+        return undone(self.run(), self._undo)
 
-        The release takes at most as long as a decision. If something else is thrown in meanwhile, the release starts
-        again once. So a caller that is interrupted twice, or whose client is closed, still gives the lock back. If yet
-        another error is thrown in, the release ends there.
-        """
-        try:
-            return (yield from self.run())
-        except GeneratorExit:
-            raise
-        except BaseException as error:
-            self.ends = True
-            try:
-                yield from self.abandon(looked=isinstance(error, Exception))
-            except GeneratorExit:
-                raise
-            except BaseException as again:
-                yield from self.abandon()
-                if not isinstance(again, Exception):  # an interrupt takes precedence, a closed client does not
-                    raise
-            raise
+    def _undo(self, error: BaseException | None) -> Steps[None]:
+        self.ends = True
+        return self.abandon(looked=isinstance(error, Exception))
 
     def run(self) -> Steps[Hold]:
         """Take one step after another until the lock is granted.
@@ -166,11 +138,19 @@ class Acquisition:
         """
         step = self.first()
         if self.wanted.queue is not None and isinstance(step, Take):
-            step = yield from self.take_unqueued(step)
+            for _ in range(STEPS):  # claim, take over and correct while nobody waits: that needs no queue
+                if not isinstance(step, Take):
+                    break
+                if step.version not in self.sent:
+                    if self.row is not None and self.row.waiters != ():
+                        break
+                    step.queue = requests.NOBODY_WAITS
+                step = self.judge((yield from self.write(step)))
             if not isinstance(step, Hold):  # only now is the queue loaded
                 self.queue = self.wanted.queue(self)
                 step = yield from self.queue.run(step)
-        step = yield from self.contend(step)
+        if not isinstance(step, Hold):
+            step = yield from self.contend(step)
         if self.queue is not None:
             yield from self.queue.leave(granted=True)
             if self.reading.elapsed >= step.valid_until:  # leaving took too long: a grant to correct (rule 4)
@@ -179,18 +159,6 @@ class Acquisition:
         self.memory.observations.forget(self.wanted.place.where)
         if self.keep is not None:
             self.keep(step)
-        return step
-
-    def take_unqueued(self, step: Next) -> Steps[Next]:
-        """Claim, take over and correct while nobody waits: that needs no queue."""
-        for _ in range(STEPS):
-            if not isinstance(step, Take):
-                break
-            if step.version not in self.sent:
-                if self.row is not None and self.row.waiters != ():
-                    break
-                step = Take(step.version, step.row, requests.NOBODY_WAITS)
-            step = self.judge((yield from self.write(step)))
         return step
 
     def contend(self, step: Next) -> Steps[Hold]:
@@ -221,18 +189,24 @@ class Acquisition:
 
     def write(self, step: Take) -> Steps[Outcome]:
         """Send a claim, take-over or replacement, with a version of its own."""
-        if self.reading.elapsed >= self.wait_until + self.wanted.decision:
+        wanted, elapsed = self.wanted, self.reading.elapsed
+        if elapsed >= self.wait_until + wanted.decision:
             raise self.not_granted()
-        lease_ms = self.lease_now()
+        lease_ms = wanted.lease_ms
+        if wanted.lease_end is not None:  # not beyond the invocation's deadline
+            lease_ms = min(lease_ms, int((wanted.lease_end - elapsed) * 1000))
+        lease_ms = wanted.place.schema.round_lease(lease_ms)
+        if lease_ms < lease.MIN_LEASE * 1000:
+            raise too_late(wanted.place.key, lease_ms, waited=elapsed - self.started)
         now = self.memory.server.now(self.reading)
-        expiry_ms = self.expiry(now, lease_ms)
+        expiry_ms = max(lease.expiry_ms(now, lease_ms), self.above_ms + 1)
         version = make_version(expiry_ms, self.entropy.nonce())
-        self.sent[version] = sent = Sent(self.reading.elapsed, lease_ms, expiry_ms)
+        self.sent[version] = sent = requests.Grant(wanted.owner, version, lease_ms, expiry_ms, int(now * 1000), elapsed)
         self.versions.append(version)
-        request = self.request(step, requests.Grant(self.wanted.owner, version, lease_ms, expiry_ms, int(now * 1000)))
+        request = self.request(step, sent)
         outcome, unclear = yield from self.exchange(request)
         # The sender checks that a row has the requested key. It cannot for a PutItem, which does not name the key.
-        if isinstance(outcome, ConditionFailed) and not self.wanted.place.is_of(outcome.item):
+        if isinstance(outcome, ConditionFailed) and not wanted.place.is_of(outcome.item):
             outcome, unclear = another_answer(request[0]), True
         sent.may_land = unclear or isinstance(outcome, Reply)
         if isinstance(outcome, ServiceError) and outcome.code == "ValidationException":
@@ -255,9 +229,6 @@ class Acquisition:
         except LockFormatError as error:
             raise error from refusal
 
-    def expiry(self, now: float, lease_ms: int) -> int:
-        return lease.expiry_ms(now, lease_ms)
-
     def request(self, step: Take, grant: requests.Grant) -> requests.Request:
         wanted = self.wanted
         if wanted.replace:
@@ -277,26 +248,14 @@ class Acquisition:
         )
 
     def exchange(self, request: requests.Request, until: float | None = None) -> Steps[tuple[Outcome, bool]]:
-        until = self.decision_end() if until is None else until
+        """Send a request as one decision. until: when it ends, if not as usual."""
+        now = self.reading.elapsed
+        if until is None and not self.wanted.waits:
+            until = self.started + self.wanted.decision
+        elif until is None:
+            until = max(now + min(1.0, self.wanted.decision), min(now + self.wanted.decision, self.wait_until))
         outcome, unclear, self.reading = yield from exchange(request, self.memory, self.entropy, self.reading, until)
         return outcome, unclear
-
-    def decision_end(self) -> float:
-        now = self.reading.elapsed
-        if not self.wanted.waits:
-            return self.started + self.wanted.decision
-        return max(now + min(1.0, self.wanted.decision), min(now + self.wanted.decision, self.wait_until))
-
-    def lease_now(self) -> int:
-        """Return the lease in ms: as requested, but not beyond the invocation's deadline."""
-        wanted = self.wanted
-        lease_ms = wanted.lease_ms
-        if wanted.lease_end is not None:
-            lease_ms = min(lease_ms, int((wanted.lease_end - self.reading.elapsed) * 1000))
-        lease_ms = wanted.place.schema.round_lease(lease_ms)
-        if lease_ms < lease.MIN_LEASE * 1000:
-            raise too_late(wanted.place.key, lease_ms, waited=self.reading.elapsed - self.started)
-        return lease_ms
 
     # -- judging the rows -------------------------------------------------------------------------------------------
 
@@ -346,8 +305,7 @@ class Acquisition:
         if no_good or sent.struck:
             sent.struck = True
             return Take(version, row)
-        started, claims = sent.started, self.versions
-        return Hold(self.wanted, row, sent.lease_ms, sent.expiry_ms, valid_until, started, claims=claims)
+        return Hold(self.wanted, row, sent.lease_ms, sent.expiry_ms, valid_until, sent.started, claims=self.versions)
 
     def contradicted(self) -> LockError:
         """Return the error for contradicting answers.
@@ -405,22 +363,21 @@ class Acquisition:
         return row.lease_left(self.memory.server.now(self.reading), self.reading, self.date)
 
     def not_granted(self) -> LockNotGrantedError:
-        wanted, waited, last = self.wanted, self.reading.elapsed - self.started, self.last.row
+        wanted, waited, last, row = self.wanted, self.reading.elapsed - self.started, self.last.row, self.row
         holders = () if last is None else last.holders()
-        ahead, lease_left = self.ahead(), self.lease_left()
+        ahead, lease_left = None, self.lease_left()
+        if row is not None and row.waiters is not None and wanted.place.schema.waiters is not None:
+            ahead = row.waiting(self.date) if self.queue is None else self.queue.ahead(row)
         said = f"{wanted.place.noun} {wanted.place.key!r} {self.state(ahead or 0)}"
         if wanted.waits:
-            kind: type[LockNotGrantedError] = LockTimeoutError
             said += f", even after {waited:.1f} s of waiting"
-        else:
-            kind = LockNotGrantedError
         advice = "Wait longer, or let the caller try again" if wanted.waits else "Try again later, or pass wait=seconds"
-        return kind(
+        return (LockTimeoutError if wanted.waits else LockNotGrantedError)(
             f"{said}. {wanted.advice or advice}",
             key=wanted.place.key,
             holder=holders[0].owner if holders else None,
             waited=waited,
-            retry_after=lease_left if self.row is None else self.row.turn(wanted.place.schema, ahead or 0, lease_left),
+            retry_after=lease_left if row is None else row.turn(wanted.place.schema, ahead or 0, lease_left),
             ahead=ahead,
             holders=holders,
         )
@@ -434,13 +391,6 @@ class Acquisition:
             return f"{self.row.vacancy}, but {waiting} before this one"
         state = "is held by somebody else" if self.last.row is None else self.last.row.state()
         return f"{state}, and {waiting} before this one" if ahead else state
-
-    def ahead(self) -> int | None:
-        """Return the number of waiters before this one whose tickets count. None if that is not known."""
-        row = self.row
-        if row is None or row.waiters is None or self.wanted.place.schema.waiters is None:
-            return None
-        return row.waiting(self.date) if self.queue is None else self.queue.ahead(row)
 
     def abandon(self, *, looked: bool = False) -> Steps[None]:
         """Release any version of mine that may be in the row, the newest first (rule 5).

@@ -185,7 +185,6 @@ class Adoption(Acquisition):
         super().__init__(wanted, memory, entropy, reading, keep)
         self.token = token
         self.base = self.seen = base_of(wanted.owner)
-        self.above_ms = 0  # the expiry in the version that was found
 
     def first(self) -> Next:
         return Take() if self.memory.server.is_known else Read()
@@ -201,7 +200,7 @@ class Adoption(Acquisition):
         self.seen = row.owner
         if row.owner != self.base and not is_attempt(self.wanted.owner):
             self.wanted.owner = f"{row.owner}{self.entropy.nonce()}"  # nothing sent before can land: it wanted the base
-        self.above_ms = max(self.above_ms, row.expiry_ms)
+        self.above_ms = max(self.above_ms, row.expiry_ms)  # versions of one holder rise
         return Take()
 
     def contradicted(self) -> LockFormatError:
@@ -210,9 +209,6 @@ class Adoption(Acquisition):
     def own(self, row: Row, version: str, date: int | None) -> Hold | Take:
         self.above_ms = 0  # adopted: a correction takes the row over under its version, so its expiry may be lower
         return super().own(row, version, date)
-
-    def expiry(self, now: float, lease_ms: int) -> int:
-        return max(super().expiry(now, lease_ms), self.above_ms + 1)
 
     def request(self, step: Take, grant: requests.Grant) -> requests.Request:
         if step.version is not None:  # a correction

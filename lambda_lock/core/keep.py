@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from ..errors import LockLostError, TransportError
+from ..errors import LockLostError
 from . import lease, requests
-from .outcome import ConditionFailed, Reply
+from .outcome import ConditionFailed, Reply, unknown
 from .protocol import DECISION, SEND, STEPS, Send, exchange, row_of
 from .row import base_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..errors import TransportError
     from .lease import ClockReading
     from .protocol import Entropy, Hold, Memory, Steps
     from .row import Row
@@ -169,14 +170,12 @@ def completion(hold: Hold, memory: Memory, reading: ClockReading, result: str | 
 
 
 def _unknown(hold: Hold, cause: Exception) -> TransportError:
-    error = TransportError(
-        True,
-        f"it is unknown whether lock {hold.place.key!r} was released: no clear answer within {DECISION:.0f} s. If it "
-        f"was not, it ends with its lease of {hold.lease_ms / 1000:g} s",
-        key=hold.place.key,
+    return unknown(
+        f"lock {hold.place.key!r} was released: no clear answer within {DECISION:.0f} s. If it was not, it ends with "
+        f"its lease of {hold.lease_ms / 1000:g} s",
+        hold.place.key,
+        cause,
     )
-    error.__cause__ = cause
-    return error
 
 
 def is_mine(row: Row, hold: Hold) -> bool:

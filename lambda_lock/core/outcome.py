@@ -130,6 +130,13 @@ def unusable(what: str) -> TransportError:
     return TransportError(True, f"no usable answer, the request may have been carried out: {what}")
 
 
+def unknown(what: str, key: str | None, cause: Exception) -> TransportError:
+    """Return the error for a last act that was sent, and may have been carried out or not."""
+    error = TransportError(True, f"it is unknown whether {what}", key=key)
+    error.__cause__ = cause
+    return error
+
+
 def another_answer(operation: str) -> TransportError:
     """Return the error for an answer that cannot belong to the request, because it has another row, for example."""
     return unusable(

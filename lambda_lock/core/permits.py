@@ -119,22 +119,20 @@ class PermitRow(Row):
         sets them.
     """
 
-    __slots__ = ("dead", "entries", "is_held", "nonce", "permits")
-
-    is_held: bool
     seen: dict[str, Observation]  # type: ignore[assignment]
-    taken_over = None
 
     def __init__(self, item: Item, schema: Schema, nonce: str, permits: int) -> None:
         super().__init__(item, schema)
         self.is_held = self.version is not None
         self.released = False
+        self.taken_over = None
         self.permits = permits
         self.nonce = nonce
         self.entries = entries_of(item, schema)
         self.dead: dict[str, Entry] = {}
         self.seen = {}
         mine = self.entries.get(nonce)
+        self.is_free = mine is None
         self.version = self.owner = self.lease_ms = self.expiry_ms = self.token = None
         if mine is not None:
             self.owner = f"{mine.prefix}#{nonce}"

@@ -177,25 +177,6 @@ class AcquireRequest:
         5 alone.
     """
 
-    __slots__ = (
-        "advice",
-        "content",
-        "decision",
-        "delete_on_release",
-        "hold_on_unavailable",
-        "lease_end",
-        "lease_ms",
-        "only_if_exists",
-        "owner",
-        "place",
-        "queue",
-        "refresh_period",
-        "replace",
-        "wait_until",
-        "waits",
-        "window",
-    )
-
     def __init__(
         self,
         place: Place,
@@ -261,6 +242,7 @@ class Hold:
         resumed: bool = False,
     ) -> None:
         assert row.version is not None
+        assert row.token is not None
         self.since = since
         self.claims = claims
         self.resumed = resumed
@@ -270,7 +252,7 @@ class Hold:
         self.delete_on_release = wanted.delete_on_release
         self.lease_end = wanted.lease_end
         self.item = row.item
-        self.token = row.require_token(wanted.place.schema, wanted.place.key)
+        self.token = row.token
         self.completed_until = row.completed_until
         self.window = wanted.window
         self.completed = False
@@ -405,6 +387,29 @@ def exchange(
             return outcome, unclear, reading
         tries += 1
         reading = (yield Wait(pause)).reading
+
+
+def undone(steps: Steps[T], undo: Callable[[BaseException | None], Steps[None]]) -> Steps[T]:
+    """Run ``steps``. On any error, also one thrown in, run ``undo(error)`` before it leaves.
+
+    If something else is thrown in meanwhile, ``undo(None)`` begins again, once. So a caller that is interrupted twice,
+    or whose client is closed, still gives back what it may have taken. If yet another error is thrown in, that ends
+    there.
+    """
+    try:
+        return (yield from steps)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        try:
+            yield from undo(error)
+        except GeneratorExit:
+            raise
+        except BaseException as again:
+            yield from undo(None)
+            if not isinstance(again, Exception):  # an interrupt takes precedence, a closed client does not
+                raise
+        raise
 
 
 def is_ambiguous(outcome: Outcome) -> bool:

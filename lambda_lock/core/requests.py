@@ -268,11 +268,19 @@ class Grant:
 
     expiry_ms: the expiry in ``version``, in epoch ms.
     seed_ms: the start of the tokens in a new row, in epoch ms.
+    started: elapsed seconds, before its first send.
+    may_land: whether it may have landed, or still land.
+    struck: it is to be corrected, and never counts (rule 4 of protocol.py).
     """
 
-    __slots__ = ("expiry_ms", "lease_ms", "owner", "seed_ms", "version")
+    __slots__ = ("expiry_ms", "lease_ms", "may_land", "owner", "seed_ms", "started", "struck", "version")
 
-    def __init__(self, owner: str, version: str, lease_ms: int, expiry_ms: int, seed_ms: int) -> None:
+    def __init__(
+        self, owner: str, version: str, lease_ms: int, expiry_ms: int, seed_ms: int, started: float = 0.0
+    ) -> None:
+        self.started = started
+        self.may_land = True
+        self.struck = False
         self.owner = owner
         self.version = version
         self.lease_ms = lease_ms

@@ -37,7 +37,7 @@ from . import lease, requests
 from .acquire import Acquisition, Held, too_late
 from .handover import damaged
 from .keep import not_there
-from .outcome import ConditionFailed, Reply, undated
+from .outcome import ConditionFailed, Reply, undated, unknown
 from .protocol import DECISION, STEPS, AcquireRequest, Hold, Wait, exchange, row_of
 from .row import base_of, make_version
 
@@ -91,7 +91,16 @@ def resume(
         if row is not None:
             assert row.expiry_ms is not None
             seen, newest_ms = row.owner, max(newest_ms, row.expiry_ms)
-        _check_time(wanted, reading, until)
+        left = None if wanted.lease_end is None else wanted.lease_end - reading.elapsed
+        if left is not None and left < lease.MIN_LEASE:
+            raise too_late(place.key, int(left * 1000))
+        if reading.elapsed >= until:
+            raise TransportError(
+                False,
+                f"lock {place.key!r} was not resumed within {wanted.decision:g} s: DynamoDB's answers took too long. "
+                "Resume it again",
+                key=place.key,
+            )
         newest_ms = max(lease.expiry_ms(memory.server.now(reading), wanted.lease_ms), newest_ms + 1)
         version = make_version(newest_ms, entropy.nonce())
         sent[version] = reading.elapsed, newest_ms
@@ -146,20 +155,6 @@ def _is_of_hold(row: Row, owner: str, token: int) -> bool:
     return base_of(row.owner) == base_of(owner) and row.token == token
 
 
-def _check_time(wanted: AcquireRequest, reading: ClockReading, until: float) -> None:
-    """Raise the error for an invocation that ends, or a decision that takes too long."""
-    key = wanted.place.key
-    if wanted.lease_end is not None and wanted.lease_end - reading.elapsed < lease.MIN_LEASE:
-        raise too_late(key, int((wanted.lease_end - reading.elapsed) * 1000))
-    if reading.elapsed >= until:
-        raise TransportError(
-            False,
-            f"lock {key!r} was not resumed within {wanted.decision:g} s: DynamoDB's answers took too long. Resume it "
-            "again",
-            key=key,
-        )
-
-
 def release(
     place: Place, owner: str, token: int, memory: Memory, entropy: Entropy, reading: ClockReading
 ) -> Steps[bool]:
@@ -177,7 +172,12 @@ def release(
         if isinstance(outcome, Reply):
             return True
         if not isinstance(outcome, ConditionFailed):
-            raise _unknown(place, outcome) if unclear else outcome
+            if not unclear:
+                raise outcome
+            what = (
+                f"lock {place.key!r} was released: no clear answer within {DECISION:.0f} s. Release it again, or leave"
+            )
+            raise unknown(f"{what} it to its lease", place.key, outcome)
         row = row_of(outcome, place)
         if row is None or not _is_of_hold(row, owner, token):
             return False
@@ -189,17 +189,6 @@ def release(
         if reading.elapsed >= until:
             break
     raise _contended(place, "released", unclear=unclear)
-
-
-def _unknown(place: Place, cause: Exception) -> TransportError:
-    error = TransportError(
-        True,
-        f"it is unknown whether lock {place.key!r} was released: no clear answer within {DECISION:.0f} s. Release it "
-        "again, or leave it to its lease",
-        key=place.key,
-    )
-    error.__cause__ = cause
-    return error
 
 
 def _contended(place: Place, what: str, *, unclear: bool) -> TransportError:
@@ -246,8 +235,9 @@ class HolderAcquisition(Acquisition):
                 return (yield from self.resume(row))
             except LockLostError as lost:
                 landed = lost.holder == self.wanted.owner
-            if landed:  # a copy of a claim, after all
-                self.note_any_landed()
+            if landed:  # a copy of a claim, after all: any of mine, because the row's version is not known
+                for sent in self.sent.values():
+                    sent.may_land = True
                 yield from self.give_up_claims()
             self.vanished += 1
             self.reading = (yield Wait(lease.FIRST_BACKOFF)).reading
@@ -286,11 +276,6 @@ class HolderAcquisition(Acquisition):
             super().see(item, date)
         except LockFormatError:
             return  # which the next answer will show
-
-    def note_any_landed(self) -> None:
-        """Note that a row names my owner, though its version is not known: any claim of mine may have landed."""
-        for sent in self.sent.values():
-            sent.may_land = True
 
     def give_up_claims(self, *, looked: bool = False) -> Steps[None]:
         """Release what may have landed. If one of these claims is shown later, it is no grant, and is corrected."""

@@ -17,6 +17,8 @@ from .schema import NUMERALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .lease import ClockReading, Observation, Observations
     from .outcome import Item
     from .schema import Schema
@@ -63,21 +65,11 @@ class Row:
     lease_ms, token, completed_until: None if absent or unreadable. `unreadable` says which; `require_lease` and
         `require_token` raise an error.
     waiters: the tickets of those who wait, oldest first. None if they cannot be read: then nobody counts as waiting.
+    is_free: whether the slot is free: it was released, or never taken.
+    is_held: whether there may be a holder.
+    taken_over: the version that a take-over requires. None if a claim does.
     seen: what `may_take_over` has observed of the holder.
     """
-
-    __slots__ = (
-        "completed_until",
-        "expiry_ms",
-        "item",
-        "lease_ms",
-        "owner",
-        "released",
-        "seen",
-        "token",
-        "version",
-        "waiters",
-    )
 
     permits = 1  # how many may hold at once
     free = 1  # how many more may hold, if anybody may
@@ -93,24 +85,18 @@ class Row:
         self.token = whole_of(item, schema.token, TOKEN_DIGITS)
         self.completed_until = whole_of(item, schema.completed_until, _SECONDS_DIGITS)
         self.expiry_ms = expiry_of(self.version) if self.version is not None else None
-        self.waiters = _tickets(item, schema.waiters)
-
-    @property
-    def is_free(self) -> bool:
-        """Whether the slot is free: it was released, or never taken."""
-        return self.released or self.version is None
+        self.is_free = self.released or self.version is None
+        self.is_held = not self.is_free
+        self.taken_over = None if self.is_free else self.version
+        self.waiters: tuple[str, ...] | None = ()
+        line = None if schema.waiters is None else item.get(schema.waiters)
+        if line is not None:
+            entries = line.get("L")
+            tickets: list[Any] = [entry.get("S") for entry in entries] if isinstance(entries, list) else [None]
+            readable = all(isinstance(ticket, str) and len(ticket) <= _LONGEST_TICKET for ticket in tickets)
+            self.waiters = tuple(tickets) if readable and len(tickets) <= MOST_WAITERS else None
 
     # -- of the holders, for who wants to take the lock
-
-    @property
-    def is_held(self) -> bool:
-        """Whether there may be a holder."""
-        return not self.is_free
-
-    @property
-    def taken_over(self) -> str | None:
-        """The version that a take-over requires. None if a claim does."""
-        return None if self.is_free else self.version
 
     def holders(self) -> tuple[Holder, ...]:
         """Return who holds the lock: nobody, if it is free."""
@@ -261,19 +247,23 @@ def read_row(item: Item | None, schema: Schema, key: str) -> Row | None:
     """
     if not item:
         return None
-    if schema.version not in item and (others := [name for name in schema.foreign_versions if name in item]):
+    row = Row(item, schema)
+    if row.version is not None:
+        return row
+    others = [name for name in schema.foreign_versions if name in item]
+    if schema.version not in item and others:
         raise LockFormatError(
             f"the row of lock {key!r} was written in another schema than {schema.name}: it has no {schema.version}, "
             f"but a {others[0]}. The row is left alone; pass the client the schema that the row was written in",
             key=key,
         )
-    if schema.version in item and text_of(item, schema.version) is None:
+    if schema.version in item:
         raise LockFormatError(
             f"the row of lock {key!r} has a {schema.version} that is not a string: {item[schema.version]!r}. "
             "The row is left alone; check that the table holds locks and that the attribute names are right",
             key=key,
         )
-    return Row(item, schema)
+    return row
 
 
 def base_of(owner: str | None) -> str | None:
@@ -296,17 +286,6 @@ def is_attempt(owner: str) -> bool:
 def text_of(item: Item, name: str) -> str | None:
     value = item.get(name, {}).get("S")
     return value if isinstance(value, str) else None
-
-
-def _tickets(item: Item, name: str | None) -> tuple[str, ...] | None:
-    value = None if name is None else item.get(name)
-    if value is None:
-        return ()
-    entries = value.get("L")
-    if not isinstance(entries, list) or len(entries) > MOST_WAITERS:
-        return None
-    texts = tuple([entry.get("S") for entry in entries])
-    return texts if all(isinstance(text, str) and len(text) <= _LONGEST_TICKET for text in texts) else None
 
 
 def ticket_expiry(ticket: str) -> int | None:

@@ -22,7 +22,7 @@ from ..errors import LockNotGrantedError, LockTimeoutError, TransportError
 from . import lease
 from .acquire import Acquisition
 from .outcome import ServiceError
-from .protocol import Wait, may_pass
+from .protocol import Wait, may_pass, undone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,24 +98,8 @@ class Several:
         self.watching = False  # whether to look for lost locks after each pause
 
     def finish(self) -> Steps[list[Hold]]:
-        """Run. After any error, also one thrown in, release what was taken (rule 3).
-
-        If something else is thrown in meanwhile, the releases go on once, as in Acquisition.finish.
-        """
-        try:
-            return (yield from self.run())
-        except GeneratorExit:
-            raise
-        except BaseException:
-            try:
-                yield from self.give_back()
-            except GeneratorExit:
-                raise
-            except BaseException as again:
-                yield from self.give_back()
-                if not isinstance(again, Exception):
-                    raise
-            raise
+        """Run. After any error, release what was taken (rule 3)."""
+        return undone(self.run(), self.give_back)
 
     def run(self) -> Steps[list[Hold]]:
         """Take them all, and begin anew while one is lost and the wait lasts (rule 4). There is a pause in between."""
@@ -130,12 +114,19 @@ class Several:
             wanted, now = self.wanted, self.reading.elapsed
             assert wanted is not None
             if not wanted.waits or now >= wanted.wait_until:
-                raise self.not_kept(hold, wanted)
+                key, waited = hold.place.key, now - self.started
+                raise (LockTimeoutError if wanted.waits else LockNotGrantedError)(
+                    f"lock {key!r} was taken, but lost while others of its group were taken. {waited:.1f} s have "
+                    "passed. Pass a longer wait= or lease_duration=, or let the caller try again",
+                    key=key,
+                    holder=hold.holder,
+                    waited=waited,
+                )
             pause = lease.backoff(rounds, wanted.refresh_period, self.entropy.jitter())
             rounds += 1
             self.reading = (yield Wait(min(pause, wanted.wait_until - now))).reading
 
-    def give_back(self) -> Steps[None]:
+    def give_back(self, error: BaseException | None = None) -> Steps[None]:
         """Release what was taken, and a claim that may have landed."""
         self.watching = False
         if self.taking is not None:  # an interrupt came in between, and its own steps do not know of it
@@ -257,15 +248,3 @@ class Several:
             self.watching = False  # the steps are given the time to end
             return lost
         return None
-
-    def not_kept(self, hold: Hold, wanted: AcquireRequest) -> LockNotGrantedError:
-        """Return the error for a lock that was taken, but lost before all were."""
-        key, waited = hold.place.key, self.reading.elapsed - self.started
-        kind = LockTimeoutError if wanted.waits else LockNotGrantedError
-        return kind(
-            f"lock {key!r} was taken, but lost while others of its group were taken. {waited:.1f} s have passed. "
-            "Pass a longer wait= or lease_duration=, or let the caller try again",
-            key=key,
-            holder=hold.holder,
-            waited=waited,
-        )

@@ -28,10 +28,10 @@ A commit under several locks (`commit_all`) is one transaction too: the items an
 
 from __future__ import annotations
 
-from ..errors import CommitRefusedError, LockError, TransportError
+from ..errors import CommitRefusedError, LockError
 from . import lease, requests
 from .keep import completion, is_mine, not_there
-from .outcome import Reply, ServiceError, TransactionCanceled
+from .outcome import Reply, ServiceError, TransactionCanceled, unknown
 from .protocol import DECISION, Wait, exchange, may_pass
 
 TYPE_CHECKING = False
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from ..errors import TransportError
     from .lease import ClockReading
     from .outcome import Outcome
     from .protocol import Entropy, Hold, Memory, Steps
@@ -186,13 +187,8 @@ def _refusal(holds: list[Hold], alone: Hold | None, outcome: Outcome) -> Excepti
 
 
 def _unknown(holds: list[Hold], alone: Hold | None, cause: Exception) -> TransportError:
-    error = TransportError(
-        True,
-        f"it is unknown whether the commit under {_named(holds, alone)} was carried out: no clear answer came",
-        key=None if alone is None else alone.place.key,
-    )
-    error.__cause__ = cause
-    return error
+    what = f"the commit under {_named(holds, alone)} was carried out: no clear answer came"
+    return unknown(what, None if alone is None else alone.place.key, cause)
 
 
 def _named(holds: list[Hold], alone: Hold | None) -> str:
@@ -230,10 +226,7 @@ def _send(
         unclear = unclear or ambiguous
         pause = lease.backoff(tries, 1.0, entropy.jitter())
         tries += 1
-        if not _is_conflict(outcome) or reading.elapsed + pause >= hold.valid_until:
+        conflict = isinstance(outcome, TransactionCanceled) and _CONFLICT.issuperset(outcome.reasons)
+        if not conflict or reading.elapsed + pause >= hold.valid_until:
             return outcome, unclear, reading
         reading = (yield Wait(pause)).reading
-
-
-def _is_conflict(outcome: Outcome) -> bool:
-    return isinstance(outcome, TransactionCanceled) and _CONFLICT.issuperset(outcome.reasons)

@@ -168,7 +168,14 @@ def _(patch: _Patch) -> None:
 
 @_own("an adoption that does not go above the version found")
 def _(patch: _Patch) -> None:
-    patch(handover.Adoption, "expiry", acquire.Acquisition.expiry)
+    original = handover.Adoption.see
+
+    def see(self: Any, item: Any, date: int | None) -> Any:
+        step = original(self, item, date)
+        self.above_ms = 0
+        return step
+
+    patch(handover.Adoption, "see", see)
 
 
 @_own("a holder that resumes whatever hold it finds")

@@ -718,7 +718,7 @@ def _(patch: _Patch) -> None:
 
 @mutation("an adoption given up and not released", "handing-over-late", runs=400, shows=("left behind",))
 def _(patch: _Patch) -> None:
-    def abandon(self: Any) -> Generator[Any, Any, None]:
+    def abandon(self: Any, **how: Any) -> Generator[Any, Any, None]:
         yield from ()
 
     patch(handover.Adoption, "abandon", abandon)

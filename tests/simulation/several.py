@@ -110,8 +110,7 @@ class Group:
             self.world.trace(self.process.name, f"begins anew as {owner}")
         for key in several.ordered(self.keys):
             wanted = AcquireRequest.__new__(AcquireRequest)
-            for name in AcquireRequest.__slots__:
-                setattr(wanted, name, getattr(self.wanted, name))
+            vars(wanted).update(vars(self.wanted))
             wanted.place, wanted.owner = place_of(key), owner
             self.watcher.begin(wanted)
             yield wanted
