@@ -19,7 +19,7 @@ from ..errors import LockAlreadyReleasedError
 from ..runtime.drive_async import drive_async, unsent
 from ..runtime.threads import Busy, Threads
 from ..runtime.timeline import SYSTEM
-from ..runtime.under_way import Act
+from ..runtime.under_way import given_back
 from .lock import Handle, held_by
 from .multi_lock import MultiHandle, group_of
 from .session import Explained
@@ -94,11 +94,15 @@ class AsyncRunner:
             if after_wait is not None:
                 after_wait()
 
+        if after_wait is not None:
+            ends = given_back
         made = steps(session.timeline.reading())
-        with Explained(place), Act(session.under_way, made, takes=after_wait is not None, ends=ends):
+        try:
+            if ends is not None:
+                session.under_way.begin(made)
             if after_wait is not None:
                 session.check_open()  # as in Session.run
-            return await drive_async(
+            result = await drive_async(
                 made,
                 session.transport,
                 session.timeline,
@@ -108,6 +112,17 @@ class AsyncRunner:
                 _GIVING_BACK,
                 session.under_way,
             )
+            if ends is not None and not session.under_way.end(made):
+                raise ends()
+            return result
+        except GeneratorExit:  # the coroutine was closed while it waited: closing the client ends the steps
+            if ends is not None:
+                session.under_way.leave(made)
+            raise
+        except BaseException:
+            session.under_way.end(made)
+            with Explained(place):
+                raise
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep. Closing the client, on any thread or loop, ends the sleep within _LOOK."""

@@ -61,7 +61,7 @@ def _settle(session: Session) -> None:
             steps.close()
             continue
         with suppress(LockError):  # without an answer, the lease ends what was taken
-            ending = _ending(steps, under_way.ending(steps))
+            ending = _ending(steps, under_way.endings.setdefault(steps, []))
             answered = drive(ending, session.transport, session.timeline, session.timeline.clock.sleep)
             unanswered = 0 if answered else unanswered + 1
 

@@ -217,7 +217,7 @@ class HeldLock(LastActs):
         """The operation of `Lock.release`. complete: the same request completes the event, and stores the text
         ``result`` with it.
         """
-        encoded = self._encoded(data)
+        encoded = None if data is None else self._encoded(data)
         if delete and self.hold.place.permits is not None:
             raise LockArgumentError(
                 f"release(delete=True) is not possible for a permit: the row of semaphore {self.key!r} belongs to all "

@@ -21,7 +21,7 @@ from . import checks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from ..core.lease import ClockReading, Holder
@@ -102,23 +102,7 @@ def from_dynamodb(value: dict[str, Any]) -> Any:
     Raises ValueError for a malformed number or binary value, which DynamoDB never stores.
     """
     ((kind, content),) = value.items()
-    if kind == "NULL":
-        return None
-    if kind == "N":
-        return _from_number(content)
-    if kind == "B":
-        return decode_data(content)
-    if kind == "L":
-        return [from_dynamodb(element) for element in content]
-    if kind == "M":
-        return {key: from_dynamodb(element) for key, element in content.items()}
-    if kind == "SS":
-        return set(content)
-    if kind == "NS":
-        return {_from_number(element) for element in content}
-    if kind == "BS":
-        return {decode_data(element) for element in content}
-    return content  # S, BOOL
+    return _READ[kind](content) if kind in _READ else content  # S, BOOL
 
 
 def _from_number(text: str) -> Any:
@@ -132,6 +116,18 @@ def _from_number(text: str) -> Any:
         return Decimal(text)
     except InvalidOperation as error:
         raise ValueError(f"{text!r} is not a number") from error
+
+
+_READ: dict[str, Callable[[Any], Any]] = {
+    "NULL": lambda _: None,
+    "N": _from_number,
+    "B": decode_data,
+    "L": lambda elements: [from_dynamodb(element) for element in elements],
+    "M": lambda entries: {key: from_dynamodb(entry) for key, entry in entries.items()},
+    "SS": set,
+    "NS": lambda elements: set(map(_from_number, elements)),
+    "BS": lambda elements: set(map(decode_data, elements)),
+}
 
 
 def item_size(item: Item) -> int:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from ..core import handover, resume
 from ..core.row import TOKEN_DIGITS, base_of
-from ..errors import LockArgumentError, LockConfigurationError, LockError
+from ..errors import LockArgumentError, LockConfigurationError
 from ..runtime.import_guard import ImportGuard
 from . import checks
-from .lock import held_by
 from .options import order, unknown_option
-from .renewer import leave_to_lease
-from .taking import Fresh, give_back
+from .taking import Fresh
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,61 +16,12 @@ if TYPE_CHECKING:
 
     from ..core.handover import Handover
     from ..core.lease import ClockReading
-    from ..core.protocol import Hold, Steps
+    from ..core.protocol import Steps
     from ..core.requests import Place
     from .lock import Callback, Lock
     from .options import Order
     from .session import Operation, Session
     from .taking import Taking
-
-
-class Adoption(Fresh):
-    """Takes a lock that was handed over. token: of the hold."""
-
-    def __init__(self, session: Session, order: Order, token: int) -> None:
-        super().__init__(session, order)
-        self._token = token
-
-    def _grant(self, reading: ClockReading) -> Steps[Hold]:
-        wanted, session = self._order.wanted, self._session
-        return handover.adopt(wanted, self._token, session.memory, session.entropy, reading, keep=self.keep)
-
-
-class Resumption(Fresh):
-    """Takes a lock that an earlier attempt may have had. What was resumed is not given back: the next one goes on.
-
-    token: of the hold. None: the lock is acquired if the holder does not have it.
-    """
-
-    def __init__(self, session: Session, order: Order, token: int | None) -> None:
-        super().__init__(session, order)
-        self._token = token
-
-    def _grant(self, reading: ClockReading) -> Steps[Hold]:
-        wanted, session = self._order.wanted, self._session
-        if self._token is None:
-            return resume.acquire(wanted, session.memory, session.entropy, reading, self.keep)
-        return resume.resume(wanted, self._token, session.memory, session.entropy, reading, keep=self.keep)
-
-    def lock(self) -> Lock:
-        """As the base class. From here on close() releases it. Raises ClientClosedError if close() came before."""
-        lock: Lock = super().lock()
-        held = held_by(lock)
-        held.is_given = True
-        if held.hold.ended and not held.hold.unclear:  # close() left it to the next attempt: no release has begun
-            self._session.check_open()
-        return lock
-
-    def give_back(self) -> None:
-        for hold in self.granted:
-            if hold.resumed:
-                hold.end()
-                self._session.open_locks.discard(hold)
-                continue
-            try:
-                give_back(self._session, hold)
-            except LockError as error:
-                leave_to_lease(self._session, hold, error)
 
 
 def named(
@@ -155,7 +104,8 @@ def taken(
     )
     if not by_string:
         _check_kept(made.wanted.place)
-    return (Adoption if method == "adopt" else Resumption)(session, made, hold.token)
+    begin = handover.adopt if method == "adopt" else resume.resume
+    return Fresh(session, made, lambda wanted, *shared, keep: begin(wanted, hold.token, *shared, keep=keep))
 
 
 def released(
@@ -195,10 +145,9 @@ def released(
             )
         return done
 
-    if not session.observer.measures:
-        return place, steps
-
     def timed(reading: ClockReading) -> Steps[bool]:
+        if not session.observer.measures:
+            return steps(reading)
         with ImportGuard():
             from ..observe.timing import timed
 
@@ -211,10 +160,14 @@ def released(
     return place, timed
 
 
+def _outcome(done: bool) -> str:
+    return "released" if done else "lost"
+
+
 def by_holder(session: Session, made: Order) -> Taking[Lock]:
     """Check an acquire by holder. The result runs it."""
     _check_kept(made.wanted.place)
-    return Resumption(session, made, None)
+    return Fresh(session, made, resume.acquire)
 
 
 def _check_kept(place: Place) -> None:

@@ -21,7 +21,7 @@ from ..runtime.drive import drive, send
 from ..runtime.import_guard import ImportGuard
 from ..runtime.signalsafe import Flag
 from ..runtime.timeline import SYSTEM, Timeline
-from ..runtime.under_way import Act, UnderWay
+from ..runtime.under_way import UnderWay, given_back
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,37 +80,41 @@ class Session:
 
         after_wait: called after each pause of an acquire, which closing the client ends. It raises what ends the wait.
             None: another operation.
-        ends: for a last act, the error if closing the client ends it, as for `Act`.
+        ends: for a last act, what makes the error if closing the client ends it. An acquire has its own.
         """
         timeline = self.timeline
+        if after_wait is not None:
+            ends = given_back
 
         def sleep(seconds: float) -> None:
             if after_wait is None:
                 timeline.clock.sleep(seconds)
                 return
-            self._sleep_while_open(seconds)
+            if timeline is SYSTEM:
+                self.closed.wait(seconds)
+            else:
+                timeline.clock.sleep(seconds)
             after_wait()
 
         made = steps(timeline.reading())
         try:
-            with Act(self.under_way, made, takes=after_wait is not None, ends=ends):
-                if after_wait is not None:
-                    self.check_open()  # either close() finds the steps under way, or the client is found closed here
-                return drive(made, self.transport, timeline, sleep)
-        except (ServiceError, TransportError):
+            if ends is not None:
+                self.under_way.begin(made)
+            if after_wait is not None:
+                self.check_open()  # either close() finds the steps under way, or the client is found closed here
+            result = drive(made, self.transport, timeline, sleep)
+            if ends is not None and not self.under_way.end(made):
+                raise ends()
+            return result
+        except BaseException:
+            self.under_way.end(made)
             with Explained(place):
                 raise
         finally:
             if self.under_way.endings:
                 # A signal handler closed the client in the midst of a request, which DynamoDB may have got after these.
-                for request in self.under_way.take_ending(made):
+                for request in self.under_way.endings.pop(made, ()):
                     send(request, self.transport)
-
-    def _sleep_while_open(self, seconds: float) -> None:
-        if self.timeline is SYSTEM:
-            self.closed.wait(seconds)
-        else:
-            self.timeline.clock.sleep(seconds)
 
     @property
     def transport(self) -> Transport:
@@ -121,23 +125,25 @@ class Session:
             return self.settings.transport
         if "moto.core.models" in sys.modules and (mocked := self._answered_by_moto()) is not None:
             return mocked
-        if self._chosen is not None:
-            return self._chosen
-        with ImportGuard():
-            return self._choose()
+        if self._chosen is None:
+            with ImportGuard():
+                if self._chosen is None:
+                    self._choose()
+        assert self._chosen is not None
+        return self._chosen
 
     @property
     def has_transport(self) -> bool:
         """Whether `transport` returns at once. Otherwise it may load boto3, which takes a while."""
         return _stand_in is not None or self.settings.transport is not None or self._chosen is not None
 
-    def _choose(self) -> HttpsTransport | BotoTransport:
-        if self._chosen is not None:
-            return self._chosen
+    def _choose(self) -> None:
         prepared, self._prepared = self._prepared, None
-        if prepared is not None and prepared[0] == _environment():
-            return self._keep_first(prepared[1])
-        return self._keep_first(self._new_transport())
+        chosen = prepared[1] if prepared is not None and prepared[0] == _environment() else None
+        chosen = chosen or self._new_transport()
+        # A signal handler, or a thread that stopped waiting for the guard, may have chosen a transport meanwhile.
+        if self._chosen is None:
+            self._chosen = chosen
 
     def _new_transport(self) -> HttpsTransport | BotoTransport:
         with ImportGuard():
@@ -193,22 +199,16 @@ class Session:
         made.prepare()
         self._prepared = environment, made
 
-    def _keep_first(self, chosen: HttpsTransport | BotoTransport) -> HttpsTransport | BotoTransport:
-        """A signal handler, or a thread that stopped waiting for the guard, may have chosen a transport meanwhile."""
-        if self._chosen is None:
-            self._chosen = chosen
-        return self._chosen
-
     # -- renewals ---------------------------------------------------------------------------------------------------
 
     @property
     def renewals(self) -> Renewals:
         """The threads that send the renewals of this client's locks."""
-        if self._renewals is None:
+        if self._renewals is None or self._renewals.pid != os.getpid():  # a forked child has none of these threads
             with ImportGuard():
                 from ..runtime.heartbeat import Renewals
 
-            self._renewals = Renewals()
+            self._renewals = Renewals(self)
         return self._renewals
 
     def heartbeat_slot(self, now: float) -> float:
@@ -307,10 +307,6 @@ class OpenLocks:
 
     def holds(self) -> frozenset[Hold]:
         return frozenset(self._entries)
-
-    def has_owner(self, owner: str | None) -> bool:
-        """Whether one of the holds has this owner."""
-        return owner is not None and any(hold.owner == owner for hold in self.holds())
 
     def handled(self) -> Iterator[Any]:
         """The handles of the holds, including those that a forked child got from its parent."""

@@ -9,13 +9,13 @@ from ..errors import DuplicateEventError, LockConfigurationError, LockError, Loc
 from ..runtime.drive import check_process
 from ..runtime.import_guard import ImportGuard
 from .held import HeldLock
-from .lock import Lock
+from .lock import Lock, held_by
 from .renewer import leave_to_lease, line_of_execution
 from .session import Explained
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any, Protocol, TypeVar
 
     from ..core.lease import ClockReading
@@ -52,12 +52,17 @@ _OWN = (
 
 
 class Fresh:
-    """Takes a lock that this line of execution does not hold."""
+    """Takes a lock that this line of execution does not hold. What was resumed is not given back: the next attempt goes
+    on with it.
 
-    def __init__(self, session: Session, order: Order) -> None:
+    begin: core.acquire, or what takes a lock that was handed over or that an earlier attempt may have had.
+    """
+
+    def __init__(self, session: Session, order: Order, begin: Callable[..., Steps[Hold]] = core.acquire) -> None:
         self.place = order.wanted.place
         self._session = session
         self._order = order
+        self._begin = begin
         self.granted: list[Hold] = []
         self._locks: list[Any] = []  # kept alive until it is handed out or given back: it was not dropped
 
@@ -90,20 +95,35 @@ class Fresh:
             tell_refused(self._session, error, self._place_of(error), cancelled=self._order.cancelled)
             raise
         except (ServiceError, TransportError, LockConfigurationError) as error:
-            tell_failed(self._session, error, self.place)
+            with ImportGuard():
+                from .explain import explain, reason_of
+
+            place, told = self.place, explain(error, self.place) if isinstance(error, ServiceError) else error
+            message, reason = "lock %r was not acquired, because DynamoDB could not be used: %s", reason_of(error)
+            tell = self._session.observer.tell
+            tell("failed", None, place.table, message, place.key, told, key=place.key, reason=reason)
             with Explained(self.place):
                 raise
 
     def _grant(self, reading: ClockReading) -> Steps[Any]:
-        return core.acquire(self._order.wanted, self._session.memory, self._session.entropy, reading, self.keep)
+        session = self._session
+        return self._begin(self._order.wanted, session.memory, session.entropy, reading, keep=self.keep)
 
     def _place_of(self, error: LockError) -> Place:
         """The lock that a refusal is about."""
         return self.place
 
     def lock(self) -> Any:
-        """The handle of what was taken. It is kept no longer."""
-        return self._locks.pop()
+        """The handle of what was taken. It is kept no longer. From here on close() releases also what was resumed.
+
+        Raises ClientClosedError if close() has left that to the next attempt before.
+        """
+        lock, hold = self._locks.pop(), self.granted[-1]
+        if hold.resumed:
+            held_by(lock).is_given = True
+            if hold.ended and not hold.unclear:  # no release has begun
+                self._session.check_open()
+        return lock
 
     def after_wait(self) -> None:
         """Raise ClientClosedError or LockTimeoutError if the wait is to end."""
@@ -113,6 +133,10 @@ class Fresh:
     def give_back(self) -> None:
         """Release on this thread what was granted: an interrupt or close came before the lock was returned."""
         for hold in self.granted:
+            if hold.resumed:
+                hold.end()
+                self._session.open_locks.discard(hold)
+                continue
             try:
                 give_back(self._session, hold)
             except LockError as error:
@@ -183,20 +207,11 @@ def tell_refused(
     holder, event = None, "duplicate"
     if isinstance(error, LockNotGrantedError):
         holder = error.holder
-        if place.permits is None and session.open_locks.has_owner(holder):
+        own = holder is not None and any(hold.owner == holder for hold in session.open_locks.holds())
+        if own and place.permits is None:
             error.add(_OWN)
         event = "too_late" if error.too_late else "cancelled" if cancelled else "not_granted"
     session.observer.tell(event, error, place.table, "%s", error, key=place.key, holder=holder)
-
-
-def tell_failed(session: Session, error: ServiceError | TransportError | LockConfigurationError, place: Place) -> None:
-    """Tell that an acquire ended because DynamoDB could not be used."""
-    with ImportGuard():
-        from .explain import explain, reason_of
-
-    told = explain(error, place) if isinstance(error, ServiceError) else error
-    message, reason = "lock %r was not acquired, because DynamoDB could not be used: %s", reason_of(error)
-    session.observer.tell("failed", None, place.table, message, place.key, told, key=place.key, reason=reason)
 
 
 def give_back(session: Session, hold: Hold) -> None:

@@ -28,6 +28,7 @@ import threading
 import time
 import weakref
 from _queue import Empty, SimpleQueue  # what `queue` exports, without the 3 ms that importing it takes
+from contextlib import suppress
 
 from ..observe.log import logger, tell
 from .import_guard import ImportGuard
@@ -81,8 +82,8 @@ class Heartbeat:
         reference = weakref.ref(lock, functools.partial(self._commands.put, (identity, number)))
         self._commands.put((elapsed() + seconds, number, reference))
         try:
-            if not self._is_alive():
-                self._start_unless_alive()
+            if self._thread is None or not self._thread.is_alive():
+                self._start()
         except RuntimeError:
             self._gone(identity, number)
             raise
@@ -97,23 +98,18 @@ class Heartbeat:
         if self._live.get(identity) == number:
             self._live.pop(identity, None)
 
-    def _start_unless_alive(self) -> None:
+    def _start(self) -> None:
         """One caller at a time. If a signal handler comes in between, the thread started later stays (`_run`)."""
         with ImportGuard():
-            if not self._is_alive():
-                self._start()
-
-    def _is_alive(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
-
-    def _start(self) -> None:
-        self._thread = thread = threading.Thread(target=self._run, name="lambda_lock-heartbeat", daemon=True)
-        try:
-            thread.start()
-        except BaseException:
-            if self._thread is thread:
-                self._thread = None
-            raise
+            if self._thread is not None and self._thread.is_alive():
+                return
+            self._thread = thread = threading.Thread(target=self._run, name="lambda_lock-heartbeat", daemon=True)
+            try:
+                thread.start()
+            except BaseException:
+                if self._thread is thread:
+                    self._thread = None
+                raise
 
     def _run(self) -> None:
         while self._thread is threading.current_thread():
@@ -127,7 +123,8 @@ class Heartbeat:
         """Wait for the next command or moment, and act on it."""
         if not self._live:
             self._due.clear()
-        seconds = self._seconds_to_next()
+        # Without a plan it sleeps until a command comes.
+        seconds = min(max(self._due[0][0] - elapsed(), 0.0), _LOOK) if self._due else None
         try:
             command = self._commands.get(timeout=seconds) if seconds != 0 else self._commands.get_nowait()
         except Empty:
@@ -136,23 +133,14 @@ class Heartbeat:
             self._gone(*command)
         elif command is not None:
             heapq.heappush(self._due, command)
-            self._drop_stale()
+            # The plan of a released lock stays until it is due. Such plans are dropped when there are too many.
+            if len(self._due) > 2 * len(self._live) + _MOST_STALE:
+                live = set(self._live.values())
+                self._due = [entry for entry in self._due if entry[1] in live]
+                heapq.heapify(self._due)
         if self._due and self._due[0][0] <= elapsed():
             _, number, reference = heapq.heappop(self._due)
             self._tick(number, reference)
-
-    def _drop_stale(self) -> None:
-        """The plan of a released lock stays until it is due. Drop such plans when there are too many."""
-        if len(self._due) > 2 * len(self._live) + _MOST_STALE:
-            live = set(self._live.values())
-            self._due = [entry for entry in self._due if entry[1] in live]
-            heapq.heapify(self._due)
-
-    def _seconds_to_next(self) -> float | None:
-        """How long to sleep at most. None: until a command comes."""
-        if not self._due:
-            return None
-        return min(max(self._due[0][0] - elapsed(), 0.0), _LOOK)
 
     def _tick(self, number: int, reference: Reference) -> None:
         lock = reference()
@@ -171,118 +159,82 @@ class Heartbeat:
 
 
 class Renewals:
-    """Sends the renewals of one client, on threads of its own."""
+    """Sends the renewals of one client, on threads of its own, which end when the client is closed or collected.
 
-    def __init__(self) -> None:
-        self._begin()
+    There is no lock, because a thread may be frozen with it. Each step is a single operation of a built-in type. A
+    token in the queue entitles a sender to take one renewal, whichever is the most urgent then. Any other object there
+    tells it to end. A sender passes that on.
 
-    def _begin(self) -> None:
-        self._pid = os.getpid()
-        self._work = _Work(self)
+    client: what is collected then. pid: the process whose threads these are. senders: one for each thread.
+    """
+
+    def __init__(self, client: object) -> None:
+        self.pid = os.getpid()
+        self.senders: set[object] = set()
+        self._idle: set[object] = set()  # those of them that wait for a token
+        self._waiting: list[tuple[float, int, weakref.ref[Renewed]]] = []  # a heap
+        self._numbers = itertools.count()
+        self._tokens: SimpleQueue[Any] = SimpleQueue()
+        self._client = weakref.ref(client, self._tokens.put)  # once it is collected, its reference tells them to end
 
     def put(self, lock: Renewed, before: float) -> None:
         """Call ``lock.renew()`` soon, on a thread. If no thread can be started, it is called here and now.
 
         before: the end of the lock's validity, in elapsed seconds. The soonest is called first.
         """
-        if self._pid != os.getpid():
-            self._begin()  # a forked child: the threads are its parent's
-        work = self._work
-        if not work.put(weakref.ref(lock), before):
+        # It compares numbers alone: nothing can come in between.
+        heapq.heappush(self._waiting, (before, next(self._numbers), weakref.ref(lock)))
+        self._tokens.put(True)
+        if len(self._idle) >= len(self._waiting) or len(self.senders) >= _MOST_SENDERS:
             return
         sender = object()
-        work.senders.add(sender)
-        # The thread gets the work, not self: a Renewals that is collected ends its threads.
-        thread = threading.Thread(target=_send, args=(work, sender), name="lambda_lock-renewal", daemon=True)
+        self.senders.add(sender)
+        thread = threading.Thread(target=self._send, args=(sender,), name="lambda_lock-renewal", daemon=True)
         try:
             thread.start()
         except RuntimeError:
-            work.senders.discard(sender)
-            if not work.senders:
-                _renew(work.get_nowait())
+            self.senders.discard(sender)
+            if not self.senders and self._token(0) is True:
+                _renew(heapq.heappop(self._waiting)[2])
 
     def close(self) -> None:
         """End the threads once they have sent what was put before."""
-        if self._pid == os.getpid():
-            self._work.end()
+        if self.pid == os.getpid():
+            self._tokens.put(False)
 
-    def __repr__(self) -> str:
-        return f"<Renewals on {len(self._work.senders)} threads>"
-
-
-class _Work:
-    """The renewals that wait to be sent, and the threads that send them.
-
-    There is no lock, because a thread may be frozen with it. Each step is a single operation of a built-in type. A
-    token in the queue entitles a sender to take one renewal, whichever is the most urgent then. Any other object there
-    tells it to end. A sender passes that on.
-    """
-
-    def __init__(self, owner: Renewals) -> None:
-        self.senders: set[object] = set()
-        self._idle: set[object] = set()  # those of them that wait for a token
-        self._waiting: list[tuple[float, int, weakref.ref[Renewed]]] = []  # a heap
-        self._numbers = itertools.count()
-        self._tokens: SimpleQueue[Any] = SimpleQueue()
-        self._owner = weakref.ref(owner, self._tokens.put)  # once it is collected, its reference tells them to end
-
-    def put(self, lock: weakref.ref[Renewed], before: float) -> bool:
-        """Add a renewal. Returns whether another sender is to be started for it."""
-        # It compares numbers alone: nothing can come in between.
-        heapq.heappush(self._waiting, (before, next(self._numbers), lock))
-        self._tokens.put(True)
-        return len(self._idle) < len(self._waiting) and len(self.senders) < _MOST_SENDERS
-
-    def get(self, sender: object) -> weakref.ref[Renewed] | None:
-        """The lock that ``sender`` renews next. None: it is to end, and is no longer counted."""
+    def _send(self, sender: object) -> None:
+        """One sender."""
         while True:
             self._idle.add(sender)
-            token = self._next(None if len(self.senders) == 1 else _SENDER_IDLE)
+            token = self._token(None if len(self.senders) == 1 else _SENDER_IDLE)
             self._idle.discard(sender)  # before it takes a renewal: put() must not count on it any more
             if token is True:
-                return heapq.heappop(self._waiting)[2]
+                _renew(heapq.heappop(self._waiting)[2])
+                continue
             if token is not None:
                 self._tokens.put(token)
             self.senders.discard(sender)
             # Looked at after that. So either put() has not counted on this sender, or its renewal is seen here.
             if not self._waiting and (token is not None or self.senders):
-                return None
+                return
             self.senders.add(sender)
 
-    def get_nowait(self) -> weakref.ref[Renewed] | None:
-        return heapq.heappop(self._waiting)[2] if self._next(0) is True else None
-
-    def end(self) -> None:
-        self._tokens.put(False)
-
-    def _next(self, seconds: float | None) -> Any:
+    def _token(self, seconds: float | None) -> Any:
         try:
             return self._tokens.get(timeout=seconds)
         except Empty:
             return None
 
 
-def _send(work: _Work, sender: object) -> None:
-    """One sender."""
-    while (reference := work.get(sender)) is not None:
-        _renew(reference)
-
-
-def _renew(reference: weakref.ref[Renewed] | None) -> None:
-    lock = reference() if reference is not None else None
+def _renew(reference: weakref.ref[Renewed]) -> None:
+    lock = reference()
     if lock is None:
         return
     try:
         lock.renew()
     except BaseException as error:  # noqa: BLE001 - the next renewal must find this thread alive
-        _tell_failed(error)
-
-
-def _tell_failed(error: BaseException) -> None:
-    try:
-        tell(logger, "heartbeat", "a renewal failed; it is tried again", cause=error)
-    except BaseException:  # noqa: BLE001 - a logging handler that raises must not end it either
-        return
+        with suppress(BaseException):  # a logging handler that raises must not end it either
+            tell(logger, "heartbeat", "a renewal failed; it is tried again", cause=error)
 
 
 HEARTBEAT = Heartbeat()

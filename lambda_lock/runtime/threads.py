@@ -123,17 +123,14 @@ class Threads:
                 self._work()  # blocks the loop, but a lock that is not released blocks others for longer
 
     def _work(self) -> None:
-        while (call := self._next()) is not None:
-            call.run()
-
-    def _next(self) -> _Call | None:
-        with self._guard:
-            if self._waiting:
+        while True:
+            with self._guard:
+                if not self._waiting:
+                    self._workers.discard(threading.current_thread())
+                    return
                 call = self._waiting.popleft()
                 call.begun = True
-                return call
-            self._workers.discard(threading.current_thread())
-            return None
+            call.run()
 
     def _take_back(self, call: _Call) -> bool:
         """Whether no thread has begun the call. Then none will."""

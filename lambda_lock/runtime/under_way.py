@@ -13,8 +13,7 @@ from .signalsafe import Flag
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import TracebackType
+    from collections.abc import Iterator
     from typing import Any
 
     from ..core.protocol import Send, Steps
@@ -31,7 +30,7 @@ class UnderWay:
 
     def __init__(self) -> None:
         self._by: dict[object, tuple[int, int]] = {}
-        self.endings: dict[object, list[Send]] = {}
+        self.endings: dict[object, list[Send]] = {}  # the requests by which closing the client ended steps
         self._waiting: list[Flag] = []  # set when the next one ends
 
     def begin(self, what: object) -> None:
@@ -93,44 +92,10 @@ class UnderWay:
                 steps: Any = what
                 yield steps
 
-    def ending(self, what: object) -> list[Send]:
-        """For the requests by which closing the client ends these steps."""
-        return self.endings.setdefault(what, [])
 
-    def take_ending(self, what: object) -> list[Send]:
-        """Those requests, once."""
-        return self.endings.pop(what, [])
-
-
-class Act:
-    """A context in which the steps of an operation are driven. If closing the client has ended them, it raises that.
-
-    takes: an acquire. ends: for a last act, what makes its error: `released` or `unclear`. Other steps are not noted.
-    """
-
-    __slots__ = ("_ends", "_steps", "_takes", "_under_way")
-
-    def __init__(
-        self, under_way: UnderWay, steps: Steps[Any], *, takes: bool, ends: Callable[[], LockError] | None
-    ) -> None:
-        self._under_way = under_way
-        self._steps = steps
-        self._takes = takes
-        self._ends = ends
-
-    def __enter__(self) -> None:
-        if self._takes or self._ends is not None:
-            self._under_way.begin(self._steps)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not self._takes and self._ends is None:
-            return
-        if kind is GeneratorExit:  # a coroutine was closed that waited in the steps: closing the client ends them
-            self._under_way.leave(self._steps)
-        elif not self._under_way.end(self._steps) and kind is None:
-            raise ClientClosedError(_HOW) if self._ends is None else self._ends()
+def given_back() -> LockError:
+    """Of an acquire that closing the client has ended."""
+    return ClientClosedError(_HOW)
 
 
 def released() -> LockError:

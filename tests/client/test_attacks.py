@@ -174,7 +174,8 @@ def test_senders_are_as_many_in_a_second_burst_as_in_the_first() -> None:
                 self.inside -= 1
                 self.done += 1
 
-    renewals = Renewals()
+    client = threading.Event()  # which is not collected meanwhile
+    renewals = Renewals(client)
     for _ in range(3):
         burst = Burst()
         for _ in range(50):
@@ -198,7 +199,7 @@ def test_of_the_renewals_that_wait_the_one_whose_lock_ends_first_is_sent_first()
             gate.wait(30)
             order.append(self.before)
 
-    renewals = Renewals()
+    renewals = Renewals(gate)  # which is not collected meanwhile
     occupied = [Held(0.0) for _ in range(8)]
     waiting = [Held(before) for before in (*(100.0 + n for n in range(50)), 50.0, 20.0, 90.0, 30.0)]
     for held in occupied + waiting:

@@ -194,10 +194,10 @@ def test_a_closed_client_ends_its_senders(make: Make) -> None:
     lock = client.acquire("a")
     version = lock.version
     wait_until(lambda: lock.version != version)
-    work = session_of(client).renewals._work
-    assert work.senders
+    renewals = session_of(client).renewals
+    assert renewals.senders
     client.close()
-    wait_until(lambda: not work.senders)
+    wait_until(lambda: not renewals.senders)
 
 
 def test_a_client_that_is_forgotten_ends_its_senders(table: str) -> None:
@@ -206,8 +206,8 @@ def test_a_client_that_is_forgotten_ends_its_senders(table: str) -> None:
     version = lock.version
     while lock.version == version:
         threading.Event().wait(0.01)
-    work = session_of(client).renewals._work
+    renewals = session_of(client).renewals
     lock.release()
     client.transport.close()  # type: ignore[attr-defined]
     del client, lock
-    wait_until(lambda: gc.collect() >= 0 and not work.senders)  # a tick may have had the lock in hand
+    wait_until(lambda: gc.collect() >= 0 and not renewals.senders)  # a tick may have had the lock in hand

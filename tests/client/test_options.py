@@ -433,7 +433,7 @@ class Inline(Renewals):
 def ticking(clock: StandingClock, make: Make, number: int, rate: float | None) -> list[Any]:
     """Locks that are all due to be renewed at this moment."""
     client = make(clock=clock, heartbeat_rate=rate, heartbeat_period=100, lease_duration=1000)
-    session_of(client)._renewals = Inline()
+    session_of(client)._renewals = Inline(client)
     locks = [client.acquire(f"a{n}") for n in range(number)]
     clock.now += 100
     return locks
@@ -490,7 +490,7 @@ def test_two_clients_have_a_rate_each(wire: Wire, make: Make) -> None:
     clock = StandingClock()
     (first,) = ticking(clock, make, 1, rate=0.1)
     another = make(clock=clock, heartbeat_rate=0.1, heartbeat_period=100, lease_duration=1000)
-    session_of(another)._renewals = Inline()
+    session_of(another)._renewals = Inline(another)
     other = another.acquire("b")
     clock.now += 100
     wire.clear()
