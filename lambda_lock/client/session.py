@@ -264,11 +264,17 @@ class Session:
 
 
 class _Entry:
-    __slots__ = ("handle", "pid")
+    """pid: of the process that was granted the hold. held: gives its HeldLock, or None."""
+
+    __slots__ = ("held", "pid")
 
     def __init__(self, pid: int) -> None:
-        self.handle: weakref.ref[Any] | None = None
+        self.held: Callable[[], Any] = _none
         self.pid = pid
+
+
+def _none() -> None:
+    return None
 
 
 class OpenLocks:
@@ -292,11 +298,11 @@ class OpenLocks:
         """
         self._entries[hold] = _Entry(pid)
 
-    def attach(self, hold: Hold, handle: Any) -> None:
-        """Note the handle of a hold. This does nothing if close() has released the hold meanwhile."""
+    def attach(self, hold: Hold, held: Any) -> None:
+        """Note the HeldLock of a hold. This does nothing if close() has released the hold meanwhile."""
         entry = self._entries.get(hold)
         if entry is not None:
-            entry.handle = weakref.ref(handle)
+            entry.held = weakref.ref(held)
 
     def discard(self, hold: Hold) -> None:
         """Drop a hold that was released or lost, or that other code will release."""
@@ -309,34 +315,29 @@ class OpenLocks:
         return frozenset(self._entries)
 
     def handled(self) -> Iterator[Any]:
-        """The handles of the holds, including those that a forked child got from its parent."""
-        for _, entry in self._found():
-            handle = None if entry.handle is None else entry.handle()
-            if handle is not None:
-                yield handle
+        """The HeldLocks, including those that a forked child got from its parent."""
+        return (held for _, _, held in self._each() if held is not None)
 
     def forgotten(self) -> Iterator[Hold]:
-        """The holds of this process without a handle: it was collected, or an interrupt came before it was made."""
-        for hold, entry in self._found():
-            if entry.pid == os.getpid() and (entry.handle is None or entry.handle() is None):
-                yield hold
+        """The holds of this process without a HeldLock: it was collected, or an interrupt came before it was made."""
+        return (hold for hold, pid, held in self._each() if held is None and pid == os.getpid())
 
     def abandon(self, *, but: frozenset[Hold] = frozenset()) -> None:
         """Leave all locks to their lease, except ``but``."""
-        for handle in self.handled():
-            if handle.hold not in but and handle.is_open():
-                handle.abandon()
+        for held in self.handled():
+            if held.hold not in but and held.is_open():
+                held.abandon()
         for hold in self.forgotten():
             if hold not in but:
                 self.discard(hold)
 
-    def _found(self) -> Iterator[tuple[Hold, _Entry]]:
+    def _each(self) -> Iterator[tuple[Hold, int, Any]]:
         # Only the keys are copied. A list of items would make tuples, and the garbage collector may run then: its
         # finalizers change the dict.
         for hold in list(self._entries):
             entry = self._entries.get(hold)
             if entry is not None:
-                yield hold, entry
+                yield hold, entry.pid, entry.held()
 
 
 class Explained:
