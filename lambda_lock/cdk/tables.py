@@ -62,13 +62,12 @@ def resource_of(table: AnyTable) -> dynamodb.CfnGlobalTable | dynamodb.CfnTable 
 
 def name_in_template(construct: AnyTable | iam.Role) -> str | None:
     """The name that the app gives, without a reference to the resource. None if CloudFormation chooses it."""
-    match construct.node.default_child:
-        case (
-            dynamodb.CfnGlobalTable(table_name=name) | dynamodb.CfnTable(table_name=name) | iam.CfnRole(role_name=name)
-        ):
-            return None if cdk.Stack.of(construct).resolve(name) is None else name
-        case _:
-            return None
+    resource = construct.node.default_child
+    if isinstance(resource, iam.CfnRole):
+        name = resource.role_name
+    else:
+        name = resource.table_name if isinstance(resource, dynamodb.CfnGlobalTable | dynamodb.CfnTable) else None
+    return None if cdk.Stack.of(construct).resolve(name) is None else name
 
 
 def is_unnamed(table: AnyTable) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shlex
 import sys
 import threading
@@ -30,25 +29,18 @@ Exit codes:
 """
 
 
-class _Command(click.Command):
-    """A command. An error of the library ends it with its message and an exit code."""
+class _Program(click.Group):
+    """The program. An error of the library ends it with its message and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        if verbose := ctx.ensure_object(Shared).verbose:  # what the library logs; all of it with -vv
-            logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
-            logging.getLogger("lambda_lock").setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
         try:
             return super().invoke(ctx)
         except LockError as error:
             raise exits.failure(error) from error
 
 
-class _Commands(click.Group):
-    command_class = _Command
-
-
 @click.group(
-    cls=_Commands,
+    cls=_Program,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=_EXIT_CODES,
 )
@@ -70,7 +62,7 @@ def app() -> None:
     """
 
 
-class _Run(_Command):
+class _Run(click.Command):
     """`run`. The command that it runs may have options of its own, after a --."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -353,7 +345,7 @@ def dev(shared: Shared, port: int | None, form: str) -> None:
         raise Failure("the local engine has ended by itself", exits.UNAVAILABLE)
 
 
-@app.group(cls=_Commands)
+@app.group
 def table() -> None:
     """Create a lock table, or check that a table is suitable for locks."""
 

@@ -11,7 +11,7 @@ import json
 import socketserver
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -19,14 +19,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from ..client.lock_client import LockClient
-from ..errors import LockError, printable
-from . import show
 from .dev import HOST, usable_port
-from .history import History, as_dict
-from .listing import Filter, read_pages
+from .history import Watcher
 
-PAGE_SIZE = 50  # locks on one page
-_EVENTS = 60  # shown below them
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -37,87 +32,6 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-
-
-class Watcher:
-    """Reads a table again and again, and answers what a page asks.
-
-    client: reads the table. Its requests are Scans.
-    interval: the pause between two readings, in seconds, above 0.
-    prefix: only keys that begin with this text are kept.
-    """
-
-    def __init__(self, client: LockClient, interval: float, prefix: str = "") -> None:
-        self._client = client
-        self._interval = interval
-        self._kept = Filter(prefix)
-        self._history = History()
-        self._guard = threading.Lock()
-        self._stopped = threading.Event()
-        self._error: str | None = None
-        self._is_reading = False
-
-    def stop(self) -> None:
-        """Let `run` return."""
-        self._stopped.set()
-
-    def read(self) -> None:
-        """Read the table once, page by page. Raises what `LockClient.list` raises."""
-        with self._guard:
-            self._history.begin()
-        for page in read_pages(self._client):
-            with self._guard:
-                self._history.reading(filter(self._kept.admits, page))
-            if self._stopped.is_set():
-                return
-        with self._guard:
-            self._history.end()
-
-    def answer(self, question: Mapping[str, str]) -> dict[str, Any]:
-        """What the page shows: the counts, one page of locks with their past, and the latest events.
-
-        question: ``prefix``, ``states`` (separated by commas), ``page`` (from 0), ``seconds`` (how much of the past).
-        Raises ValueError for a page or a time that is not a number.
-        """
-        prefix = question.get("prefix", "")
-        states = frozenset(filter(None, question.get("states", "").split(",")))
-        page, seconds = max(0, int(question.get("page", "0"))), float(question.get("seconds", "120"))
-        if not 1 <= seconds <= self._history.keep:
-            raise ValueError(f"seconds={seconds} is not between 1 and {self._history.keep:g}")
-        with self._guard:
-            history = self._history
-            tracks = history.tracks(Filter(prefix, states & set(show.STATES)))
-            if "waiting" in states:
-                tracks = [track for track in tracks if track.record.waiters]
-            page = min(page, max(0, len(tracks) - 1) // PAGE_SIZE)
-            since = (history.now or 0.0) - seconds
-            events = [event for event in history.events if event.key.startswith(prefix)][-_EVENTS:]
-            return {
-                "now": history.now,
-                "since": since,
-                "counts": dict(history.counts(prefix)),
-                "found": len(tracks),
-                "page": page,
-                "page_size": PAGE_SIZE,
-                "locks": [as_dict(track, since) for track in tracks[page * PAGE_SIZE : (page + 1) * PAGE_SIZE]],
-                "events": [{**event._asdict(), "key": printable(event.key)} for event in reversed(events)],
-                "left_out": history.left_out,
-                "readings": history.scans,
-                "is_reading": self._is_reading,
-                "error": self._error,
-            }
-
-    def run(self) -> None:
-        """Read the table until `stop` is called."""
-        while not self._stopped.is_set():
-            self._is_reading = True
-            try:
-                self.read()
-                self._error = None
-            except LockError as error:  # shown on the page, and tried again
-                self._error = str(error)
-            self._is_reading = False
-            self._stopped.wait(self._interval)
 
 
 class _Handler(BaseHTTPRequestHandler):

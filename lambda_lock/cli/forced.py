@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..client.base import session_of
+from ..client.lock_client import LockClient
 from ..client.record import LockRecord
-from ..core import protocol
+from ..core import protocol, requests
+from ..core.lease import ClockReading
 from ..core.outcome import ConditionFailed, Reply
-from ..core.requests import Update
 from ..core.row import Row
 from ..errors import TransportError
-
-if TYPE_CHECKING:
-    from ..client.lock_client import LockClient
-    from ..core.lease import ClockReading
-    from ..core.protocol import Steps
 
 
 def force_release(client: LockClient, record: LockRecord) -> Row | None:
@@ -27,14 +21,14 @@ def force_release(client: LockClient, record: LockRecord) -> Row | None:
     """
     session = session_of(client)
     place = session.settings.place(record.key, record.sort_key)
-    update = Update(place)
+    update = requests.Update(place)
     update.expect(version={"S": record.version})
     if place.schema.released is not None:
         update.expect(released=None)
         update.end()
     request = update.request("DeleteItem" if place.schema.released is None else "UpdateItem")
 
-    def steps(reading: ClockReading) -> Steps[Row | None]:
+    def steps(reading: ClockReading) -> protocol.Steps[Row | None]:
         outcome, unclear, _ = yield from protocol.exchange(
             request, session.memory, session.entropy, reading, reading.elapsed + protocol.DECISION
         )

@@ -6,19 +6,24 @@ ends between two looks is not seen. Times are those of DynamoDB's Date, in epoch
 
 from __future__ import annotations
 
+import threading
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from ..client.lock_client import LockClient
 from ..client.record import LockRecord
 from ..core.lease import Holder
-from ..errors import printable
+from ..errors import LockError, printable
 from . import show
-from .listing import Filter
+from .listing import Filter, read_pages
 
 Ended = Literal["released", "taken over", "expired"]
 
+_PAGE_SIZE = 50  # locks on one page
+_SHOWN = 60  # events below them
+_KEEP = 900.0  # seconds for which the past is kept
 _HOLDS = 200  # kept for each lock
 _RENEWALS = 500  # kept for each hold
 _WAITS = 500  # changes of the number of waiters, kept for each lock
@@ -69,72 +74,120 @@ class LoggedEvent(NamedTuple):
     owner: str
 
 
-class History:
-    """The locks of a table and their recent past.
+class Watcher:
+    """Reads a table again and again, keeps its locks and their recent past, and answers what a page asks.
 
-    keep: how long the past is kept, in seconds.
-    most: how many locks are kept. Those beyond are counted only.
-
-    Call `begin`, `look` for each page, and `end` when all pages were read. It is not thread-safe.
+    client: reads the table. Its requests are Scans.
+    interval: the pause between two readings, in seconds, above 0.
+    prefix: only keys that begin with this text are kept.
     """
 
-    def __init__(self, keep: float = 900.0, most: int = 250_000) -> None:
-        self.keep = keep
-        self.most = most
-        self.now: float | None = None
-        self.left_out = 0
-        self.scans = 0
-        self.events: deque[LoggedEvent] = deque(maxlen=_EVENTS)
+    most = 250_000  # locks that are kept; those beyond are counted only
+
+    def __init__(self, client: LockClient, interval: float, prefix: str = "") -> None:
+        self._client = client
+        self._interval = interval
+        self._kept = Filter(prefix)
         self._tracks: dict[tuple[str, str | None], Track] = {}
+        self._events: deque[LoggedEvent] = deque(maxlen=_EVENTS)
+        self._now: float | None = None
+        self._left_out = 0
         self._scan = 0
+        self._readings = 0  # scans to the end
+        self._guard = threading.Lock()
+        self._stopped = threading.Event()
+        self._error: str | None = None
+        self._is_reading = False
 
-    def begin(self) -> None:
-        """A new reading of the table begins."""
-        self._scan += 1
-        self.left_out = 0
+    def run(self) -> None:
+        """Read the table until `stop` is called."""
+        while not self._stopped.is_set():
+            self._is_reading = True
+            try:
+                self.read()
+                self._error = None
+            except LockError as error:  # shown on the page, and tried again
+                self._error = str(error)
+            self._is_reading = False
+            self._stopped.wait(self._interval)
 
-    def reading(self, records: Iterable[LockRecord]) -> None:
-        """Take in a page of the table."""
-        for record in records:
-            if record.read_at is not None:
-                self.now = max(self.now or 0.0, float(record.read_at))
-            name = (record.key, record.sort_key)
-            track = self._tracks.get(name)
-            if track is None and len(self._tracks) >= self.most:
-                self.left_out += 1
-                continue
-            if track is None:
-                track = self._tracks[name] = Track(record, "", self._scan)
-            self._compare(track, record)
+    def stop(self) -> None:
+        """Let `run` return."""
+        self._stopped.set()
 
-    def end(self) -> None:
-        """The whole table was read: rows that were not seen are gone."""
-        gone = [name for name, track in self._tracks.items() if track.scan != self._scan]
-        for name in gone:
-            track = self._tracks.pop(name)
-            for hold in _open(track):
-                self._tell("deleted", track.record, hold.owner, self.now or 0.0)
-        self.scans += 1
+    def read(self) -> None:
+        """Read the table once, page by page. Raises what `LockClient.list` raises."""
+        with self._guard:
+            self._scan += 1
+            self._left_out = 0
+        for page in read_pages(self._client):
+            with self._guard:
+                for record in filter(self._kept.admits, page):
+                    self._look(record)
+            if self._stopped.is_set():
+                return
+        with self._guard:
+            gone = [name for name, track in self._tracks.items() if track.scan != self._scan]
+            for name in gone:  # the whole table was read, and these were not seen
+                track = self._tracks.pop(name)
+                for hold in _open(track):
+                    self._tell("deleted", track.record, hold.owner, self._now or 0.0)
+            self._readings += 1
 
-    def counts(self, prefix: str = "") -> Counter[str]:
-        """How many locks are in which state, and how many of them are waited for."""
-        found: Counter[str] = Counter()
-        for track in self._tracks.values():
-            if track.record.key.startswith(prefix):
-                found[track.state] += 1
-                found["waiting"] += bool(track.record.waiters)
-        return found
+    def answer(self, question: Mapping[str, str]) -> dict[str, Any]:
+        """What the page shows: the counts, one page of locks with their past, and the latest events.
 
-    def tracks(self, wanted: Filter) -> list[Track]:
-        """The locks that are asked for: first those with a past or a present, then the rest."""
-        return sorted((track for track in self._tracks.values() if wanted.admits(track.record)), key=_by_interest)
+        question: ``prefix``, ``states`` (separated by commas), ``page`` (from 0), ``seconds`` (how much of the past).
+        Raises ValueError for a page or a time that is not a number.
+        """
+        prefix = question.get("prefix", "")
+        states = frozenset(filter(None, question.get("states", "").split(",")))
+        page, seconds = max(0, int(question.get("page", "0"))), float(question.get("seconds", "120"))
+        if not 1 <= seconds <= _KEEP:
+            raise ValueError(f"seconds={seconds} is not between 1 and {_KEEP:g}")
+        wanted, found, counts = Filter(prefix, states & set(show.STATES)), list[Track](), Counter[str]()
+        with self._guard:
+            for track in self._tracks.values():
+                if track.record.key.startswith(prefix):
+                    counts[track.state] += 1
+                    counts["waiting"] += bool(track.record.waiters)
+                if wanted.admits(track.record) and ("waiting" not in states or track.record.waiters):
+                    found.append(track)
+            found.sort(key=_by_interest)
+            page = min(page, max(0, len(found) - 1) // _PAGE_SIZE)
+            since = (self._now or 0.0) - seconds
+            events = [event for event in self._events if event.key.startswith(prefix)][-_SHOWN:]
+            return {
+                "now": self._now,
+                "since": since,
+                "counts": dict(counts),
+                "found": len(found),
+                "page": page,
+                "page_size": _PAGE_SIZE,
+                "locks": [_as_dict(track, since) for track in found[page * _PAGE_SIZE : (page + 1) * _PAGE_SIZE]],
+                "events": [{**event._asdict(), "key": printable(event.key)} for event in reversed(events)],
+                "left_out": self._left_out,
+                "readings": self._readings,
+                "is_reading": self._is_reading,
+                "error": self._error,
+            }
 
-    def _compare(self, track: Track, record: LockRecord) -> None:
-        now = self.now or 0.0
-        new = {(_short(holder.owner), holder.fencing_token): holder for holder in _holders(record)}
+    def _look(self, record: LockRecord) -> None:
+        """Compare a row with what was known of it."""
+        if record.read_at is not None:
+            self._now = max(self._now or 0.0, float(record.read_at))
+        name = (record.key, record.sort_key)
+        track = self._tracks.get(name)
+        if track is None and len(self._tracks) >= self.most:
+            self._left_out += 1
+            return
+        if track is None:
+            track = self._tracks[name] = Track(record, "", self._scan)
+        now = self._now or 0.0
+        new = {(_bounded(holder.owner), holder.fencing_token): holder for holder in _holders(record)}
         lasting = [(hold, new.pop((hold.owner, hold.token), None)) for hold in _open(track)]
         begun = [
-            Tenure(*named, _began(holder, record, now), self.scans > 0, holder.expires_at, record.version)
+            Tenure(*named, _began(holder, record, now), self._readings > 0, holder.expires_at, record.version)
             for named, holder in new.items()
         ]
         ended = set()
@@ -151,20 +204,20 @@ class History:
             self._tell("took over" if "taken over" in ended else "granted", record, hold.owner, hold.since)
         state = show.state(record)
         if state == "expired" != track.state:
-            self._tell("expired", record, _short(record.owner), record.expires_at or now)
+            self._tell("expired", record, _bounded(record.owner), record.expires_at or now)
         if record.waiters != (track.waits[-1][1] if track.waits else 0):
             track.waits.append((now, record.waiters))
         track.record, track.state, track.scan = record, state, self._scan
         if track.holds:
-            track.holds = [hold for hold in track.holds[-_HOLDS:] if (hold.until or now) >= now - self.keep]
+            track.holds = [hold for hold in track.holds[-_HOLDS:] if (hold.until or now) >= now - _KEEP]
         del track.waits[:-_WAITS]
 
     def _tell(self, kind: str, record: LockRecord, owner: str, at: float) -> None:
-        if self.scans:  # what the first reading finds happened before
-            self.events.append(LoggedEvent(at, record.key, kind, owner))
+        if self._readings:  # what the first reading finds happened before
+            self._events.append(LoggedEvent(at, record.key, kind, owner))
 
 
-def as_dict(track: Track, since: float) -> dict[str, Any]:
+def _as_dict(track: Track, since: float) -> dict[str, Any]:
     """A lock and what happened to it after ``since``, for JSON."""
     record = track.record
     names = ("owner", "token", "since", "is_seen_whole", "expires_at", "until", "ended")
@@ -177,19 +230,19 @@ def as_dict(track: Track, since: float) -> dict[str, Any]:
         "key": printable(record.key),
         "sort_key": record.sort_key and printable(record.sort_key),
         "state": track.state,
-        "owner": record.owner and _short(record.owner),
-        "holders": [_short(holder.owner) for holder in record.holders[:_NAMES]],
+        "owner": record.owner and _bounded(record.owner),
+        "holders": [_bounded(holder.owner) for holder in record.holders[:_NAMES]],
         "is_semaphore": show.is_semaphore(record),
         "seconds_left": show.seconds_left(record),
         "token": record.fencing_token,
         "waiters": record.waiters,
-        "unreadable": [_short(name) for name in record.unreadable[:_NAMES]],
+        "unreadable": [_bounded(name) for name in record.unreadable[:_NAMES]],
         "holds": holds,
         "waits": track.waits,
     }
 
 
-def _short(owner: str | None) -> str:
+def _bounded(owner: str | None) -> str:
     """An owner as it is kept and shown. That of a foreign row may have 400 KB."""
     owner = owner or ""
     return printable(owner if len(owner) <= _OWNER else f"{owner[:_OWNER]}… ({len(owner)} characters)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -33,7 +34,6 @@ class Shared:
         self.sort_key_name: str | None = None
         self.schema_name = "java"
         self.as_json = False
-        self.verbose = 0
 
     @property
     def schema(self) -> Schema:
@@ -123,6 +123,12 @@ def _shared(*names: str, **details: Any) -> Callable[[F], F]:
     return click.option(*names, expose_value=False, callback=store, **details)
 
 
+def _start_logging(context: click.Context, parameter: click.Parameter, verbose: int) -> None:
+    if verbose:
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+        logging.getLogger("lambda_lock").setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
+
+
 _TABLE = _shared("--table", metavar="NAME", help=f"The lock table. Default: {TABLE_VARIABLE}.")
 _NEW_TABLE = _shared("--table", metavar="NAME", help=f"The table to create. Default: {TABLE_VARIABLE}, or else locks.")
 _SCHEMA = "The format of the rows: that of the Java, Go or Python client that shares the table.  [default: java]"
@@ -138,7 +144,9 @@ _PLACE = together(
     _FORM,
 )
 _JSON = _shared("--json", "as_json", is_flag=True, help="Print JSON.")
-_VERBOSE = _shared("-v", "--verbose", count=True, help="Log to stderr; -vv logs more.")
+_VERBOSE = click.option(
+    "-v", "--verbose", count=True, expose_value=False, callback=_start_logging, help="Log to stderr; -vv logs more."
+)
 
 # For the group, and for commands that print what they find.
 shared = together(_TABLE, _PLACE, _JSON, _VERBOSE)

@@ -29,9 +29,7 @@ from ..errors import LockTimeoutError
 from .exits import LOST, NOT_EXECUTABLE, NOT_FOUND, SIGNALLED, Failure, say
 from .orphan import end_with_parent
 
-_PASSED_ON = frozenset(
-    {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2},
-)
+_PASSED_ON = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2}
 _WAITED_FOR = _PASSED_ON | {signal.SIGCHLD, signal.SIGALRM}
 _RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores these, and a child would inherit that
 _LOOK = 0.2  # seconds between two checks of the lock

@@ -145,7 +145,7 @@ def released(
             )
         return done
 
-    def timed(reading: ClockReading) -> Steps[bool]:
+    def measured(reading: ClockReading) -> Steps[bool]:
         if not session.observer.measures:
             return steps(reading)
         with ImportGuard():
@@ -157,11 +157,7 @@ def released(
         keys, acting = (place.key,), steps(reading)
         return timed(session.observer, "release", place.table, keys, reading, acting, how, hold.token)
 
-    return place, timed
-
-
-def _outcome(done: bool) -> str:
-    return "released" if done else "lost"
+    return place, measured
 
 
 def by_holder(session: Session, made: Order) -> Taking[Lock]:

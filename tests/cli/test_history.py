@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockClient
-from lambda_lock.cli.dashboard import Watcher
+from lambda_lock.cli.history import Watcher
 from lambda_lock.core.outcome import Reply
 from lambda_lock.core.tickets import make_ticket
 from lambda_lock.testing import ManualClock, in_memory
@@ -218,7 +218,7 @@ def test_of_100_000_locks_a_page_is_answered_and_it_is_answered_while_they_are_r
 
 def test_locks_beyond_the_limit_are_counted_and_not_kept() -> None:
     watcher = Watcher(LockClient("locks", transport=ManyRows(10_000)), interval=1.0)
-    watcher._history.most = 3000
+    watcher.most = 3000
     watcher.read()
     answer = watcher.answer({})
     assert (answer["found"], answer["left_out"]) == (3000, 7000)
