@@ -357,10 +357,9 @@ class Renewer:
         """Tell an event of this lock. The key is the first argument of ``message``."""
         if self.quiet and event != "renewal_failed":  # which concerns the table, not only this lock
             return
-        hold, observer = self._hold, self._session.observer
-        handle = self._handle() if observer.wants(event) else None
-        key = hold.place.key
-        observer.tell(event, handle, hold.place.table, message, key, *arguments, cause=cause, **about(hold))
+        place, more = self._hold.place, about(self._hold)
+        tell = self._session.observer.tell
+        tell(event, self._handle, place.table, message, place.key, *arguments, cause=cause, **more)
 
     def _handle(self) -> Any:
         """The lock, as the application sees it. None: the application has dropped it, and it was collected."""

@@ -211,7 +211,7 @@ def tell_refused(
         if own and place.permits is None:
             error.add(_OWN)
         event = "too_late" if error.too_late else "cancelled" if cancelled else "not_granted"
-    session.observer.tell(event, error, place.table, "%s", error, key=place.key, holder=holder)
+    session.observer.tell(event, lambda: error, place.table, "%s", error, key=place.key, holder=holder)
 
 
 def give_back(session: Session, hold: Hold) -> None:

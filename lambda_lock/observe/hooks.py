@@ -62,8 +62,8 @@ class Hooks:
         return bool(self._methods.get(event))
 
     def put(self, event: str, subject: Any) -> None:
-        """Let the hooks be told. Returns at once and raises nothing."""
-        if not self.wants(event):
+        """Let the hooks be told of a subject; None: it is gone. Returns at once and raises nothing."""
+        if subject is None:
             return
         if self._pid != os.getpid():
             self._begin()  # a forked child: the thread, and the events that wait for it, are the parent's

@@ -10,7 +10,7 @@ from .log import LEVELS, extras, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ..core.protocol import Hold
     from ..runtime.timeline import Timeline
@@ -42,16 +42,19 @@ class Observer:
     def tell(
         self,
         event: str,
-        subject: object,
+        subject: Callable[[], object] | None,
         table: str,
         message: str,
         *arguments: object,
         cause: BaseException | None = None,
         **about: object,
     ) -> None:
-        """`tell` for a lock in ``table``. Hooks get the ``subject``: a Lock or a LockError. None: it is gone."""
-        if self._hooks is not None and subject is not None:
-            self._hooks.put(event, subject)
+        """`tell` for a lock in ``table``.
+
+        subject: gives the Lock or LockError for hooks, or None if it is gone. None: hooks are not told.
+        """
+        if self._hooks is not None and subject is not None and self._hooks.wants(event):
+            self._hooks.put(event, subject())
         is_usual = LEVELS[event] < logging.INFO  # an uncontended lock has only such events, and they load no metrics
         if is_usual and not self.log.isEnabledFor(LEVELS[event]):
             return
