@@ -12,9 +12,9 @@ from typing import NamedTuple
 from rich.console import Console, Group
 from rich.live import Live
 
-from ..client.base import run, session_of
 from ..client.lock_client import LockClient
 from ..client.record import LockRecord, ask, pages_of
+from ..client.session import run, session_of
 from . import show
 
 _AROUND = 4  # lines of a screen that are not locks

@@ -10,38 +10,35 @@ from ..errors import LockNotGrantedError
 from ..runtime.import_guard import ImportGuard
 from . import record
 from .async_lock import AsyncLock, AsyncMultiLock, AsyncRunner
-from .base import Client, init_of, session_of
 from .closing import close
 from .lock_client import LockClient
-from .options import check_names, order
-from .taking import entered_before
+from .multi_lock import MultiLock
+from .session import Client, init_of, session_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Iterable
     from types import TracebackType
-    from typing import Any, ParamSpec, Protocol, Self, TypeVar, Unpack
+    from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, Unpack
 
-    from .lock import Lock
     from .options import AcquireOptions, HoldOptions, HoldParts, SeveralOptions
     from .record import LockRecord
     from .session import Operation, Session
     from .taking import Taking
 
-    class Entered(Protocol):
-        async def __aenter__(self) -> Self: ...
-        async def __aexit__(
-            self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-        ) -> None: ...
-
     P = ParamSpec("P")
-    E = TypeVar("E", bound=Entered)
+    E = TypeVar("E", bound=AsyncLock | AsyncMultiLock)
     T = TypeVar("T")
-    U = TypeVar("U")
+    Method: TypeAlias = Callable[..., Coroutine[Any, Any, T]]
 
 
-# As written here: an application may wrap them, to trace calls.
-_ACQUIRE, _ACQUIRE_ALL = LockClient.acquire, LockClient.acquire_all
+# Methods of LockClient that leave it to `_take` of their client to run an acquire: here they return what is awaited.
+# They are used as written there, because an application may wrap them, to trace calls.
+_plain: Any = LockClient
+_acquire: Method[AsyncLock] = _plain.acquire
+_acquire_all: Method[AsyncMultiLock] = _plain.acquire_all
+_adopt: Method[AsyncLock] = _plain.adopt
+_resume: Method[AsyncLock] = _plain.resume
 
 
 class Acquiring(Coroutine["Any", "Any", "E"]):
@@ -73,7 +70,7 @@ class Acquiring(Coroutine["Any", "Any", "E"]):
 
     async def __aenter__(self) -> E:
         self._lock = await self._coroutine
-        return await self._lock.__aenter__()
+        return self._lock
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -130,12 +127,7 @@ class AsyncLockClient(Client):
 
         Example: ``async with client.acquire("invoice#7", wait=10) as lock: ...``, or ``await client.acquire("a")``
         """
-        check_names(_ACQUIRE, options)
-        if options.get("reentrant") and options.get("holder") is None:
-            again = entered_before(self._session, key, options.get("sort_key"), options.get("permits"))
-            if again is not None:
-                return await self._take(again)
-        return await self._take(self._fresh(order(self._session, key, wait=wait, **options)))
+        return await _acquire(self, key, wait=wait, **options)
 
     async def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> AsyncLock | None:
         """`LockClient.try_acquire`, awaited.
@@ -162,13 +154,7 @@ class AsyncLockClient(Client):
 
         Example: ``async with client.acquire_all(["account#1", "account#2"], wait=10) as locks: ...``
         """
-        check_names(_ACQUIRE_ALL, options)
-        with ImportGuard():
-            from .several import Several, names
-
-        found = names(keys)
-        made = order(self._session, found[0], wait=wait, sort_key=sort_key, **options)
-        return await self._taken(Several(self._session, made, found, sort_key), AsyncMultiLock)
+        return await _acquire_all(self, keys, wait=wait, sort_key=sort_key, **options)
 
     async def try_acquire_all(
         self, keys: Iterable[str], *, wait: float = 0, sort_key: str | None = None, **options: Unpack[SeveralOptions]
@@ -192,10 +178,7 @@ class AsyncLockClient(Client):
 
         Example: ``async with client.adopt(event["lock"]) as lock: ...``
         """
-        with ImportGuard():
-            from .resuming import taken
-
-        return await self._take(taken(self._session, "adopt", token, context=context, **options))
+        return await _adopt(self, token, context=context, **options)
 
     @entered_too
     async def resume(
@@ -205,10 +188,7 @@ class AsyncLockClient(Client):
 
         Example: ``lock = await client.resume(event["lock"])``
         """
-        with ImportGuard():
-            from .resuming import taken
-
-        return await self._take(taken(self._session, "resume", string, context=context, **options))
+        return await _resume(self, string, context=context, **options)
 
     async def release(self, string: str | None = None, **parts: Unpack[HoldParts]) -> bool:
         """`LockClient.release`, awaited.
@@ -218,7 +198,7 @@ class AsyncLockClient(Client):
         with ImportGuard():
             from .resuming import released
 
-        return await self._runner.run_first(released(self._session, string, **parts))
+        return await self._runner.run(released(self._session, string, **parts), first=True)
 
     async def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
         """`LockClient.get`, awaited.
@@ -270,14 +250,12 @@ class AsyncLockClient(Client):
     async def _run(self, operation: Operation[T]) -> T:
         return await self._runner.run(operation)
 
-    async def _take(self, taking: Taking[Lock]) -> AsyncLock:
-        return await self._taken(taking, AsyncLock)
-
-    async def _taken(self, taking: Taking[T], face: Callable[[T, AsyncRunner], U]) -> U:
+    async def _take(self, taking: Taking[Any]) -> AsyncLock | AsyncMultiLock:
         pid = os.getpid()
         try:
             await self._runner.run((taking.place, taking.steps), taking.after_wait)
-            return face(taking.lock(), self._runner)
+            lock = taking.lock()
+            return (AsyncMultiLock if isinstance(lock, MultiLock) else AsyncLock)(lock, self._runner)
         except BaseException:
             if taking.granted and pid == os.getpid():  # else, as in LockClient, the lock is the parent's
                 await self._runner.settle(taking.give_back)

@@ -51,41 +51,17 @@ class AsyncRunner:
         self._asking = Threads()  # for acquires and reads
         self._ending = Threads()  # for what ends or renews a lock, which others may be waiting for
 
-    async def run(self, operation: Operation[T], after_wait: Callable[[], None] | None = None) -> T:
-        """`Session.run`, awaited."""
-        return await self._drive(operation, self._asking, after_wait)
-
-    async def run_first(self, operation: Operation[T]) -> T:
-        """As `run`, for what renews or ends a lock."""
-        return await self._drive(operation, self._ending)
-
-    async def run_last(self, held: LastActs, act: LastAct[T]) -> T:
-        """`LastActs.run_last`, awaited. Cancelling the task is an interrupt, too."""
-        place, steps, ends, again = act
-        try:
-            return await self._drive((place, steps), self._ending, ends=ends)
-        except (Exception, GeneratorExit):  # nothing can be awaited while a coroutine is closed
-            raise
-        except BaseException:
-            try:
-                await self._ending.settle(functools.partial(held.give_up, again), patience=_GIVING_BACK)
-            except Busy as error:
-                held.tell_not_released(unsent(_GIVING_BACK, error))
-            raise
-
-    async def settle(self, function: Callable[[], T]) -> T:
-        """Run a function on a thread. If the task is cancelled, the function ends before that propagates."""
-        return await self._ending.settle(function)
-
-    async def _drive(
+    async def run(
         self,
         operation: Operation[T],
-        threads: Threads,
         after_wait: Callable[[], None] | None = None,
         *,
+        first: bool = False,
         ends: Callable[[], LockError] | None = None,
     ) -> T:
+        """`Session.run`, awaited. first: for what renews or ends a lock."""
         session, (place, steps) = self._session, operation
+        threads = self._ending if first else self._asking
         if not session.has_transport:
             await threads.run(getattr, session, "transport")  # it may import boto3, which takes a while
 
@@ -123,6 +99,24 @@ class AsyncRunner:
             session.under_way.end(made)
             with Explained(place):
                 raise
+
+    async def run_last(self, held: LastActs, act: LastAct[T]) -> T:
+        """`LastActs.run_last`, awaited. Cancelling the task is an interrupt, too."""
+        place, steps, ends, again = act
+        try:
+            return await self.run((place, steps), first=True, ends=ends)
+        except (Exception, GeneratorExit):  # nothing can be awaited while a coroutine is closed
+            raise
+        except BaseException:
+            try:
+                await self._ending.settle(functools.partial(held.give_up, again), patience=_GIVING_BACK)
+            except Busy as error:
+                held.tell_not_released(unsent(_GIVING_BACK, error))
+            raise
+
+    async def settle(self, function: Callable[[], T]) -> T:
+        """Run a function on a thread. If the task is cancelled, the function ends before that propagates."""
+        return await self._ending.settle(function)
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep. Closing the client, on any thread or loop, ends the sleep within _LOOK."""
@@ -174,14 +168,14 @@ class AsyncLock(Handle):
 
         Example: ``await lock.heartbeat(data=b"page 7")``
         """
-        await self._runner.run_first(self._held.heartbeat(data, delete_data, lease_duration))
+        await self._runner.run(self._held.heartbeat(data, delete_data, lease_duration), first=True)
 
     async def ensure(self, seconds: float) -> None:
         """`Lock.ensure`, awaited.
 
         Example: ``await lock.ensure(30)``
         """
-        await self._runner.run_first(self._held.ensure(seconds))
+        await self._runner.run(self._held.ensure(seconds), first=True)
 
     async def release(
         self, *, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False
@@ -245,7 +239,7 @@ class AsyncMultiLock(MultiHandle):
 
         Example: ``await locks.heartbeat()``
         """
-        await self._runner.run_first(self._group.heartbeat())
+        await self._runner.run(self._group.heartbeat(), first=True)
 
     async def release(self) -> bool:
         """`MultiLock.release`, awaited. If the task is cancelled, the locks are released before the CancelledError

@@ -6,10 +6,10 @@ import os
 
 from ..errors import LockNotGrantedError
 from ..runtime.import_guard import ImportGuard
-from .base import Client, init_of
 from .lock import Lock
 from .options import order, unknown_option
-from .taking import entered_before
+from .session import Client, init_of
+from .taking import Fresh, entered_before
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class LockClient(Client):
             again = entered_before(self._session, key, sort_key, permits)
             if again is not None:
                 return self._take(again)
-        made = order(
+        ordered = order(
             self._session,
             key,
             wait=wait,
@@ -150,7 +150,14 @@ class LockClient(Client):
             holder=holder,
             context=context,
         )
-        return self._take(self._fresh(made))
+        if holder is None:
+            taking: Taking[Lock] = Fresh(self._session, ordered)
+        else:
+            with ImportGuard():
+                from .resuming import by_holder
+
+            taking = by_holder(self._session, ordered)
+        return self._take(taking)
 
     def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> Lock | None:
         """Take the lock ``key`` without waiting, or within ``wait`` seconds. Returns None if it is held elsewhere.
@@ -211,7 +218,7 @@ class LockClient(Client):
         if unknown:
             raise unknown_option("acquire_all", unknown)
         with ImportGuard():
-            from .several import Several, names
+            from .multi_lock import Several, names
 
         found = names(keys)
         ordered = order(

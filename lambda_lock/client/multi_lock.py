@@ -1,35 +1,177 @@
-"""Several locks that were taken together: their handle, their common state, and the operations that renew and end them.
+"""Several locks that were taken together: their acquire, their common state, their last act, and their handle.
 
-Each lock stays one of its own: it is renewed, lost and released by itself (held.py).
+Each lock stays one of its own: it is renewed, lost and released by itself (held.py). core/several.py has the rules of
+an acquire.
 """
 
 from __future__ import annotations
 
+import copy
 import weakref
 
-from ..core.several import OUTAGE
+from ..core import keep
+from ..core import several as core
 from ..errors import CommitRefusedError, LockAlreadyReleasedError, LockError, LockLostError, TransportError
 from ..runtime.import_guard import ImportGuard
 from ..runtime.under_way import released, unclear
 from . import checks
+from .held import HeldLock
 from .last_act import LastActs
+from .lock import Lock
+from .renewer import KeepOptions, leave_to_lease
 from .session import Explained
+from .taking import Fresh, give_back
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Any, Self, TypeAlias
 
     from ..core.lease import ClockReading
-    from ..core.protocol import Hold, Steps
-    from .held import HeldLock
+    from ..core.protocol import AcquireRequest, Hold, Steps
+    from ..core.requests import Place
     from .last_act import Begin, LastAct
+    from .options import Ordered
     from .session import Operation, Session
 
     MultiCallback: TypeAlias = Callable[["MultiLock"], object]
 
 _SHOWN = 3  # keys in a repr
+
+
+class Several(Fresh):
+    """Takes several locks, under the options of ``order``. It is the `Keeper` of the locks meanwhile.
+
+    keys: in the order in which they are taken.
+    """
+
+    _group: Group  # of this round
+
+    def __init__(self, session: Session, ordered: Ordered, keys: Sequence[str], sort_key: str | None) -> None:
+        super().__init__(session, ordered)
+        self._places = [session.settings.place(key, sort_key) for key in keys]
+        self._held: dict[Hold, HeldLock] = {}  # kept alive, so that they are renewed
+
+    # -- as a Taking ------------------------------------------------------------------------------------------------
+
+    def keys(self) -> Sequence[str]:
+        return [place.key for place in self._places]
+
+    def token(self) -> None:
+        return None
+
+    def _grant(self, reading: ClockReading) -> Steps[Any]:
+        return core.acquire_all(self, self._session.memory, self._session.entropy, reading)
+
+    def _place_of(self, error: LockError) -> Place:
+        return next((place for place in self._places if place.key == error.key), self.place)
+
+    def lock(self) -> MultiLock:
+        """The handle of the locks that were taken. They are kept no longer."""
+        self._held.clear()  # the group has them now
+        del self._group
+        lock: MultiLock = super().lock()
+        return lock
+
+    def give_back(self) -> None:
+        """Release on this thread what is still held: an interrupt or close came before the handle was returned."""
+        unanswered = 0  # in a row
+        for hold in reversed(self.granted):
+            try:
+                if unanswered == core.OUTAGE:
+                    raise _unsent(hold)
+                give_back(self._session, hold)
+                unanswered = 0
+            except LockError as error:
+                leave_to_lease(self._session, hold, error)
+                unanswered = min(unanswered + 1, core.OUTAGE) if isinstance(error, TransportError) else 0
+
+    def _register(self, holds: Any) -> None:
+        group = self._group
+        self._locks.append(group.handle())  # before anybody is told of it: all are given this one
+        self._session.check_open()
+        for member in group.members:
+            member.renewer.quiet = False
+            member.renewer.keep_period(self._kept.heartbeat_period)
+            member.is_timed = True
+            member.renewer.tell("granted", "lock %r was granted")
+        group.is_lost()  # what was lost meanwhile is told now
+
+    # -- as the Keeper ----------------------------------------------------------------------------------------------
+
+    def each_wanted(self) -> Iterator[AcquireRequest]:
+        """One for each lock, all under a new owner."""
+        prefix, _, _ = self._wanted.owner.rpartition("#")
+        owner = f"{prefix}#{self._session.entropy.nonce()}"
+        self._group = Group(self._session, self._kept.pid)
+        for place in self._places:
+            self.place = place
+            wanted = copy.copy(self._wanted)
+            wanted.place, wanted.owner = place, owner
+            yield wanted
+
+    def watch(self, hold: Hold) -> None:
+        """Renew it, without a word to the application, which gets all locks or none."""
+        group, kept = self._group, self._kept
+        own = KeepOptions(
+            kept.full_lease,
+            # The lock may be waited for long, and is renewed meanwhile, also where the user wants no renewals.
+            None if self._wanted.waits and kept.heartbeat_period == 0 else kept.heartbeat_period,
+            kept.safe_time,
+            group.signal("danger", kept.on_danger),
+            group.signal("lost", kept.on_lost),
+        )
+        own.pid = kept.pid
+        self._held[hold] = held = HeldLock(self._session, hold, own, Lock)
+        group.members.append(held)
+        held.is_timed = False
+        held.renewer.quiet = True  # the caller may not get this lock, because it still takes others
+        held.renewer.start()
+        self._session.open_locks.attach(hold, held)
+        self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here
+
+    def renew(self, hold: Hold, reading: ClockReading) -> Steps[None]:
+        """Once, and not beside the heartbeat."""
+        return self._held[hold].renewer.once(reading)
+
+    def release(self, hold: Hold, reading: ClockReading) -> Steps[bool]:
+        """Release a lock that the application never had. Returns whether DynamoDB answered."""
+        session, held, answered = self._session, self._held.get(hold), True
+        try:
+            with Explained(hold.place):
+                if held is not None:
+                    yield from held.release()[1](reading)
+                else:
+                    yield from keep.release(hold, session.memory, session.entropy, reading)
+        except LockAlreadyReleasedError:  # by close(), at this moment
+            pass
+        except LockError as error:
+            leave_to_lease(session, hold, error)
+            answered = not isinstance(error, TransportError)
+        self._drop(hold)
+        return answered
+
+    def leave(self, hold: Hold) -> None:
+        """Leave it to its lease: DynamoDB does not answer."""
+        if hold in self._held:
+            self._held[hold].abandon()
+        leave_to_lease(self._session, hold, _unsent(hold))
+        self._drop(hold)
+
+    def _drop(self, hold: Hold) -> None:
+        self._session.open_locks.discard(hold)
+        self.granted[:] = [other for other in self.granted if other is not hold]  # an interrupt may bring it here twice
+        self._held.pop(hold, None)
+
+
+def names(keys: Iterable[str]) -> list[str]:
+    """The keys in the order in which everybody takes them, each one once. Raises LockArgumentError or TypeError."""
+    return core.ordered(checks.several_keys(keys, core.MOST_KEYS))
+
+
+def _unsent(hold: Hold) -> TransportError:
+    return TransportError(False, "DynamoDB does not answer, nothing was sent", key=hold.place.key)
 
 
 class Group(LastActs):
@@ -68,19 +210,12 @@ class Group(LastActs):
         return tuple(member.key for member in self.members)
 
     @property
-    def owner(self) -> str:
-        return self.members[0].hold.owner
-
-    @property
     def released(self) -> bool:
         """Whether there is nothing more to end."""
         return all(member.released for member in self.members)
 
     def each_hold(self) -> list[Hold]:
         return [member.hold for member in self.members]
-
-    def is_held(self) -> bool:
-        return all(member.is_held() for member in self.members)
 
     def holds(self, key: str) -> bool:
         """Whether the lock of this key is held, whatever has become of the others."""
@@ -90,24 +225,8 @@ class Group(LastActs):
         lost = [member.is_lost() for member in self.members]  # each one notices its own loss
         return True in lost
 
-    def remaining(self) -> float:
-        return min(member.remaining() for member in self.members)
-
-    def raise_if_lost(self) -> None:
-        self.is_lost()
-        for member in self.members:
-            member.raise_if_lost()
-
     def name(self) -> str:
         return f"the locks {', '.join(map(repr, self.keys))}"
-
-    def state(self) -> str:
-        """For people: the keys, and the state now. Where the members' differ, the one that is not held says it."""
-        worst = next((member for member in self.members if not member.is_held()), None)
-        state = f"held for {self.remaining():.1f} s" if worst is None else worst.state()
-        shown = ", ".join(map(repr, self.keys[:_SHOWN]))
-        more = f" and {len(self.members) - _SHOWN} more" if len(self.members) > _SHOWN else ""
-        return f"{shown}{more} {state}"
 
     # -- renewing ---------------------------------------------------------------------------------------------------
 
@@ -116,22 +235,31 @@ class Group(LastActs):
         self.check_open()
 
         def steps(reading: ClockReading) -> Steps[None]:
-            errors: list[LockError] = []
-            unanswered = 0
-            for member in self.members:
-                try:
-                    with Explained(member.hold.place):
-                        yield from member.heartbeat()[1](self.session.timeline.reading())
-                    unanswered = 0
-                except LockError as error:  # the others are renewed all the same: they protect the work in hand
-                    errors.append(error)
-                    unanswered = unanswered + 1 if isinstance(error, TransportError) else 0
-                if unanswered == OUTAGE:
-                    break
-            if errors:
+            failed = yield from self._each(self.members, lambda member: member.heartbeat()[1])
+            if failed:
+                errors = [error for _, error in failed]
                 raise next((error for error in errors if isinstance(error, LockLostError)), errors[0])
 
         return self.members[0].hold.place, steps
+
+    def _each(
+        self, members: Iterable[HeldLock], begin: Callable[[HeldLock], Begin[object]]
+    ) -> Steps[list[tuple[HeldLock, LockError]]]:
+        """Run an operation of each lock, and return those that failed. After an outage nothing more is sent."""
+        failed: list[tuple[HeldLock, LockError]] = []
+        unanswered = 0  # in a row
+        for member in members:
+            try:
+                if unanswered == core.OUTAGE:
+                    raise _unsent(member.hold)
+                with Explained(member.hold.place):
+                    yield from begin(member)(self.session.timeline.reading())
+                unanswered = 0
+            except LockError as error:  # the others go on all the same: they protect the work in hand, or must be freed
+                failed.append((member, error))
+                if unanswered < core.OUTAGE and not isinstance(error, LockAlreadyReleasedError):
+                    unanswered = unanswered + 1 if isinstance(error, TransportError) else 0
+        return failed
 
     # -- the last act: release, commit ------------------------------------------------------------------------------
 
@@ -153,26 +281,15 @@ class Group(LastActs):
 
     def _release_rest(self, best_effort: bool) -> Steps[list[LockError]]:
         """Release the members that are not released yet, the newest first. Returns the errors, or logs them."""
+        left = (member for member in reversed(self.members) if not member.released)
         errors: list[LockError] = []
-        unanswered = 0
-        for member in reversed(self.members):
-            if member.released:
+        for member, error in (yield from self._each(left, lambda member: member.release()[1])):
+            if isinstance(error, LockAlreadyReleasedError):  # by close(), at this moment
                 continue
-            try:
-                if unanswered == OUTAGE:
-                    raise TransportError(False, "DynamoDB does not answer, nothing was sent", key=member.key)
-                with Explained(member.hold.place):
-                    yield from member.release()[1](self.session.timeline.reading())
-                unanswered = 0
-            except LockAlreadyReleasedError:  # by close(), at this moment
-                continue
-            except LockError as error:
-                if unanswered < OUTAGE:
-                    unanswered = unanswered + 1 if isinstance(error, TransportError) else 0
-                if best_effort:
-                    member.tell_not_released(error)
-                else:
-                    errors.append(error)
+            if best_effort:
+                member.tell_not_released(error)
+            else:
+                errors.append(error)
         return errors
 
     def commit(self, items: Sequence[Mapping[str, Any]]) -> LastAct[None]:
@@ -195,21 +312,16 @@ class Group(LastActs):
                 for member in self.members:
                     if member.hold in released:
                         member.end_release(True)
-                if isinstance(error, (LockLostError, CommitRefusedError)):
-                    yield from self._end_refused(error)
+                    elif isinstance(error, LockLostError) and member.key == error.key:
+                        member.lose("lock %r was lost before its commit")
+                if isinstance(error, (LockLostError, CommitRefusedError)):  # refused for good: release the rest
+                    yield from self._release_rest(best_effort=True)
                 raise
             for member in self.members:
                 member.end_release(True)
 
         act, again = self.last(self.check_not_released, steps), self._releasing(best_effort=True)
         return self.members[0].hold.place, act, unclear, again
-
-    def _end_refused(self, error: LockError) -> Steps[None]:
-        """After a commit that was refused for good: release what it has not released. Errors are logged."""
-        for member in self.members:
-            if isinstance(error, LockLostError) and member.key == error.key:
-                member.lose("lock %r was lost before its commit")
-        yield from self._release_rest(best_effort=True)
 
     def tell_not_released(self, error: LockError) -> None:
         """Log for each lock that its release failed. The leases end them."""
@@ -242,7 +354,7 @@ class MultiHandle:
     @property
     def owner(self) -> str:
         """``prefix#nonce``, unique for this acquisition. All the locks have it."""
-        return self._group.owner
+        return self._group.members[0].hold.owner
 
     @property
     def fencing_tokens(self) -> dict[str, int]:
@@ -252,12 +364,12 @@ class MultiHandle:
     @property
     def remaining(self) -> float:
         """Seconds for which all locks are still held without another renewal. 0 once one is lost or released."""
-        return self._group.remaining()
+        return min(member.remaining() for member in self._group.members)
 
     @property
     def is_held(self) -> bool:
         """Whether all locks are held now. This looks at the clocks, so it notices a freeze longer than a lease."""
-        return self._group.is_held()
+        return all(member.is_held() for member in self._group.members)
 
     @property
     def lost(self) -> bool:
@@ -271,10 +383,16 @@ class MultiHandle:
 
         Example: ``locks.raise_if_lost(); transfer(...)``
         """
-        self._group.raise_if_lost()
+        self._group.is_lost()
+        for member in self._group.members:
+            member.raise_if_lost()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._group.state()}>"
+        # Where the locks' states differ, the one that is not held says it.
+        worst = next((member for member in self._group.members if not member.is_held()), None)
+        state = f"held for {self.remaining:.1f} s" if worst is None else worst.state()
+        shown, more = ", ".join(map(repr, self.keys[:_SHOWN])), len(self.keys) - _SHOWN
+        return f"<{type(self).__name__} {shown}{f' and {more} more' if more > 0 else ''} {state}>"
 
 
 def group_of(handle: MultiHandle) -> Group:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial  # the Lambda runtime has it loaded
+
 from ..core import acquire, lease, protocol
 from ..core.requests import Content, encode_data
-from ..errors import LockArgumentError, LockConfigurationError, LockTimeoutError
+from ..errors import LockArgumentError, LockConfigurationError
 from ..runtime import invocation
 from ..runtime.import_guard import ImportGuard
 from ..runtime.timeline import SYSTEM
@@ -14,14 +16,16 @@ from .renewer import KeepOptions
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, TypedDict
+    from typing import Any, TypeAlias, TypedDict
 
     from ..core.queue import Queue
     from ..core.requests import Place
-    from ..runtime.invocation import Invocation
     from .lock import Callback
     from .multi_lock import MultiCallback
     from .session import Session
+
+    #: What an acquire asks for, checked: of DynamoDB, of what keeps the lock, and of each pause (``cancel_check``).
+    Ordered: TypeAlias = tuple[protocol.AcquireRequest, KeepOptions, Callable[[], bool] | None]
 
     class AdoptOptions(TypedDict, total=False):
         """How a lock is kept. `LockClient.adopt` says what each means."""
@@ -97,31 +101,6 @@ _HOLDER_LIMIT = 512  # bytes, as of an owner's prefix
 _EXTRA_WAIT = 5.0  # seconds over the lease: enough to outlive a dead holder of the same lease
 
 
-class Order:
-    """What an acquire asks for, checked. by_holder: an earlier attempt of its holder may have the lock."""
-
-    __slots__ = ("by_holder", "cancel_check", "cancelled", "kept", "wanted")
-
-    def __init__(
-        self,
-        wanted: protocol.AcquireRequest,
-        kept: KeepOptions,
-        cancel_check: Callable[[], bool] | None,
-        by_holder: bool,
-    ) -> None:
-        self.wanted = wanted
-        self.kept = kept
-        self.cancel_check = cancel_check
-        self.by_holder = by_holder
-        self.cancelled = False
-
-    def check_cancelled(self, key: str) -> None:
-        """Raise LockTimeoutError if ``cancel_check`` asks to stop waiting for the lock ``key``."""
-        if self.cancel_check is not None and self.cancel_check():
-            self.cancelled = True
-            raise LockTimeoutError(f"waiting for lock {key!r} was cancelled by cancel_check", key=key)
-
-
 def order(
     session: Session,
     key: str,
@@ -150,7 +129,7 @@ def order(
     cancel_check: Callable[[], bool] | None = None,
     holder: str | None = None,
     context: object = None,
-) -> Order:
+) -> Ordered:
     """The table of acquire's options: their names and defaults above, and below how each is checked and where it goes.
 
     Raises what `LockClient.acquire` raises before it sends anything.
@@ -192,7 +171,14 @@ def order(
     found = invocation.find((), {}, context)
     now = session.timeline.elapsed()
     left = None if found is None else found.remaining(now if session.timeline is SYSTEM else None)
-    _check_may_run(place, found, left)
+    if found is None and invocation.snapstart_initializing():
+        raise LockConfigurationError(
+            f"lock {key!r} was asked for while a SnapStart function initialises: its memory will be copied, and "
+            "the lock with it. Acquire it in the handler",
+            key=key,
+        )
+    if left is not None and left < lease.MIN_LEASE:
+        raise acquire.too_late(key, int(left * 1000))
     wait, advice = _limited(wait, reserve, left, lease_duration)
     delete_on_release = delete_on_release or place.schema.released is None
     polls = wait < _SHORTEST_QUEUED or window is not None or delete_on_release or replace or only_if_exists
@@ -226,18 +212,10 @@ def order(
         hold_on_unavailable=settings.hold_on_unavailable,
         advice=advice,
         window=window,
-        queue=_queue_of(session, permits) if queues else None,
+        queue=partial(_queue, session, permits) if queues else None,
         decision=settings.decision_time,
     )
-    return Order(wanted, kept, cancel_check, by_holder=holder is not None)
-
-
-def check_names(method: Callable[..., object], options: Mapping[str, object]) -> None:
-    """Raise TypeError for an option that ``method``, which lists them, does not have."""
-    listed: Mapping[str, object] = getattr(method, "__kwdefaults__", {})
-    for name in options:
-        if name not in listed:
-            raise unknown_option(method.__name__, {name: options[name]})
+    return wanted, kept, cancel_check
 
 
 def unknown_option(method: str, options: Mapping[str, object]) -> TypeError:
@@ -274,19 +252,15 @@ def _check_holder(
             )
 
 
-def _queue_of(session: Session, permits: int | None) -> Callable[[acquire.Acquisition], Queue]:
-    """What makes the queue of an acquisition. Only acquires that have to wait load it."""
+def _queue(session: Session, permits: int | None, acquisition: acquire.Acquisition) -> Queue:
+    """The queue of an acquisition. Only acquires that have to wait load it."""
+    with ImportGuard():
+        if permits is None:
+            from ..core.queue import Queue as Kind
+        else:
+            from ..core.permit_queue import PermitQueue as Kind
 
-    def queue(acquisition: acquire.Acquisition) -> Queue:
-        with ImportGuard():
-            if permits is None:
-                from ..core.queue import Queue as Kind
-            else:
-                from ..core.permit_queue import PermitQueue as Kind
-
-        return Kind(acquisition, session.tell_unreadable_waiters)
-
-    return queue
+    return Kind(acquisition, session.tell_unreadable_waiters)
 
 
 def content_of(
@@ -328,14 +302,3 @@ def _limited(
         f"{what}: the invocation had {left:.1f} s left, less {for_work} for the work. "
         f"{smaller} the function's timeout, or let the caller try again"
     )
-
-
-def _check_may_run(place: Place, found: Invocation | None, left: float | None) -> None:
-    if found is None and invocation.snapstart_initializing():
-        raise LockConfigurationError(
-            f"lock {place.key!r} was asked for while a SnapStart function initialises: its memory will be copied, and "
-            "the lock with it. Acquire it in the handler",
-            key=place.key,
-        )
-    if left is not None and left < lease.MIN_LEASE:
-        raise acquire.too_late(place.key, int(left * 1000))

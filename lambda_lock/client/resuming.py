@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..core.protocol import Steps
     from ..core.requests import Place
     from .lock import Callback, Lock
-    from .options import Order
+    from .options import Ordered
     from .session import Operation, Session
     from .taking import Taking
 
@@ -103,7 +103,7 @@ def taken(
         context=context,
     )
     if not by_string:
-        _check_kept(made.wanted.place)
+        _check_kept(made[0].place)
     begin = handover.adopt if method == "adopt" else resume.resume
     return Fresh(session, made, lambda wanted, *shared, keep: begin(wanted, hold.token, *shared, keep=keep))
 
@@ -160,9 +160,9 @@ def released(
     return place, measured
 
 
-def by_holder(session: Session, made: Order) -> Taking[Lock]:
+def by_holder(session: Session, made: Ordered) -> Taking[Lock]:
     """Check an acquire by holder. The result runs it."""
-    _check_kept(made.wanted.place)
+    _check_kept(made[0].place)
     return Fresh(session, made, resume.acquire)
 
 

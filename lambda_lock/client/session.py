@@ -22,12 +22,13 @@ from ..runtime.import_guard import ImportGuard
 from ..runtime.signalsafe import Flag
 from ..runtime.timeline import SYSTEM, Timeline
 from ..runtime.under_way import UnderWay, given_back
+from .settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
-    from typing import Any, TypeAlias, TypeVar
+    from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
     from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
@@ -36,11 +37,14 @@ if TYPE_CHECKING:
     from ..runtime.heartbeat import Renewals
     from ..transport import BotoTransport, HttpsTransport, Transport
     from ..transport.boto import Mocked
-    from .settings import Settings
 
+    P = ParamSpec("P")
     T = TypeVar("T")
     #: What a method asks of DynamoDB: the lock that errors name, and its steps.
     Operation: TypeAlias = tuple[Place, Callable[[ClockReading], Steps[T]]]
+
+    def takes(init: Callable[Concatenate[Settings, P], None]) -> Callable[..., Callable[Concatenate[Any, P], None]]:
+        """What it decorates takes the arguments of ``init``."""
 
 
 _MOST_TOLD = 100  # locks
@@ -361,6 +365,70 @@ class Explained:
             raise explain(error, self._place) from error
         if isinstance(error, TransportError) and error.key is None:
             error.about(self._place.key)
+
+
+class Client:
+    """What `LockClient` and `AsyncLockClient` have in common: a session, and how they run what is asked of it."""
+
+    _session: Session
+
+    if TYPE_CHECKING:
+
+        @takes(Settings.__init__)
+        def __init__(self) -> None: ...
+
+        def _run(self, operation: Operation[Any]) -> Any:
+            """The result of an operation. An async client returns an awaitable."""
+
+        def _take(self, taking: Any) -> Any:
+            """The lock of a `Taking`. An async client returns an awaitable."""
+
+    def _begin(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def transport(self) -> Transport:
+        """How requests are sent. Its ``name`` and ``reason`` say which transport was chosen, and why.
+
+        Raises LockConfigurationError if none can be created, because the Region or the credentials are missing, or
+        because boto3 is needed and not installed.
+
+        Example: ``print(client.transport.reason)``
+        """
+        return self._session.transport
+
+
+def init_of(client: str) -> Any:
+    """The ``__init__`` of a client class. It takes the settings, and its TypeErrors name the class ``client``."""
+    listed: Any = Settings.__init__
+    init = type(listed)(listed.__code__, listed.__globals__, listed.__name__, listed.__defaults__)
+    init.__kwdefaults__, init.__annotations__ = listed.__kwdefaults__, listed.__annotations__
+    init.__qualname__ = f"{client}.__init__"
+
+    def begin(self: Client, *args: Any, **settings: Any) -> None:
+        made = Settings.__new__(Settings)
+        init(made, *args, **settings)
+        self._begin(Session(made))
+
+    begin.__wrapped__ = init  # type: ignore[attr-defined]  # inspect.signature shows the settings
+    begin.__name__, begin.__qualname__ = init.__name__, init.__qualname__
+    begin.__doc__ = Settings.__doc__
+    return begin
+
+
+def session_of(client: Client) -> Session:
+    """The session of a client, for modules of this package."""
+    return client._session
+
+
+def run(client: Client, operation: Operation[Any]) -> Any:
+    """`Client._run`, for modules of this package."""
+    return client._run(operation)
+
+
+def take(client: Client, taking: Any) -> Any:
+    """`Client._take`, for modules of this package."""
+    return client._take(taking)
 
 
 def _environment() -> int:

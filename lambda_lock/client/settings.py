@@ -14,37 +14,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import logging
     from collections.abc import Iterable
-    from typing import Any, TypedDict
+    from typing import Any
 
     from ..core.schema import Schema
     from ..runtime.timeline import Clock
     from ..transport import Transport
-
-    class ClientSettings(TypedDict, total=False):
-        """The settings of a client. `Settings` says what each means."""
-
-        lease_duration: float
-        heartbeat_period: float | None
-        refresh_period: float
-        safe_time: float | None
-        owner_prefix: str | None
-        ttl: int | None
-        partition_key_name: str | None
-        sort_key_name: str | None
-        schema: Schema
-        hold_on_unavailable: bool
-        queue: bool
-        decision_time: float
-        heartbeat_rate: float | None
-        observation_cache_size: int
-        region_name: str | None
-        endpoint_url: str | None
-        boto3_client: Any
-        boto3_session: Any
-        transport: Transport | None
-        clock: Clock | None
-        logger: logging.Logger | None
-        hooks: Iterable[object]
 
 
 TABLE_VARIABLE = "LAMBDA_LOCK_TABLE"

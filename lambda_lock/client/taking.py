@@ -5,7 +5,14 @@ from __future__ import annotations
 from ..core import acquire as core
 from ..core import keep
 from ..core.outcome import ServiceError
-from ..errors import DuplicateEventError, LockConfigurationError, LockError, LockNotGrantedError, TransportError
+from ..errors import (
+    DuplicateEventError,
+    LockConfigurationError,
+    LockError,
+    LockNotGrantedError,
+    LockTimeoutError,
+    TransportError,
+)
 from ..runtime.drive import check_process
 from ..runtime.import_guard import ImportGuard
 from .held import HeldLock
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
     from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
     from ..core.requests import Place
-    from .options import Order
+    from .options import Ordered
     from .session import Session
 
     T_co = TypeVar("T_co", covariant=True)
@@ -58,11 +65,12 @@ class Fresh:
     begin: core.acquire, or what takes a lock that was handed over or that an earlier attempt may have had.
     """
 
-    def __init__(self, session: Session, order: Order, begin: Callable[..., Steps[Hold]] = core.acquire) -> None:
-        self.place = order.wanted.place
+    def __init__(self, session: Session, ordered: Ordered, begin: Callable[..., Steps[Hold]] = core.acquire) -> None:
         self._session = session
-        self._order = order
+        self._wanted, self._kept, self._cancel_check = ordered
+        self._cancelled = False
         self._begin = begin
+        self.place = self._wanted.place
         self.granted: list[Hold] = []
         self._locks: list[Any] = []  # kept alive until it is handed out or given back: it was not dropped
 
@@ -88,11 +96,11 @@ class Fresh:
         return self.granted[-1].token
 
     def _steps(self, reading: ClockReading) -> Steps[None]:
-        check_process(self._order.kept.pid)
+        check_process(self._kept.pid)
         try:
             self._register((yield from self._grant(reading)))
         except (DuplicateEventError, LockNotGrantedError) as error:
-            tell_refused(self._session, error, self._place_of(error), cancelled=self._order.cancelled)
+            tell_refused(self._session, error, self._place_of(error), cancelled=self._cancelled)
             raise
         except (ServiceError, TransportError, LockConfigurationError) as error:
             with ImportGuard():
@@ -107,7 +115,7 @@ class Fresh:
 
     def _grant(self, reading: ClockReading) -> Steps[Any]:
         session = self._session
-        return self._begin(self._order.wanted, session.memory, session.entropy, reading, keep=self.keep)
+        return self._begin(self._wanted, session.memory, session.entropy, reading, keep=self.keep)
 
     def _place_of(self, error: LockError) -> Place:
         """The lock that a refusal is about."""
@@ -128,7 +136,10 @@ class Fresh:
     def after_wait(self) -> None:
         """Raise ClientClosedError or LockTimeoutError if the wait is to end."""
         self._session.check_open()
-        self._order.check_cancelled(self.place.key)
+        if self._cancel_check is not None and self._cancel_check():
+            self._cancelled = True
+            key = self.place.key
+            raise LockTimeoutError(f"waiting for lock {key!r} was cancelled by cancel_check", key=key)
 
     def give_back(self) -> None:
         """Release on this thread what was granted: an interrupt or close came before the lock was returned."""
@@ -145,11 +156,11 @@ class Fresh:
     def keep(self, hold: Hold) -> None:
         """From here on close() releases it."""
         self.granted.append(hold)
-        self._session.open_locks.add(hold, self._order.kept.pid)
+        self._session.open_locks.add(hold, self._kept.pid)
 
     def _register(self, hold: Any) -> None:
         """Make the handle of what was granted."""
-        held = HeldLock(self._session, hold, self._order.kept, Lock)
+        held = HeldLock(self._session, hold, self._kept, Lock)
         self._locks.append(held.handle())  # before anybody is told of it: all are given this one
         held.renewer.start()
         self._session.open_locks.attach(hold, held)

@@ -6,8 +6,8 @@ import functools
 import threading
 
 from ..client import checks
-from ..client.base import run, session_of
 from ..client.record import ask
+from ..client.session import run, session_of
 from ..core import requests
 from ..core.several import ordered
 from ..errors import LockAlreadyReleasedError, LockConfigurationError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress  # the Lambda runtime has it loaded
 
-from ..client.base import Client, session_of
 from ..client.lock_client import LockClient
+from ..client.session import Client, session_of
 from ..observe.log import logger, tell
 from ..runtime.import_guard import ImportGuard
 from ..runtime.invocation import initializing
@@ -64,7 +64,7 @@ def prepare(client: Any, func: object, *, permits: bool = False, several: bool =
         if permits:
             from ..core import permits as _permits  # noqa: F401
         if several:
-            from ..client import several as _several  # noqa: F401
+            from ..client import multi_lock  # noqa: F401
         if several and is_async(func):
             from ..client import async_lock  # noqa: F401
         client = client or (default_async_client() if is_async(func) else default_client())

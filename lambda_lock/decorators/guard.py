@@ -7,8 +7,8 @@ from functools import wraps  # the Lambda runtime has it loaded
 
 from .. import errors
 from ..client import checks
-from ..client.base import Client, session_of
 from ..client.lock import held_by
+from ..client.session import Client, session_of
 from ..errors import LockError, TransportError
 from ..keys.arguments import name_of
 from ..observe.log import NOT_RELEASED, logger, tell, tell_not_released

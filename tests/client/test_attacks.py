@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import AsyncLockClient, Lock, LockClient
-from lambda_lock.client.base import session_of
-from lambda_lock.client.session import OpenLocks
+from lambda_lock.client.session import OpenLocks, session_of
 from lambda_lock.core import lease
 from lambda_lock.errors import ClientClosedError, LockError, TransportError
 from lambda_lock.runtime import import_guard

@@ -33,7 +33,6 @@ PACKAGE = {
     "lambda_lock": "the public names",
     "lambda_lock._version": "the User-Agent",
     "lambda_lock.client": "the package of the clients and locks",
-    "lambda_lock.client.base": "what both kinds of client share",
     "lambda_lock.client.checks": "checks arguments",
     "lambda_lock.client.held": "a lock that is held",
     "lambda_lock.client.last_act": "one last act at a time",

@@ -27,7 +27,6 @@ from lambda_lock.client import (
     multi_lock,
     renewer,
     session,
-    several,
     taking,
 )
 from lambda_lock.core.outcome import Reply
@@ -45,7 +44,7 @@ from .scheduler import Clock, Patches, Queue, Run, Scheduler, Threading, source_
 TRACED = frozenset(
     source_of(module)
     for module in (
-        *(closing, held, last_act, lock, lock_client, multi_lock, renewer, session, several, taking),
+        *(closing, held, last_act, lock, lock_client, multi_lock, renewer, session, taking),
         *(hooks, drive, heartbeat, import_guard, signalsafe, timeline, under_way),
         *(lambda_lock.core.handover, lambda_lock.core.keep, lambda_lock.core.lease, lambda_lock.core.protocol),
         *(lambda_lock.core.several, lambda_lock.core.transaction),

@@ -14,7 +14,7 @@ import boto3
 import pytest
 
 from lambda_lock import LockClient
-from lambda_lock.client.base import session_of
+from lambda_lock.client.session import session_of
 from lambda_lock.decorators.disabled import write_unguarded
 from lambda_lock.errors import LockConfigurationError, LockError, LockFormatError, LockNotGrantedError, TransportError
 from lambda_lock.observe.log import shown, tell
