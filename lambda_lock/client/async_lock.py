@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from contextlib import suppress
 
 from ..core import protocol
 from ..errors import LockAlreadyReleasedError
@@ -209,12 +210,9 @@ class AsyncLock(Handle):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._held.ends_with_block():
-            return
-        try:
-            await self.release(best_effort=True)
-        except LockAlreadyReleasedError:  # another task releases it at this moment
-            return
+        if self._held.ends_with_block():
+            with suppress(LockAlreadyReleasedError):  # another task releases it at this moment
+                await self.release(best_effort=True)
 
     async def _complete(self, result: str | None) -> bool:
         return await self._runner.run_last(self._held, self._held.release(complete=True, result=result))
@@ -263,9 +261,6 @@ class AsyncMultiLock(MultiHandle):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._group.released or not self._group.is_in_this_process():
-            return
-        try:
-            await self._runner.run_last(self._group, self._group.release(best_effort=True))
-        except LockAlreadyReleasedError:  # another task releases them at this moment
-            return
+        if self._group.ends_with_block():
+            with suppress(LockAlreadyReleasedError):  # another task releases them at this moment
+                await self._runner.run_last(self._group, self._group.release(best_effort=True))

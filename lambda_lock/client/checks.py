@@ -120,24 +120,18 @@ def rate(name: str, value: object) -> float | None:
 
 
 def lease_duration(value: object) -> float:
-    duration = seconds("lease_duration", value, least=MIN_LEASE)
-    if duration > _LONG_LEASE:
-        _warn_once(duration)
-    return duration
-
-
-def _warn_once(lease: float) -> None:
     global _warned
-    if _warned:
-        return
-    _warned = True
-    logger.warning(
-        "lease_duration=%g is in seconds: if a holder dies, everyone else waits for %.1f hours. "
-        "If you meant milliseconds, pass %g",
-        lease,
-        lease / 3600,
-        lease / 1000,
-    )
+    lease = seconds("lease_duration", value, least=MIN_LEASE)
+    if lease > _LONG_LEASE and not _warned:
+        _warned = True
+        logger.warning(
+            "lease_duration=%g is in seconds: if a holder dies, everyone else waits for %.1f hours. "
+            "If you meant milliseconds, pass %g",
+            lease,
+            lease / 3600,
+            lease / 1000,
+        )
+    return lease
 
 
 def heartbeat_period(value: object, lease: float) -> float | None:

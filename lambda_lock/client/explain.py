@@ -16,44 +16,38 @@ if TYPE_CHECKING:
     from ..core.requests import Place
 
 
-def reason_of(error: Exception) -> str:
-    """Return in a word why an acquire failed, for searches and alarms. docs/observing.md lists the words."""
-    if isinstance(error, TransportError):
-        return "no_answer"
-    if not isinstance(error, ServiceError):
-        return "misconfigured"
-    if error.message.startswith("KMS "):
-        return "key"
-    if error.code == "ResourceNotFoundException":
-        return "not_found"
-    if error.code in _DENIED:
-        return "denied"
-    if error.code in CREDENTIALS:
-        return "credentials"
-    return "throttled" if error.retryable else "refused"
-
-
-def explain(error: ServiceError, place: Place) -> LockError:
-    """Return the error to raise ``from`` DynamoDB's error."""
+def explain(error: ServiceError, place: Place) -> tuple[str, LockError]:
+    """Return DynamoDB's refusal in a word, for searches and alarms (docs/observing.md), and the error to raise ``from``
+    it.
+    """
     said, code = f" (DynamoDB said {error.code}: {error.message})", error.code
+    is_of_key = error.message.startswith("KMS ")  # with any code
     if code == "ResourceNotFoundException":
-        return LockConfigurationError(_not_found(error, place) + said, key=place.key)
-    if error.message.startswith("KMS ") and "is not authorized to perform" not in error.message:  # with any code
-        return LockConfigurationError(_unusable_key(place) + said, key=place.key or None)
+        return "not_found", LockConfigurationError(_not_found(error, place) + said, key=place.key)
+    if is_of_key and "is not authorized to perform" not in error.message:
+        return "key", LockConfigurationError(
+            f"DynamoDB cannot use the key that encrypts table {place.table!r}: it may be disabled, about to be "
+            "deleted, or not allowed to this role. Enable it, or allow its use in the key's policy or the role's"
+            f"{said}",
+            key=place.key or None,
+        )
     if code in _DENIED:
-        return LockConfigurationError(_denied(error, place) + said, key=place.key or None)
+        reason = "key" if is_of_key else "denied"
+        return reason, LockConfigurationError(_denied(error, place) + said, key=place.key or None)
     if code in CREDENTIALS:
-        return LockConfigurationError(
+        return "credentials", LockConfigurationError(
             f"the credentials were refused: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN{said}",
             key=place.key,
         )
     if error.retryable:
-        return TransportError(
+        return "throttled", TransportError(
             False, f"DynamoDB kept refusing the request for lock {place.key!r} until time ran out{said}", key=place.key
         )
     if code in ("ValidationException", "ValidationError"):
-        return _invalid(error, place, said)
-    return LockConfigurationError(f"{error.operation} on table {place.table!r} was refused{said}", key=place.key)
+        return "refused", _invalid(error, place, said)
+    return "refused", LockConfigurationError(
+        f"{error.operation} on table {place.table!r} was refused{said}", key=place.key
+    )
 
 
 def _not_found(error: ServiceError, place: Place) -> str:
@@ -63,26 +57,15 @@ def _not_found(error: ServiceError, place: Place) -> str:
             f"Check TableName in each item of the commit; the lock itself is in table {place.table!r}"
         )
     region = f" {error.region}" if error.region else ""
-    return (
-        f"table {place.table!r} was not found in this account and Region{region}. Create it ({_command(place)}, or "
-        "LockTable in the CDK), or set LAMBDA_LOCK_TABLE, the Region or the endpoint to where it is"
-    )
-
-
-def _command(place: Place) -> str:
-    """Return the command that creates the table with the keys that this client uses."""
     options = "".join(
         f" {option} {name}"
         for option, name in zip(("--partition-key", "--sort-key"), place.key_names, strict=False)
         if name != "key"
     )
-    return f"lambda-lock table create {bare_name(place.table)}{options}"
-
-
-def _unusable_key(place: Place) -> str:
     return (
-        f"DynamoDB cannot use the key that encrypts table {place.table!r}: it may be disabled, about to be deleted, or "
-        "not allowed to this role. Enable it, or allow its use in the key's policy or the role's"
+        f"table {place.table!r} was not found in this account and Region{region}. Create it (lambda-lock table create "
+        f"{bare_name(place.table)}{options}, or LockTable in the CDK), or set LAMBDA_LOCK_TABLE, the Region or the "
+        "endpoint to where it is"
     )
 
 

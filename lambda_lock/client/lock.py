@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress  # the Lambda runtime has it loaded
+
 from ..errors import LockAlreadyReleasedError
 from ..runtime.import_guard import ImportGuard
 
@@ -269,12 +271,9 @@ class Lock(Handle):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._held.ends_with_block():
-            return
-        try:
-            self.release(best_effort=True)
-        except LockAlreadyReleasedError:  # another thread releases it at this moment
-            return
+        if self._held.ends_with_block():
+            with suppress(LockAlreadyReleasedError):  # another thread releases it at this moment
+                self.release(best_effort=True)
 
     def _complete(self, result: str | None) -> bool:
         return self._held.run_last(self._held.release(complete=True, result=result))

@@ -6,8 +6,9 @@ an acquire.
 
 from __future__ import annotations
 
-import copy
 import weakref
+from contextlib import suppress
+from copy import copy
 
 from ..core import keep
 from ..core import several as core
@@ -18,7 +19,7 @@ from . import checks
 from .held import HeldLock
 from .last_act import LastActs
 from .lock import Lock
-from .renewer import KeepOptions, leave_to_lease
+from .renewer import leave_to_lease
 from .session import Explained
 from .taking import Fresh, give_back
 
@@ -107,23 +108,17 @@ class Several(Fresh):
         self._group = Group(self._session, self._kept.pid)
         for place in self._places:
             self.place = place
-            wanted = copy.copy(self._wanted)
+            wanted = copy(self._wanted)
             wanted.place, wanted.owner = place, owner
             yield wanted
 
     def watch(self, hold: Hold) -> None:
         """Renew it, without a word to the application, which gets all locks or none."""
-        group, kept = self._group, self._kept
-        own = KeepOptions(
-            kept.full_lease,
-            # The lock may be waited for long, and is renewed meanwhile, also where the user wants no renewals.
-            None if self._wanted.waits and kept.heartbeat_period == 0 else kept.heartbeat_period,
-            kept.safe_time,
-            group.signal("danger", kept.on_danger),
-            group.signal("lost", kept.on_lost),
-        )
-        own.pid = kept.pid
-        self._held[hold] = held = HeldLock(self._session, hold, own, Lock)
+        group, kept = self._group, copy(self._kept)
+        kept.on_danger, kept.on_lost = group.signal("danger", kept.on_danger), group.signal("lost", kept.on_lost)
+        if self._wanted.waits and kept.heartbeat_period == 0:
+            kept.heartbeat_period = None  # others may be waited for long: it is renewed meanwhile, wanted or not
+        self._held[hold] = held = HeldLock(self._session, hold, kept, Lock)
         group.members.append(held)
         held.is_timed = False
         held.renewer.quiet = True  # the caller may not get this lock, because it still takes others
@@ -323,6 +318,10 @@ class Group(LastActs):
         act, again = self.last(self.check_not_released, steps), self._releasing(best_effort=True)
         return self.members[0].hold.place, act, unclear, again
 
+    def ends_with_block(self) -> bool:
+        """Whether leaving their block releases them."""
+        return self.is_in_this_process() and not self.released
+
     def tell_not_released(self, error: LockError) -> None:
         """Log for each lock that its release failed. The leases end them."""
         for member in self.members:
@@ -459,9 +458,6 @@ class MultiLock(MultiHandle):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._group.released or not self._group.is_in_this_process():
-            return
-        try:
-            self._group.run_last(self._group.release(best_effort=True))
-        except LockAlreadyReleasedError:  # another thread releases them at this moment
-            return
+        if self._group.ends_with_block():
+            with suppress(LockAlreadyReleasedError):  # another thread releases them at this moment
+                self._group.run_last(self._group.release(best_effort=True))

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     #: What an acquire asks for, checked: of DynamoDB, of what keeps the lock, and of each pause (``cancel_check``).
     Ordered: TypeAlias = tuple[protocol.AcquireRequest, KeepOptions, Callable[[], bool] | None]
 
-    class AdoptOptions(TypedDict, total=False):
-        """How a lock is kept. `LockClient.adopt` says what each means."""
+    class TimeOptions(TypedDict, total=False):
+        """Seconds. `LockClient.acquire` says what each means."""
 
+        reserve: float | None
         lease_duration: float | None
+        refresh_period: float | None
         safe_time: float | None
-        on_danger: Callback | None
-        on_lost: Callback | None
 
     class HoldParts(TypedDict, total=False):
         """What names a hold without its string. `LockClient.resume` says what each means."""
@@ -51,13 +51,13 @@ if TYPE_CHECKING:
         on_danger: Callback | None
         on_lost: Callback | None
 
-    class DecoratorOptions(AdoptOptions, total=False):
+    class DecoratorOptions(TimeOptions, total=False):
         """What the decorators pass on to acquire. `with_lock` says what each means."""
 
-        reserve: float | None
-        refresh_period: float | None
         reentrant: bool
         sort_key: str | None
+        on_danger: Callback | None
+        on_lost: Callback | None
 
     class QueueOptions(DecoratorOptions, total=False):
         """What `with_lock` passes on besides: an event never queues, and is never a semaphore."""
@@ -65,14 +65,10 @@ if TYPE_CHECKING:
         queue: bool
         permits: int | None
 
-    class SeveralDecoratorOptions(TypedDict, total=False):
+    class SeveralDecoratorOptions(TimeOptions, total=False):
         """What `with_lock` passes on to acquire_all, for a list of keys."""
 
-        reserve: float | None
-        lease_duration: float | None
-        refresh_period: float | None
         queue: bool
-        safe_time: float | None
         on_danger: MultiCallback | None
         on_lost: MultiCallback | None
 

@@ -362,7 +362,7 @@ class Explained:
             with ImportGuard():
                 from .explain import explain
 
-            raise explain(error, self._place) from error
+            raise explain(error, self._place)[1] from error
         if isinstance(error, TransportError) and error.key is None:
             error.about(self._place.key)
 

@@ -103,11 +103,15 @@ class Fresh:
             tell_refused(self._session, error, self._place_of(error), cancelled=self._cancelled)
             raise
         except (ServiceError, TransportError, LockConfigurationError) as error:
-            with ImportGuard():
-                from .explain import explain, reason_of
+            told: Exception = error
+            place = self.place
+            reason = "no_answer" if isinstance(error, TransportError) else "misconfigured"
+            if isinstance(error, ServiceError):
+                with ImportGuard():
+                    from .explain import explain
 
-            place, told = self.place, explain(error, self.place) if isinstance(error, ServiceError) else error
-            message, reason = "lock %r was not acquired, because DynamoDB could not be used: %s", reason_of(error)
+                reason, told = explain(error, place)
+            message = "lock %r was not acquired, because DynamoDB could not be used: %s"
             tell = self._session.observer.tell
             tell("failed", None, place.table, message, place.key, told, key=place.key, reason=reason)
             with Explained(self.place):

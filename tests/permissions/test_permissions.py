@@ -426,14 +426,14 @@ def test_a_transaction_names_the_table_where_the_service_does() -> None:
     """As DynamoDB words it; the engine leaves the resource of a transaction's write out."""
     place = Place(LOCKS, JAVA, "key", "k", None, None)
     said = f"User: u is not authorized to perform: dynamodb:PutItem on resource: {_arn(ORDERS)} because no policy"
-    error = explain(_refusal("TransactWriteItems", said), place)
+    error = explain(_refusal("TransactWriteItems", said), place)[1]
     assert f"permission dynamodb:PutItem on {_arn(ORDERS)} is missing" in str(error)
     assert "LockTable" not in str(error)
 
 
 def test_a_key_that_may_not_be_used_is_named() -> None:
     said = "User: u is not authorized to perform: kms:Decrypt on resource: arn:aws:kms:us-east-1:1:key/2 because"
-    error = explain(_refusal("UpdateItem", said), _PLACE)
+    error = explain(_refusal("UpdateItem", said), _PLACE)[1]
     assert f"permission kms:Decrypt on the key of table '{LOCKS}' is missing" in str(error)
     assert "LockTable.grant" in str(error)
 
@@ -452,7 +452,7 @@ def test_a_key_that_may_not_be_used_is_named() -> None:
 )
 def test_a_policy_other_than_the_roles_is_named_instead_of_the_roles(reason: str) -> None:
     said = f"User: u is not authorized to perform: dynamodb:UpdateItem on resource: {_arn(LOCKS)} {reason}"
-    error = str(explain(_refusal("UpdateItem", said), _PLACE))
+    error = str(explain(_refusal("UpdateItem", said), _PLACE)[1])
     assert error.startswith(f"permission dynamodb:UpdateItem on {_arn(LOCKS)} is refused {reason}. Change it there")
     assert "add them to the role's policy" not in error
 
@@ -460,7 +460,7 @@ def test_a_policy_other_than_the_roles_is_named_instead_of_the_roles(reason: str
 def test_a_statement_that_the_role_lacks_is_added_to_the_role() -> None:
     reason = "because no identity-based policy allows the dynamodb:UpdateItem action"
     said = f"User: u is not authorized to perform: dynamodb:UpdateItem on resource: {_arn(LOCKS)} {reason}"
-    assert "add them to the role's policy" in str(explain(_refusal("UpdateItem", said), _PLACE))
+    assert "add them to the role's policy" in str(explain(_refusal("UpdateItem", said), _PLACE)[1])
 
 
 @pytest.mark.parametrize(
@@ -479,7 +479,7 @@ def test_a_statement_that_the_role_lacks_is_added_to_the_role() -> None:
     ],
 )
 def test_a_key_that_cannot_be_used_is_neither_a_missing_action_nor_a_key_schema(code: str, said: str) -> None:
-    error = str(explain(ServiceError(code, said).answers("UpdateItem"), _PLACE))
+    error = str(explain(ServiceError(code, said).answers("UpdateItem"), _PLACE)[1])
     assert error.startswith(f"DynamoDB cannot use the key that encrypts table '{LOCKS}'")
     assert said in error
     assert "key schema" not in error
