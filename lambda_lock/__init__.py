@@ -50,29 +50,22 @@ if TYPE_CHECKING:
     from .keys.payload_hash import payload_hash
     from .runtime.invocation import register_lambda_context
 
-#: The modules of the public names. Those that are not here are in errors.py.
+#: The public names of each module. Those that are not here are in errors.py.
 _WHERE = {
-    "AsyncLock": "client.async_lock",
-    "AsyncLockClient": "client.async_client",
-    "AsyncMultiLock": "client.async_lock",
-    "LockClient": "client.lock_client",
-    "GO": "core.schema",
-    "JAVA": "core.schema",
-    "Holder": "core.lease",
-    "PYTHON": "core.schema",
-    "Schema": "core.schema",
-    "register_lambda_context": "runtime.invocation",
-    "Lock": "client.lock",
-    "MultiLock": "client.multi_lock",
-    "LockRecord": "client.record",
-    "current_dedup": "decorators.deduplicate",
-    "current_lock": "decorators.with_lock",
-    "deduplicate": "decorators.deduplicate",
-    "payload_hash": "keys.payload_hash",
-    "default_client": "decorators.environment",
-    "release_on_sigterm": "decorators.stopping",
-    "set_default_client": "decorators.environment",
-    "with_lock": "decorators.with_lock",
+    "client.async_client": ("AsyncLockClient",),
+    "client.async_lock": ("AsyncLock", "AsyncMultiLock"),
+    "client.lock": ("Lock",),
+    "client.lock_client": ("LockClient",),
+    "client.multi_lock": ("MultiLock",),
+    "client.record": ("LockRecord",),
+    "core.lease": ("Holder",),
+    "core.schema": ("GO", "JAVA", "PYTHON", "Schema"),
+    "decorators.deduplicate": ("current_dedup", "deduplicate"),
+    "decorators.environment": ("default_client", "set_default_client"),
+    "decorators.stopping": ("release_on_sigterm",),
+    "decorators.with_lock": ("current_lock", "with_lock"),
+    "keys.payload_hash": ("payload_hash",),
+    "runtime.invocation": ("register_lambda_context",),
 }
 
 __all__ = [
@@ -120,7 +113,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = __import__(f"{__name__}.{_WHERE.get(name, 'errors')}", fromlist=[name])
+    where = next((module for module, names in _WHERE.items() if name in names), "errors")
+    module = __import__(f"{__name__}.{where}", fromlist=[name])
     value: object = getattr(module, name)
     globals()[name] = value
     return value

@@ -96,8 +96,10 @@ def test_all_of_a_module_can_be_imported_where_nothing_else_is_installed() -> No
 
 def test_the_names_for_checkers_are_those_at_run_time() -> None:
     errors = {name for name, value in vars(lambda_lock.errors).items() if _is_error(value)}
-    assert set(lambda_lock._WHERE) | errors | {"__version__"} == set(lambda_lock.__all__)
-    assert not errors & set(lambda_lock._WHERE)
+    elsewhere = [name for names in lambda_lock._WHERE.values() for name in names]
+    assert {*elsewhere} | errors | {"__version__"} == set(lambda_lock.__all__)
+    assert not errors & {*elsewhere}
+    assert len(elsewhere) == len({*elsewhere})
 
 
 def _is_error(value: object) -> bool:

@@ -62,11 +62,8 @@ def resource_of(table: AnyTable) -> dynamodb.CfnGlobalTable | dynamodb.CfnTable 
 
 def name_in_template(construct: AnyTable | iam.Role) -> str | None:
     """The name that the app gives, without a reference to the resource. None if CloudFormation chooses it."""
-    resource = construct.node.default_child
-    if isinstance(resource, iam.CfnRole):
-        name = resource.role_name
-    else:
-        name = resource.table_name if isinstance(resource, dynamodb.CfnGlobalTable | dynamodb.CfnTable) else None
+    attribute = "role_name" if isinstance(construct, iam.Role) else "table_name"
+    name: str | None = getattr(construct.node.default_child, attribute, None)
     return None if cdk.Stack.of(construct).resolve(name) is None else name
 
 
@@ -141,9 +138,9 @@ def judge(scope: Construct, table: AnyTable, ttl: str | None) -> None:
         resource = resource_of(table)
         properties = {} if resource is None else template.properties(resource)
         replicas = properties.get("Replicas", [])
-        is_known = isinstance(replicas, list)  # else only once it is deployed: an Fn::If
+        are_known = isinstance(replicas, list)  # else only once it is deployed: an Fn::If
         is_deleted = resource is not None and template.of(resource).get("DeletionPolicy") == "Delete"
-        protected = is_known and any(isinstance(one, dict) and one.get("DeletionProtectionEnabled") for one in replicas)
+        protected = are_known and any(one.get("DeletionProtectionEnabled") for one in replicas if isinstance(one, dict))
         if protected and is_deleted and table.node.scope == scope:
             synthesis.warn(
                 scope,
@@ -157,7 +154,7 @@ def judge(scope: Construct, table: AnyTable, ttl: str | None) -> None:
         # Whether the app makes copies of the table in other Regions or accounts, or the table is such a copy.
         is_replicated = isinstance(table.node.scope, dynamodb.TableV2)  # what TableV2.replica returns
         if isinstance(resource, dynamodb.CfnGlobalTable):
-            several = not is_known or len(replicas) > 1 or _ASSOCIATE in json.dumps(replicas)
+            several = not are_known or len(replicas) > 1 or _ASSOCIATE in json.dumps(replicas)
             is_replicated = is_replicated or several or _is_copy(resource)
         else:
             parts = table.node.find_all()
