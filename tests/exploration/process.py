@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Generator
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,11 +17,11 @@ from lambda_lock.core import acquire, handover, keep, lease, resume, transaction
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import PermitPlace
-from lambda_lock.core.protocol import AcquireRequest, Entropy, Event, Hold, Memory, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, Entropy, Event, Hold, Memory
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA
-from lambda_lock.errors import LockError, TransportError
+from lambda_lock.errors import LockError
 from tests.simulation import application, clients
 from tests.simulation.clocks import EPOCH
 from tests.simulation.world import GivenUp
@@ -34,6 +35,7 @@ _TAKING = frozenset({"acquire", "adopt", "resume"})  # the moves that may end wi
 _EPOCH = int(EPOCH)
 
 
+@dataclass(frozen=True, eq=False)
 class Setup:
     """What a process may do, and its clocks.
 
@@ -48,46 +50,30 @@ class Setup:
     wakes: how often an acquire may wake before its pause is over.
     """
 
-    def __init__(
-        self,
-        *,
-        acquires: int = 1,
-        renewals: int = 0,
-        ends: int = 1,
-        lease: int = 2000,
-        shorter: int | None = None,
-        wait: float = 0.0,
-        acts: tuple[str, ...] = ("release",),
-        adopts: int = 0,
-        queue: bool = False,
-        permits: int = 0,
-        window: int | None = None,
-        ppm: int = 0,
-        skew: float = 0.0,
-        wakes: int = 2,
-        outages: bool = False,
-        resumes: int = 0,
-        ends_strings: int = 0,
-        reports: bool = False,
-        holder: str = "",
-    ) -> None:
-        self.acquires = acquires
-        self.renewals = renewals
-        self.ends = ends
-        self.lease = lease
-        self.shorter = shorter
-        self.wait = wait
-        self.acts = acts
-        self.queue = queue
-        self.permits = permits
-        self.window = window
-        self.ppm = ppm
-        self.skew = int(skew * SECOND)
-        self.wakes = wakes
-        self.outages = outages
-        self.by_string = {"adopt": adopts, "resume": resumes, "end": ends_strings}
-        self.reports = reports
-        self.holder = holder
+    acquires: int = 1
+    renewals: int = 0
+    ends: int = 1
+    lease: int = 2000
+    shorter: int | None = None
+    wait: float = 0.0
+    acts: tuple[str, ...] = ("release",)
+    adopts: int = 0
+    queue: bool = False
+    permits: int = 0
+    window: int | None = None
+    ppm: int = 0
+    skew: float = 0.0
+    wakes: int = 2
+    outages: bool = False
+    resumes: int = 0
+    ends_strings: int = 0
+    reports: bool = False
+    holder: str = ""
+
+    @property
+    def by_string(self) -> dict[str, int]:
+        """How often each of these moves may come."""
+        return {"adopt": self.adopts, "resume": self.resumes, "end": self.ends_strings}
 
     def ticks(self, now: int) -> int:
         """How far its clocks have come since the start, if none was stopped."""
@@ -106,7 +92,7 @@ class Setup:
         """Monotonic, boot and wall clock. ``stopped``: for how long the first two have been stopped."""
         ticks = self.ticks(now)
         running = (ticks - stopped) / SECOND
-        return running, running, _EPOCH + (ticks + self.skew) / SECOND
+        return running, running, _EPOCH + (ticks + int(self.skew * SECOND)) / SECOND
 
 
 class Process:
@@ -127,7 +113,7 @@ class Process:
         self.actions: list[Any] = [None, None]
         self.hold: Hold | None = None
         self.acquires = setup.acquires
-        self.by_string = dict(setup.by_string)
+        self.by_string = setup.by_string
         self.renewals = self.ends = self.wakes = 0
         self.string = ""  # names its hold to others
         self.wanted: tuple[str | None, int] | None = None  # the base owner and token of the string that it took
@@ -333,10 +319,3 @@ class Process:
         self.told = f"{kind}: {error or (value if isinstance(value, bool) else 'done')}"
         if kind == "hand over" and error is None:
             self.string = value
-
-
-def no_answer() -> TransportError:
-    return TransportError(True)
-
-
-__all__ = ["BEAT", "INSTANT", "KEY", "MAIN", "SECOND", "Process", "Send", "Setup", "Wait", "no_answer"]

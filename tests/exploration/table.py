@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
+from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled, TransportError
 from lambda_lock.core.row import base_of
 from lambda_lock.core.schema import JAVA
 from lambda_lock.testing.table import Table
 from tests.simulation.network import REMEMBERED
 
 from .canonical import form_of
-from .process import KEY, no_answer
+from .process import KEY
 
 APPLICATION = f"application-{KEY}"
 NO_ANSWER = 0  # the number of the outcome "no answer"
@@ -95,7 +95,7 @@ class Tables:
         """What the process is told."""
         kind, *what = self.outcomes[outcome]
         if kind == "no answer":
-            return no_answer()
+            return TransportError(True)
         if kind == "reply":
             return Reply(self.item(what[0]), what[1])
         if kind == "refused":

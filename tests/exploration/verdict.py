@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core import lease
+from lambda_lock.core.protocol import Send
 from lambda_lock.core.row import base_of, read_row
 from lambda_lock.core.schema import JAVA
 from lambda_lock.testing.table import Table
@@ -15,7 +16,7 @@ from tests.simulation.judge import SLACK, is_held_by, number_in
 from tests.simulation.network import describe, describe_row
 
 from .order import misplaced
-from .process import KEY, SECOND, Process, Send, Setup
+from .process import KEY, SECOND, Process, Setup
 from .table import is_by_string
 
 if TYPE_CHECKING:

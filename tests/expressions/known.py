@@ -32,12 +32,13 @@ class Known:
 LOCAL, MINISTACK = "DynamoDB Local", "ministack"
 
 
-def _not_checked(why: str) -> Callable[[Request, Outcome, Outcome], bool]:
-    """A request, or a write in it, that the table refuses for this reason. The engine does otherwise."""
-    reason = re.compile(why)
-    return lambda request, expected, found: (
-        (expected.error, expected.shown) != (found.error, found.shown) and bool(reason.search(found.why))
-    )
+def _not_checked(name: str, reason: str, why: str) -> Known:
+    """A request, or a write in it, that the table refuses for this reason. ministack does otherwise."""
+
+    def applies(request: Request, expected: Outcome, found: Outcome) -> bool:
+        return (expected.error, expected.shown) != (found.error, found.shown) and bool(re.search(why, found.why))
+
+    return Known(name, MINISTACK, reason, applies)
 
 
 KNOWN: tuple[Known, ...] = (
@@ -89,54 +90,42 @@ KNOWN: tuple[Known, ...] = (
             request[0] == "TransactWriteItems" and _as_stored(expected) == _as_stored(found)
         ),
     ),
-    Known(
+    _not_checked(
         "types of operands",
-        MINISTACK,
         "A value of a type that an operator or a function never takes is refused before the item is looked at. "
         "ministack does not look at the value, or only while it evaluates: list_append(x, :set) is x.",
-        _not_checked(" is none of .*, which its place in "),
+        " is none of .*, which its place in ",
     ),
-    Known(
+    _not_checked(
         "paths that overlap",
-        MINISTACK,
         "An update with two paths of which one leads into the other is refused: REMOVE a, a.b. ministack makes both.",
-        _not_checked("two document paths overlap or conflict"),
+        "two document paths overlap or conflict",
     ),
-    Known(
+    _not_checked(
         "an operand compared with itself",
-        MINISTACK,
         "x = x and :v IN (:v) are refused. ministack compares.",
-        _not_checked("is compared with itself"),
+        "is compared with itself",
     ),
-    Known(
-        "redundant parentheses",
-        MINISTACK,
-        "((x = :v)) is refused. ministack reads it.",
-        _not_checked("redundant parentheses"),
-    ),
-    Known(
+    _not_checked("redundant parentheses", "((x = :v)) is refused. ministack reads it.", "redundant parentheses"),
+    _not_checked(
         "bounds of BETWEEN",
-        MINISTACK,
         "x BETWEEN :two AND :one is refused, and so are bounds of two types. ministack finds nothing between them.",
-        _not_checked("the bounds of BETWEEN"),
+        "the bounds of BETWEEN",
     ),
-    Known(
+    _not_checked(
         "types of attributes in sums and lists",
-        MINISTACK,
         "x + :one is refused if x is a string, and so is list_append(x, :list). ministack takes x for 0 or for [].",
-        _not_checked("an operand of (list_append|the sum) is not"),
+        "an operand of (list_append|the sum) is not",
     ),
-    Known(
+    _not_checked(
         "a change of the key",
-        MINISTACK,
         "An update cannot change the key of its item. ministack changes it.",
-        _not_checked("which is part of the key"),
+        "which is part of the key",
     ),
-    Known(
+    _not_checked(
         "attribute_type() of what is no type",
-        MINISTACK,
         'attribute_type(x, "X") is refused, and so is attribute_type(x, y). For ministack the type may be any operand.',
-        _not_checked(r"attribute_type\(\) takes"),
+        r"attribute_type\(\) takes",
     ),
     Known(
         "REMOVE of a path that leads nowhere",
@@ -144,11 +133,10 @@ KNOWN: tuple[Known, ...] = (
         "REMOVE a.b is refused if a is no map. ministack does nothing.",
         model="REMOVE of a path that leads nowhere does nothing",
     ),
-    Known(
+    _not_checked(
         "a path that does not fit the item",
-        MINISTACK,
         "SET a.b is refused if a is no map. ministack, in a transaction, writes into what is there.",
-        _not_checked("the document path provided in the update expression is invalid"),
+        "the document path provided in the update expression is invalid",
     ),
     Known(
         "several elements removed",

@@ -10,7 +10,6 @@ import json
 import random
 import re
 import socket
-import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -20,6 +19,8 @@ from typing import Any
 from lambda_lock.core.outcome import FOR_NOW, ConditionFailed, ServiceError, TransactionCanceled
 from lambda_lock.core.tickets import make_ticket
 from lambda_lock.testing.memory import Memory
+from rig.loopback import Handler, LoopbackServer
+from tests.histories.storm import Message
 
 JSON = "application/x-amz-json-1.0"
 _PREFIX = "com.amazonaws.dynamodb.v20120810#"
@@ -43,6 +44,7 @@ _REASONS = (
     "ValidationError", "ItemCollectionSizeLimitExceeded", "", "\n",
 )  # fmt: skip
 _PIECE = 16 * 1024
+_OPERATION = re.compile(rb"X-Amz-Target: \w+\.(\w+)")
 
 
 @dataclass(frozen=True)
@@ -495,51 +497,23 @@ class Liar:
         self.next = Answer("honest", 0)
         self.pages = 0
         self.most_sent = 0  # bytes of one answer that a client took
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.port: int = self._listener.getsockname()[1]
-        self._accepting = threading.Thread(target=self._accept, daemon=True)
-        self._accepting.start()
+        liar = self
 
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._accepting.join()
+        class Lying(Handler):
+            def handle(self) -> None:
+                with self.unless_gone():
+                    while (asked := Message.read(self.rfile)) and liar._answer(self.connection, asked):
+                        pass
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+        self._server = LoopbackServer(Lying).__enter__()
+        self.port = self._server.port
+        self.close = self._server.close
 
-    def _serve(self, connection: socket.socket) -> None:
-        with connection:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            try:
-                while (read := self._read(connection)) is not None:
-                    if not self._answer(connection, *read):
-                        return
-            except OSError:
-                return
-
-    def _read(self, connection: socket.socket) -> tuple[str, dict[str, Any]] | None:
-        data = b""
-        while b"\r\n\r\n" not in data:
-            more = connection.recv(65536)
-            if not more:
-                return None
-            data += more
-        head, _, body = data.partition(b"\r\n\r\n")
-        fields = dict(line.split(": ", 1) for line in head.decode("ascii").split("\r\n")[1:])
-        while len(body) < int(fields["Content-Length"]):
-            body += connection.recv(65536)
-        return fields["X-Amz-Target"].rpartition(".")[2], json.loads(body)
-
-    def _answer(self, connection: socket.socket, operation: str, request: dict[str, Any]) -> bool:
+    def _answer(self, connection: socket.socket, request: Message) -> bool:
         """Answer. Returns whether the connection stays open."""
         answer, sent = self.next, 0
-        asked = Asked(self, operation, request, random.Random(answer.seed))
+        (operation,) = _OPERATION.findall(request.head)
+        asked = Asked(self, operation.decode(), json.loads(request.body), random.Random(answer.seed))
         for piece in KINDS[answer.kind](asked):
             sent += connection.send(piece) if piece else 0
             self.most_sent = max(self.most_sent, sent)

@@ -17,7 +17,6 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import formatdate
 from io import BufferedIOBase
@@ -181,26 +180,6 @@ class Storm:
         names, weights = zip(*faults.items(), strict=True)
         self._names = [*names, ""]
         self._weights = [*weights, 1000 - sum(weights)]
-        self._acts: dict[str, Callable[[Handler, Message, Upstream], None]] = {
-            "cut before": lambda client, request, upstream: client.cut(),
-            "cut after": self._cut_after,
-            "reply delayed beyond the time-out": self._reply_late,
-            "request delayed beyond the time-out": self._deliver_slowly,
-            "cut, and delivered late": self._cut_and_deliver_late,
-            "doubled at once": self._double_at_once,
-            "doubled late": self._double_late,
-            "delayed a little": self._delay,
-            "throttled": lambda client, request, upstream: self._refuse(
-                client, 400, "ProvisionedThroughputExceededException"
-            ),
-            "500": lambda client, request, upstream: self._refuse(client, 500, "InternalServerError"),
-            "500 after it was carried out": self._hide_success,
-            "503": lambda client, request, upstream: self._refuse(client, 503, "ServiceUnavailable"),
-            "wrong checksum": self._wrong_checksum,
-            "damaged body": self._damage,
-            "half a reply": self._half,
-            "slow bytes": self._drip,
-        }
         storm = self
 
         class Proxy(Handler):
@@ -250,7 +229,7 @@ class Storm:
                 self.counts[name] += 1
         try:
             if name:
-                self._acts[name](client, request, upstream)
+                self._act(name, client, request, upstream)
             else:
                 self._pass_on(client, self._ask(request, upstream))
         except HeldBackError:
@@ -285,68 +264,70 @@ class Storm:
         with client.unless_gone():
             client.connection.sendall(answer.whole)
 
-    # What can happen to a request
-
-    def _cut_after(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        self._ask(request, upstream)
-        client.cut()
-
-    def _reply_late(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        answer = self._ask(request, upstream)
-        self._pause(*self._slow)
-        self._pass_on(client, answer)
-
-    def _deliver_slowly(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        self._pause(*self._slow)
-        self._pass_on(client, self._ask(request, upstream))
-
-    def _cut_and_deliver_late(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        client.cut()
-        self._deliver_copy(request, self._between(*self._late))
-
-    def _double_at_once(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        answer = self._ask(request, upstream)
-        self._ask(request, upstream)
-        self._pass_on(client, answer)
-
-    def _double_late(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        self._deliver_copy(request, self._between(*self._late))
-        self._pass_on(client, self._ask(request, upstream))
-
-    def _delay(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        self._pause(0.0, 0.05)
-        answer = self._ask(request, upstream)
-        self._pause(0.0, 0.05)
-        self._pass_on(client, answer)
-
-    def _hide_success(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        self._ask(request, upstream)
-        self._refuse(client, 500, "InternalServerError")
+    def _act(self, name: str, client: Handler, request: Message, upstream: Upstream) -> None:
+        """Let this happen to a request (`FAULTS`)."""
+        match name:
+            case "cut before":
+                client.cut()
+            case "cut after":
+                self._ask(request, upstream)
+                client.cut()
+            case "reply delayed beyond the time-out":
+                answer = self._ask(request, upstream)
+                self._pause(*self._slow)
+                self._pass_on(client, answer)
+            case "request delayed beyond the time-out":
+                self._pause(*self._slow)
+                self._pass_on(client, self._ask(request, upstream))
+            case "cut, and delivered late":
+                client.cut()
+                self._deliver_copy(request, self._between(*self._late))
+            case "doubled at once":
+                answer = self._ask(request, upstream)
+                self._ask(request, upstream)
+                self._pass_on(client, answer)
+            case "doubled late":
+                self._deliver_copy(request, self._between(*self._late))
+                self._pass_on(client, self._ask(request, upstream))
+            case "delayed a little":
+                self._pause(0.0, 0.05)
+                answer = self._ask(request, upstream)
+                self._pause(0.0, 0.05)
+                self._pass_on(client, answer)
+            case "throttled":
+                self._refuse(client, 400, "ProvisionedThroughputExceededException")
+            case "500":
+                self._refuse(client, 500, "InternalServerError")
+            case "500 after it was carried out":
+                self._ask(request, upstream)
+                self._refuse(client, 500, "InternalServerError")
+            case "503":
+                self._refuse(client, 503, "ServiceUnavailable")
+            case "wrong checksum":
+                answer = self._ask(request, upstream)
+                self._pass_on(client, answer.altered(answer.body, zlib.crc32(answer.body) ^ 1))
+            case "damaged body":
+                answer = self._ask(request, upstream)
+                damaged = bytearray(answer.body)
+                if damaged:
+                    damaged[int(self._between(0, len(damaged) - 1))] ^= 16
+                self._pass_on(client, answer.altered(bytes(damaged), zlib.crc32(answer.body)))
+            case "half a reply":
+                text = self._ask(request, upstream).whole
+                with client.unless_gone():
+                    client.connection.sendall(text[: int(self._between(1, len(text) - 1))])
+                client.cut()
+            case "slow bytes":
+                self._drip(client, self._ask(request, upstream).whole)
+            case _:
+                raise ValueError(f"there is no fault {name!r}")
 
     def _refuse(self, client: Handler, status: int, code: str) -> None:
         body = json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": f"{code}, says the storm"})
         headers = [("Content-Type", "application/x-amz-json-1.0"), ("Date", formatdate(usegmt=True))]
         client.reply(status, body.encode(), headers)
 
-    def _wrong_checksum(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        answer = self._ask(request, upstream)
-        self._pass_on(client, answer.altered(answer.body, zlib.crc32(answer.body) ^ 1))
-
-    def _damage(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        answer = self._ask(request, upstream)
-        damaged = bytearray(answer.body)
-        if damaged:
-            damaged[int(self._between(0, len(damaged) - 1))] ^= 16
-        self._pass_on(client, answer.altered(bytes(damaged), zlib.crc32(answer.body)))
-
-    def _half(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        text = self._ask(request, upstream).whole
-        with client.unless_gone():
-            client.connection.sendall(text[: int(self._between(1, len(text) - 1))])
-        client.cut()
-
-    def _drip(self, client: Handler, request: Message, upstream: Upstream) -> None:
-        text = self._ask(request, upstream).whole
+    def _drip(self, client: Handler, text: bytes) -> None:
         size = max(1, len(text) // 12)
         pause = self._between(0.01, 0.3)
         with client.unless_gone():

@@ -74,9 +74,9 @@ def wrap(home: Any, name: str, make: Callable[[Any], Any]) -> Change:
     """Give an attribute the value that ``make`` makes of its own."""
 
     def plant() -> Callable[[], None]:
-        is_own, original = name in vars(home), getattr(home, name)
-        setattr(home, name, make(original))
-        return lambda: setattr(home, name, original) if is_own else delattr(home, name)
+        own = dict(vars(home))
+        setattr(home, name, make(getattr(home, name)))
+        return lambda: setattr(home, name, own[name]) if name in own else delattr(home, name)
 
     return plant
 

@@ -140,20 +140,17 @@ def _notice(name: str, every: str) -> str:
 
 def _against(name: str, every: str) -> Iterator[Played]:
     """Schedules that may show a mutant, in turns of its scenarios and policies: at most `_MOST_FOR_MUTANT`."""
-    variants = [_variant(MUTANTS[name], SCENARIOS[pair], policy, every) for pair, policy in _pairs(name)]
+    pairs = itertools.product(MUTANTS[name].scenarios, POLICIES)
+    variants = [_variant(MUTANTS[name], SCENARIOS[pair], policy, every) for pair, policy in pairs]
     turns = itertools.chain.from_iterable(itertools.zip_longest(*variants))
     return itertools.islice((played for played in turns if played is not None), _MOST_FOR_MUTANT)
-
-
-def _pairs(name: str) -> Iterator[tuple[str, str]]:
-    return itertools.product(MUTANTS[name].scenarios, POLICIES)
 
 
 def _variant(mutant: Mutant, scenario: Scenario, policy: str, every: str) -> Iterator[Played]:
     if mutant.within:
         plans = again(scenario, policy, every, mutant.within)
     else:
-        plans = once(scenario, policy, every, first=mutant.function)
+        plans = once(scenario, policy, every, first=mutant.function.__name__)
     for plan in plans:
         yield play(scenario, plan, policy, every)
 

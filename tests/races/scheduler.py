@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import CodeType, FrameType, ModuleType, TracebackType
+from types import CodeType, FrameType, ModuleType
 from typing import Any, Self
 
 Ready = Callable[[], bool]
@@ -439,27 +439,6 @@ class Clock:
     def advance(self, seconds: float) -> None:
         """Let time pass at once, while nobody runs."""
         self._scheduler.now += seconds
-
-
-class Patches:
-    """Attributes that are replaced within a ``with`` block."""
-
-    def __init__(self) -> None:
-        self._undo: list[tuple[Any, str, Any]] = []
-
-    def put(self, target: Any, name: str, value: Any) -> None:
-        self._undo.append((target, name, vars(target)[name] if isinstance(target, type) else getattr(target, name)))
-        setattr(target, name, value)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for target, name, value in reversed(self._undo):
-            setattr(target, name, value)
-        self._undo.clear()
 
 
 _POINTS: dict[CodeType, frozenset[int]] = {}

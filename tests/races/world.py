@@ -37,8 +37,9 @@ from lambda_lock.runtime import drive, heartbeat, import_guard, signalsafe, time
 from lambda_lock.testing.memory import Memory
 from lambda_lock.transport import Transport
 from rig.engine import Engine, Item
+from tests.prove.mistakes import planted, put
 
-from .scheduler import Clock, Patches, Queue, Run, Scheduler, Threading, source_of
+from .scheduler import Clock, Queue, Run, Scheduler, Threading, source_of
 
 #: The modules in whose code threads are switched: all that threads of one process share.
 TRACED = frozenset(
@@ -261,18 +262,13 @@ def world(policy: str, every: str, engine: Engine | None = None) -> Iterator[Wor
     scheduler = Scheduler(TRACED, policy=policy, every=every)
     clock = Clock(scheduler, float(int(time.time())))
     threads = Threading(scheduler)
-    with Patches() as patches:
-        table = Table(clock) if engine is None else HttpTable(engine)
-        for module in (heartbeat, import_guard, signalsafe, renewer, hooks):
-            patches.put(module, "threading", threads)
-        patches.put(heartbeat, "SimpleQueue", lambda: Queue(scheduler))
-        patches.put(heartbeat, "time", clock)
-        patches.put(drive, "time", clock)
-        patches.put(closing, "time", clock)
-        patches.put(import_guard, "time", clock)
-        patches.put(import_guard, "_turn", signalsafe.Turn())
-        if engine is None:  # an engine remembers the names of transactions
-            patches.put(os, "urandom", random.Random(1).randbytes)  # the same run for the same plan
+    table = Table(clock) if engine is None else HttpTable(engine)
+    changes = [put(module, "threading", threads) for module in (heartbeat, import_guard, signalsafe, renewer, hooks)]
+    changes += [put(module, "time", clock) for module in (heartbeat, drive, closing, import_guard)]
+    changes += [put(heartbeat, "SimpleQueue", lambda: Queue(scheduler)), put(import_guard, "_turn", signalsafe.Turn())]
+    if engine is None:  # an engine remembers the names of transactions
+        changes.append(put(os, "urandom", random.Random(1).randbytes))  # the same run for the same plan
+    with planted(*changes):
         _restart(clock)
         collects = gc.isenabled()
         gc.disable()  # finalizers come where a plan puts them, not where the collector happens to run

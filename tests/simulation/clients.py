@@ -61,6 +61,7 @@ class Client:
         continues with that lock.
     """
 
+    takes_strings = True  # of other clients
     process: Process
     memory: protocol.Memory
 
@@ -75,9 +76,9 @@ class Client:
         self.memory = beside.memory if beside else protocol.Memory(100)
         self.zombies: list[OurHolding] = []  # lost, but released only later
         self.polls = world.rng.random() < world.settings.pollers if world.settings.pollers else False
-        if not beside:
+        if not beside and self.takes_strings:
             world.clients.append(self)
-        self.task = self.process.start(self.successor(string) if beside else self.life())
+        self.task = self.process.start(self.successor(string) if string else self.life())
 
     # -- a life
 
@@ -113,17 +114,9 @@ class Client:
 
     def adopt(self, string: str) -> Part[OurHolding | None]:
         given = handover.read_handover(string, "locks")
-        drawn = self.draw_wish()
-        wanted = AcquireRequest(
-            place_of(given.key),
-            given.owner,
-            given.lease_ms,
-            drawn.content,
-            lease_end=drawn.lease_end,
-            refresh_period=drawn.refresh_period,
-            delete_on_release=drawn.delete_on_release,
-            hold_on_unavailable=drawn.hold_on_unavailable,
-        )
+        wanted = self.draw_wish()
+        wanted.place, wanted.owner, wanted.lease_ms = place_of(given.key), given.owner, given.lease_ms
+        wanted.waits, wanted.wait_until, wanted.replace, wanted.window, wanted.queue = False, 0.0, False, None, None
         watcher = Adopter(self.world, self.process, wanted, given.token)
         self.world.trace(self.process.name, f"adopts {given.key} of {given.owner} (token {given.token})")
         steps = lambda reading: handover.adopt(wanted, given.token, self.memory, self.world.entropy, reading)  # noqa: E731

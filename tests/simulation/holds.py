@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lambda_lock.core import acquire, handover, lease, resume
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
-from lambda_lock.core.protocol import AcquireRequest, Memory, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, Send, Wait
 from lambda_lock.core.row import Row, base_of, expiry_of, is_attempt
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockLostError, TransportError
@@ -333,6 +333,8 @@ class Execution:
 class Attempt(clients.Client):
     """One invocation: it takes or resumes the hold, works, and reports. Or it releases by string."""
 
+    takes_strings = False
+
     def __init__(
         self,
         execution: Execution,
@@ -346,14 +348,7 @@ class Attempt(clients.Client):
         world.counts["processes"] += 1
         self.execution = execution
         self.name = f"a{world.counts['processes']}"
-        self.world = world
-        self.rng = world.rng
-        self.keys = [execution.key]
-        self.kind = execution.kind
-        self.process = beside.process if beside else Process(world, self.name, self.rng.choice(world.settings.skews))
-        self.memory = beside.memory if beside else Memory(100)
-        self.zombies: list[OurHolding] = []
-        self.task = self.process.start(self.life())
+        super().__init__(world, self.name, [execution.key], execution.kind, beside)
 
     def life(self) -> Life:
         execution = self.execution
@@ -382,18 +377,10 @@ class Attempt(clients.Client):
     # -- beginning
 
     def wish_for(self, owner: str) -> AcquireRequest:
-        drawn = self.draw_wish()
-        return AcquireRequest(
-            clients.place_of(self.execution.key),
-            owner,
-            drawn.lease_ms,
-            drawn.content,
-            lease_end=drawn.lease_end,
-            wait_until=drawn.wait_until,
-            waits=drawn.waits,
-            refresh_period=drawn.refresh_period,
-            hold_on_unavailable=drawn.hold_on_unavailable,
-        )
+        wanted = self.draw_wish()
+        wanted.place, wanted.owner = clients.place_of(self.execution.key), owner
+        wanted.delete_on_release, wanted.replace, wanted.window, wanted.queue = False, False, None, None
+        return wanted
 
     def acquire_first(self) -> Part[OurHolding | None]:
         execution, world = self.execution, self.world

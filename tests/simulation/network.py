@@ -15,25 +15,21 @@ if TYPE_CHECKING:
     from .world import Task, World
 
 REMEMBERED = 600.0  # seconds for which DynamoDB remembers a client token
+#: What may become of a request, with its text in a trace. The share of each is a setting, but for the last one.
+_SAID = {
+    "lost": "lost", "reply_lost": "reply lost", "double": "twice", "late": "late", "failed_after": "5xx, carried out",
+    "failed_before": "5xx, not carried out", "throttled": "throttled", "unsent": "not sent",
+    "slow": "slow: {:.2f} + {:.2f} s", "answered_twice": "twice; the second is answered",
+    "minutes_late": "minutes late",
+}  # fmt: skip
+_FATES = [name for name in _SAID if name != "minutes_late"]
 OPEN_CONNECTION = 1.0  # seconds that a transport waits for an answer on an open connection
 
 
 class Network:
     def __init__(self, world: World) -> None:
         self.world = world
-        settings = world.settings
-        self._fates = [
-            (self._lost, settings.lost),
-            (self._reply_lost, settings.reply_lost),
-            (self._double, settings.double),
-            (self._late, settings.late),
-            (self._failed_after, settings.failed_after),
-            (self._failed_before, settings.failed_before),
-            (self._throttled, settings.throttled),
-            (self._unsent, settings.unsent),
-            (self._slow, settings.slow),
-            (self._answered_twice, settings.answered_twice),
-        ]
+        self._fates = [(name, getattr(world.settings, name)) for name in _FATES]
         self._trouble = sum(share for _, share in self._fates)
 
     def send(self, task: Task, serial: int, action: Send) -> None:
@@ -50,7 +46,7 @@ class Network:
         if share and is_release(action) and not task.process.spared and rng.random() < share:
             world.counts["faults"] += 1
             task.process.faulted = max(task.process.faulted, world.now + timeout)
-            self._minutes_late(task, serial, action, timeout)
+            self._meet("minutes_late", task, serial, action, timeout)
             return
         draw = rng.random()
         if draw < self._trouble and not task.process.spared:
@@ -59,78 +55,58 @@ class Network:
                     world.counts["faults"] += 1
                     over = world.now + timeout  # at the latest, unless the process freezes
                     task.process.faulted = max(task.process.faulted, over)
-                    fate(task, serial, action, timeout)
+                    self._meet(fate, task, serial, action, timeout)
                     return
                 draw -= share
         self._deliver(task, serial, action, timeout, self._hop(), self._hop())
         if world.settings.freeze and rng.random() < world.settings.freeze / 2:
             world.at(world.now + rng.uniform(0, 0.05), task.process.maybe_freeze)
 
-    # -- fates
-
-    def _lost(self, task: Task, serial: int, action: Send, timeout: float) -> None:
-        self._trace(task, action, "  (lost)")
-        self._time_out(task, serial, timeout)
-
-    def _reply_lost(self, task: Task, serial: int, action: Send, timeout: float) -> None:
-        self._trace(task, action, "  (reply lost)")
-        self._fly(self._hop(), task, action)
-        if self.world.rng.random() < 0.5:
-            self._time_out(task, serial, timeout)
-        else:
-            self._answer(self._hop() + self._hop(), task, serial, TransportError(True))
-
-    def _double(self, task: Task, serial: int, action: Send, timeout: float) -> None:
-        self._trace(task, action, "  (twice)")
-        self._fly(self._long(), task, action)
-        self._deliver(task, serial, action, timeout, self._hop(), self._hop())
-
-    def _late(self, task: Task, serial: int, action: Send, timeout: float) -> None:
-        self._trace(task, action, "  (late)")
-        self._fly(self._long(), task, action)
-        self._time_out(task, serial, timeout)
-
-    def _minutes_late(self, task: Task, serial: int, action: Send, timeout: float) -> None:
-        self._trace(task, action, "  (minutes late)")
-        self._fly(self.world.rng.uniform(60, 600), task, action)
-        self._time_out(task, serial, timeout)
-
-    def _failed_after(self, task: Task, serial: int, action: Send, timeout: float) -> None:
-        self._trace(task, action, "  (5xx, carried out)")
-        hop = self._hop()
-        self._fly(hop, task, action)
-        self._answer(hop + self._hop(), task, serial, _unclear(action, serial, "InternalServerError"))
-
-    def _failed_before(self, task: Task, serial: int, action: Send, timeout: float) -> None:
-        self._trace(task, action, "  (5xx, not carried out)")
-        self._answer(self._hop(), task, serial, _unclear(action, serial, "ServiceUnavailable"))
-
-    def _throttled(self, task: Task, serial: int, action: Send, timeout: float) -> None:
-        self._trace(task, action, "  (throttled)")
-        codes = ["ThrottlingException", "TransactionConflictException"]
-        if action.operation == "TransactWriteItems":
-            codes = ["ThrottlingException", "TransactionInProgressException", "conflict"]
-        code = self.world.rng.choice(codes)
-        if code == "conflict":
-            self.world.at(self.world.now + self._hop(), self._arrive, task, serial, action, self._hop(), True)
-            return
-        self._answer(self._hop(), task, serial, ServiceError(code, "", True, self._date()))
-
-    def _unsent(self, task: Task, serial: int, action: Send, timeout: float) -> None:
-        self._trace(task, action, "  (not sent)")
-        self._answer(self._hop(), task, serial, TransportError(False))
-
-    def _slow(self, task: Task, serial: int, action: Send, timeout: float) -> None:
-        slow = [10 ** self.world.rng.uniform(-1, 0.5) for _ in range(2)]
-        self._trace(task, action, f"  (slow: {slow[0]:.2f} + {slow[1]:.2f} s)")
-        there, back = self.world.rng.choice(((slow[0], self._hop()), (self._hop(), slow[1]), (slow[0], slow[1])))
-        self._deliver(task, serial, action, timeout, there, back)
-
-    def _answered_twice(self, task: Task, serial: int, action: Send, timeout: float) -> None:
-        self._trace(task, action, "  (twice; the second is answered)")
-        hop = self._hop()
-        self._fly(hop, task, action)
-        self._deliver(task, serial, action, timeout, hop + self._hop(), self._hop())
+    def _meet(self, fate: str, task: Task, serial: int, action: Send, timeout: float) -> None:
+        """Let this happen to a request."""
+        rng, slow = self.world.rng, (0.0, 0.0)
+        if fate == "slow":
+            slow = 10 ** rng.uniform(-1, 0.5), 10 ** rng.uniform(-1, 0.5)
+        self._trace(task, action, f"  ({_SAID[fate].format(*slow)})")
+        match fate:
+            case "lost":
+                self._time_out(task, serial, timeout)
+            case "reply_lost":
+                self._fly(self._hop(), task, action)
+                if rng.random() < 0.5:
+                    self._time_out(task, serial, timeout)
+                else:
+                    self._answer(self._hop() + self._hop(), task, serial, TransportError(True))
+            case "double":
+                self._fly(self._long(), task, action)
+                self._deliver(task, serial, action, timeout, self._hop(), self._hop())
+            case "late" | "minutes_late":
+                self._fly(self._long() if fate == "late" else rng.uniform(60, 600), task, action)
+                self._time_out(task, serial, timeout)
+            case "failed_after":
+                hop = self._hop()
+                self._fly(hop, task, action)
+                self._answer(hop + self._hop(), task, serial, _unclear(action, serial, "InternalServerError"))
+            case "failed_before":
+                self._answer(self._hop(), task, serial, _unclear(action, serial, "ServiceUnavailable"))
+            case "throttled":
+                codes = ["ThrottlingException", "TransactionConflictException"]
+                if action.operation == "TransactWriteItems":
+                    codes = ["ThrottlingException", "TransactionInProgressException", "conflict"]
+                code = rng.choice(codes)
+                if code == "conflict":
+                    self.world.at(self.world.now + self._hop(), self._arrive, task, serial, action, self._hop(), True)
+                else:
+                    self._answer(self._hop(), task, serial, ServiceError(code, "", True, self._date()))
+            case "unsent":
+                self._answer(self._hop(), task, serial, TransportError(False))
+            case "slow":
+                ways = ((slow[0], self._hop()), (self._hop(), slow[1]), slow)
+                self._deliver(task, serial, action, timeout, *rng.choice(ways))
+            case "answered_twice":
+                hop = self._hop()
+                self._fly(hop, task, action)
+                self._deliver(task, serial, action, timeout, hop + self._hop(), self._hop())
 
     # -- parts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core import keep, lease, several, transaction
@@ -61,21 +62,13 @@ class Watch:
             self.waiter.woke(outcome)
             self.group.judge_deadlock()
 
-    def dropped(self) -> None:
-        if self.active and self.waiter is not None:
-            self.waiter.dropped()
-
-    def interrupted(self) -> None:
-        if self.active and self.waiter is not None:
-            self.waiter.interrupted()
-
-    def unsent(self, action: Send | Wait) -> None:
-        if self.active and self.waiter is not None:
-            self.waiter.unsent(action)
-
     def closed(self) -> None:
         if self.waiter is not None:
             self.waiter.closed()
+
+    def __getattr__(self, name: str) -> Any:
+        """What else a watcher is told."""
+        return getattr(self.waiter, name) if self.active else lambda *_: None
 
 
 class Group:
@@ -109,8 +102,7 @@ class Group:
             self.world.counts["begun anew"] += 1
             self.world.trace(self.process.name, f"begins anew as {owner}")
         for key in several.ordered(self.keys):
-            wanted = AcquireRequest.__new__(AcquireRequest)
-            vars(wanted).update(vars(self.wanted))
+            wanted = copy(self.wanted)
             wanted.place, wanted.owner = place_of(key), owner
             self.watcher.begin(wanted)
             yield wanted
