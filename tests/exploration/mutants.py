@@ -6,19 +6,59 @@ proof, and rules whose breach the simulator hardly meets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import Any
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 from lambda_lock.core import acquire, handover, keep, lease, protocol, requests, resume, transaction
-from lambda_lock.core.outcome import ConditionFailed, Reply
-from tests.simulation.mutations import MUTATIONS, patched
+from tests.prove.mistakes import Change, edit, planted, put
+from tests.simulation.mutations import MUTATIONS
 
-from .table import conjuncts
+_HELD = """\
+return self.see( → row = self.wanted.place.row(outcome.item) if isinstance(outcome, ConditionFailed) else None
+        if row is not None and row.version in self.sent and not row.is_free:
+            row.seen = self.memory.observations.note("mine", row, 1000, self.reading, None)
+            return Held(row)
+        return self.see("""
 
-_Patch = Callable[[Any, str, Any], None]
-OWN: dict[str, Callable[[_Patch], None]] = {}
+OWN: dict[str, Change] = {
+    "a claim of what is held": edit(requests.Update.take, '(f"({free} OR → (f"({free} OR NOT ({free}) OR'),
+    "a margin of 1.45 s": put(lease, "MARGIN", 1.45),
+    "a holder's allowance for drift of 0.0004, and a waiter's": put(lease, "DRIFT", 0.0004),
+    "no allowance for drift by who observes": edit(lease.Observation.is_over, "lease_ms * (1 + DRIFT) → lease_ms"),
+    "an expiry counted as reached a second early": edit(
+        lease.may_take_over, "date * 1000 >= row.expiry_ms → (date + 1) * 1000 >= row.expiry_ms"
+    ),
+    "an expiry counted as reached a fifth of a second early": edit(
+        lease.may_take_over, "date * 1000 >= row.expiry_ms → date * 1000 >= row.expiry_ms - 200"
+    ),
+    "a version of mine in a refusal not counted as a grant": edit(acquire.Acquisition.judge, _HELD),
+    "a renewal refused by a newer version of mine counted as lost": put(
+        protocol.Hold, "go_above", lambda self, expiry_ms: self.lose()
+    ),
+    "a refused renewal counted as granted": edit(
+        keep.renew, "isinstance(outcome, Reply) → isinstance(outcome, (Reply, ConditionFailed))"
+    ),
+    "an unanswered renewal counted as granted": edit(
+        keep.renew, "hold.answered(outcome) → hold.answered(outcome); hold.valid_until += hold.lease_ms / 1000"
+    ),
+    "an adoption that does not go above the version found": edit(
+        handover.Adoption.see, "self.above_ms = max(self.above_ms, row.expiry_ms) → "
+    ),
+    "a holder that resumes whatever hold it finds": edit(
+        resume.HolderAcquisition.see, " and self.holder is not None and holder_of(row.owner) == self.holder → "
+    ),
+    "a handle that counts as held while it commits": edit(
+        transaction._commit,
+        "hold.end() → pass",
+        "if may_pass(refused) and unclear: → [hold.end() for hold in holds]\n    if may_pass(refused) and unclear:",
+    ),
+    "a conflict with another transaction counted as a refusal": edit(
+        transaction._send, "if not conflict or → if not False or"
+    ),
+}
 
 
+@dataclass(frozen=True)
 class Mutant:
     """A rule that is broken.
 
@@ -28,11 +68,10 @@ class Mutant:
     width: the narrowest bounds of the case in which it can show, counted from 0.
     """
 
-    def __init__(self, rule: str, name: str, case: str = "", width: int = 0) -> None:
-        self.rule = rule
-        self.name = name
-        self.case = case
-        self.width = width
+    rule: str
+    name: str
+    case: str = ""
+    width: int = 0
 
     @property
     def redundant(self) -> str:
@@ -40,177 +79,8 @@ class Mutant:
         return MUTATIONS[self.name].redundant if self.name in MUTATIONS else _REDUNDANT.get(self.name, "")
 
 
-def broken(name: str) -> Any:
-    return patched(OWN[name] if name in OWN else MUTATIONS[name].patch)
-
-
-def ignored(condition: str) -> str:
-    """A condition that always holds, with the same placeholders."""
-    return " AND ".join(f"({part} OR NOT {part})" for part in conjuncts(condition))
-
-
-def _own(name: str) -> Callable[[Any], Any]:
-    def add(change: Callable[[_Patch], None]) -> Callable[[_Patch], None]:
-        assert name not in MUTATIONS
-        OWN[name] = change
-        return change
-
-    return add
-
-
-@_own("a claim of what is held")
-def _(patch: _Patch) -> None:
-    original = requests.claim
-
-    def claim(*arguments: Any, observed: str | None, **more: Any) -> Any:
-        operation, request = original(*arguments, observed=observed, **more)
-        if observed is None:
-            request = {**request, "ConditionExpression": ignored(request["ConditionExpression"])}
-        return operation, request
-
-    patch(requests, "claim", claim)
-
-
-@_own("a margin of 1.45 s")
-def _(patch: _Patch) -> None:
-    patch(lease, "MARGIN", 1.45)
-
-
-@_own("a holder's allowance for drift of 0.0004, and a waiter's")
-def _(patch: _Patch) -> None:
-    patch(lease, "DRIFT", 0.0004)
-
-
-@_own("no allowance for drift by who observes")
-def _(patch: _Patch) -> None:
-    def is_over(self: Any, monotonic: float, date: int | None) -> bool:
-        if (monotonic - self.monotonic) * 1000 >= self.lease_ms:
-            return True
-        by_dates = self.lease_ms + max(2000, lease.MARGIN * 1000 + self.lease_ms * lease.DRIFT)
-        return date is not None and self.date is not None and (date - self.date) * 1000 >= by_dates
-
-    patch(lease.Observation, "is_over", is_over)
-
-
-@_own("an expiry counted as reached a second early")
-def _(patch: _Patch) -> None:
-    original = lease.may_take_over
-
-    def may_take_over(row: Any, seen: Any, received: Any, date: int | None) -> bool:
-        return original(row, seen, received, None if date is None else date + 1)
-
-    patch(lease, "may_take_over", may_take_over)
-
-
-@_own("an expiry counted as reached a fifth of a second early")
-def _(patch: _Patch) -> None:
-    original = lease.may_take_over
-
-    def may_take_over(row: Any, seen: Any, received: Any, date: int | None) -> bool:
-        is_over = row.expiry_ms is not None and date is not None and date * 1000 >= row.expiry_ms - 200
-        return is_over or original(row, seen, received, date)
-
-    patch(lease, "may_take_over", may_take_over)
-
-
-@_own("a version of mine in a refusal not counted as a grant")
-def _(patch: _Patch) -> None:
-    original = acquire.Acquisition.judge
-
-    def judge(self: Any, outcome: Any) -> Any:
-        item = outcome.item if isinstance(outcome, ConditionFailed) else None
-        row = self.wanted.place.row(item)
-        if row is not None and row.version in self.sent and not row.is_free:
-            row.seen = self.memory.observations.note("mine", row, 1000, self.reading, None)
-            return acquire.Held(row)
-        return original(self, outcome)
-
-    patch(acquire.Acquisition, "judge", judge)
-
-
-@_own("a renewal refused by a newer version of mine counted as lost")
-def _(patch: _Patch) -> None:
-    def go_above(self: Any, expiry_ms: int) -> None:
-        self.lose()
-
-    patch(protocol.Hold, "go_above", go_above)
-
-
-@_own("a refused renewal counted as granted")
-def _(patch: _Patch) -> None:
-    original = keep.renew
-
-    def renew(*arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
-        steps = original(*arguments, **more)
-        try:
-            action = next(steps)
-            while True:
-                event = yield action
-                if isinstance(event.outcome, ConditionFailed):
-                    event = protocol.Event(event.reading, Reply(None, event.outcome.date))
-                action = steps.send(event)
-        except StopIteration as end:
-            return end.value
-
-    patch(keep, "renew", renew)
-
-
-@_own("an unanswered renewal counted as granted")
-def _(patch: _Patch) -> None:
-    original = protocol.Hold.answered
-
-    def answered(self: Any, outcome: Any) -> None:
-        original(self, outcome)
-        self.valid_until += self.lease_ms / 1000
-
-    patch(protocol.Hold, "answered", answered)
-
-
-@_own("an adoption that does not go above the version found")
-def _(patch: _Patch) -> None:
-    original = handover.Adoption.see
-
-    def see(self: Any, item: Any, date: int | None) -> Any:
-        step = original(self, item, date)
-        self.above_ms = 0
-        return step
-
-    patch(handover.Adoption, "see", see)
-
-
-@_own("a holder that resumes whatever hold it finds")
-def _(patch: _Patch) -> None:
-    original = resume.HolderAcquisition.see
-
-    def see(self: Any, item: Any, date: int | None) -> Any:
-        row = self.wanted.place.row(item)
-        self.holder = resume.holder_of(None if row is None else row.owner)
-        return original(self, item, date)
-
-    patch(resume.HolderAcquisition, "see", see)
-
-
-@_own("a handle that counts as held while it commits")
-def _(patch: _Patch) -> None:
-    original = transaction.commit
-
-    def commit(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
-        steps = original(hold, *arguments, **more)
-        try:
-            action = next(steps)
-            while True:
-                hold.ended = False
-                action = steps.send((yield action))
-        except StopIteration as end:
-            hold.ended = True
-            return end.value
-
-    patch(transaction, "commit", commit)
-
-
-@_own("a conflict with another transaction counted as a refusal")
-def _(patch: _Patch) -> None:
-    patch(transaction, "_is_conflict", lambda outcome: False)
+def broken(name: str) -> AbstractContextManager[None]:
+    return planted(OWN[name] if name in OWN else MUTATIONS[name].change)
 
 
 _REDUNDANT = {

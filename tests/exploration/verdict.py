@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core import lease
 from lambda_lock.core.protocol import Send
-from lambda_lock.core.row import base_of, read_row
+from lambda_lock.core.row import TICKET_NAME, base_of, read_row
 from lambda_lock.core.schema import JAVA
 from lambda_lock.testing.table import Table
 from tests.simulation.clocks import DATES
 from tests.simulation.judge import SLACK, is_held_by, number_in
 from tests.simulation.network import describe, describe_row
 
-from .order import misplaced
 from .process import KEY, SECOND, Process, Setup
 from .table import is_by_string
 
@@ -118,7 +117,7 @@ class Judge:
             self._wrote[key] = _tokens(old, new, self._newcomer.permits > 0)
         found = self._wrote[key] or self._release(before, old, new, request)
         if self._newcomer.queue and label[1][0] != "late":
-            found = found or misplaced(self.explorer, before, index, old, new)
+            found = found or _misplaced(self.explorer, before, index, old, new)
         return found or self._completion(now, old or {}, new or {}, index, request)
 
     def _release(self, before: State, old: Any, new: Any, request: int) -> Failure | None:
@@ -401,3 +400,47 @@ def _has(item: Any, owner: str | None, token: int) -> bool:
     """Whether the row is that of a hold, and held."""
     is_held = item is not None and JAVA.released not in item
     return is_held and _holder(item) == owner and number_in(item, JAVA.token) == token
+
+
+# -- who comes first in a queue ---------------------------------------------------------------------------------------
+#
+# The rules are those of tests/simulation/line.py. It is simpler here: nobody else writes the places. They are judged
+# only where nothing has gone wrong yet. There, each one that waits looks after its place in time.
+
+
+def _misplaced(explorer: Explorer, state: State, index: int, old: Any, new: Any) -> tuple[str, str] | None:
+    """What is wrong with a write of the process ``index``, in ``state``, that made ``new`` of the row ``old``.
+
+    A place is taken behind the others. Nobody in the queue is granted the lock before one that came earlier and waits,
+    except by the last try of a wait. Nobody removes the place of one that waits.
+    """
+    before, after = _places(old), _places(new)
+    came = [name for name in after if name not in before]
+    if came and after[-len(came) :] != came:
+        return "out of order", f"the place {came[0]} was not taken behind the others: {after}"
+    number = state[4 + index]
+    if not explorer.setups[index].queue or not explorer.is_undisturbed(state):
+        return None
+    last = explorer.is_last_try(number, state[0])
+    mine = next((at for at, name in enumerate(before) if _waiter_of(name) == index), len(before))
+    granted = number_in(new or {}, JAVA.token) > number_in(old or {}, JAVA.token)
+    for at, name in enumerate(before):
+        owner = _waiter_of(name)
+        if owner == index or not explorer.waits(state[4 + owner], state[0], name):
+            continue
+        if granted and at < mine and not last:
+            return "out of order", f"p{index} got the lock, though p{owner} waits before it"
+        if name not in after:
+            return "thrown out", f"p{owner}, who waits, lost its place to p{index}"
+    return None
+
+
+def _places(item: Any) -> list[str]:
+    """The names of the places. A renewal changes only the rest of one."""
+    row = read_row(item, JAVA, KEY)
+    return [] if row is None else [place[:TICKET_NAME] for place in row.waiters or ()]
+
+
+def _waiter_of(place: str) -> int:
+    """The process that drew the name of a place (Process._nonce)."""
+    return int(place[:2], 16)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.exploration.mutants import OWN
 from tests.expressions.mistakes import DEFECTS, MISTAKES
 from tests.prove import mistakes
 from tests.prove.mistakes import edit, planted, put
+from tests.simulation.mutations import MUTATIONS
+
+ALL = MISTAKES | DEFECTS | OWN | {name: mutation.change for name, mutation in MUTATIONS.items()}
 
 
 class Greeter:
@@ -51,7 +55,7 @@ def test_an_attribute_that_is_inherited_is_taken_away_again() -> None:
     assert "greet" not in vars(Quiet)
 
 
-@pytest.mark.parametrize("change", [*MISTAKES.values(), *DEFECTS.values()], ids=[*MISTAKES, *DEFECTS])
+@pytest.mark.parametrize("change", ALL.values(), ids=ALL)
 def test_every_mistake_can_be_planted(change: mistakes.Change) -> None:
     with planted(change):
         pass

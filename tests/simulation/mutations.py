@@ -1,16 +1,15 @@
 """The rules, each broken on its own. If the simulator does not notice, it is too tame, or the rule is not needed. Both
 must be said.
 
-Every mutation patches the shipped core inside `with broken(name):` and runs under the biases in which it hurts.
-`python -m tests.simulation --mutations` prints what happened to how many runs.
+`broken(name)` plants a mistake in the shipped core (tests/prove/mistakes.py), which runs under the biases in which it
+hurts. `python -m tests.simulation --mutations` prints what happened to how many runs.
 """
 
 from __future__ import annotations
 
 import random
-import sys
-from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from lambda_lock.core import (
@@ -29,13 +28,17 @@ from lambda_lock.core import (
     tickets,
     transaction,
 )
-from lambda_lock.core.outcome import Reply, ServiceError, TransactionCanceled, TransportError
+from tests.prove.mistakes import Change, edit, planted, put, together, wrap
 
 from . import clients, clocks, network
 from .interrupts import THROWN
 from .schedule import Settings
 
-_Patch = Callable[[Any, str, Any], None]
+_UNSAFE = ("overlap", "robbed")
+_NOT_ONCE = ("done again", "done twice")
+_ORDER = ("out of order", "thrown out")
+_TOO_MANY = (*_UNSAFE, "crowd of entries")
+_EVENTS = "events-passing events-late events"
 
 
 class Mutation:
@@ -47,272 +50,78 @@ class Mutation:
     """
 
     def __init__(
-        self,
-        name: str,
-        patch: Callable[[_Patch], None],
-        biases: tuple[str, ...],
-        runs: int,
-        shows: tuple[str, ...],
-        redundant: str,
+        self, biases: str, runs: int, *changes: Change, shows: tuple[str, ...] | str = _UNSAFE, redundant: str = ""
     ) -> None:
-        self.name = name
-        self.patch = patch
-        self.biases = biases
+        self.biases = tuple(biases.split())
         self.runs = runs
-        self.shows = shows
+        self.change = together(*changes)
+        self.shows = (shows,) if isinstance(shows, str) else shows
         self.redundant = redundant
-
-
-MUTATIONS: dict[str, Mutation] = {}
-_UNSAFE = ("overlap", "robbed")
-
-
-def mutation(
-    name: str, *biases: str, runs: int, shows: tuple[str, ...] = _UNSAFE, redundant: str = ""
-) -> Callable[[Any], Any]:
-    def add(patch: Callable[[_Patch], None]) -> Callable[[_Patch], None]:
-        MUTATIONS[name] = Mutation(name, patch, biases, runs, shows, redundant)
-        return patch
-
-    return add
 
 
 def broken(name: str) -> AbstractContextManager[None]:
     """The core with one rule broken."""
-    return patched(MUTATIONS[name].patch)
+    return planted(MUTATIONS[name].change)
 
 
-@contextmanager
-def patched(change: Callable[[_Patch], None]) -> Iterator[None]:
-    """The core with what ``change`` patches."""
-    undo: list[tuple[Any, str, Any]] = []
+# -- requests with weaker conditions ----------------------------------------------------------------------------------
 
-    def patch(target: Any, attribute: str, value: Any) -> None:
-        undo.append((target, attribute, getattr(target, attribute)))
-        setattr(target, attribute, value)
 
-    change(patch)
-    try:
-        yield
-    finally:
-        for target, attribute, value in reversed(undo):
-            setattr(target, attribute, value)
+def _always(condition: str) -> str:
+    """A condition that is always true, with the same placeholders."""
+    return f"({condition} OR NOT {condition})"
 
 
-# -- the waiter -------------------------------------------------------------------------------------------------------
+def _weakened(request: dict[str, Any], which: Callable[[str], bool]) -> dict[str, Any]:
+    """A request without the parts of its condition that are like this: these are always true."""
+    parts = request["ConditionExpression"].split(" AND ")
+    parts = [_always(part) if which(_named(request, part)) else part for part in parts]
+    return {**request, "ConditionExpression": " AND ".join(parts)}
 
 
-@mutation("expiry judged by the waiter's clock", "mixed", "stormy", runs=20)
-def _(patch: _Patch) -> None:
-    def may_take_over(row: Any, seen: Any, received: Any, date: int | None) -> bool:
-        return (row.expiry_ms is not None and received.wall * 1000 >= row.expiry_ms) or seen.is_over(
-            received.monotonic, date
-        )
+def _named(request: dict[str, Any], part: str) -> str:
+    """Which attribute a part of a condition is about, and the part itself."""
+    for placeholder, name in request.get("ExpressionAttributeNames", {}).items():
+        if placeholder in part.replace(")", " ").replace("(", " ").split():
+            return f"{name} {part}"
+    return part
 
-    patch(lease, "may_take_over", may_take_over)
 
+def _any(*_: Any, **more: Any) -> bool:
+    return True
 
-@mutation("an observation counted by elapsed time, which may run ahead", "freezes", "no-heartbeat", runs=200)
-def _(patch: _Patch) -> None:
-    original = lease.may_take_over
-    note = lease.Observations.note
 
-    def reading(received: Any) -> Any:
-        return lease.ClockReading(received.elapsed, received.elapsed, received.wall)
+def _weaker(build: str, which: Callable[[str], bool], when: Callable[..., bool] = _any) -> Change:
+    """Requests that this function builds of such arguments, without such parts of their conditions."""
+    return _changed(build, lambda request: _weakened(request, which), when)
 
-    patch(lease, "may_take_over", lambda row, seen, received, date: original(row, seen, reading(received), date))
-    patch(
-        lease.Observations,
-        "note",
-        lambda self, where, row, lease_ms, received, date: note(self, where, row, lease_ms, reading(received), date),
-    )
 
+def _without(build: str, when: Callable[..., bool], *attributes: str) -> Change:
+    return _weaker(build, lambda part: any(attribute in part for attribute in attributes), when)
 
-@mutation("an observation not restarted when the version changes", "mixed", "calm", "foreign", runs=60)
-def _(patch: _Patch) -> None:
-    def note(self: Any, where: object, row: Any, lease_ms: int, received: Any, date: int | None) -> Any:
-        return self._seen.setdefault(where, lease.Observation(row.version, lease_ms, received.monotonic, date))
 
-    patch(lease.Observations, "note", note)
+def _changed(build: str, change: Callable[[dict[str, Any]], dict[str, Any]], when: Callable[..., bool]) -> Change:
+    """Requests that this function builds of such arguments, as ``change`` makes them of themselves."""
 
+    def make(original: Any) -> Any:
+        def built(*arguments: Any, **more: Any) -> Any:
+            operation, request = original(*arguments, **more)
+            return operation, change(request) if when(*arguments, **more) else request
 
-@mutation("an observation by Dates without allowance", "foreign-dates", runs=600)
-def _(patch: _Patch) -> None:
-    def is_over(self: Any, monotonic: float, date: int | None) -> bool:
-        if (monotonic - self.monotonic) * 1000 >= self.lease_ms * (1 + lease.DRIFT):
-            return True
-        return date is not None and self.date is not None and (date - self.date) * 1000 >= self.lease_ms
+        return built
 
-    patch(lease.Observation, "is_over", is_over)
+    return wrap(requests, build, make)
 
 
-@mutation("a take-over without the version observed", "mixed", "stormy", runs=40)
-def _(patch: _Patch) -> None:
-    original = requests.claim
-
-    def claim(*arguments: Any, observed: str | None = None, **more: Any) -> Any:
-        operation, request = original(*arguments, observed=observed, **more)
-        if observed is not None:
-            unused = next(
-                name for name, value in request["ExpressionAttributeValues"].items() if value == {"S": observed}
-            )
-            request["ConditionExpression"] = request["ConditionExpression"].replace(
-                f"= {unused}", f"<> {unused} OR #version = {unused}"
-            )
-        return operation, request
-
-    patch(requests, "claim", claim)
-
-
-@mutation("a row taken over whose lease cannot be read", "unreadable", runs=40)
-def _(patch: _Patch) -> None:
-    patch(row.Row, "require_lease", lambda self, schema, key: self.lease_ms or 0)
-
-
-@mutation("a lease of zero counted as one that is over", "unreadable", runs=100)
-def _(patch: _Patch) -> None:
-    def read_lease(self: Any, value: Any) -> int | None:
-        return None if value is None else schema._LEASE_FORMATS[self.lease_format](value)
-
-    patch(schema.Schema, "read_lease", read_lease)
-
-
-# -- the holder's time ------------------------------------------------------------------------------------------------
-
-
-@mutation("validity by the lease alone", "slow-clocks", "mixed", runs=100)
-def _(patch: _Patch) -> None:
-    patch(lease, "validity", lambda lease_ms, expiry_ms, date: lease_ms / 1000 * (1 - lease.DRIFT))
-
-
-@mutation("validity by the stored expiry alone", "foreign", "shortened", "fast", runs=300)
-def _(patch: _Patch) -> None:
-    patch(
-        lease,
-        "validity",
-        lambda lease_ms, expiry_ms, date: (expiry_ms / 1000 - date - lease.MARGIN) * (1 - lease.DRIFT),
-    )
-
-
-@mutation("validity counted from the reply", "slow-replies", runs=300)
-def _(patch: _Patch) -> None:
-    own, extended = acquire.Acquisition.own, keep._extended
-
-    def counted_from_reply(self: Any, row: Any, version: str, date: int | None) -> Any:
-        self.sent[version].started = self.reading.elapsed
-        return own(self, row, version, date)
-
-    patch(acquire.Acquisition, "own", counted_from_reply)
-    patch(keep, "_extended", lambda hold, sent, reading, date: extended(hold, reading, reading, date))
-
-
-@mutation("no margin between two Dates", "slow-clocks", runs=400)
-def _(patch: _Patch) -> None:
-    patch(lease, "MARGIN", 0.0)
-
-
-@mutation("no grace", "calm", "mixed", runs=60, shows=("refused", "starved", "lost for nothing", *_UNSAFE))
-def _(patch: _Patch) -> None:
-    patch(lease, "GRACE", 0.0)
-
-
-@mutation("no allowance for drift", "long", runs=400)
-def _(patch: _Patch) -> None:
-    patch(lease, "DRIFT", 0.0)
-
-
-@mutation("half the allowance for drift", "drift", runs=100)
-def _(patch: _Patch) -> None:
-    patch(lease, "DRIFT", lease.DRIFT / 2)
-
-
-@mutation("commits without the lock's condition, beyond all drift", "beyond-drift", runs=100, shows=("late write",))
-def _(patch: _Patch) -> None:
-    MUTATIONS["a commit without the lock's condition"].patch(patch)
-
-
-@mutation("elapsed time anchored once", "freezes", "no-heartbeat", runs=1500)
-def _(patch: _Patch) -> None:
-    class Anchored(lease.ClockReading):
-        __slots__ = ("first",)
-        first: lease.ClockReading
-
-        def after(self, monotonic: float, boottime: float, wall: float) -> Anchored:
-            first = getattr(self, "first", self)
-            since = max(monotonic - first.monotonic, boottime - first.boottime, wall - first.wall)
-            reading = Anchored(max(self.elapsed, since), monotonic, wall, boottime)
-            reading.first = first
-            return reading
-
-    patch(lease, "ClockReading", Anchored)
-
-
-@mutation("elapsed time by the monotonic clock alone", "freezes", "no-heartbeat", runs=60)
-def _(patch: _Patch) -> None:
-    def after(self: Any, monotonic: float, boottime: float, wall: float) -> Any:
-        advance = max(monotonic - self.monotonic, 0.0)
-        return lease.ClockReading(self.elapsed + advance, monotonic, wall, boottime)
-
-    patch(lease.ClockReading, "after", after)
-
-
-@mutation("elapsed time by the wall clock alone", "freezes", "no-heartbeat", runs=100)
-def _(patch: _Patch) -> None:
-    def after(self: Any, monotonic: float, boottime: float, wall: float) -> Any:
-        return lease.ClockReading(self.elapsed + max(wall - self.wall, 0.0), monotonic, wall, boottime)
-
-    patch(lease.ClockReading, "after", after)
-
-
-@mutation(
-    "no heartbeat, though validity ends before the deadline", "calm", "deadlines", runs=60, shows=("lost for nothing",)
-)
-def _(patch: _Patch) -> None:
-    patch(lease, "needs_heartbeat", lambda valid_until, deadline, lease_ms: deadline is None)
-
-
-@mutation("the first heartbeat only at a third of the lease", "calm-slow", runs=400, shows=("lost for nothing",))
-def _(patch: _Patch) -> None:
-    patch(lease, "first_heartbeat", lambda now, valid_until, lease_ms: now + lease_ms / 3000)
-
-
-# -- renewals ---------------------------------------------------------------------------------------------------------
-
-
-def _without(kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a request without the part of its condition about ``kind``, which is part of "attribute condition"."""
-
-    def build(*arguments: Any, **more: Any) -> Any:
-        operation, request = original(*arguments, **more)
-        parts = request["ConditionExpression"].split(" AND ")
-        request["ConditionExpression"] = " AND ".join(
-            _always(part) if kind in _kinds(request, part) else part for part in parts
-        )
-        return operation, request
-
-    return build
-
-
-def _only(
-    which: Callable[..., bool], broken_one: Callable[..., Any], original: Callable[..., Any]
-) -> Callable[..., Any]:
-    """Return a request that is broken where ``which`` says so of its arguments."""
-
-    def build(*arguments: Any, **more: Any) -> Any:
-        return (broken_one if which(*arguments, **more) else original)(*arguments, **more)
-
-    return build
-
-
-def _is_renewal(*arguments: Any, seen: Any = None, **more: Any) -> bool:
+def _is_renewal(*_: Any, seen: Any = None, **more: Any) -> bool:
     return seen is None
 
 
-def _is_adoption(*arguments: Any, next_token: bool = False, **more: Any) -> bool:
+def _is_adoption(*_: Any, next_token: bool = False, **more: Any) -> bool:
     return next_token
 
 
-def _is_resume(*arguments: Any, seen: Any = None, next_token: bool = False, **more: Any) -> bool:
+def _is_resume(*_: Any, seen: Any = None, next_token: bool = False, **more: Any) -> bool:
     """Whether a hold is resumed, or parked."""
     return seen is not None and not next_token
 
@@ -325,1626 +134,104 @@ def _is_release(*arguments: Any, **more: Any) -> bool:
     return not _is_release_by_string(*arguments, **more)
 
 
-def _is_permit(place: Any, *arguments: Any, **more: Any) -> bool:
+def _is_permit(place: Any, *_: Any, **more: Any) -> bool:
     return place.permits is not None
 
 
-def _is_permit_claim(place: Any, *arguments: Any, observed: Any = None, row: Any = None, **more: Any) -> bool:
-    return place.permits is not None and observed is None and (row is None or row.is_held)
-
-
-def _is_permit_correction(place: Any, *arguments: Any, observed: Any = None, **more: Any) -> bool:
+def _is_permit_correction(place: Any, *_: Any, observed: Any = None, **more: Any) -> bool:
     return place.permits is not None and observed is not None
 
 
-def _is_first_permit(place: Any, *arguments: Any, observed: Any = None, row: Any = None, **more: Any) -> bool:
+def _is_first_permit(place: Any, *_: Any, observed: Any = None, row: Any = None, **more: Any) -> bool:
     return place.permits is not None and observed is None and row is not None and not row.is_held
 
 
-def _kinds(request: dict[str, Any], part: str) -> str:
-    """Return which attribute a part of a condition is about, and the part itself."""
-    for placeholder, name in request["ExpressionAttributeNames"].items():
-        if placeholder in part.replace(")", " ").replace("(", " ").split():
-            return f"{name} {part}"
-    return part
+def _unguarded(request: dict[str, Any]) -> dict[str, Any]:
+    return _weakened(request, _any)
 
 
-def _always(part: str) -> str:
-    """Return a condition that is always true, with the same placeholders."""
-    return f"({part} OR NOT {part})"
+def _last_part(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Change:
+    """The lock's part of a commit, as ``change`` makes it."""
+    return wrap(
+        requests,
+        "commit",
+        lambda original: lambda items, last, token: original(items, (last[0], change(last[1])), token),
+    )
 
 
-@mutation("a renewal without the owner", "foreign", "foreign-late", runs=4000)
-def _(patch: _Patch) -> None:
-    patch(requests, "renew", _only(_is_renewal, _without("ownerName", requests.renew), requests.renew))
+# -- steps that are disturbed -----------------------------------------------------------------------------------------
 
 
-@mutation("a renewal without owner and token", "renewals", "shortened", "stormy", runs=600)
-def _(patch: _Patch) -> None:
-    patch(requests, "renew", _only(_is_renewal, _without("ownerName", requests.renew), requests.renew))
-    patch(requests, "renew", _only(_is_renewal, _without("fencingToken", requests.renew), requests.renew))
+def _nothing(*_: Any, **more: Any) -> Generator[Any, Any, None]:
+    """Steps that do nothing."""
+    yield from ()
 
 
-@mutation(
-    "a renewal of what is released",
-    "renewals",
-    "delete",
-    "stormy",
-    runs=150,
-    redundant="a late renewal leaves isReleased where it is, so the row stays free; where rows are deleted, "
-    "owner and token are gone. It saves others a refused take-over, no more",
-)
-def _(patch: _Patch) -> None:
-    patch(requests, "renew", _only(_is_renewal, _without("isReleased", requests.renew), requests.renew))
+def _one_send(original: Any) -> Any:
+    """Steps that end after their first one."""
 
-
-@mutation("a renewal that may turn the expiry back", "renewals", runs=400)
-def _(patch: _Patch) -> None:
-    patch(requests, "renew", _only(_is_renewal, _without("<", requests.renew), requests.renew))
-
-
-@mutation(
-    "renewals whose versions do not rise",
-    "renewals",
-    "shortened",
-    runs=150,
-    redundant="'version < the new one' refuses what does not rise, and the answer says what to go above: one "
-    "more request. A late renewal that is above has a later expiry, and then a lease at least as long",
-)
-def _(patch: _Patch) -> None:
-    original = keep.renew
-
-    def renew(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
-        hold.expiry_ms = 0  # forgotten: the next version is computed from the time and the lease alone
-        return (yield from original(hold, *arguments, **more))
-
-    patch(keep, "renew", renew)
-
-
-@mutation("a shortened lease not cut before it is sent", "shortened", runs=600)
-def _(patch: _Patch) -> None:
-    original = keep.renew
-
-    def renew(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
-        before = hold.valid_until
-        steps = original(hold, *arguments, **more)
-        try:
-            action = next(steps)
-            hold.valid_until = max(hold.valid_until, before)
-            while True:
-                action = steps.send((yield action))
-        except StopIteration as end:
-            return end.value
-
-    patch(keep, "renew", renew)
-
-
-@mutation("a release without owner and token", "stormy", "fast", runs=200)
-def _(patch: _Patch) -> None:
-    blind = _without("ownerName", _without("fencingToken", requests.release))
-    patch(requests, "release", _only(_is_release, blind, requests.release))
-
-
-@mutation("a handle that counts as held while it is released", "renewals", "stormy", runs=4000)
-def _(patch: _Patch) -> None:
-    original = keep.release
-
-    def release(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
-        steps = original(hold, *arguments, **more)
-        try:
-            action = next(steps)
-            while True:
-                hold.ended = False
-                action = steps.send((yield action))
-        except StopIteration as end:
-            hold.ended = True
-            return end.value
-
-    patch(keep, "release", release)
-
-
-@mutation(
-    "a handle that counts as held after its last act is interrupted", "interrupted", "interrupted-calm", runs=60,
-    shows=("says held",),
-)  # fmt: skip
-def _(patch: _Patch) -> None:
-    def undone(original: Any) -> Any:
-        def act(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
-            try:
-                return (yield from original(hold, *arguments, **more))
-            except THROWN:
-                hold.ended = False
-                raise
-
-        return act
-
-    patch(keep, "release", undone(keep.release))
-    patch(handover, "hand_over", undone(handover.hand_over))
-    patch(transaction, "commit", undone(transaction.commit))
-
-
-@mutation(
-    "a last act that is interrupted counted as not sent", "interrupted", "interrupted-calm", runs=100,
-    shows=("false loss",),
-)  # fmt: skip
-def _(patch: _Patch) -> None:
-    patch(protocol.Hold, "doubt", lambda self: None)
-
-
-@mutation("what an interrupted handover parked left there", "interrupted-adopted", runs=600, shows=("held for nobody",))
-def _(patch: _Patch) -> None:
-    original = protocol.row_of
-
-    def row_of(outcome: Any, place: Any) -> Any:
-        shown = original(outcome, place)
-        return None if shown is not None and (shown.owner or "").endswith("/") else shown
-
-    patch(keep, "row_of", row_of)
-
-
-@mutation(
-    "two renewals of one handle under way at once", "at-once", runs=100, shows=("expiry", "false renewal", *_UNSAFE)
-)
-def _(patch: _Patch) -> None:
-    def turn(self: Any, holding: Any) -> Generator[Any, Any, None]:
-        yield from ()
-
-    patch(clients.Client, "turn", turn)
-
-
-@mutation("a renewal that counts before its answer", "interrupted", "interrupted-calm", runs=20,
-          shows=("false renewal",))  # fmt: skip
-def _(patch: _Patch) -> None:
-    original = keep.renew
-
-    def renew(hold: Any, memory: Any, entropy: Any, reading: Any, **more: Any) -> Generator[Any, Any, Any]:
-        steps = original(hold, memory, entropy, reading, **more)
-        try:
-            action = next(steps)
-            hold.extend(reading.elapsed, int(memory.server.now(reading)))
-            while True:
-                action = steps.send((yield action))
-        except StopIteration as end:
-            return end.value
-
-    patch(keep, "renew", renew)
-
-
-# -- claims, corrections, giving up -----------------------------------------------------------------------------------
-
-
-@mutation("a grant of a fast clock not corrected", "fast", "mixed", runs=60, shows=("expiry",))
-def _(patch: _Patch) -> None:
-    patch(lease, "clock_was_fast", lambda lease_ms, expiry_ms, date: False)
-
-
-@mutation("released and claimed again instead of corrected", "given-back-late", "corrections", runs=20_000)
-def _(patch: _Patch) -> None:
-    original = acquire.Acquisition.write
-
-    def write(self: Any, step: Any) -> Generator[Any, Any, Any]:
-        observed = step.version
-        if observed in self.sent:
-            self.sent[observed].struck = False
-            yield from self.exchange(
-                requests.release(
-                    self.wanted.place,
-                    owner=self.wanted.owner,
-                    version=observed,
-                    delete=self.wanted.delete_on_release,
-                    content=requests.Content(),
-                )
-            )
-            step = acquire.Take()
-        return (yield from original(self, step))
-
-    patch(acquire.Acquisition, "write", write)
-
-
-@mutation("a corrected version counted when it is seen again", "given-back-late", "corrections", runs=20_000)
-def _(patch: _Patch) -> None:
-    original = acquire.Acquisition.own
-
-    def own(self: Any, row: Any, version: str, date: int | None) -> Any:
-        self.sent[version].struck = False
-        return original(self, row, version, date)
-
-    patch(acquire.Acquisition, "own", own)
-
-
-@mutation("a claim given up and not released", "given-up", "stormy", runs=40, shows=("left behind",))
-def _(patch: _Patch) -> None:
-    def abandon(self: Any, **how: Any) -> Generator[Any, Any, None]:
-        yield from ()
-
-    patch(acquire.Acquisition, "abandon", abandon)
-
-
-@mutation("a claim given up and released by a single send", "given-up", "stormy", runs=400, shows=("left behind",))
-def _(patch: _Patch) -> None:
-    original = acquire.Acquisition.abandon
-
-    def abandon(self: Any, **how: Any) -> Generator[Any, Any, None]:
-        steps = original(self, **how)
-        action = next(steps, None)
+    def steps(*arguments: Any, **more: Any) -> Generator[Any, Any, None]:
+        action = next(original(*arguments, **more), None)
         if action is not None:
             yield action
 
-    patch(acquire.Acquisition, "abandon", abandon)
+    return steps
 
 
-@mutation(
-    "a claim given up at the second interrupt", "interrupted-late", "interrupted", runs=400, shows=("left behind",)
-)  # fmt: skip
-def _(patch: _Patch) -> None:
-    original = acquire.Acquisition.abandon
+def _undone(original: Any) -> Any:
+    """A last act, after which its hold counts as held if something was thrown into it."""
 
-    def abandon(self: Any, **more: Any) -> Generator[Any, Any, None]:
-        if not getattr(self, "was_given_up", False):
-            self.was_given_up = True
-            yield from original(self, **more)
-
-    patch(acquire.Acquisition, "abandon", abandon)
-
-
-@mutation("an owner that is not unique for each acquisition", "stormy", runs=1300)
-def _(patch: _Patch) -> None:
-    patch(clients, "owner_name", lambda process: "function")
-
-
-@mutation("a late copy of the claim that release leaves", "stormy", "fast", runs=4000, shows=("copy left",))
-def _(patch: _Patch) -> None:
-    original = keep.release
-
-    def release(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
-        steps = original(hold, *arguments, **more)
-        first = None
-        try:
-            action = next(steps)
-            while True:
-                if isinstance(action, protocol.Send):
-                    first = first or action.request
-                    if action.request is not first:  # the release of the copy is not sent
-                        error = ServiceError("AccessDeniedException", "")
-                        action = steps.send(protocol.Event(arguments[2], error))
-                        continue
-                action = steps.send((yield action))
-        except StopIteration as end:
-            return end.value
-
-    patch(keep, "release", release)
-
-
-@mutation("whatever a refused release shows released as a late copy", "stormy", "fast", runs=200)
-def _(patch: _Patch) -> None:
-    class Every:
-        def __contains__(self, version: object) -> bool:
-            return True
-
-    original = acquire.Acquisition.own
-
-    def own(self: Any, *arguments: Any) -> Any:
-        found = original(self, *arguments)
-        if isinstance(found, protocol.Hold):
-            found.claims = Every()  # type: ignore[assignment]
-        return found
-
-    patch(acquire.Acquisition, "own", own)
-
-
-@mutation("a lost row counted as released", "stormy", "renewals", runs=1000, shows=("release",))
-def _(patch: _Patch) -> None:
-    original = keep.release
-
-    def release(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
+    def act(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
         try:
             return (yield from original(hold, *arguments, **more))
-        except TransportError:
-            return True
-
-    patch(keep, "release", release)
-
-
-# -- handing over, commits, replacing ----------------------------------------------------------------------------------
-
-
-@mutation(
-    "an adoption under any token", "handing-over", "handing-over-late", runs=60, shows=(*_UNSAFE, "adopted twice")
-)
-def _(patch: _Patch) -> None:
-    see = handover.Adoption.see
-
-    def blind(self: Any, item: Any, date: int | None) -> Any:
-        mine = item is not None and item["ownerName"] == {"S": self.wanted.owner}
-        if item is not None and mine and "fencingToken" in item:
-            self.token = int(item["fencingToken"]["N"])
-        return see(self, item, date)
-
-    patch(requests, "renew", _only(_is_adoption, _without("fencingToken", requests.renew), requests.renew))
-    patch(handover.Adoption, "see", blind)
-
-
-@mutation(
-    "an adoption that does not raise the token", "handing-over", "handing-over-late", runs=60,
-    shows=(*_UNSAFE, "adopted twice"),
-)  # fmt: skip
-def _(patch: _Patch) -> None:
-    original = requests.renew
-
-    def adopt(*arguments: Any, **more: Any) -> Any:
-        operation, request = original(*arguments, **more)
-        values = request["ExpressionAttributeValues"]
-        request["ExpressionAttributeValues"] = {
-            name: {"N": "0"} if value == {"N": "1"} else value for name, value in values.items()
-        }
-        return operation, request
-
-    patch(requests, "renew", _only(_is_adoption, adopt, original))
-
-
-@mutation(
-    "an adoption of what is released",
-    "handing-over",
-    "handing-over-late",
-    runs=100,
-    redundant="it leaves isReleased where it is, so the row stays free and is not counted as adopted",
-)
-def _(patch: _Patch) -> None:
-    patch(requests, "renew", _only(_is_adoption, _without("isReleased", requests.renew), requests.renew))
-
-
-@mutation("a lock handed over that deletes its row", "handing-over-deleted", runs=1000, shows=("adopted twice",))
-def _(patch: _Patch) -> None:
-    patch(clients, "may_hand_over", lambda hold: True)
-
-
-@mutation("a handle that counts as held while it is handed over", "handing-over", "calm-handing-over", runs=60)
-def _(patch: _Patch) -> None:
-    original = handover.hand_over
-
-    def hand_over(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
-        steps = original(hold, *arguments, **more)
-        try:
-            action = next(steps)
-            while True:
-                hold.ended = False
-                action = steps.send((yield action))
-        except StopIteration as end:
+        except THROWN:
             hold.ended = False
-            return end.value
+            raise
 
-    patch(handover, "hand_over", hand_over)
+    return act
 
 
-@mutation("an adoption given up and not released", "handing-over-late", runs=400, shows=("left behind",))
-def _(patch: _Patch) -> None:
-    def abandon(self: Any, **how: Any) -> Generator[Any, Any, None]:
-        yield from ()
-
-    patch(handover.Adoption, "abandon", abandon)
-
-
-@mutation("a commit without the lock's condition", "commits", "commits-late", runs=40, shows=("late write",))
-def _(patch: _Patch) -> None:
-    original = requests.commit
-
-    def commit(items: Any, last: Any, client_token: str) -> Any:
-        operation, request = last
-        parts = request["ConditionExpression"].split(" AND ")
-        condition = " AND ".join(_always(part) for part in parts)
-        return original(items, (operation, {**request, "ConditionExpression": condition}), client_token)
-
-    patch(requests, "commit", commit)
-
-
-@mutation(
-    "a commit that leaves the lock held",
-    "commits",
-    "commits-late",
-    runs=100,
-    shows=("late write", "written twice", "left behind", "false refusal"),
-)
-def _(patch: _Patch) -> None:
-    original = requests.commit
-    patch(requests, "commit", lambda items, last, token: original(items, _renewing(last), token))
-
-
-def _renewing(last: Any) -> Any:
-    """The lock's part of a commit that leaves the lock held."""
-    operation, request = last
-    names = {name: "held" if old == "isReleased" else old for name, old in request["ExpressionAttributeNames"].items()}
-    return operation, {**request, "ExpressionAttributeNames": names}
-
-
-@mutation(
-    "a commit under a new client token at each decision",
-    "commits-late",
-    "commits",
-    runs=2000,
-    shows=("false refusal",),
-)
-def _(patch: _Patch) -> None:
-    def exchange(request: Any, memory: Any, entropy: Any, *more: Any) -> Generator[Any, Any, Any]:
-        operation, body = request
-        if operation == "TransactWriteItems":
-            request = operation, {**body, "ClientRequestToken": entropy.nonce()}
-        return (yield from protocol.exchange(request, memory, entropy, *more))
-
-    patch(transaction, "exchange", exchange)
-
-
-@mutation(
-    "a refused commit not followed by a release", "commits-late", "commits-lost", runs=400, shows=("false refusal",)
-)
-def _(patch: _Patch) -> None:
-    def exchange(request: Any, memory: Any, entropy: Any, reading: Any, until: float) -> Generator[Any, Any, Any]:
-        if request[0] == "UpdateItem":
-            return Reply(None, None), False, reading
-        return (yield from protocol.exchange(request, memory, entropy, reading, until))
-
-    patch(transaction, "exchange", exchange)
-
-
-@mutation(
-    "a refusal counted as final, no matter how the release ended",
-    "commits-lost",
-    "commits-late",
-    runs=4000,
-    shows=("false refusal",),
-)
-def _(patch: _Patch) -> None:
-    def exchange(request: Any, memory: Any, entropy: Any, reading: Any, until: float) -> Generator[Any, Any, Any]:
-        outcome, unclear, reading = yield from protocol.exchange(request, memory, entropy, reading, until)
-        return (Reply(None, None) if request[0] == "UpdateItem" else outcome), unclear, reading
-
-    patch(transaction, "exchange", exchange)
-
-
-@mutation(
-    "a second refusal by the application's conditions counted as final",
-    "commits-lost",
-    runs=4000,
-    shows=("false refusal",),
-)
-def _(patch: _Patch) -> None:
-    def lost_among(holds: Any, outcome: Any) -> Any:
-        return [(holds[0], None)] if isinstance(outcome, TransactionCanceled) else []
-
-    patch(transaction, "_lost_among", lost_among)
-
-
-@mutation("a client token counted as known for ever", "commits-frozen", runs=400, shows=("false refusal",))
-def _(patch: _Patch) -> None:
-    patch(transaction, "_TOKEN_KNOWN", float("inf"))
-
-
-@mutation(
-    "a client token counted as known for ever, under several locks", "several-commits-frozen", runs=400,
-    shows=("false refusal",),
-)  # fmt: skip
-def _(patch: _Patch) -> None:
-    patch(transaction, "_TOKEN_KNOWN", float("inf"))
-
-
-# -- several locks ----------------------------------------------------------------------------------------------------
-
-
-@mutation("several locks taken in the order given", "several", "several-calm", runs=20, shows=("deadlock",))
-def _(patch: _Patch) -> None:
-    patch(several, "ordered", lambda keys: list(dict.fromkeys(keys)))
-
-
-@mutation("several locks not released after a failure", "several", runs=20, shows=("left behind",))
-def _(patch: _Patch) -> None:
-    def release_all(self: Any) -> Generator[Any, Any, None]:
-        self.holds.clear()
-        yield from ()
-
-    patch(several.Several, "release_all", release_all)
-
-
-@mutation("several locks returned while one is lost", "several-lost", "several", runs=60, shows=("returned lost",))
-def _(patch: _Patch) -> None:
-    patch(several.Several, "check_lost", lambda self: None)
-    patch(several.Several, "check_held", lambda self: None)
-
-
-@mutation("no last look at several locks before they are returned", "several-lost", runs=1000, shows=("returned lost",))
-def _(patch: _Patch) -> None:
-    patch(several.Several, "check_held", lambda self: None)
-
-
-@mutation("several locks returned with what is left of their leases", "several-calm", runs=60, shows=("stale",))
-def _(patch: _Patch) -> None:
-    def freshen(self: Any, hold: Any) -> Generator[Any, Any, None]:
-        yield from ()
-
-    patch(several.Several, "freshen", freshen)
-
-
-@mutation("several locks that begin anew without a release", "several-lost", runs=60, shows=("left behind",))
-def _(patch: _Patch) -> None:
-    release_all = several.Several.release_all
-
-    def forgetting(self: Any) -> Generator[Any, Any, None]:
-        if sys.exc_info()[0] is None:  # not on the way out with an error
-            self.holds.clear()
-        yield from release_all(self)
-
-    patch(several.Several, "release_all", forgetting)
-
-
-@mutation("a commit under several locks with the condition of one", "several-commits", runs=100, shows=("late write",))
-def _(patch: _Patch) -> None:
-    original = requests.commit
-
-    def commit(items: Any, last: Any, client_token: str) -> Any:
-        for item in items:
-            update = item["Update"]
-            if update["TableName"] == "locks":
-                parts = update["ConditionExpression"].split(" AND ")
-                update["ConditionExpression"] = " AND ".join(_always(part) for part in parts)
-        return original(items, last, client_token)
-
-    patch(requests, "commit", commit)
-
-
-@mutation(
-    "a refused commit under several locks not followed by releases", "several-commits", runs=400,
-    shows=("false refusal",),
-)  # fmt: skip
-def _(patch: _Patch) -> None:
-    def exchange(request: Any, memory: Any, entropy: Any, reading: Any, until: float) -> Generator[Any, Any, Any]:
-        if request[0] == "UpdateItem":
-            return Reply(None, None), False, reading
-        return (yield from protocol.exchange(request, memory, entropy, reading, until))
-
-    patch(transaction, "exchange", exchange)
-
-
-@mutation("a row replaced regardless of its version", "replacing-foreign", runs=300)
-def _(patch: _Patch) -> None:
-    patch(requests, "replace", _without("recordVersionNumber", requests.replace))
-
-
-@mutation(
-    "a row replaced regardless of its token", "replacing", runs=200,
-    redundant="the version alone tells one grant or renewal from another; the token is what grants raise, and a late "
-    "copy of a claim brings an old version back only with another token, and then there is no holder",
-)  # fmt: skip
-def _(patch: _Patch) -> None:
-    patch(requests, "replace", _without("fencingToken", requests.replace))
-
-
-# -- events -----------------------------------------------------------------------------------------------------------
-
-_EVENTS = ("events-passing", "events-late", "events")
-_NOT_ONCE = ("done again", "done twice")
-
-
-@mutation("an event claimed and taken over regardless of its completion", *_EVENTS, runs=20, shows=_NOT_ONCE)
-def _(patch: _Patch) -> None:
-    original = requests.claim
-    patch(requests, "claim", lambda *arguments, event, **more: original(*arguments, **more))
-
-
-@mutation("an event taken over regardless of its completion", *_EVENTS, runs=400, shows=_NOT_ONCE)
-def _(patch: _Patch) -> None:
-    original = requests.claim
-
-    def claim(*arguments: Any, observed: str | None, event: bool, **more: Any) -> Any:
-        return original(*arguments, observed=observed, event=event and observed is None, **more)
-
-    patch(requests, "claim", claim)
-
-
-@mutation("a completion observed as there or not there alone", "events-passing", runs=400, shows=_NOT_ONCE)
-def _(patch: _Patch) -> None:
-    original = requests.Update.expect
-
-    def expect(self: Any, **fields: Any) -> None:
-        if fields.get("completed_until") is None:
-            original(self, **fields)
-        else:
-            self.require("attribute_exists(#completed_until)")
-
-    patch(requests.Update, "expect", expect)
-
-
-@mutation(
-    "a completion that has passed counted as none", "events-passing", runs=40, shows=("refused", "starved", "stuck")
-)
-def _(patch: _Patch) -> None:
-    original = requests.claim
-
-    def claim(*arguments: Any, completed_until: int | None, **more: Any) -> Any:
-        return original(*arguments, completed_until=None, **more)
-
-    patch(requests, "claim", claim)
-
-
-@mutation(
-    "an event's end judged by the client's clock", *_EVENTS, runs=100, shows=(*_NOT_ONCE, "false done", "starved")
-)
-def _(patch: _Patch) -> None:
-    original = row.Row.refuse_done
-
-    def refuse_done(self: Any, schema: Any, key: str, date: int | None) -> None:
-        acquisition = sys._getframe(1).f_locals["self"]
-        original(self, schema, key, int(acquisition.reading.wall))
-
-    patch(row.Row, "refuse_done", refuse_done)
-
-
-@mutation("an event that another holds not looked at", *_EVENTS, runs=100, shows=_NOT_ONCE)
-def _(patch: _Patch) -> None:
-    original = row.Row.refuse_done
-
-    def refuse_done(self: Any, schema: Any, key: str, date: int | None) -> None:
-        if self.is_free:
-            original(self, schema, key, date)
-
-    patch(row.Row, "refuse_done", refuse_done)
-
-
-@mutation("a completion by a second request after the release", *_EVENTS, runs=200, shows=("false success", *_NOT_ONCE))
-def _(patch: _Patch) -> None:
-    original = keep.release
+def _completing_late(original: Any) -> Any:
+    """A release that is followed by a request which completes the event."""
 
     def release(
         hold: Any, memory: Any, entropy: Any, reading: Any, *, complete: bool = False, **more: Any
     ) -> Generator[Any, Any, bool]:
         done = yield from original(hold, memory, entropy, reading, **more)
         if done and complete:
-            request = _completing(hold, keep.completion(hold, memory, reading, None))
-            yield from protocol.exchange(request, memory, entropy, reading, reading.elapsed + protocol.DECISION)
+            operation, request = requests.release(
+                hold.place, owner=hold.owner, token=hold.token, expiry_ms=hold.expiry_ms,
+                completion=keep.completion(hold, memory, reading, None), content=requests.Content(ttl=hold.ttl),
+            )  # fmt: skip
+            late = operation, _weakened(request, lambda part: "isReleased" in part)
+            yield from protocol.exchange(late, memory, entropy, reading, reading.elapsed + protocol.DECISION)
         return done
 
-    patch(keep, "release", release)
+    return release
 
 
-def _completing(hold: Any, completion: Any) -> Any:
-    """Only the completion, in a row that its owner has released."""
-    operation, request = requests.release(
-        hold.place, owner=hold.owner, token=hold.token, delete=False, expiry_ms=hold.expiry_ms, completion=completion,
-        content=requests.Content(ttl=hold.ttl),
-    )  # fmt: skip
-    parts = request["ConditionExpression"].split(" AND ")
-    mine = [_always(part) if "isReleased" in _kinds(request, part) else part for part in parts]
-    return operation, {**request, "ConditionExpression": " AND ".join(mine)}
-
-
-@mutation("a completion without owner and token", *_EVENTS, runs=60, shows=("late release", *_UNSAFE))
-def _(patch: _Patch) -> None:
-    original = requests.release
-    blind = _without("ownerName", _without("fencingToken", original))
-
-    def release(*arguments: Any, completion: Any = None, **more: Any) -> Any:
-        return (original if completion is None else blind)(*arguments, completion=completion, **more)
-
-    patch(requests, "release", release)
-
-
-@mutation("a failed handler that completes its event", *_EVENTS, runs=20, shows=("false completion",))
-def _(patch: _Patch) -> None:
-    original = keep.release
-
-    def release(hold: Any, *arguments: Any, complete: bool = False, **more: Any) -> Generator[Any, Any, Any]:
-        return (yield from original(hold, *arguments, complete=hold.window is not None, **more))
-
-    patch(keep, "release", release)
-
-
-@mutation("a release after a refused commit that completes", "events-commits", runs=40, shows=("no effects",))
-def _(patch: _Patch) -> None:
-    original = transaction._release
-    completions: dict[str, Any] = {}
-
-    def release(hold: Any, data: Any, completion: Any, *more: Any) -> Any:
-        completion = completions.setdefault(hold.owner, completion)
-        return original(hold, data, completion, *more)
-
-    patch(transaction, "_release", release)
-
-
-@mutation("a commit that does not complete its event", "events-commits", runs=40, shows=("false success",))
-def _(patch: _Patch) -> None:
-    original = transaction._release
-    patch(transaction, "_release", lambda hold, data, completion, *more: original(hold, data, None, *more))
-
-
-@mutation("a window reckoned by the monotonic clock", *_EVENTS, runs=60, shows=("window",))
-def _(patch: _Patch) -> None:
-    patch(lease.ServerTime, "after_freezes", lease.ServerTime.now)
-
-
-@mutation("a time to live that is over before the lease", "reaped-at-once", runs=60)
-def _(patch: _Patch) -> None:
-    def ttl(self: Any, expiry_ms: int, completed_until: int | None, ttl: int | None) -> Any:
-        return None if ttl is None else {"N": str(max(expiry_ms // 1000 - 5, completed_until or 0) + ttl)}
-
-    patch(requests.Update, "ttl", ttl)
-
-
-@mutation("an event kept no longer than its lock", "reaped-events", runs=60, shows=("erased", "done again"))
-def _(patch: _Patch) -> None:
-    original = requests.Update.ttl
-
-    def ttl(self: Any, expiry_ms: int, completed_until: int | None, ttl: int | None) -> Any:
-        return original(self, expiry_ms, None, ttl)
-
-    patch(requests.Update, "ttl", ttl)
-
-
-@mutation("a time to live that does not count the completion", *_EVENTS, runs=20, shows=("ttl",))
-def _(patch: _Patch) -> None:
-    original = requests.Update.ttl
-    patch(requests.Update, "ttl", lambda self, expiry_ms, completed_until, ttl: original(self, expiry_ms, None, ttl))
-
-
-# -- the queue --------------------------------------------------------------------------------------------------------
-
-_ORDER = ("out of order", "thrown out")
-
-
-@mutation("a first claim that does not ask whether somebody waits", "queue-calm", "queue", runs=100, shows=_ORDER)
-def _(patch: _Patch) -> None:
-    patch(requests, "NOBODY_WAITS", None)
-
-
-@mutation("a claim from any place", "queue-calm", "queue", runs=60, shows=_ORDER)
-def _(patch: _Patch) -> None:
-    original = queue.Queue.condition
-
-    def condition(self: Any, step: Any, waiters: Any, living: Any) -> Any:
-        if self.index is not None:
-            return self.condition_from(self.index, waiters, living)
-        return original(self, step, waiters, living)
-
-    patch(queue.Queue, "condition", condition)
-
-
-@mutation(
-    "a claim from the first place that leaves it there", "queue-calm", runs=20, shows=("extra leave", "place left")
-)
-def _(patch: _Patch) -> None:
-    original = requests.QueueCondition.write
-
-    def write(self: Any, update: Any) -> None:
-        before = list(update.removes)
-        original(self, update)
-        update.removes[:] = before
-
-    patch(requests.QueueCondition, "write", write)
-    patch(queue.Queue, "leave", _without_leave(queue.Queue.leave, granted=True))
-
-
-def _without_leave(original: Any, granted: bool) -> Any:
-    def leave(self: Any, **how: Any) -> Generator[Any, Any, None]:
-        if how.get("granted", False) is not granted:
-            yield from original(self, **how)
-
-    return leave
-
-
-@mutation("a place given up that is not removed", "queue-calm", "queue-leaving", runs=60, shows=("place left",))
-def _(patch: _Patch) -> None:
-    patch(queue.Queue, "leave", _without_leave(queue.Queue.leave, granted=False))
-
-
-@mutation("a place given up by a single send", "queue-calm", "queue-leaving", runs=200, shows=("place left",))
-def _(patch: _Patch) -> None:
-    original = queue.Queue.leave
-
-    def leave(self: Any, **how: Any) -> Generator[Any, Any, None]:
-        steps = original(self, **how)
-        action = next(steps, None)
-        if action is not None:
-            yield action
-
-    patch(queue.Queue, "leave", leave)
-
-
-@mutation("a place left in the row of a grant", "queue-late", "queue-calm", "queue-beside", runs=120,
-          shows=("place left",), redundant="a claim removes the place it comes from, so only a lost or late request "
-          "leaves one, and such a place expires like that of any who died")  # fmt: skip
-def _(patch: _Patch) -> None:
-    patch(queue.Queue, "leave", _without_leave(queue.Queue.leave, granted=True))
-
-
-@mutation("a place taken at the front", "queue-calm", "queue", runs=60, shows=_ORDER)
-def _(patch: _Patch) -> None:
-    original = tickets.take_ticket
-
-    def take_ticket(place: Any, name: str) -> Any:
-        operation, request = original(place, name)
-        update = request["UpdateExpression"]
-        assert update == "SET #waiters = list_append(if_not_exists(#waiters, :none), :new)", update
-        front = "SET #waiters = list_append(:new, if_not_exists(#waiters, :none))"
-        return operation, {**request, "UpdateExpression": front}
-
-    patch(tickets, "take_ticket", take_ticket)
-
-
-@mutation("a place taken without a limit", "queue-full", "queue-idle", runs=60, shows=("crowd",))
-def _(patch: _Patch) -> None:
-    patch(queue, "MOST_WAITERS", 10**6)
-    patch(tickets, "MOST_WAITERS", 10**6)
-
-
-@mutation("a place taken again by a copy of its append", "queue-late", runs=400, shows=("crowd",))
-def _(patch: _Patch) -> None:
-    original = tickets.take_ticket
-
-    def take_ticket(place: Any, name: str) -> Any:
-        operation, request = original(place, name)
-        parts = request["ConditionExpression"].split(" AND ")
-        parts = [_always(part) if part.startswith("NOT contains") else part for part in parts]
-        return operation, {**request, "ConditionExpression": " AND ".join(parts)}
-
-    patch(tickets, "take_ticket", take_ticket)
-
-
-@mutation("no patience with those ahead", "queue-calm", "queue", runs=60, shows=("thrown out",))
-def _(patch: _Patch) -> None:
-    patch(queue, "PATIENCE", 0.0)
-
-
-@mutation("patience for a second", "queue-calm", "queue-beside", runs=400, shows=("thrown out",))
-def _(patch: _Patch) -> None:
-    patch(queue, "PATIENCE", 1.0)
-
-
-def _a_quarter_more(self: Any, ahead: int) -> float:
-    return float(queue.PATIENCE + min(0.25 * (ahead - 1), 2.0) - self.seconds)
-
-
-@mutation("patience of a quarter of a second more for each further one ahead", "queue-dying", runs=400, shows=_ORDER)
-def _(patch: _Patch) -> None:
-    patch(queue.Patience, "left", _a_quarter_more)
-
-
-@mutation("the dead never passed", "queue-idle", "queue-dying", runs=60, shows=("starved", "stuck"))
-def _(patch: _Patch) -> None:
-    patch(queue.Patience, "left", lambda self, ahead: 1.0)
-
-
-def _blind(patch: _Patch) -> None:
-    original = queue.Patience.note
-    patch(queue.Patience, "note", lambda self, grant, first, ahead, now: original(
-        self, None if grant is None else "any", first, ahead, now
-    ))  # fmt: skip
-
-
-@mutation("patience that goes on over other grants", "queue-pollers-many", runs=60, shows=_ORDER,
-          redundant="whoever is first and alive takes the lock before the next one has often seen it free. "
-          "tests/core/test_queue.py shows it")  # fmt: skip
-def _(patch: _Patch) -> None:
-    _blind(patch)
-    original = queue.Patience.note
-
-    def note(self: Any, grant: Any, first: Any, ahead: int, now: float) -> None:
-        if grant is not None:  # and while others hold the lock
-            original(self, grant, first, ahead, now)
-
-    patch(queue.Patience, "note", note)
-
-
-@mutation("patience that goes on though fewer are ahead", "queue-expiring", runs=200, shows=_ORDER)
-def _(patch: _Patch) -> None:
-    original = queue.Patience.note
-    patch(queue.Patience, "note", lambda self, grant, first, ahead, now: original(self, grant, first, 0, now))
-
-
-@mutation("patience that goes on over looks without an answer", "queue-throttled", "queue-slow", runs=100,
-          shows=("impatient", "thrown out"))  # fmt: skip
-def _(patch: _Patch) -> None:
-    patch(queue.Queue, "_look_once", lambda self: self.acquisition.read())
-
-
-@mutation("all those ahead removed once the first one is dead", "queue-freezes", "queue-deaths", "queue-throttled",
-          runs=400, shows=("thrown out",))  # fmt: skip
-def _(patch: _Patch) -> None:
-    original = queue.Queue.condition_from
-
-    def condition_from(self: Any, index: int, waiters: Any, left: Any, behind: int = 0) -> Any:
-        return original(self, index, waiters, left if self._is_last() else (), behind)
-
-    patch(queue.Queue, "condition_from", condition_from)
-
-
-@mutation("a last try that removes whoever is ahead", "queue-calm", "queue-brief", runs=100, shows=("thrown out",))
-def _(patch: _Patch) -> None:
-    original = queue.Queue.condition_from
-
-    def condition_from(self: Any, index: int, waiters: Any, left: Any, behind: int = 0) -> Any:
-        return original(self, index, waiters, () if self._is_last() else left, behind)
-
-    patch(queue.Queue, "condition_from", condition_from)
-
-
-@mutation("places that are never renewed", "queue-calm", "queue", runs=100, shows=_ORDER)
-def _(patch: _Patch) -> None:
-    patch(queue.Queue, "_renew", lambda self, mine, living: None)
-
-
-@mutation("places renewed when hardly anything is left", "queue-calm", "queue", runs=200, shows=_ORDER)
-def _(patch: _Patch) -> None:
-    patch(queue, "RENEWED", 0.0)
-
-
-def _renewal_under(patch: _Patch, condition: str) -> None:
-    original = tickets.renew_ticket
-
-    def renew_ticket(place: Any, index: int, old: str, mine: str) -> Any:
-        operation, request = original(place, index, old, mine)
-        values = {name: value for name, value in request["ExpressionAttributeValues"].items() if name == ":new"}
-        kept = condition.format(index=index)
-        return operation, {**request, "ConditionExpression": kept, "ExpressionAttributeValues": values}
-
-    patch(tickets, "renew_ticket", renew_ticket)
-
-
-@mutation("a renewal by index, over whoever is there", "queue-late", "queue", "queue-leaving", runs=400,
-          shows=("thrown out", "moved", "came back to wait"))  # fmt: skip
-def _(patch: _Patch) -> None:
-    _renewal_under(patch, "attribute_exists(#waiters[{index}])")
-
-
-@mutation("a late copy of a renewal that brings a place back", "queue-late", runs=400, shows=("came back to wait",))
-def _(patch: _Patch) -> None:
-    _renewal_under(patch, "attribute_exists(#waiters) AND NOT contains(#waiters, :new)")
-
-
-def _by_local_clock(self: Any, waiters: Any) -> Any:
-    now = int(self.acquisition.reading.wall)
-    return tuple(index for index, place in enumerate(waiters[: self.index]) if row.counts(place, now))
-
-
-@mutation("places that expire by the waiter's own clock", "queue", "queue-calm", runs=100, shows=_ORDER)
-def _(patch: _Patch) -> None:
-    patch(queue.Queue, "_living", _by_local_clock)
-
-
-@mutation("places dated by the waiter's own clock", "queue", "queue-calm", runs=200, shows=_ORDER)
-def _(patch: _Patch) -> None:
-    def expiry(self: Any, living: int) -> int:
-        return int(self.acquisition.reading.wall) + 20
-
-    patch(queue.Queue, "_expiry", expiry)
-
-
-@mutation("a place that counts however far ahead it is dated", "queue-idle", runs=200, shows=("starved", "stuck"))
-def _(patch: _Patch) -> None:
-    def counts(place: str, date: int | None) -> bool:
-        expiry = row.ticket_expiry(place)
-        return expiry is not None and (date is None or date <= expiry)
-
-    patch(queue, "counts", counts)
-    patch(queue.Patience, "left", lambda self, ahead: 1.0)  # by which it would be passed
-
-
-@mutation("a place written over one that counts", "queue-full", runs=200, shows=("thrown out",))
-def _(patch: _Patch) -> None:
-    original = queue.Queue._take_ticket
-
-    def take_ticket(self: Any, waiters: Any) -> Any:
-        return self._ask(waiters, len(waiters) - 1) if len(waiters) >= 64 else original(self, waiters)
-
-    patch(queue.Queue, "_take_ticket", take_ticket)
-
-
-@mutation("no last try", "queue-idle", runs=100, shows=("refused",))
-def _(patch: _Patch) -> None:
-    original = queue.Queue._write
-
-    def write(self: Any, step: Any, waiters: Any) -> Any:
-        return (
-            None if self.acquisition.reading.elapsed >= self.acquisition.wait_until else original(self, step, waiters)
-        )
-
-    patch(queue.Queue, "_write", write)
-
-
-@mutation("a try like the last one at each look", "queue-calm", "queue", runs=60, shows=_ORDER)
-def _(patch: _Patch) -> None:
-    original = queue.Queue.condition
-
-    def condition(self: Any, step: Any, waiters: Any, living: Any) -> Any:
-        until = self.acquisition.wait_until
-        self.acquisition.wait_until = 0.0
-        try:
-            return original(self, step, waiters, living)
-        finally:
-            self.acquisition.wait_until = until
-
-    patch(queue.Queue, "condition", condition)
-
-
-@mutation("naps longer than others have patience", "queue-calm", "queue", runs=400, shows=("thrown out", "starved"))
-def _(patch: _Patch) -> None:
-    patch(queue.Pace, "nap", lambda self, ahead, reading, free: 6.0)
-
-
-@mutation(
-    "errors slept off for longer than others have patience",
-    "queue-late",
-    "queue-slow",
-    runs=120,
-    shows=("thrown out", "starved"),
-    redundant="a nap of its own refresh_period follows only a decision that failed, which is a fault",
-)
-def _(patch: _Patch) -> None:
-    class Lease:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(lease, name)
-
-        def backoff(self, tries: int, longest: float, jitter: float) -> float:
-            return lease.backoff(tries, 60.0, jitter)
-
-    patch(queue, "lease", Lease())
-
-
-@mutation(
-    "an append whose answer was lost forgotten",
-    "queue-late",
-    "queue-slow",
-    runs=120,
-    shows=("place left", "crowd"),
-    redundant="the place that landed is that of one who died: 3 s for those behind it",
-)
-def _(patch: _Patch) -> None:
-    original = queue.Queue._ask
-
-    def ask(self: Any, waiters: Any, index: int) -> Any:
-        self._name = self._asked = None
-        self._names.clear()
-        return original(self, waiters, index)
-
-    patch(queue.Queue, "_ask", ask)
-
-
-@mutation(
-    "a correction that waits in the queue",
-    "queue-late",
-    "queue",
-    runs=120,
-    redundant="a version that waits for its correction is nobody's: the row is locked until its expiry, no longer",
-)
-def _(patch: _Patch) -> None:
-    original = queue.Queue._write
-
-    def write(self: Any, step: Any, waiters: Any) -> Any:
-        sent = self.acquisition.sent
-        if isinstance(step, acquire.Take) and step.version in sent:
-            return self._claim(acquire.Take(step.version, step.row, requests.NOBODY_WAITS if waiters else None))
-        return original(self, step, waiters)
-
-    patch(queue.Queue, "_write", write)
-
-
-@mutation("a queue that goes on though waiters cannot be read", "queue-forged", runs=100,
-          shows=("escaped", "starved", "refused", "stuck"))  # fmt: skip
-def _(patch: _Patch) -> None:
-    original = queue.Queue._waiters
-    patch(queue.Queue, "_waiters", lambda self: original(self) or ())
-
-
-@mutation(
-    "a row made by taking a place",
-    "queue-foreign",
-    runs=1200,
-    shows=("no version",),
-)
-def _(patch: _Patch) -> None:
-    original = tickets.take_ticket
-
-    def take_ticket(place: Any, name: str) -> Any:
-        operation, request = original(place, name)
-        parts = request["ConditionExpression"].split(" AND ")
-        return operation, {**request, "ConditionExpression": " AND ".join([_always(parts[0]), *parts[1:]])}
-
-    patch(tickets, "take_ticket", take_ticket)
-
-
-# -- semaphores -------------------------------------------------------------------------------------------------------
-
-_TOO_MANY = (*_UNSAFE, "crowd of entries")
-
-
-@mutation(
-    "a permit claimed though there is an entry of mine", "permits-late", "permits-corrections", runs=400,
-    shows=(*_TOO_MANY, "token", "left behind", "release"),
-)  # fmt: skip
-def _(patch: _Patch) -> None:
-    original = requests.claim
-
-    def claim(*arguments: Any, **more: Any) -> Any:
-        operation, request = original(*arguments, **more)
-        parts = request["ConditionExpression"].split(" AND ")
-        parts = [_always(part) if part.startswith("attribute_not_exists(#") and "." in part else part for part in parts]
-        return operation, {**request, "ConditionExpression": " AND ".join(parts)}
-
-    patch(requests, "claim", _only(_is_permit_claim, claim, original))
-
-
-@mutation("a size that counts for nothing if dead permits are replaced", "permits-mixed", runs=2000,
-          shows=_TOO_MANY)  # fmt: skip
-def _(patch: _Patch) -> None:
-    original = requests.claim
-
-    def claim(*arguments: Any, row: Any, **more: Any) -> Any:
-        operation, request = original(*arguments, row=row, **more)
-        parts = request["ConditionExpression"].split(" AND ")
-        dead = row is not None and row.dead
-        parts = [_always(part) if part.startswith("size(") and dead else part for part in parts]
-        return operation, {**request, "ConditionExpression": " AND ".join(parts)}
-
-    patch(requests, "claim", _only(_is_permit_claim, claim, original))
-
-
-@mutation("a size that does not count at all", "permits-calm", "permits", runs=40, shows=_TOO_MANY)
-def _(patch: _Patch) -> None:
-    patch(requests, "claim", _only(_is_permit_claim, _more_permits(requests.claim, 1), requests.claim))
-
-
-def _more_permits(original: Any, more_permits: int) -> Any:
-    def claim(place: Any, *arguments: Any, **more: Any) -> Any:
-        behind = requests.QueueCondition({}, behind=-more_permits) if more.get("queue") is None else None
-        return original(place, *arguments, **{**more, "queue": behind or more["queue"]})
-
-    return claim
-
-
-@mutation("dead permits replaced whether or not they are as observed", "permits-dying", "permits-freezes",
-          "permits-late", runs=400, shows=_TOO_MANY)  # fmt: skip
-def _(patch: _Patch) -> None:
-    original = requests.claim
-
-    def claim(*arguments: Any, **more: Any) -> Any:
-        operation, request = original(*arguments, **more)
-        parts = request["ConditionExpression"].split(" AND ")
-        parts = [_always(part) if " = " in part and "." in part else part for part in parts]
-        return operation, {**request, "ConditionExpression": " AND ".join(parts)}
-
-    patch(requests, "claim", _only(_is_permit_claim, claim, original))
-
-
-@mutation("a permit's expiry judged by the caller's clock", "permits", "permits-slow", runs=40)
-def _(patch: _Patch) -> None:
-    patch(
-        lease,
-        "may_take_over",
-        lambda row, seen, received, date: row.expiry_ms is not None and received.wall * 1000 >= row.expiry_ms,
-    )
-
-
-@mutation("a permit committed and released without its token", "permits-zombies", "permits-commits", runs=2000,
-          shows=("late write", "release", *_TOO_MANY))  # fmt: skip
-def _(patch: _Patch) -> None:
-    original = requests.release
-
-    def release(place: Any, *, token: int | None = None, **more: Any) -> Any:
-        operation, request = original(place, token=token, **more)
-        if token is None:
-            return operation, request
-        path = request["ConditionExpression"].split(" = ")[0]
-        condition = f"attribute_exists({path}) AND {_always(request['ConditionExpression'])}"
-        return operation, {**request, "ConditionExpression": condition}
-
-    patch(requests, "release", _only(_is_permit, release, original))
-
-
-@mutation("a permit renewed without its token", "permits-late", "permits-outages", runs=400,
-          redundant="while my validity lasts, the entry under my nonce is the one that I was granted. After that the "
-          "handle is lost, and a renewal that lands late keeps an entry of nobody until its expiry")  # fmt: skip
-def _(patch: _Patch) -> None:
-    original = requests.renew
-
-    def renew(*arguments: Any, **more: Any) -> Any:
-        operation, request = original(*arguments, **more)
-        parts = request["ConditionExpression"].split(" AND ")
-        parts = [_always(part) if " = " in part else part for part in parts]
-        return operation, {**request, "ConditionExpression": " AND ".join(parts)}
-
-    patch(requests, "renew", _only(_is_permit, renew, original))
-
-
-@mutation("a permit's renewal that may turn the expiry back", "permits-late", "permits-shortened", runs=400,
-          shows=_TOO_MANY)  # fmt: skip
-def _(patch: _Patch) -> None:
-    original = requests.renew
-
-    def renew(*arguments: Any, **more: Any) -> Any:
-        operation, request = original(*arguments, **more)
-        parts = request["ConditionExpression"].split(" AND ")
-        parts = [_always(part) if " < " in part else part for part in parts]
-        return operation, {**request, "ConditionExpression": " AND ".join(parts)}
-
-    patch(requests, "renew", _only(_is_permit, renew, original))
-
-
-@mutation("a permit corrected whatever its version", "permits-corrections", runs=2000,
-          shows=(*_TOO_MANY, "token", "left behind", "maps"))  # fmt: skip
-def _(patch: _Patch) -> None:
-    original = requests.claim
-
-    def correct(*arguments: Any, **more: Any) -> Any:
-        operation, request = original(*arguments, **more)
-        return operation, {**request, "ConditionExpression": _always(request["ConditionExpression"])}
-
-    patch(requests, "claim", _only(_is_permit_correction, correct, original))
-
-
-@mutation("a semaphore begun over one that is there", "permits", "permits-late", runs=40,
-          shows=(*_TOO_MANY, "token"))  # fmt: skip
-def _(patch: _Patch) -> None:
-    original = requests.claim
-
-    def first(*arguments: Any, **more: Any) -> Any:
-        operation, request = original(*arguments, **more)
-        parts = request["ConditionExpression"].split(" AND ")
-        return operation, {**request, "ConditionExpression": " AND ".join(map(_always, parts))}
-
-    patch(requests, "claim", _only(_is_first_permit, first, original))
-
-
-@mutation("maps removed once they are empty", "permits-calm", "permits", runs=40,
-          shows=("escaped", "maps", "stuck", "token"))  # fmt: skip
-def _(patch: _Patch) -> None:
-    original = keep.release
+def _tidying(original: Any) -> Any:
+    """A release of a permit that also removes maps which are empty then."""
 
     def release(hold: Any, memory: Any, entropy: Any, reading: Any, **more: Any) -> Generator[Any, Any, bool]:
         done = yield from original(hold, memory, entropy, reading, **more)
-        place = hold.place
         empty = {
-            "TableName": place.table,
-            "Key": place.item_key,
+            "TableName": hold.place.table,
+            "Key": hold.place.item_key,
             "UpdateExpression": "REMOVE permits, permitTokens",
             "ConditionExpression": "size(permits) < :one",
             "ExpressionAttributeValues": {":one": {"N": "1"}},
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
-        yield from protocol.exchange(
-            ("UpdateItem", empty), memory, entropy, reading, reading.elapsed + protocol.DECISION
-        )
+        until = reading.elapsed + protocol.DECISION
+        yield from protocol.exchange(("UpdateItem", empty), memory, entropy, reading, until)
         return done
 
-    patch(keep, "release", release)
+    return release
 
 
-@mutation("a permit held on through an outage", "permits-outages", runs=400, shows=(*_TOO_MANY, "came back"),
-          redundant="a copy of the claim that lands after the entry was replaced has another token, and the renewal "
-          "requires mine. Only a row that was deleted could bring the token back")  # fmt: skip
-def _(patch: _Patch) -> None:
-    original = protocol.Hold.__init__
-
-    def init(self: Any, wanted: Any, *arguments: Any, **more: Any) -> None:
-        original(self, wanted, *arguments, **more)
-        self.hold_on_unavailable = wanted.hold_on_unavailable
-
-    patch(protocol.Hold, "__init__", init)
-
-
-@mutation("a row that is kept no longer than its last writer's permit", "permits", "permits-calm", runs=40,
-          shows=("ttl",))  # fmt: skip
-def _(patch: _Patch) -> None:
-    ttl = requests.Update.ttl
-    patch(permits.PermitUpdate, "ttl", lambda self, expiry_ms, completed_until, seconds: ttl(self, expiry_ms, None, 0))
-
-
-@mutation("a free permit taken from any place", "permits-queue-calm", "permits-queue", runs=100, shows=_ORDER)
-def _(patch: _Patch) -> None:
-    MUTATIONS["a claim from any place"].patch(patch)
-
-
-@mutation("a claim from a place that leaves nothing to those ahead", "permits-queue-beside", "permits-queue", runs=1000,
-          shows=_ORDER)  # fmt: skip
-def _(patch: _Patch) -> None:
-    original = queue.Queue.condition_from
-
-    def condition_from(self: Any, index: int, waiters: Any, left: Any, behind: int = 0) -> Any:
-        return original(self, index, waiters, left)
-
-    patch(queue.Queue, "condition_from", condition_from)
-
-
-@mutation("the dead that wait for a semaphore never passed", "permits-queue-idle", runs=100,
-          shows=("starved", "stuck"))  # fmt: skip
-def _(patch: _Patch) -> None:
-    patch(queue.Patience, "left", lambda self, ahead: 1.0)
-
-
-@mutation("patience with those who wait for a semaphore that goes on over other grants", "permits-queue-dying",
-          "permits-queue-pollers", runs=60, shows=_ORDER,
-          redundant="whoever is alive ahead passes the dead first one long before, and the patience begins anew. "
-          "tests/core/test_permits.py shows it")  # fmt: skip
-def _(patch: _Patch) -> None:
-    _blind(patch)
-
-
-@mutation("little patience with those who wait for a semaphore, over other grants", "permits-queue-dying",
-          "permits-queue-pollers", runs=200, shows=_ORDER)  # fmt: skip
-def _(patch: _Patch) -> None:
-    _blind(patch)
-    patch(queue.Patience, "left", _a_quarter_more)
-
-
-# -- the assumptions of docs/safety.md: breaking them shows -----------------------------------------------------------
-
-
-@mutation("front ends further apart than half a second", "slow-clocks", runs=200)
-def _(patch: _Patch) -> None:
-    patch(Settings, "front_ends", 1.5)
-
-
-@mutation("clocks that drift more than DRIFT", "long", runs=100)
-def _(patch: _Patch) -> None:
-    patch(Settings, "drift", 3e6 * lease.DRIFT)
-
-
-@mutation("a step back and a freeze of the other clocks between two looks", "freezes", "no-heartbeat", runs=1500)
-def _(patch: _Patch) -> None:
-    patch(Settings, "unwatched", True)
-
-
-@mutation("a freeze that stops every clock", "freezes", "no-heartbeat", runs=100)
-def _(patch: _Patch) -> None:
-    def stop(self: Any, now: float, which: set[int]) -> set[int]:
-        self._advance(now)
-        self._stopped = set(clocks.ALL)
-        return self._stopped
-
-    patch(clocks.Clocks, "stop", stop)
-
-
-@mutation("a monotonic clock that jumps ahead", "mixed", "no-heartbeat", runs=40)
-def _(patch: _Patch) -> None:
-    original = clocks.Clocks.read
-
-    def read(self: Any, now: float) -> tuple[float, float, float]:
-        moves = vars(self).setdefault("moves", random.Random(now))
-        if moves.random() < 0.01:
-            self._values[clocks.MONOTONIC] += 60.0
-        return original(self, now)
-
-    patch(clocks.Clocks, "read", read)
-
-
-def _before_each_request(patch: _Patch, change: Callable[[Any, Any], None]) -> None:
-    """Let something happen to the table before each request. ``change`` is given the world and the task."""
-    original = network.Network._execute
-
-    def execute(self: Any, task: Any, action: Any) -> Any:
-        change(self.world, task)
-        return original(self, task, action)
-
-    patch(network.Network, "_execute", execute)
-
-
-def _now_and_then(world: Any) -> bool:
-    return bool(world.rng.random() < 0.02)
-
-
-def _rows(table: Any) -> dict[tuple[str], Any]:
-    return {(item["key"]["S"],): item for item in table.items()}
-
-
-@mutation("a time of DynamoDB that jumps ahead", "mixed", "no-heartbeat", runs=60)
-def _(patch: _Patch) -> None:
-    def change(world: Any, task: Any) -> None:
-        world.ahead = vars(world).get("ahead", 0) + (3 if _now_and_then(world) else 0)
-
-    original = network.Network._date
-
-    def date(self: Any) -> int | None:
-        true = original(self)
-        return true if true is None else true + vars(self.world).get("ahead", 0)
-
-    _before_each_request(patch, change)
-    patch(network.Network, "_date", date)
-
-
-@mutation("rows deleted while they are held", "mixed", "calm", runs=40)
-def _(patch: _Patch) -> None:
-    def change(world: Any, task: Any) -> None:
-        if _now_and_then(world):
-            for key in _rows(world.table):
-                world.table.store(key, None)
-
-    _before_each_request(patch, change)
-
-
-@mutation("a table set back to an earlier state", "mixed", "calm", runs=40)
-def _(patch: _Patch) -> None:
-    def change(world: Any, task: Any) -> None:
-        if _now_and_then(world):
-            now, before = _rows(world.table), vars(world).get("backup", {})
-            world.backup = now
-            for key in now | before:
-                world.table.store(key, before.get(key))
-
-    _before_each_request(patch, change)
-
-
-@mutation("a table with a copy in another Region", "mixed", "calm", runs=20)
-def _(patch: _Patch) -> None:
-    def change(world: Any, task: Any) -> None:
-        copies = vars(world).setdefault("copies", (world.table, type(world.table)()))
-        world.table = copies[sum(map(ord, task.process.name)) % 2]
-
-    _before_each_request(patch, change)
-
-
-# -- holds that outlive an invocation ---------------------------------------------------------------------------------
-
-
-def _as_seen(patch: _Patch, change: Callable[[Any, int], None]) -> None:
-    """Let each resume change its wish first. ``change`` is given the wish and the token."""
-    original = resume.resume
-
-    def changed(wanted: Any, token: int, *arguments: Any, **more: Any) -> Any:
-        change(wanted, token)
-        return original(wanted, token, *arguments, **more)
-
-    patch(resume, "resume", changed)
-
-
-@mutation("attempts that all bear the owner of the hold", "holds-zombies-calm", "holds-zombies-late", runs=400)
-def _(patch: _Patch) -> None:
-    def change(wanted: Any, token: int) -> None:
-        wanted.owner = row.base_of(wanted.owner)
-
-    _as_seen(patch, change)
-
-
-@mutation("attempts under one owner, and a token that rises", "holds-zombies-calm", runs=40, shows=("revived",))
-def _(patch: _Patch) -> None:
-    def change(wanted: Any, token: int) -> None:
-        wanted.owner = row.base_of(wanted.owner)
-
-    original, is_of_hold = requests.renew, resume._is_of_hold
-
-    def pass_on(place: Any, *, owner: str, **more: Any) -> Any:
-        operation, request = original(place, owner=owner, **more)
-        if not owner.endswith("/"):
-            names = request["ExpressionAttributeNames"]
-            token = next(name for name, attribute in names.items() if attribute == place.schema.token)
-            request["UpdateExpression"] = request["UpdateExpression"].replace("SET ", f"SET {token} = {token} + :one, ")
-            request["ExpressionAttributeValues"][":one"] = {"N": "1"}
-        return operation, request
-
-    _as_seen(patch, change)
-    patch(requests, "renew", _only(_is_resume, pass_on, original))
-    patch(
-        resume,
-        "_is_of_hold",
-        lambda row, owner, token: is_of_hold(row, owner, token) or is_of_hold(row, owner, token + 1),
-    )
-
-
-@mutation(
-    "what an attempt hands over parked under the first handle's name",
-    "holds-zombies",
-    "holds-zombies-late",
-    runs=400,
-    shows=("zombie", *_UNSAFE),
-)
-def _(patch: _Patch) -> None:
-    patch(handover, "parked", row.base_of)
-
-
-@mutation("a hold known by its token or a higher one", "holds-claims", runs=400, shows=("revived", *_UNSAFE))
-def _(patch: _Patch) -> None:
-    """As _is_of_hold, and the condition of each write, with ">=" for the token."""
-    for name, which in (("renew", _is_resume), ("release", _is_release_by_string)):
-        original = getattr(requests, name)
-
-        def at_least(*arguments: Any, original: Any = original, **more: Any) -> Any:
-            operation, request = original(*arguments, **more)
-            names = request["ExpressionAttributeNames"]
-            token = next(name for name, attribute in names.items() if attribute == "fencingToken")
-            request["ConditionExpression"] = request["ConditionExpression"].replace(f"{token} = ", f"{token} >= ")
-            return operation, request
-
-        patch(requests, name, _only(which, at_least, original))
-
-    def is_of_hold(shown: Any, owner: str, token: int) -> bool:
-        return row.base_of(shown.owner) == row.base_of(owner) and (shown.token or 0) >= token
-
-    patch(resume, "_is_of_hold", is_of_hold)
-
-
-@mutation("a resume without the owner seen", "holds-zombies-late", "holds-late", runs=600)
-def _(patch: _Patch) -> None:
-    patch(requests, "renew", _only(_is_resume, _without("ownerName", requests.renew), requests.renew))
-
-
-@mutation("a resume without the token", "holds-adopted", runs=400, shows=("revived", *_UNSAFE))
-def _(patch: _Patch) -> None:
-    patch(requests, "renew", _only(_is_resume, _without("fencingToken", requests.renew), requests.renew))
-
-
-@mutation(
-    "a resume of what is released",
-    "holds-late",
-    "holds-zombies-late",
-    runs=150,
-    redundant="isReleased stays where it is, so the row stays free, and the reply shows that: nobody is granted "
-    "anything",
-)
-def _(patch: _Patch) -> None:
-    patch(requests, "renew", _only(_is_resume, _without("isReleased", requests.renew), requests.renew))
-
-
-@mutation(
-    "a resume that may turn the expiry back", "holds-late", "holds-zombies-late", runs=600, shows=("expiry", *_UNSAFE)
-)
-def _(patch: _Patch) -> None:
-    patch(requests, "renew", _only(_is_resume, _without("<", requests.renew), requests.renew))
-
-
-@mutation("any row of the hold counted as a grant", "holds-zombies", "holds-twice", runs=400)
-def _(patch: _Patch) -> None:
-    original = resume._row_of_hold
-
-    def row_of_hold(place: Any, item: Any, owner: str, token: int) -> Any:
-        found = original(place, item, owner, token)
-        if sys._getframe(1).f_locals.get("sent"):  # a write was answered
-            found.owner, found.version = owner, next(iter(sys._getframe(1).f_locals["sent"]))
-        return found
-
-    patch(resume, "_row_of_hold", row_of_hold)
-
-
-@mutation("the validity of a resume counted from its reply", "holds-slow", runs=1500)
-def _(patch: _Patch) -> None:
-    original = lease.validity
-
-    def validity(lease_ms: int, expiry_ms: int, date: int) -> float:
-        frame = sys._getframe(1)
-        late = 0.0
-        if frame.f_code is resume.resume.__code__:
-            late = frame.f_locals["reading"].elapsed - frame.f_locals["started"]
-        return original(lease_ms, expiry_ms, date) + late
-
-    patch(lease, "validity", validity)
-
-
-@mutation("a resume by a wall clock that may be fast", "holds-clocks", runs=60, shows=("expiry",))
-def _(patch: _Patch) -> None:
-    original = resume.resume
-
-    def unread(wanted: Any, token: int, memory: Any, *arguments: Any, **more: Any) -> Any:
-        known = type(memory.server)
-        steps = original(wanted, token, memory, *arguments, **more)
-        is_known = known.is_known
-        try:
-            known.is_known = True
-            action = next(steps)
-        finally:
-            known.is_known = is_known
-        return _continued(steps, action)
-
-    patch(resume, "resume", unread)
-
-
-def _continued(steps: Any, action: Any) -> Generator[Any, Any, Any]:
-    try:
-        while True:
-            try:
-                event = yield action
-            except BaseException as error:  # noqa: BLE001 - whatever the driver throws in
-                action = steps.throw(error)
-            else:
-                action = steps.send(event)
-    except StopIteration as end:
-        return end.value
-
-
-@mutation("a resume that is given up and released", "holds-late", "holds", runs=60, shows=("gave back",))
-def _(patch: _Patch) -> None:
-    original = resume.resume
+def _given_back(original: Any) -> Any:
+    """A resume that is released if it is given up."""
 
     def resumed(wanted: Any, token: int, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
         try:
@@ -1958,132 +245,752 @@ def _(patch: _Patch) -> None:
             yield protocol.Send(*request, protocol.SEND)
             raise
 
-    patch(resume, "resume", resumed)
+    return resumed
 
 
-@mutation("a resume that gives up at the first other name", "holds", "holds-calm", runs=60, shows=("refused",))
-def _(patch: _Patch) -> None:
-    patch(resume, "STEPS", 1)
+# -- what nobody can prevent ------------------------------------------------------------------------------------------
 
 
-@mutation("who took a hold counted as seen since before its resume", "holds-slow", runs=1500)
-def _(patch: _Patch) -> None:
-    original = resume.HolderAcquisition.note_instead
+def _jumping(original: Any) -> Any:
+    """A monotonic clock that jumps ahead now and then."""
 
-    def note_instead(acquisition: Any, item: Any, date: Any, reading: Any) -> None:
-        original(acquisition, item, date, acquisition.reading)
+    def read(self: Any, now: float) -> tuple[float, float, float]:
+        if vars(self).setdefault("moves", random.Random(now)).random() < 0.01:
+            self._values[clocks.MONOTONIC] += 60.0
+        return original(self, now)
 
-    patch(resume.HolderAcquisition, "note_instead", note_instead)
-
-
-@mutation("a resumed handle valid beyond its invocation", "holds-calm", runs=60, shows=("deadline",))
-def _(patch: _Patch) -> None:
-    original = resume.resume
-
-    def resumed(wanted: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
-        end, wanted.lease_end = wanted.lease_end, None
-        hold = yield from original(wanted, *arguments, **more)
-        hold.lease_end = end
-        return hold
-
-    patch(resume, "resume", resumed)
+    return read
 
 
-@mutation(
-    "an unclear release read as done beside another attempt",
-    "holds-zombies-late",
-    "holds-twice",
-    runs=1500,
-    shows=("release",),
+def _before_each_request(change: Callable[[Any, Any], None]) -> Change:
+    """Let something happen to the table before each request. ``change`` is given the world and the task."""
+
+    def make(original: Any) -> Any:
+        def execute(self: Any, task: Any, action: Any) -> Any:
+            change(self.world, task)
+            return original(self, task, action)
+
+        return execute
+
+    return wrap(network.Network, "_execute", make)
+
+
+def _now_and_then(world: Any) -> bool:
+    return bool(world.rng.random() < 0.02)
+
+
+def _rows(table: Any) -> dict[tuple[str], Any]:
+    return {(item["key"]["S"],): item for item in table.items()}
+
+
+def _step_ahead(world: Any, task: Any) -> None:
+    world.ahead = vars(world).get("ahead", 0) + (3 if _now_and_then(world) else 0)
+
+
+def _date_ahead(original: Any) -> Any:
+    def date(self: Any) -> int | None:
+        true = original(self)
+        return true if true is None else true + vars(self.world).get("ahead", 0)
+
+    return date
+
+
+def _delete(world: Any, task: Any) -> None:
+    for key in _rows(world.table) if _now_and_then(world) else ():
+        world.table.store(key, None)
+
+
+def _restore(world: Any, task: Any) -> None:
+    if _now_and_then(world):
+        now, before = _rows(world.table), vars(world).get("backup", {})
+        world.backup = now
+        for key in now | before:
+            world.table.store(key, before.get(key))
+
+
+def _copy(world: Any, task: Any) -> None:
+    copies = vars(world).setdefault("copies", (world.table, type(world.table)()))
+    world.table = copies[sum(map(ord, task.process.name)) % 2]
+
+
+# -- the mistakes -----------------------------------------------------------------------------------------------------
+
+_STEPS_ASIDE = """\
+wanted, elapsed = self.wanted → if step.version in self.sent:
+        self.sent[step.version].struck = False
+        yield from self.exchange(self.give_back(step.version))
+        step = Take()
+    wanted, elapsed = self.wanted"""
+_OVER_ANYBODY = "if grant is None or grant != self._grant: → {}if grant is None or grant != self._grant:"
+_BLIND = edit(queue.Patience.note, _OVER_ANYBODY.format('grant = None if grant is None else "any"\n    '))
+_A_QUARTER_MORE = edit(queue.Patience.left, "PATIENCE * ahead → PATIENCE + min(0.25 * (ahead - 1), 2.0)")
+_NEVER_PASSED = put(queue.Patience, "left", lambda self, ahead: 1.0)
+_FROM_ANY_PLACE = edit(
+    queue.Queue.condition, "free = 1 if → return self.condition_from(self.index, waiters, living)\n    free = 1 if"
 )
-def _(patch: _Patch) -> None:
-    patch(keep, "base_of", lambda owner: owner)
-
-
-@mutation("a release by string that asks for the first name only", "holds", "holds-calm", runs=60, shows=("release",))
-def _(patch: _Patch) -> None:
-    original = resume.release
-
-    def release(*arguments: Any) -> Generator[Any, Any, Any]:
-        steps, first = original(*arguments), None
-        try:
-            action = next(steps)
-            while True:
-                if isinstance(action, protocol.Send):
-                    first = first or action.request
-                    if action.request is not first:
-                        return False
-                action = steps.send((yield action))
-        except StopIteration as end:
-            return end.value
-
-    patch(resume, "release", release)
-
-
-@mutation("a release by string without the token", "holds-adopted", "holds-claims", runs=1500)
-def _(patch: _Patch) -> None:
-    patch(
-        requests, "release", _only(_is_release_by_string, _without("fencingToken", requests.release), requests.release)
-    )
-
-
-@mutation("a release by string without the owner", "holds-foreign", runs=1500)
-def _(patch: _Patch) -> None:
-    patch(requests, "release", _only(_is_release_by_string, _without("ownerName", requests.release), requests.release))
-
-
-@mutation(
-    "a holder's own claims not given up before it resumes",
-    "holds-late",
-    "holds-twice",
-    runs=150,
-    shows=("left behind", *_UNSAFE),
-    redundant="the row has just shown another's name, so the claim is not there. It can land only after the release of "
-    "the hold, and leaves a lock that nobody holds until its expiry, as one that comes after its release by rule 5",
+_OVER_OLD = 'update.require(f"#waiters[{index}] = :old", old={"S": old}) → update.require('
+_THERE_OR_NOT = """\
+update.expect(completed_until=None if completed_until is None else {"N": str(completed_until)}) → absent = "attribute_"
+        absent += "not_exists(#completed_until)"
+        update.require(absent if completed_until is None else f"NOT {absent}")"""
+_OWN_NAME = edit(resume.resume, "place, owner, until = → wanted.owner = base_of(wanted.owner); place, owner, until =")
+_UNGUARDED_COMMIT = _last_part(_unguarded)
+_NO_RELEASE = edit(
+    transaction._commit,
+    "outcome, doubtful, reading = yield from exchange(plain, memory, entropy, reading, reading.elapsed + DECISION) → "
+    "outcome = Reply(None, None)",
 )
-def _(patch: _Patch) -> None:
-    original = resume.HolderAcquisition.abandon
-
-    def abandon(self: Any, **how: Any) -> Generator[Any, Any, None]:
-        if isinstance(sys.exc_info()[1], resume._FoundError):
-            return
-        yield from original(self, **how)
-
-    patch(resume.HolderAcquisition, "abandon", abandon)
+_NEW_TOKEN = 'exchange((request[0], {**request[1], "ClientRequestToken": entropy.nonce()}),'
+_TOKEN_FOR_EVER = put(transaction, "_TOKEN_KNOWN", float("inf"))
+_NO_COMPLETION_IN_TTL = edit(requests.Update.ttl, ", completed_until or 0) → , 0)")
+_ADOPTS_ATTEMPT = """\
+place = self.wanted.place → place = self.wanted.place
+    if item and base_of(item["ownerName"]["S"]) == self.base and self.wanted.owner != item["ownerName"]["S"]:
+        self.base = item["ownerName"]["S"]"""
 
 
-@mutation(
-    "an adopter of a parked hold under the first handle's name",
-    "holds-zombies-adopted",
-    runs=1500,
-    redundant="whatever the first handle still sends has the old token, or the version of a claim of its own. The "
-    "rule keeps a name for each handle",
-)
-def _(patch: _Patch) -> None:
-    original = handover.Adoption.see
+class _Anchored(lease.ClockReading):
+    """A look at the clocks that compares with the first one, and not with the last one."""
 
-    def see(self: Any, item: Any, date: Any) -> Any:
-        step = original(self, item, date)
-        self.wanted.owner = self.base
-        return step
+    __slots__ = ("first",)
+    first: lease.ClockReading
 
-    patch(handover.Adoption, "see", see)
+    def after(self, monotonic: float, boottime: float, wall: float) -> _Anchored:
+        first = getattr(self, "first", self)
+        since = max(monotonic - first.monotonic, boottime - first.boottime, wall - first.wall)
+        reading = _Anchored(max(self.elapsed, since), monotonic, wall, boottime)
+        reading.first = first
+        return reading
 
 
-@mutation(
-    "an adoption of what an attempt has",
-    "holds-zombies",
-    "holds-adopted",
-    runs=150,
-    redundant="it would fence the attempt as a resume does. The rule keeps a string that comes twice from ending the "
-    "attempt that has it",
-)
-def _(patch: _Patch) -> None:
-    original = handover.Adoption.see
+def _at_least(request: dict[str, Any]) -> dict[str, Any]:
+    """The token of the request, or a higher one."""
+    token = next(name for name, attribute in request["ExpressionAttributeNames"].items() if attribute == "fencingToken")
+    condition = request["ConditionExpression"].replace(f"{token} = ", f"{token} >= ")
+    return {**request, "ConditionExpression": condition}
 
-    def see(self: Any, item: Any, date: Any) -> Any:
-        if item and row.base_of(item["ownerName"]["S"]) == self.base and self.wanted.owner != item["ownerName"]["S"]:
-            self.base = item["ownerName"]["S"]
-        return original(self, item, date)
 
-    patch(handover.Adoption, "see", see)
+def _whatever_token(request: dict[str, Any]) -> dict[str, Any]:
+    condition = request["ConditionExpression"]
+    kept = f"attribute_exists({condition.split(' = ')[0]}) AND {_always(condition)}"
+    return {**request, "ConditionExpression": kept}
+
+
+def _left_held(request: dict[str, Any]) -> dict[str, Any]:
+    names = request["ExpressionAttributeNames"].items()
+    names = {name: "held" if attribute == "isReleased" else attribute for name, attribute in names}
+    return {**request, "ExpressionAttributeNames": names}
+
+
+def _of_one(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a commit writes, with weaker conditions for the other locks."""
+    return [
+        {"Update": _unguarded(item["Update"])} if item["Update"]["TableName"] == "locks" else item for item in items
+    ]
+
+
+MUTATIONS: dict[str, Mutation] = {
+    # The waiter
+    "expiry judged by the waiter's clock": Mutation(
+        "mixed stormy", 20, edit(lease.may_take_over, "date is not None and date * 1000 → received.wall * 1000"),
+    ),
+    "an observation counted by elapsed time, which may run ahead": Mutation(
+        "freezes no-heartbeat", 200, edit(lease.may_take_over, "received.monotonic → received.elapsed"),
+        edit(lease.Observations.note, "received.monotonic → received.elapsed"),
+    ),
+    "an observation not restarted when the version changes": Mutation(
+        "mixed calm foreign", 60,
+        edit(lease.Observations.note, " and seen.version == row.version and seen.lease_ms == lease_ms → "),
+    ),
+    "an observation by Dates without allowance": Mutation(
+        "foreign-dates", 600, edit(lease.Observation.is_over, " + max(2000, MARGIN * 1000 + self.lease_ms * DRIFT) → "),
+    ),
+    "a take-over without the version observed": Mutation(
+        "mixed stormy", 40, edit(requests.Update.take, 'self.expect(version={"S": observed}) → '
+        'self.require("(#version = :observed OR NOT #version = :observed)", observed={"S": observed})'),
+    ),
+    "a row taken over whose lease cannot be read": Mutation(
+        "unreadable", 40, put(row.Row, "require_lease", lambda self, schema, key: self.lease_ms or 0),
+    ),
+    "a lease of zero counted as one that is over": Mutation(
+        "unreadable", 100,
+        edit(schema.Schema.read_lease, "return lease_ms if → return lease_ms if lease_ms is None or lease_ms < 1 or"),
+    ),
+    # The holder's time
+    "validity by the lease alone": Mutation(
+        "slow-clocks mixed", 100, edit(lease.validity, ", expiry_ms / 1000 - date - MARGIN) → , lease_ms)"),
+    ),
+    "validity by the stored expiry alone": Mutation(
+        "foreign shortened fast", 300, edit(lease.validity, "lease_ms / 1000, → float('inf'),"),
+    ),
+    "validity counted from the reply": Mutation(
+        "slow-replies", 300,
+        edit(acquire.Acquisition.own, "row.require_token( → sent.started = self.reading.elapsed; row.require_token("),
+        edit(keep._extended, "sent.elapsed → reading.elapsed"),
+    ),
+    "no margin between two Dates": Mutation("slow-clocks", 400, put(lease, "MARGIN", 0.0)),
+    "no grace": Mutation(
+        "calm mixed", 60, put(lease, "GRACE", 0.0), shows=("refused", "starved", "lost for nothing", *_UNSAFE),
+    ),
+    "no allowance for drift": Mutation("long", 400, put(lease, "DRIFT", 0.0)),
+    "half the allowance for drift": Mutation("drift", 100, put(lease, "DRIFT", lease.DRIFT / 2)),
+    "commits without the lock's condition, beyond all drift": Mutation(
+        "beyond-drift", 100, _UNGUARDED_COMMIT, shows="late write",
+    ),
+    "elapsed time anchored once": Mutation("freezes no-heartbeat", 1500, put(lease, "ClockReading", _Anchored)),
+    "elapsed time by the monotonic clock alone": Mutation(
+        "freezes no-heartbeat", 60, edit(lease.ClockReading.after, "boottime - self.boottime, wall - self.wall, → "),
+    ),
+    "elapsed time by the wall clock alone": Mutation(
+        "freezes no-heartbeat", 100,
+        edit(lease.ClockReading.after, "monotonic - self.monotonic, boottime - self.boottime, → "),
+    ),
+    "no heartbeat, though validity ends before the deadline": Mutation(
+        "calm deadlines", 60, put(lease, "needs_heartbeat", lambda valid_until, deadline, lease_ms: deadline is None),
+        shows="lost for nothing",
+    ),
+    "the first heartbeat only at a third of the lease": Mutation(
+        "calm-slow", 400, put(lease, "first_heartbeat", lambda now, valid_until, lease_ms: now + lease_ms / 3000),
+        shows="lost for nothing",
+    ),
+    # Renewals
+    "a renewal without the owner": Mutation("foreign foreign-late", 4000, _without("renew", _is_renewal, "ownerName")),
+    "a renewal without owner and token": Mutation(
+        "renewals shortened stormy", 600, _without("renew", _is_renewal, "ownerName", "fencingToken"),
+    ),
+    "a renewal of what is released": Mutation(
+        "renewals delete stormy", 150, _without("renew", _is_renewal, "isReleased"),
+        redundant="a late renewal leaves isReleased where it is, so the row stays free; where rows are deleted, "
+        "owner and token are gone. It saves others a refused take-over, no more",
+    ),
+    "a renewal that may turn the expiry back": Mutation("renewals", 400, _without("renew", _is_renewal, "<")),
+    "renewals whose versions do not rise": Mutation(
+        "renewals shortened", 150,
+        edit(keep.renew, "for _ in range(STEPS): → hold.expiry_ms = 0\n    for _ in range(STEPS):"),
+        redundant="'version < the new one' refuses what does not rise, and the answer says what to go above: one "
+        "more request. A late renewal that is above has a later expiry, and then a lease at least as long",
+    ),
+    "a shortened lease not cut before it is sent": Mutation(
+        "shortened", 600, edit(keep.renew, "hold.shorten(new_lease, sent.elapsed) → "),
+    ),
+    "a release without owner and token": Mutation(
+        "stormy fast", 200, _without("release", _is_release, "ownerName", "fencingToken"),
+    ),
+    "a handle that counts as held while it is released": Mutation(
+        "renewals stormy", 4000, edit(keep.release, "hold.end() → ",
+        "if isinstance(outcome, Reply): → hold.end()\n    if isinstance(outcome, Reply):"),
+    ),
+    "a handle that counts as held after its last act is interrupted": Mutation(
+        "interrupted interrupted-calm", 60, wrap(keep, "release", _undone), wrap(handover, "hand_over", _undone),
+        wrap(transaction, "commit", _undone), shows="says held",
+    ),
+    "a last act that is interrupted counted as not sent": Mutation(
+        "interrupted interrupted-calm", 100, put(protocol.Hold, "doubt", lambda self: None), shows="false loss",
+    ),
+    "what an interrupted handover parked left there": Mutation(
+        "interrupted-adopted", 600, edit(keep.release, "parked = row is not None and → parked = False and"),
+        shows="held for nobody",
+    ),
+    "two renewals of one handle under way at once": Mutation(
+        "at-once", 100, put(clients.Client, "turn", _nothing), shows=("expiry", "false renewal", *_UNSAFE),
+    ),
+    "a renewal that counts before its answer": Mutation(
+        "interrupted interrupted-calm", 20,
+        edit(keep.renew, "event = yield → hold.extend(sent.elapsed, int(memory.server.now(sent))); event = yield"),
+        shows="false renewal",
+    ),
+    # Claims, corrections, giving up
+    "a grant of a fast clock not corrected": Mutation(
+        "fast mixed", 60, put(lease, "clock_was_fast", lambda *_: False), shows="expiry",
+    ),
+    "released and claimed again instead of corrected": Mutation(
+        "given-back-late corrections", 20_000, edit(acquire.Acquisition.write, _STEPS_ASIDE),
+    ),
+    "a corrected version counted when it is seen again": Mutation(
+        "given-back-late corrections", 20_000,
+        edit(acquire.Acquisition.own, "if no_good or sent.struck: → if no_good:"),
+    ),
+    "a claim given up and not released": Mutation(
+        "given-up stormy", 40, put(acquire.Acquisition, "abandon", _nothing), shows="left behind",
+    ),
+    "a claim given up and released by a single send": Mutation(
+        "given-up stormy", 400, wrap(acquire.Acquisition, "abandon", _one_send), shows="left behind",
+    ),
+    "a claim given up at the second interrupt": Mutation(
+        "interrupted-late interrupted", 400, edit(protocol.undone, "yield from undo(None) → pass"),
+        shows="left behind",
+    ),
+    "an owner that is not unique for each acquisition": Mutation(
+        "stormy", 1300, put(clients, "owner_name", lambda process: "function"),
+    ),
+    "a late copy of the claim that release leaves": Mutation(
+        "stormy fast", 4000, edit(keep.release, "copied or parked → parked"), shows="copy left",
+    ),
+    "whatever a refused release shows released as a late copy": Mutation(
+        "stormy fast", 200, edit(keep.release, "row.version in hold.claims and → "),
+    ),
+    "a lost row counted as released": Mutation(
+        "stormy renewals", 1000, edit(keep.release,
+        "raise _unknown(hold, outcome) if hold.unclear else outcome → return True",
+        "raise _unknown(hold, outcome) → return True"), shows="release",
+    ),
+    # Handing over, commits, replacing
+    "an adoption under any token": Mutation(
+        "handing-over handing-over-late", 60, _without("renew", _is_adoption, "fencingToken"),
+        edit(handover.Adoption.see, " and row.token == self.token → "), shows=(*_UNSAFE, "adopted twice"),
+    ),
+    "an adoption that does not raise the token": Mutation(
+        "handing-over handing-over-late", 60, edit(requests.renew, '{"N": "1"} → {"N": "0"}'),
+        shows=(*_UNSAFE, "adopted twice"),
+    ),
+    "an adoption of what is released": Mutation(
+        "handing-over handing-over-late", 100, _without("renew", _is_adoption, "isReleased"),
+        redundant="it leaves isReleased where it is, so the row stays free and is not counted as adopted",
+    ),
+    "a lock handed over that deletes its row": Mutation(
+        "handing-over-deleted", 1000, put(clients, "may_hand_over", lambda hold: True), shows="adopted twice",
+    ),
+    "a handle that counts as held while it is handed over": Mutation(
+        "handing-over calm-handing-over", 60, edit(handover.hand_over, "hold.hand_over() → hold.handed_over = True"),
+    ),
+    "an adoption given up and not released": Mutation(
+        "handing-over-late", 400, put(handover.Adoption, "abandon", _nothing), shows="left behind",
+    ),
+    "a commit without the lock's condition": Mutation(
+        "commits commits-late", 40, _UNGUARDED_COMMIT, shows="late write",
+    ),
+    "a commit that leaves the lock held": Mutation(
+        "commits commits-late", 100, _last_part(_left_held),
+        shows=("late write", "written twice", "left behind", "false refusal"),
+    ),
+    "a commit under a new client token at each decision": Mutation(
+        "commits-late commits", 2000, edit(transaction._send, f"exchange(request, → {_NEW_TOKEN}"),
+        edit(transaction._commit,
+        f"refused, _, reading = yield from exchange(request, → refused, _, reading = yield from {_NEW_TOKEN}",
+        f"again, _, reading = yield from exchange(request, → again, _, reading = yield from {_NEW_TOKEN}"),
+        shows="false refusal",
+    ),
+    "a refused commit not followed by a release": Mutation(
+        "commits-late commits-lost", 400, _NO_RELEASE, shows="false refusal",
+    ),
+    "a refusal counted as final, no matter how the release ended": Mutation(
+        "commits-lost commits-late", 4000,
+        edit(transaction._commit, "final, doubtful, unanswered = False → final, doubtful, unanswered = True"),
+        shows="false refusal",
+    ),
+    "a second refusal by the application's conditions counted as final": Mutation(
+        "commits-lost", 4000, edit(transaction._commit,
+        "if not _lost_among(holds, again) or → if not isinstance(again, TransactionCanceled) or"),
+        shows="false refusal",
+    ),
+    "a client token counted as known for ever": Mutation("commits-frozen", 400, _TOKEN_FOR_EVER, shows="false refusal"),
+    "a client token counted as known for ever, under several locks": Mutation(
+        "several-commits-frozen", 400, _TOKEN_FOR_EVER, shows="false refusal",
+    ),
+    # Several locks
+    "several locks taken in the order given": Mutation(
+        "several several-calm", 20, put(several, "ordered", lambda keys: list(dict.fromkeys(keys))), shows="deadlock",
+    ),
+    "several locks not released after a failure": Mutation(
+        "several", 20,
+        edit(several.Several.release_all, "while self.holds: → self.holds.clear()\n    while self.holds:"),
+        shows="left behind",
+    ),
+    "several locks returned while one is lost": Mutation(
+        "several-lost several", 60, put(several.Several, "check_lost", lambda self: None),
+        put(several.Several, "check_held", lambda self: None), shows="returned lost",
+    ),
+    "no last look at several locks before they are returned": Mutation(
+        "several-lost", 1000, put(several.Several, "check_held", lambda self: None), shows="returned lost",
+    ),
+    "several locks returned with what is left of their leases": Mutation(
+        "several-calm", 60, put(several.Several, "freshen", _nothing), shows="stale",
+    ),
+    "several locks that begin anew without a release": Mutation(
+        "several-lost", 60, edit(several.Several.run, "yield from self.release_all() → self.holds.clear()"),
+        shows="left behind",
+    ),
+    "a commit under several locks with the condition of one": Mutation(
+        "several-commits", 100,
+        wrap(requests, "commit", lambda real: lambda items, last, token: real(_of_one(items), last, token)),
+        shows="late write",
+    ),
+    "a refused commit under several locks not followed by releases": Mutation(
+        "several-commits", 400, _NO_RELEASE, shows="false refusal",
+    ),
+    "a row replaced regardless of its version": Mutation(
+        "replacing-foreign", 300, _without("replace", _any, "recordVersionNumber"),
+    ),
+    "a row replaced regardless of its token": Mutation(
+        "replacing", 200, _without("replace", _any, "fencingToken"),
+        redundant="the version alone tells one grant or renewal from another; the token is what grants raise, and a "
+        "late copy of a claim brings an old version back only with another token, and then there is no " "holder",
+    ),
+    # Events
+    "an event claimed and taken over regardless of its completion": Mutation(
+        _EVENTS, 20, edit(requests.claim, "if event: → if False:"), shows=_NOT_ONCE,
+    ),
+    "an event taken over regardless of its completion": Mutation(
+        _EVENTS, 400, edit(requests.claim, "if event: → if event and observed is None:"), shows=_NOT_ONCE,
+    ),
+    "a completion observed as there or not there alone": Mutation(
+        "events-passing", 400, edit(requests.claim, _THERE_OR_NOT), shows=_NOT_ONCE,
+    ),
+    "a completion that has passed counted as none": Mutation(
+        "events-passing", 40, edit(requests.claim,
+        "update = place.update_type(place) → update, completed_until = place.update_type(place), None"),
+        shows=("refused", "starved", "stuck"),
+    ),
+    "an event's end judged by the client's clock": Mutation(
+        _EVENTS, 100, edit(acquire.Acquisition.see, "refuse_done(place.schema, place.key, date) → "
+        "refuse_done(place.schema, place.key, int(self.reading.wall))"), shows=(*_NOT_ONCE, "false done", "starved"),
+    ),
+    "an event that another holds not looked at": Mutation(
+        _EVENTS, 100,
+        edit(acquire.Acquisition.see, "if wanted.window is not None: → if wanted.window is not None and row.is_free:"),
+        shows=_NOT_ONCE,
+    ),
+    "a completion by a second request after the release": Mutation(
+        _EVENTS, 200, wrap(keep, "release", _completing_late), shows=("false success", *_NOT_ONCE),
+    ),
+    "a completion without owner and token": Mutation(
+        _EVENTS, 60,
+        _without("release", lambda *_, completion=None, **more: completion is not None, "ownerName", "fencingToken"),
+        shows=("late release", *_UNSAFE),
+    ),
+    "a failed handler that completes its event": Mutation(
+        _EVENTS, 20, edit(keep.release, "if complete else None → if hold.window is not None else None"),
+        shows="false completion",
+    ),
+    "a release after a refused commit that completes": Mutation(
+        "events-commits", 40,
+        edit(transaction._commit, "plain = _release(hold, data, None, → plain = _release(hold, data, done,"),
+        shows="no effects",
+    ),
+    "a commit that does not complete its event": Mutation(
+        "events-commits", 40,
+        edit(transaction._commit, "last = _release(holds[-1], data, done, → last = _release(holds[-1], data, None,"),
+        shows="false success",
+    ),
+    "a window reckoned by the monotonic clock": Mutation(
+        _EVENTS, 60, put(lease.ServerTime, "after_freezes", lease.ServerTime.now), shows="window",
+    ),
+    "a time to live that is over before the lease": Mutation(
+        "reaped-at-once", 60, edit(requests.Update.ttl, "-(-expiry_ms // 1000) → expiry_ms // 1000 - 5"),
+    ),
+    "an event kept no longer than its lock": Mutation(
+        "reaped-events", 60, _NO_COMPLETION_IN_TTL, shows=("erased", "done again"),
+    ),
+    "a time to live that does not count the completion": Mutation(_EVENTS, 20, _NO_COMPLETION_IN_TTL, shows="ttl"),
+    # The queue
+    "a first claim that does not ask whether somebody waits": Mutation(
+        "queue-calm queue", 100, put(requests, "NOBODY_WAITS", None), shows=_ORDER,
+    ),
+    "a claim from any place": Mutation("queue-calm queue", 60, _FROM_ANY_PLACE, shows=_ORDER),
+    "a claim from the first place that leaves it there": Mutation(
+        "queue-calm", 20, edit(requests.QueueCondition.write, 'update.removes.append(f"#waiters[{index}]") → pass'),
+        edit(acquire.Acquisition.run, "self.queue.leave(granted=True) → ()"), shows=("extra leave", "place left"),
+    ),
+    "a place given up that is not removed": Mutation(
+        "queue-calm queue-leaving", 60, edit(acquire.Acquisition.abandon, "self.queue.leave() → ()"),
+        shows="place left",
+    ),
+    "a place given up by a single send": Mutation(
+        "queue-calm queue-leaving", 200, wrap(queue.Queue, "leave", _one_send), shows="place left",
+    ),
+    "a place left in the row of a grant": Mutation(
+        "queue-late queue-calm queue-beside", 120, edit(acquire.Acquisition.run, "self.queue.leave(granted=True) → ()"),
+        shows="place left",
+        redundant="a claim removes the place it comes from, so only a lost or late request leaves one, and such a "
+        "place expires like that of any who died",
+    ),
+    "a place taken at the front": Mutation(
+        "queue-calm queue", 60,
+        edit(tickets.take_ticket, "(if_not_exists(#waiters, :none), :new) → (:new, if_not_exists(#waiters, :none))"),
+        shows=_ORDER,
+    ),
+    "a place taken without a limit": Mutation(
+        "queue-full queue-idle", 60, put(queue, "MOST_WAITERS", 10**6), put(tickets, "MOST_WAITERS", 10**6),
+        shows="crowd",
+    ),
+    "a place taken again by a copy of its append": Mutation(
+        "queue-late", 400,
+        edit(tickets.take_ticket, 'update.require("NOT contains(#waiters, :mine)", mine={"S": mine}) → '),
+        shows="crowd",
+    ),
+    "no patience with those ahead": Mutation("queue-calm queue", 60, put(queue, "PATIENCE", 0.0), shows="thrown out"),
+    "patience for a second": Mutation("queue-calm queue-beside", 400, put(queue, "PATIENCE", 1.0), shows="thrown out"),
+    "patience of a quarter of a second more for each further one ahead": Mutation(
+        "queue-dying", 400, _A_QUARTER_MORE, shows=_ORDER,
+    ),
+    "the dead never passed": Mutation("queue-idle queue-dying", 60, _NEVER_PASSED, shows=("starved", "stuck")),
+    "patience that goes on over other grants": Mutation(
+        "queue-pollers-many", 60,
+        edit(queue.Patience.note, _OVER_ANYBODY.format('if grant is None:\n        return\n    grant = "any"\n    ')),
+        shows=_ORDER, redundant="whoever is first and alive takes the lock before the next one has often seen it free. "
+        "tests/core/test_queue.py shows it",
+    ),
+    "patience that goes on though fewer are ahead": Mutation(
+        "queue-expiring", 200, edit(queue.Patience.note, _OVER_ANYBODY.format("ahead = 0\n    ")), shows=_ORDER,
+    ),
+    "patience that goes on over looks without an answer": Mutation(
+        "queue-throttled queue-slow", 100, put(queue.Queue, "_look_once", lambda self: self.acquisition.read()),
+        shows=("impatient", "thrown out"),
+    ),
+    "all those ahead removed once the first one is dead": Mutation(
+        "queue-freezes queue-deaths queue-throttled", 400,
+        edit(queue.Queue.condition_from, "at not in left → at not in (left if self._is_last() else ())"),
+        shows="thrown out",
+    ),
+    "a last try that removes whoever is ahead": Mutation(
+        "queue-calm queue-brief", 100,
+        edit(queue.Queue.condition_from, "at not in left → at not in (() if self._is_last() else left)"),
+        shows="thrown out",
+    ),
+    "places that are never renewed": Mutation(
+        "queue-calm queue", 100, put(queue.Queue, "_renew", lambda self, mine, living: None), shows=_ORDER,
+    ),
+    "places renewed when hardly anything is left": Mutation(
+        "queue-calm queue", 200, put(queue, "RENEWED", 0.0), shows=_ORDER,
+    ),
+    "a renewal by index, over whoever is there": Mutation(
+        "queue-late queue queue-leaving", 400, edit(tickets.renew_ticket,
+        _OVER_OLD + 'f"attribute_exists(#waiters[{index}])")', 'update.require("NOT contains(#waiters, :new)") → '),
+        shows=("thrown out", "moved", "came back to wait"),
+    ),
+    "a late copy of a renewal that brings a place back": Mutation(
+        "queue-late", 400, edit(tickets.renew_ticket, _OVER_OLD + '"attribute_exists(#waiters)")'),
+        shows="came back to wait",
+    ),
+    "places that expire by the waiter's own clock": Mutation(
+        "queue queue-calm", 100,
+        edit(queue.Queue._living, "date = self.acquisition.date → date = int(self.acquisition.reading.wall)"),
+        shows=_ORDER,
+    ),
+    "places dated by the waiter's own clock": Mutation(
+        "queue queue-calm", 200,
+        put(queue.Queue, "_expiry", lambda self, living: int(self.acquisition.reading.wall) + 20), shows=_ORDER,
+    ),
+    "a place that counts however far ahead it is dated": Mutation(
+        "queue-idle", 200,
+        put(queue, "counts", lambda place, date: date is None or date <= (row.ticket_expiry(place) or 0)),
+        _NEVER_PASSED, shows=("starved", "stuck"),
+    ),
+    "a place written over one that counts": Mutation(
+        "queue-full", 200,
+        edit(queue.Queue._take_ticket, "while index > 0 and not counts(waiters[index - 1], date): → if index:"),
+        shows="thrown out",
+    ),
+    "no last try": Mutation(
+        "queue-idle", 100, edit(queue.Queue._write, "acquisition = self.acquisition → "
+        "acquisition = self.acquisition\n    if self._is_last():\n        return None"), shows="refused",
+    ),
+    "a try like the last one at each look": Mutation(
+        "queue-calm queue", 60, edit(queue.Queue.condition, "if not self._is_last(): → if False:"), shows=_ORDER,
+    ),
+    "naps longer than others have patience": Mutation(
+        "queue-calm queue", 400, put(queue.Pace, "nap", lambda *_: 6.0), shows=("thrown out", "starved"),
+    ),
+    "errors slept off for longer than others have patience": Mutation(
+        "queue-late queue-slow", 120,
+        edit(queue.Queue._pause, "backoff(acquisition.polls, longest, → backoff(acquisition.polls, 60.0,"),
+        shows=("thrown out", "starved"),
+        redundant="a nap of its own refresh_period follows only a decision that failed, which is a fault",
+    ),
+    "an append whose answer was lost forgotten": Mutation(
+        "queue-late queue-slow", 120, edit(queue.Queue._ask, "acquisition = self.acquisition → "
+        "acquisition = self.acquisition\n    self._name = self._asked = self._names.clear()"),
+        shows=("place left", "crowd"),
+        redundant="the place that landed is that of one who died: 3 s for those behind it",
+    ),
+    "a correction that waits in the queue": Mutation(
+        "queue-late queue", 120, edit(queue.Queue._write, "self._claim(step) → "
+        "self._claim(Take(step.version, step.row, requests.NOBODY_WAITS if waiters else None))"),
+        redundant="a version that waits for its correction is nobody's: the row is locked until its expiry, no longer",
+    ),
+    "a queue that goes on though waiters cannot be read": Mutation(
+        "queue-forged", 100, wrap(queue.Queue, "_waiters", lambda original: lambda self: original(self) or ()),
+        shows=("escaped", "starved", "refused", "stuck"),
+    ),
+    "a row made by taking a place": Mutation(
+        "queue-foreign", 1200, edit(tickets.take_ticket, 'update.require("attribute_exists(#version)") → '),
+        shows="no version",
+    ),
+    # Semaphores
+    "a permit claimed though there is an entry of mine": Mutation(
+        "permits-late permits-corrections", 400,
+        edit(permits.PermitUpdate.take, 'self.require("attribute_not_exists(#p.#mine)") → '),
+        shows=(*_TOO_MANY, "token", "left behind", "release"),
+    ),
+    "a size that counts for nothing if dead permits are replaced": Mutation(
+        "permits-mixed", 2000,
+        edit(permits.PermitUpdate.take, 'self.require("size( → if not dead: self.require("size('), shows=_TOO_MANY,
+    ),
+    "a size that does not count at all": Mutation(
+        "permits-calm permits", 40,
+        edit(permits.PermitUpdate.take, "most = place.permits - → most = 1 + place.permits -"), shows=_TOO_MANY,
+    ),
+    "dead permits replaced whether or not they are as observed": Mutation(
+        "permits-dying permits-freezes permits-late", 400, edit(permits.PermitUpdate.take,
+        'self.require(f"#p.{name} = :{name[1:]}", **{name[1:]: {"S": entry.text}}) → pass'), shows=_TOO_MANY,
+    ),
+    "a permit's expiry judged by the caller's clock": Mutation(
+        "permits permits-slow", 40, edit(lease.may_take_over, "date is not None and date * 1000 → received.wall * 1000",
+        "return seen.is_over(received.monotonic, date) → return False"),
+    ),
+    "a permit committed and released without its token": Mutation(
+        "permits-zombies permits-commits", 2000, _changed("release", _whatever_token,
+        lambda place, *_, token=None, **more: (place.permits and token) is not None),
+        shows=("late write", "release", *_TOO_MANY),
+    ),
+    "a permit renewed without its token": Mutation(
+        "permits-late permits-outages", 400, _weaker("renew", lambda part: " = " in part, _is_permit),
+        redundant="while my validity lasts, the entry under my nonce is the one that I was granted. After that the "
+        "handle is lost, and a renewal that lands late keeps an entry of nobody until its expiry",
+    ),
+    "a permit's renewal that may turn the expiry back": Mutation(
+        "permits-late permits-shortened", 400, _weaker("renew", lambda part: " < " in part, _is_permit),
+        shows=_TOO_MANY,
+    ),
+    "a permit corrected whatever its version": Mutation(
+        "permits-corrections", 2000, _weaker("claim", _any, _is_permit_correction),
+        shows=(*_TOO_MANY, "token", "left behind", "maps"),
+    ),
+    "a semaphore begun over one that is there": Mutation(
+        "permits permits-late", 40, _weaker("claim", _any, _is_first_permit), shows=(*_TOO_MANY, "token"),
+    ),
+    "maps removed once they are empty": Mutation(
+        "permits-calm permits", 40, wrap(keep, "release", _tidying), shows=("escaped", "maps", "stuck", "token"),
+    ),
+    "a permit held on through an outage": Mutation(
+        "permits-outages", 400,
+        edit(protocol.Hold.__init__, "wanted.hold_on_unavailable and keeps → wanted.hold_on_unavailable"),
+        shows=(*_TOO_MANY, "came back"),
+        redundant="a copy of the claim that lands after the entry was replaced has another token, and the renewal "
+        "requires mine. Only a row that was deleted could bring the token back",
+    ),
+    "a row that is kept no longer than its last writer's permit": Mutation(
+        "permits permits-calm", 40,
+        edit(permits.PermitUpdate.ttl, "None if seconds is None else max(seconds, KEPT) → 0"), shows="ttl",
+    ),
+    "a free permit taken from any place": Mutation(
+        "permits-queue-calm permits-queue", 100, _FROM_ANY_PLACE, shows=_ORDER,
+    ),
+    "a claim from a place that leaves nothing to those ahead": Mutation(
+        "permits-queue-beside permits-queue", 1000, edit(queue.Queue.condition_from, "behind=behind → behind=0"),
+        shows=_ORDER,
+    ),
+    "the dead that wait for a semaphore never passed": Mutation(
+        "permits-queue-idle", 100, _NEVER_PASSED, shows=("starved", "stuck"),
+    ),
+    "patience with those who wait for a semaphore that goes on over other grants": Mutation(
+        "permits-queue-dying permits-queue-pollers", 60, _BLIND, shows=_ORDER,
+        redundant="whoever is alive ahead passes the dead first one long before, and the patience begins anew. "
+        "tests/core/test_permits.py shows it",
+    ),
+    "little patience with those who wait for a semaphore, over other grants": Mutation(
+        "permits-queue-dying permits-queue-pollers", 200, _BLIND, _A_QUARTER_MORE, shows=_ORDER,
+    ),
+    # The assumptions of docs/safety.md: breaking them shows
+    "front ends further apart than half a second": Mutation("slow-clocks", 200, put(Settings, "front_ends", 1.5)),
+    "clocks that drift more than DRIFT": Mutation("long", 100, put(Settings, "drift", 3e6 * lease.DRIFT)),
+    "a step back and a freeze of the other clocks between two looks": Mutation(
+        "freezes no-heartbeat", 1500, put(Settings, "unwatched", True),
+    ),
+    "a freeze that stops every clock": Mutation(
+        "freezes no-heartbeat", 100,
+        edit(clocks.Clocks.stop, "if len(self._spoiled → which = set(ALL)\n    if False and len(self._spoiled"),
+    ),
+    "a monotonic clock that jumps ahead": Mutation("mixed no-heartbeat", 40, wrap(clocks.Clocks, "read", _jumping)),
+    "a time of DynamoDB that jumps ahead": Mutation(
+        "mixed no-heartbeat", 60, _before_each_request(_step_ahead), wrap(network.Network, "_date", _date_ahead),
+    ),
+    "rows deleted while they are held": Mutation("mixed calm", 40, _before_each_request(_delete)),
+    "a table set back to an earlier state": Mutation("mixed calm", 40, _before_each_request(_restore)),
+    "a table with a copy in another Region": Mutation("mixed calm", 20, _before_each_request(_copy)),
+    # Holds that outlive an invocation
+    "attempts that all bear the owner of the hold": Mutation("holds-zombies-calm holds-zombies-late", 400, _OWN_NAME),
+    "attempts under one owner, and a token that rises": Mutation(
+        "holds-zombies-calm", 40, _OWN_NAME,
+        edit(requests.renew, 'if next_token: → if next_token or (seen is not None and not owner.endswith("/")):'),
+        edit(resume._is_of_hold, "row.token == token → row.token in (token, token + 1)"), shows="revived",
+    ),
+    "what an attempt hands over parked under the first handle's name": Mutation(
+        "holds-zombies holds-zombies-late", 400, put(handover, "parked", row.base_of), shows=("zombie", *_UNSAFE),
+    ),
+    "a hold known by its token or a higher one": Mutation(
+        "holds-claims", 400, _changed("renew", _at_least, _is_resume),
+        _changed("release", _at_least, _is_release_by_string),
+        edit(resume._is_of_hold, "row.token == token → (row.token or 0) >= token"), shows=("revived", *_UNSAFE),
+    ),
+    "a resume without the owner seen": Mutation(
+        "holds-zombies-late holds-late", 600, _without("renew", _is_resume, "ownerName"),
+    ),
+    "a resume without the token": Mutation(
+        "holds-adopted", 400, _without("renew", _is_resume, "fencingToken"), shows=("revived", *_UNSAFE),
+    ),
+    "a resume of what is released": Mutation(
+        "holds-late holds-zombies-late", 150, _without("renew", _is_resume, "isReleased"),
+        redundant="isReleased stays where it is, so the row stays free, and the reply shows that: nobody is granted "
+        "anything",
+    ),
+    "a resume that may turn the expiry back": Mutation(
+        "holds-late holds-zombies-late", 600, _without("renew", _is_resume, "<"), shows=("expiry", *_UNSAFE),
+    ),
+    "any row of the hold counted as a grant": Mutation(
+        "holds-zombies holds-twice", 400, edit(resume.resume, "if row.owner != owner or row.version not in sent: → "
+        "row.owner, row.version = owner, next(iter(sent))\n        if False:"),
+    ),
+    "the validity of a resume counted from its reply": Mutation(
+        "holds-slow", 1500, edit(resume.resume, "valid_until = started + → valid_until = reading.elapsed +"),
+    ),
+    "a resume by a wall clock that may be fast": Mutation(
+        "holds-clocks", 60, edit(resume.resume, "if row is None and not memory.server.is_known: → if False:",
+        "if not memory.server.is_known: → if False:"), shows="expiry",
+    ),
+    "a resume that is given up and released": Mutation(
+        "holds-late holds", 60, wrap(resume, "resume", _given_back), shows="gave back",
+    ),
+    "a resume that gives up at the first other name": Mutation(
+        "holds holds-calm", 60, put(resume, "STEPS", 1), shows="refused",
+    ),
+    "who took a hold counted as seen since before its resume": Mutation(
+        "holds-slow", 1500, edit(resume.HolderAcquisition.note_instead, "self.reading = reading → pass"),
+    ),
+    "a resumed handle valid beyond its invocation": Mutation(
+        "holds-calm", 60, edit(resume.resume, "valid_until = min(valid_until, wanted.lease_end) → pass"),
+        shows="deadline",
+    ),
+    "an unclear release read as done beside another attempt": Mutation(
+        "holds-zombies-late holds-twice", 1500, put(keep, "base_of", lambda owner: owner), shows="release",
+    ),
+    "a release by string that asks for the first name only": Mutation(
+        "holds holds-calm", 60, edit(resume.release, "seen = row.owner → return False"), shows="release",
+    ),
+    "a release by string without the token": Mutation(
+        "holds-adopted holds-claims", 1500, _without("release", _is_release_by_string, "fencingToken"),
+    ),
+    "a release by string without the owner": Mutation(
+        "holds-foreign", 1500, _without("release", _is_release_by_string, "ownerName"),
+    ),
+    "a holder's own claims not given up before it resumes": Mutation(
+        "holds-late holds-twice", 150,
+        edit(resume.HolderAcquisition.run, "yield from self.give_up_claims(looked=True) → "),
+        shows=("left behind", *_UNSAFE),
+        redundant="the row has just shown another's name, so the claim is not there. It can land only after the "
+        "release of the hold, and leaves a lock that nobody holds until its expiry, as one that comes "
+        "after its release by rule 5",
+    ),
+    "an adopter of a parked hold under the first handle's name": Mutation(
+        "holds-zombies-adopted", 1500, edit(handover.Adoption.see,
+        "if row.owner != self.base and not is_attempt(self.wanted.owner): → "
+        "self.wanted.owner = self.base\n    if False:"),
+        redundant="whatever the first handle still sends has the old token, or the version of a claim of its own. "
+        "The rule keeps a name for each handle",
+    ),
+    "an adoption of what an attempt has": Mutation(
+        "holds-zombies holds-adopted", 150, edit(handover.Adoption.see, _ADOPTS_ATTEMPT),
+        redundant="it would fence the attempt as a resume does. The rule keeps a string that comes twice from ending "
+        "the attempt that has it",
+    ),
+}  # fmt: skip

@@ -95,428 +95,389 @@ class Settings:
             setattr(self, name, value)
 
 
-_CLEAN = {
-    "lost": 0.0, "reply_lost": 0.0, "double": 0.0, "late": 0.0, "failed_after": 0.0, "failed_before": 0.0,
-    "throttled": 0.0, "unsent": 0.0, "slow": 0.0, "step": 0.0, "freeze": 0.0, "give_up": 0.0,
-}  # fmt: skip
-_REAPED = {"reap": True, "idle": 0.25}
-_GIVEN_BACK_LATE: dict[str, Any] = {
-    "late_give_backs": 0.3, "skews": ("seconds",), "interrupt": 0.3, "give_up": 0.2, "die": 0.4, "no_heartbeat": 0.6,
-    "lost": 0.05, "reply_lost": 0.12, "late": 0.1, "double": 0.05, "freeze": 0.01, "step": 0.0,
-}  # fmt: skip
-_BESIDE: dict[str, Any] = {"drift": 499.0}  # other libraries, which allow for none
-_KEPT = {"delete_all": 0.0, "delete_some": 0.0}
-_EVENTS = {**_KEPT, "event": 0.85, "keys": (1, 1, 2), "forget": 0.1, "grants": 8}
-_QUEUE = {**_KEPT, "queue": 0.9, "keys": (1,), "leases": ("short", "second", "medium")}
-_SEVERAL = {
-    **_KEPT, "several": 0.85, "keys": (3, 4), "leases": ("short", "second", "medium"), "replace": 0.0, "delete": 0.0,
-    "hand_over": 0.0, "queue": 0.8, "clients": (3, 4), "grants": 16,
-}  # fmt: skip
-_PERMITS = {
-    **_KEPT, "permits": (1, 2, 2, 3), "replace": 0.0, "hand_over": 0.0, "keys": (1,), "clients": (4, 5), "grants": 12,
-    "queue": 0.4, "leases": ("second", "short", "short", "medium"),
-}  # fmt: skip
-_HOLDS: dict[str, Any] = {
-    **_KEPT, "executions": (1, 2, 3), "clients": (1, 2, 3), "keys": (1,), "replace": 0.05, "hand_over": 0.05,
-    "leases": ("second", "short", "short", "medium"), "grants": 12, "commit": 0.15,
-}  # fmt: skip
-_ZOMBIES: dict[str, Any] = {"zombies": 0.5, "twice": 0.25, "deadline": 0.2}
-_LATE = {"lost": 0.04, "reply_lost": 0.08, "double": 0.12, "late": 0.15, "slow": 0.1}
+def _bias(*parts: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Changes to the settings: those of the parts, the later above the earlier, and these."""
+    return {name: value for part in (*parts, changes) for name, value in part.items()}
 
-_CORRECTIONS: dict[str, Any] = {
-    "lost": 0.05, "reply_lost": 0.15, "double": 0.15, "late": 0.3, "slow": 0.1, "skews": ("edge",), "freeze": 0.01,
-    "step": 0.0, "die": 0.6, "no_heartbeat": 0.6, "fail_fast": 0.1, "give_up": 0.02,
-}  # fmt: skip
+
+_CLEAN = _bias(
+    lost=0.0, reply_lost=0.0, double=0.0, late=0.0, failed_after=0.0, failed_before=0.0, throttled=0.0, unsent=0.0,
+    slow=0.0, step=0.0, freeze=0.0, give_up=0.0,
+)  # fmt: skip
+_REAPED = _bias(reap=True, idle=0.25)
+_GIVEN_BACK_LATE = _bias(
+    late_give_backs=0.3, skews=("seconds",), interrupt=0.3, give_up=0.2, die=0.4, no_heartbeat=0.6, lost=0.05,
+    reply_lost=0.12, late=0.1, double=0.05, freeze=0.01, step=0.0,
+)  # fmt: skip
+_BESIDE = _bias(drift=499.0)  # other libraries, which allow for none
+_KEPT = _bias(delete_all=0.0, delete_some=0.0)
+_EVENTS = _bias(_KEPT, event=0.85, keys=(1, 1, 2), forget=0.1, grants=8)
+_QUEUE = _bias(_KEPT, queue=0.9, keys=(1,), leases=("short", "second", "medium"))
+_SEVERAL = _bias(
+    _KEPT, several=0.85, keys=(3, 4), leases=("short", "second", "medium"), replace=0.0, delete=0.0, hand_over=0.0,
+    queue=0.8, clients=(3, 4), grants=16,
+)  # fmt: skip
+_PERMITS = _bias(
+    _KEPT, permits=(1, 2, 2, 3), replace=0.0, hand_over=0.0, keys=(1,), clients=(4, 5), grants=12, queue=0.4,
+    leases=("second", "short", "short", "medium"),
+)  # fmt: skip
+_HOLDS = _bias(
+    _KEPT, executions=(1, 2, 3), clients=(1, 2, 3), keys=(1,), replace=0.05, hand_over=0.05,
+    leases=("second", "short", "short", "medium"), grants=12, commit=0.15,
+)  # fmt: skip
+_ZOMBIES = _bias(zombies=0.5, twice=0.25, deadline=0.2)
+_LATE = _bias(lost=0.04, reply_lost=0.08, double=0.12, late=0.15, slow=0.1)
+
+_CORRECTIONS = _bias(
+    lost=0.05, reply_lost=0.15, double=0.15, late=0.3, slow=0.1, skews=("edge",), freeze=0.01, step=0.0, die=0.6,
+    no_heartbeat=0.6, fail_fast=0.1, give_up=0.02,
+)  # fmt: skip
 
 BIASES: dict[str, dict[str, Any]] = {
-    "mixed": {"interrupt": 0.04},
+    "mixed": _bias(interrupt=0.04),
     # Nothing goes wrong except deaths and clocks: what must be granted is granted, and what is held stays held.
-    "calm": {**_CLEAN, "deadline": 0.5},
-    "stormy": {**_LATE, "freeze": 0.06, "step": 0.1, "die": 0.12},
+    "calm": _bias(_CLEAN, deadline=0.5),
+    "stormy": _bias(_LATE, freeze=0.06, step=0.1, die=0.12),
     # A clock a few seconds fast, with late requests.
-    "fast": {**_LATE, "skews": ("fast",), "freeze": 0.01, "no_heartbeat": 0.5, "give_up": 0.02},
+    "fast": _bias(_LATE, skews=("fast",), freeze=0.01, no_heartbeat=0.5, give_up=0.02),
     # New processes with a fast clock keep coming: their first claims are corrected while copies are still in flight.
-    "corrections": {**_CORRECTIONS, "leases": ("short", "second", "medium"), "grants": 10},
+    "corrections": _bias(_CORRECTIONS, leases=("short", "second", "medium"), grants=10),
     # Clocks that leave little of the first validity. Nothing else goes wrong.
-    "calm-slow": {
-        **_CLEAN, "skews": ("slow",), "no_heartbeat": 0.0, "die": 0.3, "leases": ("short", "medium"),
-        "reheartbeat": 0.0,
-    },
-    "slow-clocks": {"skews": ("slow",), "no_heartbeat": 0.9, "late_release": 0.0, "die": 0.2, "freeze": 0.01},
-    "slow-replies": {"slow": 0.5, "no_heartbeat": 0.8, "die": 0.0, "skews": ("right", "slow", "near")},
-    "no-heartbeat": {"no_heartbeat": 1.0, "freeze": 0.08, "step": 0.1},
-    "given-up": {**_LATE, "give_up": 0.5, "no_heartbeat": 0.4},
-    "renewals": {
-        **_LATE, "reheartbeat": 1.0, "pair": 0.8, "other_lease": 0.3, "no_heartbeat": 0.5, "die": 0.15, "forget": 0.3,
-        "freeze": 0.005, "step": 0.01, "leases": ("short", "short", "medium"),
-    },
-    "shortened": {
-        **_LATE, "reply_lost": 0.2, "reheartbeat": 1.0, "other_lease": 1.0, "pair": 0.6, "no_heartbeat": 0.8,
-        "freeze": 0.01, "step": 0.01,
-    },
-    "delete": {**_LATE, "delete_all": 1.0, "give_up": 0.15},
-    "long": {
-        **_CLEAN, "late": 0.02, "reply_lost": 0.02, "leases": ("hours",), "extreme_rates": 1.0, "no_heartbeat": 0.95,
-        "deadline": 0.05, "die": 0.0, "fail_fast": 0.1, "reheartbeat": 0.0,
-    },
+    "calm-slow": _bias(_CLEAN, skews=("slow",), no_heartbeat=0.0, die=0.3, leases=("short", "medium"), reheartbeat=0.0),
+    "slow-clocks": _bias(skews=("slow",), no_heartbeat=0.9, late_release=0.0, die=0.2, freeze=0.01),
+    "slow-replies": _bias(slow=0.5, no_heartbeat=0.8, die=0.0, skews=("right", "slow", "near")),
+    "no-heartbeat": _bias(no_heartbeat=1.0, freeze=0.08, step=0.1),
+    "given-up": _bias(_LATE, give_up=0.5, no_heartbeat=0.4),
+    "renewals": _bias(
+        _LATE, reheartbeat=1.0, pair=0.8, other_lease=0.3, no_heartbeat=0.5, die=0.15, forget=0.3, freeze=0.005,
+        step=0.01, leases=("short", "short", "medium"),
+    ),
+    "shortened": _bias(
+        _LATE, reply_lost=0.2, reheartbeat=1.0, other_lease=1.0, pair=0.6, no_heartbeat=0.8, freeze=0.01, step=0.01,
+    ),
+    "delete": _bias(_LATE, delete_all=1.0, give_up=0.15),
+    "long": _bias(
+        _CLEAN, late=0.02, reply_lost=0.02, leases=("hours",), extreme_rates=1.0, no_heartbeat=0.95, deadline=0.05,
+        die=0.0, fail_fast=0.1, reheartbeat=0.0,
+    ),
     # Leases of 900 s at 900 ppm.
-    "drift": {
-        **_CLEAN, "late": 0.02, "reply_lost": 0.02, "leases": ("quarter",), "extreme_rates": 1.0, "no_heartbeat": 0.7,
-        "deadline": 0.05, "die": 0.05, "fail_fast": 0.1, "reheartbeat": 0.2, "hand_over": 0.1, "drift": 900.0,
-    },
-    "beyond-drift": {
-        **_LATE, "leases": ("quarter", "hours"), "extreme_rates": 1.0, "no_heartbeat": 0.7, "late_release": 0.6,
-        "commit": 0.5, "hand_over": 0.2, "drift": 5000.0, "freeze": 0.0, "step": 0.0, **_KEPT,
-        "forgiven": ("overlap", "robbed", "expiry", "lost for nothing", "starved", "refused"),
-    },
-    "freezes": {"freeze": 0.2, "step": 0.2, "no_heartbeat": 0.4, "lost": 0.01, "late": 0.01, "slow": 0.02},
-    "foreign": {**_BESIDE, "foreign": 2, "clients": (2, 2, 3)},
-    "foreign-late": {
-        **_LATE, **_BESIDE, "foreign": 2, "clients": (2,), "leases": ("short", "second"), "no_heartbeat": 0.1,
-        "reheartbeat": 1.0, "pair": 0.8, "freeze": 0.08, "die": 0.0, "deadline": 0.0,
-    },
-    "foreign-long": {
-        **_CLEAN, **_BESIDE, "foreign": 1, "clients": (2,), "leases": ("hours",), "extreme_rates": 1.0,
-        "no_heartbeat": 0.9, "die": 0.0, "reheartbeat": 0.0,
-    },
+    "drift": _bias(
+        _CLEAN, late=0.02, reply_lost=0.02, leases=("quarter",), extreme_rates=1.0, no_heartbeat=0.7, deadline=0.05,
+        die=0.05, fail_fast=0.1, reheartbeat=0.2, hand_over=0.1, drift=900.0,
+    ),
+    "beyond-drift": _bias(
+        _LATE, _KEPT, leases=("quarter", "hours"), extreme_rates=1.0, no_heartbeat=0.7, late_release=0.6, commit=0.5,
+        hand_over=0.2, drift=5000.0, freeze=0.0, step=0.0,
+        forgiven=("overlap", "robbed", "expiry", "lost for nothing", "starved", "refused"),
+    ),
+    "freezes": _bias(freeze=0.2, step=0.2, no_heartbeat=0.4, lost=0.01, late=0.01, slow=0.02),
+    "foreign": _bias(_BESIDE, foreign=2, clients=(2, 2, 3)),
+    "foreign-late": _bias(
+        _LATE, _BESIDE, foreign=2, clients=(2,), leases=("short", "second"), no_heartbeat=0.1, reheartbeat=1.0,
+        pair=0.8, freeze=0.08, die=0.0, deadline=0.0,
+    ),
+    "foreign-long": _bias(
+        _CLEAN, _BESIDE, foreign=1, clients=(2,), leases=("hours",), extreme_rates=1.0, no_heartbeat=0.9, die=0.0,
+        reheartbeat=0.0,
+    ),
     # One of our clients polls often, behind a foreign holder whose clock is slow.
-    "foreign-drift": {
-        **_CLEAN, **_BESIDE, "foreign": 1, "clients": (1,), "keys": (1,), "leases": ("hours",), "extreme_rates": 1.0,
-        "no_heartbeat": 1.0, "die": 0.0, "skews": ("right",), "fail_fast": 0.0, "deadline": 0.0,
-        "polls": 3000.0, "grants": 2,
-        "foreign_heartbeats": (0,), "foreign_work": (1.0,),
-    },
+    "foreign-drift": _bias(
+        _CLEAN, _BESIDE, foreign=1, clients=(1,), keys=(1,), leases=("hours",), extreme_rates=1.0, no_heartbeat=1.0,
+        die=0.0, skews=("right",), fail_fast=0.0, deadline=0.0, polls=3000.0, grants=2, foreign_heartbeats=(0,),
+        foreign_work=(1.0,),
+    ),
     # Waiters whose monotonic clock stops, behind foreign holders that use up their lease.
-    "foreign-dates": {
-        **_CLEAN, "freeze": 0.06, **_BESIDE, "foreign": 1, "clients": (2, 3), "leases": ("short", "second"), "die": 0.0,
-        "skews": ("right",), "foreign_heartbeats": (0,), "foreign_work": (1.0,), "no_heartbeat": 1.0, "deadline": 0.0,
-    },
+    "foreign-dates": _bias(
+        _CLEAN, _BESIDE, freeze=0.06, foreign=1, clients=(2, 3), leases=("short", "second"), die=0.0, skews=("right",),
+        foreign_heartbeats=(0,), foreign_work=(1.0,), no_heartbeat=1.0, deadline=0.0,
+    ),
     # As dynamolock: it writes back what its first look showed, and keeps the row.
-    "foreign-go": {
-        **_LATE, **_BESIDE, "foreign": 2, "clients": (2, 3), "foreign_rules": ("go",), "leases": ("short", "second"),
-        "delete_all": 0.0,
-    },
+    "foreign-go": _bias(
+        _LATE, _BESIDE, foreign=2, clients=(2, 3), foreign_rules=("go",), leases=("short", "second"), delete_all=0.0,
+    ),
     # As python-dynamodb-lock: every release deletes the row, and nothing that it does not know survives.
-    "foreign-python": {
-        **_LATE, **_BESIDE, "foreign": 2, "clients": (2, 3), "foreign_rules": ("python",), "delete_all": 1.0,
-        "leases": ("short", "second"),
-    },
+    "foreign-python": _bias(
+        _LATE, _BESIDE, foreign=2, clients=(2, 3), foreign_rules=("python",), delete_all=1.0,
+        leases=("short", "second"),
+    ),
     # All of them at once, which no table should see.
-    "foreign-mixed": {
-        **_BESIDE, "foreign": 3, "clients": (2, 3), "foreign_rules": ("java", "go", "python"), "freeze": 0.05,
-        "step": 0.05, "interrupt": 0.2, "leases": ("short", "second", "medium"),
-    },
-    "unreadable": {**_BESIDE, "foreign": 2, "clients": (2,), "unreadable": 0.7},
-    "handing-over": {"hand_over": 0.8, "commit": 0.0, "give_up": 0.02},
-    "handing-over-late": {
-        **_LATE, "hand_over": 0.8, "commit": 0.0, "reheartbeat": 0.8, "pair": 0.8, "copies": (2, 3), "die": 0.02,
-        "leases": ("short", "second"),
-    },
+    "foreign-mixed": _bias(
+        _BESIDE, foreign=3, clients=(2, 3), foreign_rules=("java", "go", "python"), freeze=0.05, step=0.05,
+        interrupt=0.2, leases=("short", "second", "medium"),
+    ),
+    "unreadable": _bias(_BESIDE, foreign=2, clients=(2,), unreadable=0.7),
+    "handing-over": _bias(hand_over=0.8, commit=0.0, give_up=0.02),
+    "handing-over-late": _bias(
+        _LATE, hand_over=0.8, commit=0.0, reheartbeat=0.8, pair=0.8, copies=(2, 3), die=0.02,
+        leases=("short", "second"),
+    ),
     # Late copies of claims, and strings that also come late.
-    "handing-over-deleted": {
-        **_CLEAN, "double": 0.5, "hand_over": 0.8, "delete_all": 1.0, "commit": 0.0, "copies": (8, 12), "die": 0.0,
-        "leases": ("second",), "clients": (1,), "keys": (1,), "skews": ("right",), "grants": 10,
-    },
+    "handing-over-deleted": _bias(
+        _CLEAN, double=0.5, hand_over=0.8, delete_all=1.0, commit=0.0, copies=(8, 12), die=0.0, leases=("second",),
+        clients=(1,), keys=(1,), skews=("right",), grants=10,
+    ),
     # Unanswered renewals, held on. The next client deletes the row, and late copies of the claim find none.
-    "outages": {
-        **_CLEAN, "double": 0.45, "lost": 0.5, "hold_on": 1.0, "delete_all": 1.0, "no_heartbeat": 0.0,
-        "die": 0.0, "leases": ("short",), "deadline": 0.0, "keys": (1,), "hand_over": 0.0, "commit": 0.0,
-        "skews": ("right",), "clients": (2,), "reheartbeat": 0.0, "grants": 12, "fail_fast": 0.1,
-    },
-    "calm-handing-over": {**_CLEAN, "hand_over": 0.8, "commit": 0.0, "deadline": 0.5},
-    "commits": {"commit": 0.8, "hand_over": 0.0, **_KEPT, "give_up": 0.02},
-    "commits-late": {
-        **_LATE, "commit": 0.9, "hand_over": 0.0, **_KEPT,
-        "is_open": 0.4, "freeze": 0.05, "die": 0.0, "late_release": 0.6,
-        "leases": ("short", "second"), "deadline": 0.1,
-    },
+    "outages": _bias(
+        _CLEAN, double=0.45, lost=0.5, hold_on=1.0, delete_all=1.0, no_heartbeat=0.0, die=0.0, leases=("short",),
+        deadline=0.0, keys=(1,), hand_over=0.0, commit=0.0, skews=("right",), clients=(2,), reheartbeat=0.0, grants=12,
+        fail_fast=0.1,
+    ),
+    "calm-handing-over": _bias(_CLEAN, hand_over=0.8, commit=0.0, deadline=0.5),
+    "commits": _bias(_KEPT, commit=0.8, hand_over=0.0, give_up=0.02),
+    "commits-late": _bias(
+        _LATE, _KEPT, commit=0.9, hand_over=0.0, is_open=0.4, freeze=0.05, die=0.0, late_release=0.6,
+        leases=("short", "second"), deadline=0.1,
+    ),
     # Only the lock's own requests get lost, and late copies of the commit find the row unchanged.
-    "commits-lost": {
-        "lost": 0.3, "reply_lost": 0.1, "late": 0.25, "double": 0.1, "commit": 0.9, "hand_over": 0.0, **_KEPT,
-        "is_open": 0.3,
-        "freeze": 0.0, "step": 0.0, "die": 0.0, "leases": ("medium", "long"), "forget": 0.0,
-    },
+    "commits-lost": _bias(
+        _KEPT, lost=0.3, reply_lost=0.1, late=0.25, double=0.1, commit=0.9, hand_over=0.0, is_open=0.3, freeze=0.0,
+        step=0.0, die=0.0, leases=("medium", "long"), forget=0.0,
+    ),
     # Freezes in the middle of a commit, longer than DynamoDB remembers its client token.
-    "commits-frozen": {
-        "lost": 0.02, "reply_lost": 0.2, "late": 0.1, "double": 0.1, "freeze": 0.2, "commit": 0.9, "hand_over": 0.0,
-        **_KEPT,
-        "is_open": 0.9, "die": 0.0, "leases": ("long", "hours"), "forget": 0.0, "late_release": 0.0,
-    },
-    "replacing": {**_LATE, "replace": 0.8, "delete": 0.2},
-    "replacing-foreign": {
-        **_LATE, "replace": 0.9, **_BESIDE, "foreign": 2, "clients": (2,), "leases": ("short", "second"), "die": 0.0,
-        "commit": 0.0, "hand_over": 0.0, "foreign_heartbeats": (2, 4),
-    },
-    "deadlines": {"deadline": 1.0, "no_heartbeat": 0.0, "give_up": 0.02},
-    "queue": {**_QUEUE, "queue": 0.8, "fail_fast": 0.15, "clients": (3, 5, 8), "grants": 12},
-    "queue-calm": {
-        **_CLEAN, **_QUEUE, "queue": 1.0, "fail_fast": 0.0, "clients": (4, 8), "grants": 16, "die": 0.0,
-        "replace": 0.0, "hand_over": 0.0, "forget": 0.0,
-    },
+    "commits-frozen": _bias(
+        _KEPT, lost=0.02, reply_lost=0.2, late=0.1, double=0.1, freeze=0.2, commit=0.9, hand_over=0.0, is_open=0.9,
+        die=0.0, leases=("long", "hours"), forget=0.0, late_release=0.0,
+    ),
+    "replacing": _bias(_LATE, replace=0.8, delete=0.2),
+    "replacing-foreign": _bias(
+        _LATE, _BESIDE, replace=0.9, foreign=2, clients=(2,), leases=("short", "second"), die=0.0, commit=0.0,
+        hand_over=0.0, foreign_heartbeats=(2, 4),
+    ),
+    "deadlines": _bias(deadline=1.0, no_heartbeat=0.0, give_up=0.02),
+    "queue": _bias(_QUEUE, queue=0.8, fail_fast=0.15, clients=(3, 5, 8), grants=12),
+    "queue-calm": _bias(
+        _CLEAN, _QUEUE, queue=1.0, fail_fast=0.0, clients=(4, 8), grants=16, die=0.0, replace=0.0, hand_over=0.0,
+        forget=0.0,
+    ),
     # Places are taken, given up and claimed by requests that come late or twice.
-    "queue-late": {
-        **_LATE, **_QUEUE, "fail_fast": 0.1, "give_up": 0.3, "clients": (4, 6), "grants": 14, "die": 0.15,
-    },
-    "queue-deaths": {
-        **_QUEUE, "die": 0.4, "give_up": 0.3, "clients": (4, 6), "grants": 14, "freeze": 0.06,
-        "leases": ("short", "second"),
-    },
-    "queue-foreign": {
-        **_QUEUE, **_BESIDE, "foreign": 2, "clients": (3, 4), "grants": 10, "leases": ("short", "second"),
-    },
+    "queue-late": _bias(_LATE, _QUEUE, fail_fast=0.1, give_up=0.3, clients=(4, 6), grants=14, die=0.15),
+    "queue-deaths": _bias(
+        _QUEUE, die=0.4, give_up=0.3, clients=(4, 6), grants=14, freeze=0.06, leases=("short", "second"),
+    ),
+    "queue-foreign": _bias(_QUEUE, _BESIDE, foreign=2, clients=(3, 4), grants=10, leases=("short", "second")),
     # An idle or a dead holder's row behind the dead.
-    "queue-idle": {
-        **_CLEAN, **_QUEUE, "dead": (1, 2, 5, 62, 63, 64), "clients": (1, 3, 5), "queue": 1.0, "fail_fast": 0.0,
-        "replace": 0.0, "give_up": 0.02, "grants": 8,
-    },
-    "queue-full": {
-        **_QUEUE, "dead": (61, 63, 64), "clients": (4, 6), "grants": 12, "die": 0.2, "give_up": 0.2, "replace": 0.02,
-    },
-    "queue-forged": {**_QUEUE, "forge": 0.5, "dead": (0, 3), "clients": (3, 5), "grants": 12},
+    "queue-idle": _bias(
+        _CLEAN, _QUEUE, dead=(1, 2, 5, 62, 63, 64), clients=(1, 3, 5), queue=1.0, fail_fast=0.0, replace=0.0,
+        give_up=0.02, grants=8,
+    ),
+    "queue-full": _bias(_QUEUE, dead=(61, 63, 64), clients=(4, 6), grants=12, die=0.2, give_up=0.2, replace=0.02),
+    "queue-forged": _bias(_QUEUE, forge=0.5, dead=(0, 3), clients=(3, 5), grants=12),
     # Callers that do not wait, and callers without the queue, beside those in it.
-    "queue-beside": {
-        **_CLEAN, **_QUEUE, "queue": 0.5, "fail_fast": 0.5, "clients": (4, 8), "grants": 14, "replace": 0.02,
-    },
-    "queue-slow": {**_QUEUE, "slow": 0.4, "clients": (3, 5), "grants": 12, "die": 0.02},
-    "queue-freezes": {**_QUEUE, "freeze": 0.1, "step": 0.1, "clients": (3, 5), "grants": 12, "die": 0.02},
+    "queue-beside": _bias(_CLEAN, _QUEUE, queue=0.5, fail_fast=0.5, clients=(4, 8), grants=14, replace=0.02),
+    "queue-slow": _bias(_QUEUE, slow=0.4, clients=(3, 5), grants=12, die=0.02),
+    "queue-freezes": _bias(_QUEUE, freeze=0.1, step=0.1, clients=(3, 5), grants=12, die=0.02),
     # Callers that poll or fail fast keep the lock busy, also as the majority, in front of the dead or with waits that
     # are over before anybody's patience is.
-    "queue-pollers": {
-        **_QUEUE, "pollers": 0.6, "queue": 1.0, "dead": (0, 1, 2, 64), "clients": (5, 8), "grants": 24,
-        "leases": ("second", "short"), "replace": 0.0, "die": 0.03,
-    },
-    "queue-pollers-calm": {
-        **_CLEAN, **_QUEUE, "pollers": 0.4, "queue": 1.0, "dead": (0, 1, 2, 64), "clients": (5, 8), "grants": 24,
-        "leases": ("second", "short"), "replace": 0.0, "die": 0.1, "no_heartbeat": 0.0,
-    },
+    "queue-pollers": _bias(
+        _QUEUE, pollers=0.6, queue=1.0, dead=(0, 1, 2, 64), clients=(5, 8), grants=24, leases=("second", "short"),
+        replace=0.0, die=0.03,
+    ),
+    "queue-pollers-calm": _bias(
+        _CLEAN, _QUEUE, pollers=0.4, queue=1.0, dead=(0, 1, 2, 64), clients=(5, 8), grants=24,
+        leases=("second", "short"), replace=0.0, die=0.1, no_heartbeat=0.0,
+    ),
     # The first one in the queue loses again and again.
-    "queue-pollers-many": {
-        **_CLEAN, **_QUEUE, "pollers": 0.6, "queue": 1.0, "clients": (10, 14), "grants": 80, "leases": ("second",),
-        "replace": 0.0, "die": 0.02, "no_heartbeat": 0.0, "waits": (20.0, 40.0), "deadline": 0.0,
-    },
-    "queue-brief": {
-        **_QUEUE, "pollers": 0.2, "queue": 1.0, "waits": (0.3, 1.0, 1.5), "dead": (0, 1, 2, 64), "clients": (4, 6),
-        "grants": 20, "leases": ("second",), "replace": 0.0, "fail_fast": 0.0,
-    },
+    "queue-pollers-many": _bias(
+        _CLEAN, _QUEUE, pollers=0.6, queue=1.0, clients=(10, 14), grants=80, leases=("second",), replace=0.0, die=0.02,
+        no_heartbeat=0.0, waits=(20.0, 40.0), deadline=0.0,
+    ),
+    "queue-brief": _bias(
+        _QUEUE, pollers=0.2, queue=1.0, waits=(0.3, 1.0, 1.5), dead=(0, 1, 2, 64), clients=(4, 6), grants=20,
+        leases=("second",), replace=0.0, fail_fast=0.0,
+    ),
     # Several that die at once, in the middle of others.
-    "queue-dying": {
-        **_CLEAN, **_QUEUE, "queue": 1.0, "fail_fast": 0.0, "replace": 0.0, "die": 0.5, "clients": (6, 9), "grants": 18,
-        "leases": ("second", "short"), "dead": (0, 2, 3), "deadline": 0.0,
-    },
+    "queue-dying": _bias(
+        _CLEAN, _QUEUE, queue=1.0, fail_fast=0.0, replace=0.0, die=0.5, clients=(6, 9), grants=18,
+        leases=("second", "short"), dead=(0, 2, 3), deadline=0.0,
+    ),
     # The dead expire one by one, while those behind them lose their patience with the first.
-    "queue-expiring": {
-        **_CLEAN, **_QUEUE, "queue": 1.0, "fail_fast": 0.0, "replace": 0.0, "die": 0.05, "clients": (6, 9), "grants": 4,
-        "leases": ("second",), "dead": (2, 3, 4), "apart": 1.0, "waits": (20.0, 40.0), "deadline": 0.0,
-    },
+    "queue-expiring": _bias(
+        _CLEAN, _QUEUE, queue=1.0, fail_fast=0.0, replace=0.0, die=0.05, clients=(6, 9), grants=4, leases=("second",),
+        dead=(2, 3, 4), apart=1.0, waits=(20.0, 40.0), deadline=0.0,
+    ),
     # Half of all requests are throttled.
-    "queue-throttled": {
-        **_QUEUE, "throttled": 0.5, "clients": (4, 6), "grants": 12, "die": 0.05, "leases": ("short", "second"),
-    },
+    "queue-throttled": _bias(_QUEUE, throttled=0.5, clients=(4, 6), grants=12, die=0.05, leases=("short", "second")),
     # Many that give up at once.
-    "queue-leaving": {
-        **_CLEAN, **_QUEUE, "give_up": 0.6, "queue": 1.0, "fail_fast": 0.0, "clients": (6, 10), "grants": 12,
-        "die": 0.0, "replace": 0.0,
-    },
+    "queue-leaving": _bias(
+        _CLEAN, _QUEUE, give_up=0.6, queue=1.0, fail_fast=0.0, clients=(6, 10), grants=12, die=0.0, replace=0.0,
+    ),
     "several": _SEVERAL,
-    "several-calm": {
-        **_CLEAN, **_SEVERAL, "several": 1.0, "die": 0.0, "forget": 0.0, "no_heartbeat": 0.0, "fail_fast": 0.1,
-        "clients": (4, 6),
-    },
-    "several-late": {**_SEVERAL, **_LATE, "give_up": 0.2, "commit": 0.5},
+    "several-calm": _bias(
+        _CLEAN, _SEVERAL, several=1.0, die=0.0, forget=0.0, no_heartbeat=0.0, fail_fast=0.1, clients=(4, 6),
+    ),
+    "several-late": _bias(_SEVERAL, _LATE, give_up=0.2, commit=0.5),
     # Locks that are lost while others are waited for.
-    "several-lost": {
-        **_SEVERAL, "no_heartbeat": 0.8, "freeze": 0.08, "step": 0.05, "fail_fast": 0.1, "deadline": 0.1,
-        "leases": ("second", "short"), "clients": (4,), "hold_on": 0.3,
-    },
-    "several-given-up": {**_SEVERAL, **_LATE, "give_up": 0.6, "die": 0.02},
-    "several-deaths": {**_SEVERAL, "die": 0.5, "forget": 0.2, "clients": (4,)},
-    "several-commits": {
-        **_SEVERAL, "lost": 0.15, "reply_lost": 0.1, "late": 0.2, "double": 0.1, "commit": 0.9, "is_open": 0.4,
-        "freeze": 0.02, "step": 0.0, "die": 0.0, "forget": 0.0, "keys": (2, 3), "leases": ("short", "medium"),
-    },
+    "several-lost": _bias(
+        _SEVERAL, no_heartbeat=0.8, freeze=0.08, step=0.05, fail_fast=0.1, deadline=0.1, leases=("second", "short"),
+        clients=(4,), hold_on=0.3,
+    ),
+    "several-given-up": _bias(_SEVERAL, _LATE, give_up=0.6, die=0.02),
+    "several-deaths": _bias(_SEVERAL, die=0.5, forget=0.2, clients=(4,)),
+    "several-commits": _bias(
+        _SEVERAL, lost=0.15, reply_lost=0.1, late=0.2, double=0.1, commit=0.9, is_open=0.4, freeze=0.02, step=0.0,
+        die=0.0, forget=0.0, keys=(2, 3), leases=("short", "medium"),
+    ),
     # Freezes in the middle of a commit, longer than DynamoDB remembers its client token.
-    "several-commits-frozen": {
-        **_SEVERAL, "lost": 0.02, "reply_lost": 0.2, "late": 0.1, "double": 0.1, "freeze": 0.2, "commit": 0.9,
-        "is_open": 0.9, "die": 0.0, "leases": ("long", "hours"), "forget": 0.0, "keys": (2,), "clients": (2,),
-        "queue": 0.0, "fail_fast": 0.6, "grants": 6,
-    },
-    "permits": {**_PERMITS},
-    "permits-long": {**_PERMITS, "queue": 0.0, "leases": ("long", "hours"), "keys": (1, 2)},
-    "permits-calm": {**_CLEAN, **_PERMITS, "queue": 0.5, "die": 0.1},
+    "several-commits-frozen": _bias(
+        _SEVERAL, lost=0.02, reply_lost=0.2, late=0.1, double=0.1, freeze=0.2, commit=0.9, is_open=0.9, die=0.0,
+        leases=("long", "hours"), forget=0.0, keys=(2,), clients=(2,), queue=0.0, fail_fast=0.6, grants=6,
+    ),
+    "permits": _bias(_PERMITS),
+    "permits-long": _bias(_PERMITS, queue=0.0, leases=("long", "hours"), keys=(1, 2)),
+    "permits-calm": _bias(_CLEAN, _PERMITS, queue=0.5, die=0.1),
     # Claims that land twice, before and after renewals of the entry.
-    "permits-late": {
-        **_LATE, **_PERMITS, "reheartbeat": 0.8, "pair": 0.8, "leases": ("short", "second"), "freeze": 0.01,
-    },
-    "permits-dying": {
-        **_PERMITS, "die": 0.4, "give_up": 0.2, "no_heartbeat": 0.5, "leases": ("second", "short"), "clients": (4, 6),
-    },
-    "permits-freezes": {
-        **_PERMITS, "freeze": 0.15, "step": 0.15, "no_heartbeat": 0.5, "lost": 0.01, "late": 0.01, "slow": 0.02,
-    },
-    "permits-corrections": {
-        **_CORRECTIONS, **_PERMITS, "clients": (3, 4), "leases": ("short", "second", "medium"),
-    },
-    "permits-slow": {
-        **_PERMITS, "skews": ("slow",), "no_heartbeat": 0.9, "die": 0.2, "freeze": 0.01, "slow": 0.2,
-    },
-    "permits-shortened": {
-        **_LATE, **_PERMITS, "reheartbeat": 1.0, "other_lease": 1.0, "pair": 0.6, "no_heartbeat": 0.8, "freeze": 0.01,
-    },
+    "permits-late": _bias(_LATE, _PERMITS, reheartbeat=0.8, pair=0.8, leases=("short", "second"), freeze=0.01),
+    "permits-dying": _bias(
+        _PERMITS, die=0.4, give_up=0.2, no_heartbeat=0.5, leases=("second", "short"), clients=(4, 6),
+    ),
+    "permits-freezes": _bias(_PERMITS, freeze=0.15, step=0.15, no_heartbeat=0.5, lost=0.01, late=0.01, slow=0.02),
+    "permits-corrections": _bias(_CORRECTIONS, _PERMITS, clients=(3, 4), leases=("short", "second", "medium")),
+    "permits-slow": _bias(_PERMITS, skews=("slow",), no_heartbeat=0.9, die=0.2, freeze=0.01, slow=0.2),
+    "permits-shortened": _bias(
+        _LATE, _PERMITS, reheartbeat=1.0, other_lease=1.0, pair=0.6, no_heartbeat=0.8, freeze=0.01,
+    ),
     # Unanswered renewals, held on: the entry may be replaced, and a copy of the claim land.
-    "permits-outages": {
-        **_CLEAN, **_PERMITS, "double": 0.45, "lost": 0.4, "hold_on": 1.0, "no_heartbeat": 0.0, "die": 0.0,
-        "leases": ("short",), "deadline": 0.0, "permits": (1, 2), "clients": (3,), "commit": 0.0,
-    },
-    "permits-commits": {**_LATE, **_PERMITS, "commit": 0.8, "is_open": 0.5, "give_up": 0.02},
+    "permits-outages": _bias(
+        _CLEAN, _PERMITS, double=0.45, lost=0.4, hold_on=1.0, no_heartbeat=0.0, die=0.0, leases=("short",),
+        deadline=0.0, permits=(1, 2), clients=(3,), commit=0.0,
+    ),
+    "permits-commits": _bias(_LATE, _PERMITS, commit=0.8, is_open=0.5, give_up=0.02),
     # Callers with another N: who lets in more than others count with.
-    "permits-mixed": {
-        **_LATE, **_PERMITS, "other_permits": 0.5, "die": 0.2, "no_heartbeat": 0.6, "clients": (5, 7), "grants": 18,
-        "leases": ("second", "short"),
-    },
+    "permits-mixed": _bias(
+        _LATE, _PERMITS, other_permits=0.5, die=0.2, no_heartbeat=0.6, clients=(5, 7), grants=18,
+        leases=("second", "short"),
+    ),
     # Late acts of handles that are lost, beside late copies of their claims.
-    "permits-zombies": {
-        **_CLEAN, **_PERMITS, "double": 0.4, "permits": (2, 3), "no_heartbeat": 1.0, "late_release": 0.9, "commit": 0.9,
-        "die": 0.0, "leases": ("second",), "deadline": 0.0, "grants": 16, "clients": (3,), "reheartbeat": 0.1,
-        "skews": ("right",), "is_open": 0.9,
-    },
-    "permits-queue": {
-        **_PERMITS, "queue": 0.9, "fail_fast": 0.1, "clients": (5, 8), "grants": 16, "leases": ("short", "second"),
-    },
-    "permits-queue-calm": {
-        **_CLEAN, **_PERMITS, "queue": 1.0, "fail_fast": 0.0, "clients": (5, 8), "grants": 20, "die": 0.0,
-        "forget": 0.0, "leases": ("short", "second"),
-    },
-    "permits-queue-late": {
-        **_LATE, **_PERMITS, "queue": 0.9, "fail_fast": 0.1, "give_up": 0.3, "clients": (5, 7), "grants": 16,
-        "die": 0.15, "leases": ("short", "second", "medium"),
-    },
+    "permits-zombies": _bias(
+        _CLEAN, _PERMITS, double=0.4, permits=(2, 3), no_heartbeat=1.0, late_release=0.9, commit=0.9, die=0.0,
+        leases=("second",), deadline=0.0, grants=16, clients=(3,), reheartbeat=0.1, skews=("right",), is_open=0.9,
+    ),
+    "permits-queue": _bias(_PERMITS, queue=0.9, fail_fast=0.1, clients=(5, 8), grants=16, leases=("short", "second")),
+    "permits-queue-calm": _bias(
+        _CLEAN, _PERMITS, queue=1.0, fail_fast=0.0, clients=(5, 8), grants=20, die=0.0, forget=0.0,
+        leases=("short", "second"),
+    ),
+    "permits-queue-late": _bias(
+        _LATE, _PERMITS, queue=0.9, fail_fast=0.1, give_up=0.3, clients=(5, 7), grants=16, die=0.15,
+        leases=("short", "second", "medium"),
+    ),
     # Callers that do not wait take a permit between a waiter's look and its claim.
-    "permits-queue-beside": {
-        **_CLEAN, **_PERMITS, "queue": 0.8, "fail_fast": 0.5, "clients": (8, 12), "grants": 40, "die": 0.0,
-        "forget": 0.0, "leases": ("second",), "permits": (2, 3, 4), "deadline": 0.0, "no_heartbeat": 0.0,
-    },
-    "permits-queue-pollers": {
-        **_CLEAN, **_PERMITS, "pollers": 0.4, "queue": 1.0, "dead": (0, 1, 2), "clients": (6, 10), "grants": 30,
-        "die": 0.1, "leases": ("second",), "permits": (2, 3, 4), "no_heartbeat": 0.0,
-    },
-    "permits-queue-dying": {
-        **_CLEAN, **_PERMITS, "queue": 1.0, "fail_fast": 0.0, "die": 0.4, "clients": (6, 10), "grants": 24,
-        "leases": ("second", "short"), "dead": (0, 2, 3), "permits": (2, 3, 4), "deadline": 0.0,
-    },
-    "permits-queue-idle": {
-        **_CLEAN, **_PERMITS, "queue": 1.0, "dead": (1, 2, 5, 64), "clients": (2, 4), "fail_fast": 0.0,
-        "give_up": 0.02, "grants": 8, "leases": ("short", "second"),
-    },
+    "permits-queue-beside": _bias(
+        _CLEAN, _PERMITS, queue=0.8, fail_fast=0.5, clients=(8, 12), grants=40, die=0.0, forget=0.0, leases=("second",),
+        permits=(2, 3, 4), deadline=0.0, no_heartbeat=0.0,
+    ),
+    "permits-queue-pollers": _bias(
+        _CLEAN, _PERMITS, pollers=0.4, queue=1.0, dead=(0, 1, 2), clients=(6, 10), grants=30, die=0.1,
+        leases=("second",), permits=(2, 3, 4), no_heartbeat=0.0,
+    ),
+    "permits-queue-dying": _bias(
+        _CLEAN, _PERMITS, queue=1.0, fail_fast=0.0, die=0.4, clients=(6, 10), grants=24, leases=("second", "short"),
+        dead=(0, 2, 3), permits=(2, 3, 4), deadline=0.0,
+    ),
+    "permits-queue-idle": _bias(
+        _CLEAN, _PERMITS, queue=1.0, dead=(1, 2, 5, 64), clients=(2, 4), fail_fast=0.0, give_up=0.02, grants=8,
+        leases=("short", "second"),
+    ),
     "holds": _HOLDS,
-    "holds-calm": {**_CLEAN, **_HOLDS, "die": 0.15},
+    "holds-calm": _bias(_CLEAN, _HOLDS, die=0.15),
     # Late claims, resumes, handovers and releases, of processes that are dead by then.
-    "holds-late": {**_HOLDS, **_LATE, "give_up": 0.15, "die": 0.2, "park": 0.8},
-    "holds-dying": {**_HOLDS, "die": 0.4, "executions": (2, 3), "leases": ("second", "short")},
-    "holds-freezes": {**_HOLDS, "freeze": 0.12, "step": 0.12, "no_heartbeat": 0.5, "leases": ("second", "short")},
+    "holds-late": _bias(_HOLDS, _LATE, give_up=0.15, die=0.2, park=0.8),
+    "holds-dying": _bias(_HOLDS, die=0.4, executions=(2, 3), leases=("second", "short")),
+    "holds-freezes": _bias(_HOLDS, freeze=0.12, step=0.12, no_heartbeat=0.5, leases=("second", "short")),
     # New processes with wrong clocks, which know no Date yet.
-    "holds-clocks": {**_HOLDS, "skews": ("fast", "slow", "minutes"), "die": 0.4, "freeze": 0.01, "deadline": 0.5},
-    "holds-zombies": {**_HOLDS, **_ZOMBIES},
-    "holds-zombies-late": {**_HOLDS, **_LATE, **_ZOMBIES, "park": 0.7, "reheartbeat": 0.8, "pair": 0.6},
+    "holds-clocks": _bias(_HOLDS, skews=("fast", "slow", "minutes"), die=0.4, freeze=0.01, deadline=0.5),
+    "holds-zombies": _bias(_HOLDS, _ZOMBIES),
+    "holds-zombies-late": _bias(_HOLDS, _LATE, _ZOMBIES, park=0.7, reheartbeat=0.8, pair=0.6),
     # Nothing goes wrong but that the dead live on: they renew with shorter leases, release, park and commit.
-    "holds-zombies-calm": {
-        **_CLEAN, **_HOLDS, **_ZOMBIES, "die": 0.0, "reheartbeat": 1.0, "other_lease": 0.9, "no_heartbeat": 0.5,
-        "commit": 0.4,
-    },
-    "holds-zombies-frozen": {
-        **_HOLDS, **_ZOMBIES, "freeze": 0.12, "step": 0.1, "no_heartbeat": 0.6, "leases": ("second", "short"),
-    },
+    "holds-zombies-calm": _bias(
+        _CLEAN, _HOLDS, _ZOMBIES, die=0.0, reheartbeat=1.0, other_lease=0.9, no_heartbeat=0.5, commit=0.4,
+    ),
+    "holds-zombies-frozen": _bias(
+        _HOLDS, _ZOMBIES, freeze=0.12, step=0.1, no_heartbeat=0.6, leases=("second", "short"),
+    ),
     # Strings that are released while attempts live, and again when others have the lock.
-    "holds-zombies-released": {
-        **_HOLDS, **_LATE, **_ZOMBIES, "by_string": 0.95, "release_again": 0.9, "park": 0.3, "die": 0.05,
-    },
+    "holds-zombies-released": _bias(_HOLDS, _LATE, _ZOMBIES, by_string=0.95, release_again=0.9, park=0.3, die=0.05),
     # Copies of claims that land late, on rows whose holds were released.
-    "holds-claims": {
-        **_CLEAN, **_HOLDS, "double": 0.5, "die": 0.6, "leases": ("second",), "clients": (0, 1), "executions": (1,),
-        "by_string": 0.1, "deadline": 0.0, "by_holder": 0.5, "acquire_again": 0.05, "skews": ("right",),
-    },
-    "holds-slow": {
-        **_HOLDS, "slow": 0.5, "no_heartbeat": 0.9, "die": 0.2, "skews": ("right", "slow", "near"), "freeze": 0.01,
-        "leases": ("second", "short"), "executions": (3,),
-    },
-    "holds-foreign": {**_HOLDS, **_BESIDE, "foreign": 1, "leases": ("second", "short"), "release_again": 0.9},
-    "holds-adopted": {
-        **_HOLDS, "adopt": 0.6, "park": 0.95, "release_again": 0.8, "die": 0.05, "executions": (2, 3),
-        "leases": ("second", "short"),
-    },
-    "holds-zombies-adopted": {
-        **_HOLDS, **_LATE, **_ZOMBIES, "adopt": 0.6, "park": 0.95, "release_again": 0.6, "by_string": 0.8,
-        "leases": ("second", "short"),
-    },
-    "holds-twice": {**_HOLDS, **_LATE, **_ZOMBIES, "twice": 0.8, "acquire_again": 0.4, "by_holder": 0.95},
-    "interrupted": {"interrupt": 0.6, "give_up": 0.0, "hand_over": 0.25, "commit": 0.25, "reheartbeat": 0.7},
+    "holds-claims": _bias(
+        _CLEAN, _HOLDS, double=0.5, die=0.6, leases=("second",), clients=(0, 1), executions=(1,), by_string=0.1,
+        deadline=0.0, by_holder=0.5, acquire_again=0.05, skews=("right",),
+    ),
+    "holds-slow": _bias(
+        _HOLDS, slow=0.5, no_heartbeat=0.9, die=0.2, skews=("right", "slow", "near"), freeze=0.01,
+        leases=("second", "short"), executions=(3,),
+    ),
+    "holds-foreign": _bias(_HOLDS, _BESIDE, foreign=1, leases=("second", "short"), release_again=0.9),
+    "holds-adopted": _bias(
+        _HOLDS, adopt=0.6, park=0.95, release_again=0.8, die=0.05, executions=(2, 3), leases=("second", "short"),
+    ),
+    "holds-zombies-adopted": _bias(
+        _HOLDS, _LATE, _ZOMBIES, adopt=0.6, park=0.95, release_again=0.6, by_string=0.8, leases=("second", "short"),
+    ),
+    "holds-twice": _bias(_HOLDS, _LATE, _ZOMBIES, twice=0.8, acquire_again=0.4, by_holder=0.95),
+    "interrupted": _bias(interrupt=0.6, give_up=0.0, hand_over=0.25, commit=0.25, reheartbeat=0.7),
     # A clock 2.5 to 6 s fast in each new process, and give-backs that come when others have the lock.
-    "given-back-late": {
-        **_GIVEN_BACK_LATE, "leases": ("short", "second", "medium"), "grants": 10, "clients": (3, 4), "keys": (1,),
-    },
-    "given-back-late-queue": {**_QUEUE, **_GIVEN_BACK_LATE, "clients": (4, 6), "grants": 14, "fail_fast": 0.1},
-    "given-back-late-permits": {**_PERMITS, **_GIVEN_BACK_LATE, "reheartbeat": 0.5},
-    "given-back-late-holds": {**_HOLDS, **_GIVEN_BACK_LATE, "die": 0.3, "by_string": 0.7, "park": 0.8},
-    "seconds-fast": {**_LATE, "skews": ("seconds",), "die": 0.5, "no_heartbeat": 0.6, "freeze": 0.01, "step": 0.0},
+    "given-back-late": _bias(
+        _GIVEN_BACK_LATE, leases=("short", "second", "medium"), grants=10, clients=(3, 4), keys=(1,),
+    ),
+    "given-back-late-queue": _bias(_QUEUE, _GIVEN_BACK_LATE, clients=(4, 6), grants=14, fail_fast=0.1),
+    "given-back-late-permits": _bias(_PERMITS, _GIVEN_BACK_LATE, reheartbeat=0.5),
+    "given-back-late-holds": _bias(_HOLDS, _GIVEN_BACK_LATE, die=0.3, by_string=0.7, park=0.8),
+    "seconds-fast": _bias(_LATE, skews=("seconds",), die=0.5, no_heartbeat=0.6, freeze=0.01, step=0.0),
     # Two threads that renew one handle at once.
-    "at-once": {
-        **_LATE, "reheartbeat": 1.0, "at_once": 1.0, "pair": 0.5, "other_lease": 0.5, "no_heartbeat": 0.3, "die": 0.1,
-        "freeze": 0.01, "step": 0.01, "leases": ("short", "second", "medium"), "interrupt": 0.05,
-    },
+    "at-once": _bias(
+        _LATE, reheartbeat=1.0, at_once=1.0, pair=0.5, other_lease=0.5, no_heartbeat=0.3, die=0.1, freeze=0.01,
+        step=0.01, leases=("short", "second", "medium"), interrupt=0.05,
+    ),
     # Freezes of any clocks and steps of the wall clock, in everything that renews, hands over and commits.
-    "freezes-stepped": {
-        "freeze": 0.15, "step": 0.4, "no_heartbeat": 0.3, "hand_over": 0.25, "commit": 0.25, "reheartbeat": 0.6,
-        "interrupt": 0.1, "lost": 0.01, "late": 0.01, "slow": 0.02,
-    },
+    "freezes-stepped": _bias(
+        freeze=0.15, step=0.4, no_heartbeat=0.3, hand_over=0.25, commit=0.25, reheartbeat=0.6, interrupt=0.1, lost=0.01,
+        late=0.01, slow=0.02,
+    ),
     # Nothing but what is thrown in, and late copies.
-    "interrupted-late": {
-        **_LATE, "interrupt": 0.7, "give_up": 0.0, "hand_over": 0.3, "commit": 0.3, "reheartbeat": 0.7,
-        "other_lease": 0.7, "leases": ("short", "second"), "freeze": 0.0, "step": 0.0,
-    },
-    "interrupted-calm": {**_CLEAN, "interrupt": 0.6, "hand_over": 0.2, "commit": 0.3, "reheartbeat": 0.5, "die": 0.02},
-    "interrupted-events": {**_LATE, **_EVENTS, "interrupt": 0.5, "give_up": 0.0, "commit": 0.5, "die": 0.02},
-    "interrupted-queue": {
-        **_QUEUE, "interrupt": 0.6, "give_up": 0.0, "fail_fast": 0.1, "clients": (4, 6), "grants": 12, "die": 0.02,
-    },
-    "interrupted-several": {**_SEVERAL, **_LATE, "interrupt": 0.6, "give_up": 0.0, "commit": 0.5, "die": 0.02},
-    "interrupted-permits": {
-        **_PERMITS, **_LATE, "interrupt": 0.6, "give_up": 0.0, "commit": 0.3, "reheartbeat": 0.7, "die": 0.02,
-        "leases": ("short", "second"),
-    },
-    "interrupted-holds": {
-        **_HOLDS, **_LATE, "interrupt": 0.4, "give_up": 0.0, "adopt": 0.4, "park": 0.8, "reheartbeat": 0.5,
-        "die": 0.02,
-    },
+    "interrupted-late": _bias(
+        _LATE, interrupt=0.7, give_up=0.0, hand_over=0.3, commit=0.3, reheartbeat=0.7, other_lease=0.7,
+        leases=("short", "second"), freeze=0.0, step=0.0,
+    ),
+    "interrupted-calm": _bias(_CLEAN, interrupt=0.6, hand_over=0.2, commit=0.3, reheartbeat=0.5, die=0.02),
+    "interrupted-events": _bias(_LATE, _EVENTS, interrupt=0.5, give_up=0.0, commit=0.5, die=0.02),
+    "interrupted-queue": _bias(_QUEUE, interrupt=0.6, give_up=0.0, fail_fast=0.1, clients=(4, 6), grants=12, die=0.02),
+    "interrupted-several": _bias(_SEVERAL, _LATE, interrupt=0.6, give_up=0.0, commit=0.5, die=0.02),
+    "interrupted-permits": _bias(
+        _PERMITS, _LATE, interrupt=0.6, give_up=0.0, commit=0.3, reheartbeat=0.7, die=0.02, leases=("short", "second"),
+    ),
+    "interrupted-holds": _bias(
+        _HOLDS, _LATE, interrupt=0.4, give_up=0.0, adopt=0.4, park=0.8, reheartbeat=0.5, die=0.02,
+    ),
     # Rows that go while nobody uses them, and just when somebody does.
-    "reaped": {**_REAPED, "hand_over": 0.25, "keys": (1,)},
-    "reaped-at-once": {
-        **_LATE, **_REAPED, "ttls": (0,), "idle": 0.05, "keys": (1,), "leases": ("second", "short"),
-        "no_heartbeat": 0.6, "freeze": 0.05, "hand_over": 0.3, "die": 0.15,
-    },
-    "reaped-events": {**_EVENTS, **_REAPED, "keys": (1,), "next_event": 0.1, "windows": ("short", "hour", "day")},
-    "reaped-queue": {**_QUEUE, **_REAPED, "ttls": (0, 60), "clients": (3, 5), "grants": 12},
-    "reaped-permits": {**_PERMITS, **_REAPED, "leases": ("second", "short", "hours")},
-    "reaped-holds": {**_HOLDS, **_REAPED, "ttls": (0, 60), "park": 0.8, "leases": ("second", "short")},
+    "reaped": _bias(_REAPED, hand_over=0.25, keys=(1,)),
+    "reaped-at-once": _bias(
+        _LATE, _REAPED, ttls=(0,), idle=0.05, keys=(1,), leases=("second", "short"), no_heartbeat=0.6, freeze=0.05,
+        hand_over=0.3, die=0.15,
+    ),
+    "reaped-events": _bias(_EVENTS, _REAPED, keys=(1,), next_event=0.1, windows=("short", "hour", "day")),
+    "reaped-queue": _bias(_QUEUE, _REAPED, ttls=(0, 60), clients=(3, 5), grants=12),
+    "reaped-permits": _bias(_PERMITS, _REAPED, leases=("second", "short", "hours")),
+    "reaped-holds": _bias(_HOLDS, _REAPED, ttls=(0, 60), park=0.8, leases=("second", "short")),
     # What was adopted is handed over again, and that is interrupted.
-    "interrupted-adopted": {
-        **_HOLDS, "interrupt": 0.7, "give_up": 0.0, "adopt": 0.95, "park": 1.0, "by_string": 0.9, "die": 0.0,
-        "executions": (2, 3), "release_again": 0.6,
-    },
-    "odd": {"dateless": 0.02, "answered_twice": 0.05},
+    "interrupted-adopted": _bias(
+        _HOLDS, interrupt=0.7, give_up=0.0, adopt=0.95, park=1.0, by_string=0.9, die=0.0, executions=(2, 3),
+        release_again=0.6,
+    ),
+    "odd": _bias(dateless=0.02, answered_twice=0.05),
     "events": _EVENTS,
-    "events-calm": {**_CLEAN, **_EVENTS, "deadline": 0.5},
+    "events-calm": _bias(_CLEAN, _EVENTS, deadline=0.5),
     # First owners that are late: frozen beyond their lease, with requests that take long.
-    "events-late": {
-        **_LATE, **_EVENTS, "freeze": 0.05, "no_heartbeat": 0.7, "late_release": 0.6, "die": 0.05, "deadline": 0.1,
-        "leases": ("short", "second"), "fail": 0.15,
-    },
+    "events-late": _bias(
+        _LATE, _EVENTS, freeze=0.05, no_heartbeat=0.7, late_release=0.6, die=0.05, deadline=0.1,
+        leases=("short", "second"), fail=0.15,
+    ),
     # Windows that pass, so that an observed completion is present instead of absent.
-    "events-passing": {
-        **_LATE, **_EVENTS, "windows": ("short",), "next_event": 0.0, "keys": (1,), "no_heartbeat": 0.8,
-        "late_release": 0.5, "freeze": 0.04, "die": 0.03, "deadline": 0.1, "leases": ("short", "second"), "fail": 0.1,
-        "grants": 10,
-    },
-    "events-commits": {**_LATE, **_EVENTS, "commit": 0.9, "is_open": 0.5, "freeze": 0.03, "deadline": 0.1, "fail": 0.1},
-    "events-odd": {**_EVENTS, "dateless": 0.02, "answered_twice": 0.05},
+    "events-passing": _bias(
+        _LATE, _EVENTS, windows=("short",), next_event=0.0, keys=(1,), no_heartbeat=0.8, late_release=0.5, freeze=0.04,
+        die=0.03, deadline=0.1, leases=("short", "second"), fail=0.1, grants=10,
+    ),
+    "events-commits": _bias(_LATE, _EVENTS, commit=0.9, is_open=0.5, freeze=0.03, deadline=0.1, fail=0.1),
+    "events-odd": _bias(_EVENTS, dateless=0.02, answered_twice=0.05),
 }  # fmt: skip
 
 #: How often each bias is drawn if none is asked for.

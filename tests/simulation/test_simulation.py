@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shlex
+import signal
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
 from tests.simulation.mutations import MUTATIONS, broken
-from tests.simulation.runs import MORE, Totals, run_many, shown_by, simulate
+from tests.simulation.runs import MORE, Totals, run_chunks, run_many, run_slices, shown_by, simulate
 from tests.simulation.schedule import BIASES, WEIGHTS
 
 
@@ -102,3 +105,21 @@ def test_no_schedule_has_two_holders_or_a_ghost(first: int, runs: int) -> None:
     check(total)
     assert total.counts["grants"] > (5 if runs < 1000 else 6) * runs  # 150,000 slow ones: 900,000 in all
     assert total.counts["faults"] > 40 * runs
+
+
+# Many runs at once: what a process finds is reported, and a process that dies is not overlooked.
+
+
+def test_slices_report_what_their_runs_did() -> None:
+    part = next(part for part in run_slices(0, 3600, ["mixed"], 1) if part.counts["runs"])
+    assert part.counts["grants"] > 0
+
+
+def test_runs_whose_process_is_killed_fail() -> None:
+    parts = run_chunks(0, 10_000, "mixed", 2, chunk=5)
+    next(parts)
+    victim = multiprocessing.active_children()[0]
+    assert victim.pid is not None
+    os.kill(victim.pid, signal.SIGKILL)
+    with pytest.raises(BrokenProcessPool):
+        list(parts)

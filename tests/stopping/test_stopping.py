@@ -13,10 +13,11 @@ from contextlib import contextmanager
 import pytest
 
 from lambda_lock import LockClient
+from rig.engine import ROOT
 from rig.wire import Fault, Wire
 from tests.support.waiting import wait_until
 
-from .rounds import PATIENCE, ROOT, play
+from .__main__ import PATIENCE, play
 from .worker import SHAPES
 
 STOPPED = 128 + signal.SIGTERM
@@ -168,6 +169,7 @@ def test_a_second_sigterm_ends_a_process_whose_loop_is_blocked(table: str) -> No
 CLOSING = """
 import os, signal
 from lambda_lock import LockClient
+from rig.engine import ROOT
 client = LockClient()
 def end(*_):
     client.close()
