@@ -42,6 +42,15 @@ def widths(*pairs: tuple[int, int], **more: Any) -> tuple[dict[str, Any], ...]:
     return tuple({"faults": faults, "slow": slow, "deaths": int(not slow), **more} for faults, slow in pairs)
 
 
+def _without_turns(seconds: float) -> tuple[dict[str, Any], ...]:
+    """A short time in which no turn of the Dates matters by itself, without and with a slow step."""
+    return {"seconds": seconds, "turns": 0}, {"seconds": seconds, "turns": 0, "slow": 1}
+
+
+_DRIFTING = widths((0, 0), (0, 1), (1, 1), (1, 2))
+_FREEZING = {"seconds": 3, "turns": 0, "freezes": 0}, {"seconds": 3, "turns": 0}
+_FROM_NOTHING = {}, *widths((0, 0), (1, 0), (0, 1), (1, 1))
+
 # -- two clients ------------------------------------------------------------------------------------------------------
 
 _one = Setup(renewals=1)
@@ -54,10 +63,8 @@ _twice = Setup(acquires=2)
 case(
     "two clients, twice",
     "each may take the lock again",
-    _twice,
-    _twice,
-    widths=widths((0, 0), (1, 0), (0, 1), (1, 1), (2, 1)),
-)
+    _twice, _twice, widths=widths((0, 0), (1, 0), (0, 1), (1, 1), (2, 1)),
+)  # fmt: skip
 case("twice in the network", "requests that land a second time", _one, Setup(), doubles=2,
      widths=widths((0, 0), (1, 0), (0, 1), (2, 0), (1, 1)))  # fmt: skip
 _taker = Setup(renewals=1)
@@ -69,28 +76,19 @@ case(
     "unchanged for its lease",
     "a slow holder, and fail-fast calls of a fast process that remembers what it has observed",
     Setup(renewals=1, ppm=_SLOW), Setup(acquires=3, ppm=_FAST), turns=1, seconds=6,
-    widths=(
-        {"seconds": 4, "turns": 0}, {"seconds": 4, "turns": 0, "slow": 1},
-        *widths((0, 0), (0, 1), (1, 1), (1, 2)),
-    ),
+    widths=(*_without_turns(4), *_DRIFTING),
 )  # fmt: skip
 case(
     "by the Date",
     "a holder whose wall clock is so late that its expiry decides, and front ends half a second apart",
     Setup(renewals=1, skew=-2.25, ppm=_SLOW), Setup(acquires=2, ppm=_FAST), turns=2, seconds=6,
-    widths=(
-        {"seconds": 4.5, "turns": 0}, {"seconds": 4.5, "turns": 0, "slow": 1},
-        *widths((0, 0), (0, 1), (1, 1), (1, 2)),
-    ),
+    widths=(*_without_turns(4.5), *_DRIFTING),
 )  # fmt: skip
 case(
     "by the Date, a moment later",
     "the same with expiries a twentieth of a second after a full one, which must not count as reached before",
     Setup(renewals=1, skew=-2.2, ppm=_SLOW), Setup(acquires=2, ppm=_FAST), turns=2, seconds=6,
-    widths=(
-        {"seconds": 4.5, "turns": 0}, {"seconds": 4.5, "turns": 0, "slow": 1},
-        *widths((0, 0), (0, 1), (1, 1), (1, 2)),
-    ),
+    widths=(*_without_turns(4.5), *_DRIFTING),
 )  # fmt: skip
 case(
     "a wrong wall clock",
@@ -102,25 +100,18 @@ case(
     "a foreign holder",
     "a holder with another client library and a slow clock, which makes no allowance for drift",
     Setup(acquires=3, ppm=_FAST), Setup(acquires=2), row=_FOREIGN, foreign=2.00099, turns=1, seconds=5,
-    widths=({"seconds": 3}, *widths((0, 0), (0, 1), (1, 1), (1, 2))),
+    widths=({"seconds": 3}, *_DRIFTING),
 )  # fmt: skip
 case(
     "a holder that freezes",
     "its monotonic clock stops; a patient waiter polls",
-    Setup(renewals=1), Setup(acquires=2), freezes=1, turns=1, seconds=7,
-    widths=(
-        {"seconds": 3, "turns": 0, "freezes": 0}, {"seconds": 3, "turns": 0},
-        *widths((0, 0), (0, 1), (1, 1), (1, 2)),
-    ),
+    Setup(renewals=1), Setup(acquires=2), freezes=1, turns=1, seconds=7, widths=(*_FREEZING, *_DRIFTING),
 )  # fmt: skip
 case(
     "a waiter that freezes",
     "the monotonic clock of a waiter stops, behind a foreign holder",
     Setup(acquires=3, ppm=_FAST), row=_FOREIGN, foreign=2.00099, freezes=1, turns=2, seconds=6,
-    widths=(
-        {"seconds": 3, "turns": 0, "freezes": 0}, {"seconds": 3, "turns": 0},
-        *widths((0, 0), (0, 1), (1, 1), (2, 2)),
-    ),
+    widths=(*_FREEZING, *widths((0, 0), (0, 1), (1, 1), (2, 2))),
 )  # fmt: skip
 
 _careful = Setup(acquires=2)
@@ -203,8 +194,7 @@ case("conflicts", "other transactions are in the way of its commit", _commits, c
 case(
     "handed over",
     "one hands over, another adopts, a third claims or adopts too",
-    Setup(acts=("hand over",), renewals=1, ends=2), Setup(acquires=0, adopts=1), Setup(adopts=1),
-    widths=({}, *widths((0, 0), (1, 0), (0, 1), (1, 1))),
+    Setup(acts=("hand over",), renewals=1, ends=2), Setup(acquires=0, adopts=1), Setup(adopts=1), widths=_FROM_NOTHING,
 )  # fmt: skip
 case(
     "handed over, given up",
@@ -215,29 +205,26 @@ case(
 case(
     "resumed",
     "a hold is resumed while its first handle may live on, and released by either; a third claims",
-    Setup(renewals=1, reports=True), Setup(acquires=0, resumes=2, renewals=1), Setup(),
-    widths=({}, *widths((0, 0), (1, 0), (0, 1), (1, 1))), seconds=6,
+    Setup(renewals=1, reports=True), Setup(acquires=0, resumes=2, renewals=1), Setup(), widths=_FROM_NOTHING, seconds=6,
 )  # fmt: skip
 case(
     "resumed twice",
     "two attempts of one hold at once, one of which hands over, and a release by string",
     Setup(reports=True), Setup(acquires=0, resumes=1, acts=("hand over", "release"), renewals=1),
-    Setup(acquires=0, resumes=1, ends_strings=1), widths=({}, *widths((0, 0), (1, 0), (0, 1), (1, 1))), seconds=6,
+    Setup(acquires=0, resumes=1, ends_strings=1), widths=_FROM_NOTHING, seconds=6,
 )  # fmt: skip
 case(
     "by holder",
     "two acquire for one holder, a third for another",
-    Setup(holder="h", renewals=1), Setup(holder="h"), Setup(), seconds=6,
-    widths=({}, *widths((0, 0), (1, 0), (0, 1), (1, 1))),
+    Setup(holder="h", renewals=1), Setup(holder="h"), Setup(), seconds=6, widths=_FROM_NOTHING,
 )  # fmt: skip
 _handler = Setup(acts=("complete", "release"), window=2, acquires=2, ends=2)
 case("an event", "two handlers, which succeed or fail, and a completion that passes", _handler, _handler, seconds=5,
-     widths=({}, *widths((0, 0), (1, 0), (0, 1), (1, 1))))  # fmt: skip
+     widths=_FROM_NOTHING)  # fmt: skip
 case(
     "an event and a wrong clock",
     "the second handler's wall clock is a minute ahead",
-    _handler, Setup(acts=("complete", "release"), window=2, acquires=2, skew=60.0), seconds=5,
-    widths=({}, *widths((0, 0), (1, 0), (0, 1), (1, 1))),
+    _handler, Setup(acts=("complete", "release"), window=2, acquires=2, skew=60.0), seconds=5, widths=_FROM_NOTHING,
 )  # fmt: skip
 case(
     "an event that commits",
@@ -270,7 +257,7 @@ case("a permit, twice in the network", "requests that land a second time", _perm
      seconds=6, widths=widths((0, 0), (1, 0), (0, 1), (1, 1)))  # fmt: skip
 _light = Setup(permits=2)
 case("two permits", "three clients of a semaphore with two", _light, _light, _light, permits=2, seconds=5,
-     widths=({}, *widths((0, 0), (1, 0), (0, 1), (1, 1))))  # fmt: skip
+     widths=_FROM_NOTHING)  # fmt: skip
 
 # -- three clients ----------------------------------------------------------------------------------------------------
 

@@ -260,8 +260,3 @@ OPERATIONS: dict[str, Operation] = {
         _command("run", "k", "--wait", "0", "--", "true"), _sum(_use, bounds.renewal), sync_only=True
     ),
 }
-
-
-def release_quietly(lock: Any) -> None:
-    with contextlib.suppress(LockError):
-        lock.release()
