@@ -101,7 +101,7 @@ class InMemory(ContextDecorator):
         self._table: str | None = None
         self._restore_defaults: Callable[[], None]  # since the block was entered
         # Who sent to it, and the locks that they held before.
-        self.senders: weakref.WeakKeyDictionary[Session, frozenset[Hold]] = weakref.WeakKeyDictionary()
+        self._sessions: weakref.WeakKeyDictionary[Session, frozenset[Hold]] = weakref.WeakKeyDictionary()
 
     def __enter__(self) -> Memory:
         with _guard:
@@ -120,7 +120,7 @@ class InMemory(ContextDecorator):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with _guard:
-            for learned, before in list(self.senders.items()):
+            for learned, before in list(self._sessions.items()):
                 learned.forget_since(before)
             _active.remove(self)
             if not _active:
@@ -150,12 +150,13 @@ class InMemory(ContextDecorator):
         """For ContextDecorator: a new one for each call."""
         return InMemory(*self._arguments)
 
+    def serve(self, session: Session) -> Transport:
+        """The transport of a session, which is noted as one that learns from it."""
+        self._sessions.setdefault(session, session.open_locks.holds())
+        return self.memory
+
 
 def _transport(session: Session) -> Transport | None:
     """The transport of ``session`` while any is active. None: the last one has ended a moment ago."""
     with _guard:
-        if not _active:
-            return None
-        innermost = _active[-1]
-        innermost.senders.setdefault(session, session.open_locks.holds())
-        return innermost.memory
+        return _active[-1].serve(session) if _active else None
