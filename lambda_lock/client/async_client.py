@@ -7,7 +7,6 @@ import os
 from collections.abc import Coroutine  # asyncio has it loaded
 
 from ..errors import LockNotGrantedError
-from ..runtime.import_guard import ImportGuard
 from . import record
 from .async_lock import AsyncLock, AsyncMultiLock, AsyncRunner
 from .closing import close
@@ -195,8 +194,7 @@ class AsyncLockClient(Client):
 
         Example: ``await client.release(event["lock"])``
         """
-        with ImportGuard():
-            from .resuming import released
+        from .resuming import released
 
         return await self._runner.run(released(self._session, string, **parts), first=True)
 

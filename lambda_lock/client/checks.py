@@ -11,7 +11,6 @@ from ..core.row import LONGEST_PERMIT, MOST_PERMITS
 from ..core.schema import Schema
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.log import logger
-from ..runtime.import_guard import ImportGuard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,8 +171,7 @@ def table_name(value: object, parameter: str = "table") -> str:
         raise TypeError(f"{parameter} must be a str, not {value!r} ({type(value).__name__})")
     name = value
     if value.startswith("arn:"):
-        with ImportGuard():
-            from ..core.arn import bare_name
+        from ..core.arn import bare_name
 
         name = bare_name(value)
     if not (

@@ -23,7 +23,6 @@ from ..errors import (
     SessionMonitorNotSetError,
 )
 from ..observe.log import tell
-from ..runtime.import_guard import ImportGuard
 from ..runtime.under_way import released, unclear
 from . import checks
 from .last_act import LastActs
@@ -70,8 +69,7 @@ class HeldLock(LastActs):
 
     @property
     def data(self) -> bytes | None:
-        with ImportGuard():
-            from .record import row_data
+        from .record import row_data
 
         return row_data(self.hold.item, self.hold.place)
 
@@ -259,8 +257,7 @@ class HeldLock(LastActs):
 
     def commit(self, items: Sequence[Mapping[str, Any]], data: bytes | None, result: object) -> LastAct[None]:
         """The operation of `Lock.commit`."""
-        with ImportGuard():
-            from ..core.transaction import commit
+        from ..core.transaction import commit
 
         checked, encoded = checks.transact_items(items), self._encoded(data)
         text = self.checked_result(result, encoded)
@@ -287,8 +284,7 @@ class HeldLock(LastActs):
 
         A resumed lock is not released then but left to the next attempt: an earlier string of its hold is still good.
         """
-        with ImportGuard():
-            from ..core.handover import hand_over
+        from ..core.handover import hand_over
 
         duration = self.options.full_lease if lease_duration is None else checks.lease_duration(lease_duration)
         self.check_open()
@@ -397,16 +393,14 @@ class HeldLock(LastActs):
                 f"result= is for the duplicates of an event, but lock {self.key!r} does not belong to one: use data=",
                 key=self.key,
             )
-        with ImportGuard():
-            from .record import encode_result
+        from .record import encode_result
 
         return encode_result(result, self.hold, data, self._storing)
 
     def _encoded(self, data: bytes | None) -> str | None:
         if data is None:
             return None
-        with ImportGuard():
-            from .record import check_size
+        from .record import check_size
 
         encoded = requests.encode_data(checks.data(data))
         check_size({**self.hold.item, self.hold.place.schema.data: {"B": encoded}}, self.key)

@@ -6,7 +6,6 @@ import os
 import weakref
 
 from ..errors import LockAlreadyReleasedError, LockError, OwnerMismatchError
-from ..runtime.import_guard import ImportGuard
 from ..runtime.signalsafe import Ticket, Turn
 from ..runtime.under_way import released
 
@@ -123,8 +122,7 @@ class LastActs:
         return alone
 
     def _timed(self, reading: ClockReading, steps: Steps[T]) -> Steps[T]:
-        with ImportGuard():
-            from ..observe.timing import timed
+        from ..observe.timing import timed
 
         def how(_: T) -> tuple[str, int | None]:
             if any(hold.lost for hold in holds):

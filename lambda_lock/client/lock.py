@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress  # the Lambda runtime has it loaded
 
 from ..errors import LockAlreadyReleasedError
-from ..runtime.import_guard import ImportGuard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,8 +64,7 @@ class Handle:
     @property
     def attributes(self) -> dict[str, Any]:
         """The application's additional attributes in the row, as of the grant."""
-        with ImportGuard():
-            from .record import row_attributes
+        from .record import row_attributes
 
         return row_attributes(self._held.hold.item, self._held.hold.place)
 

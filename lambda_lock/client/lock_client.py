@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from ..errors import LockNotGrantedError
-from ..runtime.import_guard import ImportGuard
 from .lock import Lock
 from .options import order, unknown_option
 from .session import Client, init_of
@@ -153,8 +152,7 @@ class LockClient(Client):
         if holder is None:
             taking: Taking[Lock] = Fresh(self._session, ordered)
         else:
-            with ImportGuard():
-                from .resuming import by_holder
+            from .resuming import by_holder
 
             taking = by_holder(self._session, ordered)
         return self._take(taking)
@@ -217,8 +215,7 @@ class LockClient(Client):
         """
         if unknown:
             raise unknown_option("acquire_all", unknown)
-        with ImportGuard():
-            from .multi_lock import Several, names
+        from .multi_lock import Several, names
 
         found = names(keys)
         ordered = order(
@@ -267,8 +264,7 @@ class LockClient(Client):
 
         Example: ``record = client.get("invoice#7")``
         """
-        with ImportGuard():
-            from .record import get
+        from .record import get
 
         return self._run(get(self._session, key, sort_key))
 
@@ -282,8 +278,7 @@ class LockClient(Client):
 
         Example: ``held = [record.key for record in client.list() if not record.is_released]``
         """
-        with ImportGuard():
-            from .record import ask, pages_of
+        from .record import ask, pages_of
 
         pages = pages_of(self._session, key)
         while (request := pages.request()) is not None:
@@ -296,8 +291,7 @@ class LockClient(Client):
 
         Example: ``client.prewarm()  # at INIT``
         """
-        with ImportGuard():
-            from .record import prewarm
+        from .record import prewarm
 
         self._run(prewarm(self._session))
 
@@ -333,8 +327,7 @@ class LockClient(Client):
 
         Example: ``with client.adopt(event["lock"]) as lock: ...``
         """
-        with ImportGuard():
-            from .resuming import taken
+        from .resuming import taken
 
         return self._take(
             taken(
@@ -390,8 +383,7 @@ class LockClient(Client):
 
         Example: ``lock = client.resume(event["lock"])``
         """
-        with ImportGuard():
-            from .resuming import taken
+        from .resuming import taken
 
         return self._take(
             taken(
@@ -441,8 +433,7 @@ class LockClient(Client):
 
         Example: ``client.release(event["lock"])``
         """
-        with ImportGuard():
-            from .resuming import released
+        from .resuming import released
 
         return self._run(
             released(
@@ -479,8 +470,7 @@ class LockClient(Client):
 
         Example: ``client.close()``, or ``with LockClient("locks") as client: ...``
         """
-        with ImportGuard():
-            from .closing import close
+        from .closing import close
 
         close(self._session, release=release)
 

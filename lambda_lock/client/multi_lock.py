@@ -13,7 +13,6 @@ from copy import copy
 from ..core import keep
 from ..core import several as core
 from ..errors import CommitRefusedError, LockAlreadyReleasedError, LockError, LockLostError, TransportError
-from ..runtime.import_guard import ImportGuard
 from ..runtime.under_way import released, unclear
 from . import checks
 from .held import HeldLock
@@ -289,8 +288,7 @@ class Group(LastActs):
 
     def commit(self, items: Sequence[Mapping[str, Any]]) -> LastAct[None]:
         """The operation of `MultiLock.commit`."""
-        with ImportGuard():
-            from ..core.transaction import commit_all
+        from ..core.transaction import commit_all
 
         checked = checks.transact_items(items, len(self.members))
         self.check_open()

@@ -8,7 +8,6 @@ from ..core import acquire, lease, protocol
 from ..core.requests import Content, encode_data
 from ..errors import LockArgumentError, LockConfigurationError
 from ..runtime import invocation
-from ..runtime.import_guard import ImportGuard
 from ..runtime.timeline import SYSTEM
 from . import checks
 from .renewer import KeepOptions
@@ -183,8 +182,7 @@ def order(
         prefix = prefix or f"{settings.owner_prefix or invocation.owner_prefix(found)}#"
         owner = prefix + session.entropy.nonce()
     if permits is not None:
-        with ImportGuard():
-            from ..core.permits import PermitPlace
+        from ..core.permits import PermitPlace
 
         place = PermitPlace(place, permits, owner)
     if window is not None and delete_on_release:
@@ -250,11 +248,10 @@ def _check_holder(
 
 def _queue(session: Session, permits: int | None, acquisition: acquire.Acquisition) -> Queue:
     """The queue of an acquisition. Only acquires that have to wait load it."""
-    with ImportGuard():
-        if permits is None:
-            from ..core.queue import Queue as Kind
-        else:
-            from ..core.permit_queue import PermitQueue as Kind
+    if permits is None:
+        from ..core.queue import Queue as Kind
+    else:
+        from ..core.permit_queue import PermitQueue as Kind
 
     return Kind(acquisition, session.tell_unreadable_waiters)
 
@@ -269,8 +266,7 @@ def content_of(
     """What a claim writes for the application. Raises LockArgumentError or TypeError if a row cannot hold it."""
     if data is None and attributes is None:
         return Content(None, replace_data, {}, ttl)
-    with ImportGuard():
-        from .record import check_size, columns_of
+    from .record import check_size, columns_of
 
     encoded = None if data is None else encode_data(checks.data(data))
     columns = {} if attributes is None else columns_of(attributes, place)

@@ -16,7 +16,6 @@ from ..core.outcome import unusable
 from ..core.requests import Place, decode_data, encode_data
 from ..core.row import SEAL, Row
 from ..errors import LockArgumentError, LockConfigurationError, LockFormatError, printable
-from ..runtime.import_guard import ImportGuard
 from . import checks
 
 TYPE_CHECKING = False
@@ -348,8 +347,7 @@ class LockRecord:
             unreadable.append(schema.data)
         holders, expires_at = row.holders(), None if row.expiry_ms is None else row.expiry_ms / 1000
         if is_semaphore:
-            with ImportGuard():
-                from ..core.permits import entries_of, holder_of, read_entry
+            from ..core.permits import entries_of, holder_of, read_entry
 
             holders = tuple(holder_of(nonce, entry) for nonce, entry in entries_of(item, schema).items())
             permits, tokens = (item.get(name or "", {}).get("M") for name in (schema.permits, schema.permit_tokens))

@@ -16,7 +16,6 @@ from ..core.outcome import ServiceError
 from ..errors import LockError, TransportError
 from ..observe.log import tell_not_released
 from ..runtime.drive import Pause
-from ..runtime.import_guard import ImportGuard
 from ..runtime.signalsafe import Flag, Ticket, Turn
 
 TYPE_CHECKING = False
@@ -289,8 +288,7 @@ class Renewer:
             if seconds is None or hold.is_over() or self._options.pid != os.getpid():
                 return  # a child that was forked in the middle of a renewal keeps nothing of its parent's
             if not _known:  # imported only where it is needed, as it starts a thread
-                with ImportGuard():
-                    from ..runtime.heartbeat import HEARTBEAT
+                from ..runtime.heartbeat import HEARTBEAT
 
                 _known.append(HEARTBEAT)
             self._heartbeat = heartbeat = _known[0]

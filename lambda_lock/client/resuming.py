@@ -5,7 +5,6 @@ from __future__ import annotations
 from ..core import handover, resume
 from ..core.row import TOKEN_DIGITS, base_of
 from ..errors import LockArgumentError, LockConfigurationError
-from ..runtime.import_guard import ImportGuard
 from . import checks
 from .options import order, unknown_option
 from .taking import Fresh
@@ -148,8 +147,7 @@ def released(
     def measured(reading: ClockReading) -> Steps[bool]:
         if not session.observer.measures:
             return steps(reading)
-        with ImportGuard():
-            from ..observe.timing import timed
+        from ..observe.timing import timed
 
         def how(done: bool) -> tuple[str, int | None]:
             return "released" if done else "lost", hold.token

@@ -18,7 +18,7 @@ from ..observe.log import tell
 from ..observe.observer import Observer
 from ..runtime import invocation
 from ..runtime.drive import drive, send
-from ..runtime.import_guard import ImportGuard
+from ..runtime.first_use import FirstUse
 from ..runtime.signalsafe import Flag
 from ..runtime.timeline import SYSTEM, Timeline
 from ..runtime.under_way import UnderWay, given_back
@@ -130,7 +130,7 @@ class Session:
         if "moto.core.models" in sys.modules and (mocked := self._answered_by_moto()) is not None:
             return mocked
         if self._chosen is None:
-            with ImportGuard():
+            with FirstUse():
                 if self._chosen is None:
                     self._choose()
         assert self._chosen is not None
@@ -150,8 +150,7 @@ class Session:
             self._chosen = chosen
 
     def _new_transport(self) -> HttpsTransport | BotoTransport:
-        with ImportGuard():
-            from ..transport import choose
+        from ..transport import choose
 
         settings = self.settings
         return choose(
@@ -169,8 +168,8 @@ class Session:
         Once it has ended, or has forgotten its tables, everything that was learned from it is forgotten before anything
         is sent again.
         """
-        with ImportGuard():
-            from ..transport import boto
+        from ..transport import boto
+
         used = self._mocked
         if used is not None and not (boto.is_moto_active() and used.has_its_tables()):
             self.forget_since(used.before)
@@ -193,8 +192,7 @@ class Session:
         if self.has_transport or self._prepared is not None:
             return
         if invocation.snapstart_initializing():
-            with ImportGuard():
-                from ..transport.choice import load
+            from ..transport.choice import load
 
             boto3 = settings.boto3_client is not None or settings.boto3_session is not None
             load(region_name=settings.region_name, endpoint_url=settings.endpoint_url, boto3=boto3)
@@ -209,8 +207,7 @@ class Session:
     def renewals(self) -> Renewals:
         """The threads that send the renewals of this client's locks."""
         if self._renewals is None or self._renewals.pid != os.getpid():  # a forked child has none of these threads
-            with ImportGuard():
-                from ..runtime.heartbeat import Renewals
+            from ..runtime.heartbeat import Renewals
 
             self._renewals = Renewals(self)
         return self._renewals
@@ -248,8 +245,7 @@ class Session:
     def end(self) -> None:
         """Close connections and end the threads for renewals, after all locks were released or abandoned."""
         if self.observer.unended:
-            with ImportGuard():
-                from ..observe.timing import tell_unended
+            from ..observe.timing import tell_unended
 
             tell_unended(self.observer)
         if self._renewals is not None:
@@ -359,8 +355,7 @@ class Explained:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, ServiceError):
-            with ImportGuard():
-                from .explain import explain
+            from .explain import explain
 
             raise explain(error, self._place)[1] from error
         if isinstance(error, TransportError) and error.key is None:

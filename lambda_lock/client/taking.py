@@ -14,7 +14,6 @@ from ..errors import (
     TransportError,
 )
 from ..runtime.drive import check_process
-from ..runtime.import_guard import ImportGuard
 from .held import HeldLock
 from .lock import Lock, held_by
 from .renewer import leave_to_lease, line_of_execution
@@ -80,8 +79,7 @@ class Fresh:
         observer = self._session.observer
         if not observer.measures:
             return steps
-        with ImportGuard():
-            from ..observe.timing import timed
+        from ..observe.timing import timed
 
         def ended(_: None) -> tuple[str, int | None]:
             return "granted", self.token()
@@ -107,8 +105,7 @@ class Fresh:
             place = self.place
             reason = "no_answer" if isinstance(error, TransportError) else "misconfigured"
             if isinstance(error, ServiceError):
-                with ImportGuard():
-                    from .explain import explain
+                from .explain import explain
 
                 reason, told = explain(error, place)
             message = "lock %r was not acquired, because DynamoDB could not be used: %s"

@@ -16,7 +16,6 @@ from ..keys.arguments import name_of
 from ..keys.compile import compile_key
 from ..keys.template import Separator
 from ..observe.log import NOT_RELEASED, logger, tell
-from ..runtime.import_guard import ImportGuard
 from .environment import prepare
 from .functions import check_answer, check_answer_of, check_decorated, refuse_bare
 from .guard import CurrentLocks, Guard, check_times
@@ -435,8 +434,8 @@ def _serializer_of(func: Any) -> Any:
 
 
 def _storable(make: str, of: Any, what: str) -> Any:
-    with ImportGuard():
-        from . import results
+    from . import results
+
     try:
         return getattr(results, make)(of)
     except results.Unstorable as error:
@@ -463,8 +462,7 @@ def _cache(size: int) -> Completed | None:
     """What remembers so many events. None: nothing is remembered."""
     if not size:
         return None
-    with ImportGuard():
-        from .completed import Completed
+    from .completed import Completed
 
     return Completed(size)
 

@@ -8,7 +8,6 @@ from contextlib import suppress  # the Lambda runtime has it loaded
 from ..client.lock_client import LockClient
 from ..client.session import Client, session_of
 from ..observe.log import logger, tell
-from ..runtime.import_guard import ImportGuard
 from ..runtime.invocation import initializing
 from .functions import acquire_of, is_async
 
@@ -60,7 +59,7 @@ def prepare(client: Any, func: object, *, permits: bool = False, several: bool =
     """
     if not initializing():
         return
-    with ImportGuard(), suppress(Exception):
+    with suppress(Exception):
         if permits:
             from ..core import permits as _permits  # noqa: F401
         if several:

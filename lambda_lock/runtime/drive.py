@@ -122,7 +122,8 @@ def _shows(write: dict[str, Any], item: Any) -> bool:
     """
     if item is None:
         return True
-    return _is_item(item) and all(item.get(name) == key for name, key in write.get("Key", {}).items() if "S" in key)
+    keys = {name: key for name, key in write.get("Key", {}).items() if "S" in key}
+    return _is_item(item) and keys.items() <= item.items()
 
 
 _SCALARS = {"S": str, "N": str, "B": str, "BOOL": bool, "NULL": bool}

@@ -31,7 +31,7 @@ from _queue import Empty, SimpleQueue  # what `queue` exports, without the 3 ms 
 from contextlib import suppress
 
 from ..observe.log import logger, tell
-from .import_guard import ImportGuard
+from .first_use import FirstUse
 from .timeline import elapsed
 
 TYPE_CHECKING = False
@@ -100,7 +100,7 @@ class Heartbeat:
 
     def _start(self) -> None:
         """One caller at a time. If a signal handler comes in between, the thread started later stays (`_run`)."""
-        with ImportGuard():
+        with FirstUse():
             if self._thread is not None and self._thread.is_alive():
                 return
             self._thread = thread = threading.Thread(target=self._run, name="lambda_lock-heartbeat", daemon=True)

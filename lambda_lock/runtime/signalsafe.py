@@ -8,7 +8,7 @@ What the package does about forks and interrupts:
 
 - Whoever takes a lock notes the process before the owner is drawn (`KeepOptions.pid`). No other process renews or
   releases it (`LastActs.check_process`), and steps that are under way send nothing in a forked child (drive.py).
-- The modules that the client and the runtime load late are imported within `ImportGuard`, and a fork waits for that.
+- A fork waits until no other thread imports a module for this library, or makes what is shared (first_use.py).
 - What interrupts steps is thrown into them. They release what they may have taken, and then it propagates (drive.py).
   `Fresh.give_back` does so from the grant until acquire returns. Closing the client releases what is left.
 - A release follows a last act that was interrupted (`LastActs.give_up`).

@@ -18,9 +18,9 @@ from lambda_lock import AsyncLockClient, Lock, LockClient
 from lambda_lock.client.session import OpenLocks, session_of
 from lambda_lock.core import lease
 from lambda_lock.errors import ClientClosedError, LockError, TransportError
-from lambda_lock.runtime import import_guard
+from lambda_lock.runtime import first_use
+from lambda_lock.runtime.first_use import FirstUse
 from lambda_lock.runtime.heartbeat import Renewals
-from lambda_lock.runtime.import_guard import ImportGuard
 from lambda_lock.runtime.signalsafe import Ticket, Turn
 from lambda_lock.testing import ManualClock, in_memory
 from rig.wire import Wire
@@ -269,13 +269,13 @@ def test_a_fork_waits_for_what_another_thread_loads_for_the_first_time(monkeypat
     inside, leave, order = threading.Event(), threading.Event(), []
 
     def load() -> None:
-        with ImportGuard():
+        with FirstUse():
             inside.set()
             leave.wait(30)
             order.append("loaded")
 
     def enter() -> bool:
-        with ImportGuard():
+        with FirstUse():
             return True
 
     def fork() -> Any:
@@ -283,7 +283,7 @@ def test_a_fork_waits_for_what_another_thread_loads_for_the_first_time(monkeypat
         order.append("forked")
         return child()
 
-    monkeypatch.setattr(import_guard, "_PATIENCE", 60.0)
+    monkeypatch.setattr(first_use, "_PATIENCE", 60.0)
     loading = in_thread(load)
     assert inside.wait(10)
     forking = in_thread(fork)
@@ -321,8 +321,8 @@ def test_a_fork_waits_for_a_module_that_another_thread_is_loading(monkeypatch: p
         order.append("forked")
         return child()
 
-    monkeypatch.setattr(import_guard, "_PATIENCE", 60.0)
-    monkeypatch.setattr(import_guard, "time", SimpleNamespace(monotonic=time.monotonic, sleep=look))
+    monkeypatch.setattr(first_use, "_PATIENCE", 60.0)
+    monkeypatch.setattr(first_use, "time", SimpleNamespace(monotonic=time.monotonic, sleep=look))
     monkeypatch.delitem(sys.modules, "lambda_lock.client.closing", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Slow(), *sys.meta_path])
     closing = in_thread(close)

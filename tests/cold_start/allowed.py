@@ -68,7 +68,7 @@ PACKAGE = {
     "lambda_lock.runtime": "the package of clocks, threads and Lambda",
     "lambda_lock.runtime.drive": "sends what the protocol asks for",
     "lambda_lock.runtime.invocation": "the deadline of this invocation",
-    "lambda_lock.runtime.import_guard": "keeps late imports and forks apart",
+    "lambda_lock.runtime.first_use": "keeps first uses, late imports and forks apart",
     "lambda_lock.runtime.signalsafe": "flags and turns that signal handlers may use",
     "lambda_lock.runtime.timeline": "the clocks",
     "lambda_lock.runtime.under_way": "notes what closing the client waits for",

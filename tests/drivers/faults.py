@@ -199,7 +199,7 @@ class ForkBeside(Fork):
                 child()
             forked.append(pid)
 
-        # A fork waits for the first use of a module (runtime/import_guard.py). This thread may be in the middle of one.
+        # A fork waits for the first use of a module (runtime/first_use.py). This thread may be in the middle of one.
         thread = threading.Thread(target=run)
         thread.start()
         thread.join(0.2)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockClient
-from lambda_lock.runtime import import_guard
-from lambda_lock.runtime.import_guard import ImportGuard
+from lambda_lock.runtime import first_use
+from lambda_lock.runtime.first_use import FirstUse
 from rig.engine import Ministack
 from tests.support.elsewhere import in_thread
 
@@ -125,16 +125,16 @@ def test_the_signal_comes_at_the_point_and_once(stage: Stage) -> None:
     client.close()
 
 
-def test_an_interrupt_on_the_way_into_a_late_import_keeps_no_other_thread_waiting() -> None:
+def test_an_interrupt_on_the_way_into_a_first_use_keeps_no_other_thread_waiting() -> None:
     def use() -> None:
-        with ImportGuard():
+        with FirstUse():
             pass
 
     def has_its_turn() -> bool:
-        entered = ImportGuard()
+        entered = FirstUse()
         entered.__enter__()
         try:
-            return import_guard._turn.holder() is entered
+            return first_use._turn.holder() is entered
         finally:
             entered.__exit__()
 

@@ -33,7 +33,7 @@ from lambda_lock.core.outcome import Reply
 from lambda_lock.core.row import Row, make_version, read_row
 from lambda_lock.core.schema import JAVA
 from lambda_lock.observe import hooks
-from lambda_lock.runtime import drive, heartbeat, import_guard, signalsafe, timeline, under_way
+from lambda_lock.runtime import drive, first_use, heartbeat, signalsafe, timeline, under_way
 from lambda_lock.testing.memory import Memory
 from lambda_lock.transport import Transport
 from rig.engine import Engine, Item
@@ -46,7 +46,7 @@ TRACED = frozenset(
     source_of(module)
     for module in (
         *(closing, held, last_act, lock, lock_client, multi_lock, renewer, session, taking),
-        *(hooks, drive, heartbeat, import_guard, signalsafe, timeline, under_way),
+        *(hooks, drive, heartbeat, first_use, signalsafe, timeline, under_way),
         *(lambda_lock.core.handover, lambda_lock.core.keep, lambda_lock.core.lease, lambda_lock.core.protocol),
         *(lambda_lock.core.several, lambda_lock.core.transaction),
     )
@@ -263,9 +263,9 @@ def world(policy: str, every: str, engine: Engine | None = None) -> Iterator[Wor
     clock = Clock(scheduler, float(int(time.time())))
     threads = Threading(scheduler)
     table = Table(clock) if engine is None else HttpTable(engine)
-    changes = [put(module, "threading", threads) for module in (heartbeat, import_guard, signalsafe, renewer, hooks)]
-    changes += [put(module, "time", clock) for module in (heartbeat, drive, closing, import_guard)]
-    changes += [put(heartbeat, "SimpleQueue", lambda: Queue(scheduler)), put(import_guard, "_turn", signalsafe.Turn())]
+    changes = [put(module, "threading", threads) for module in (heartbeat, first_use, signalsafe, renewer, hooks)]
+    changes += [put(module, "time", clock) for module in (heartbeat, drive, closing, first_use)]
+    changes += [put(heartbeat, "SimpleQueue", lambda: Queue(scheduler)), put(first_use, "_turn", signalsafe.Turn())]
     if engine is None:  # an engine remembers the names of transactions
         changes.append(put(os, "urandom", random.Random(1).randbytes))  # the same run for the same plan
     with planted(*changes):

@@ -1,11 +1,11 @@
-"""Modules that are loaded late, and forks.
+"""First uses, modules that are loaded late, and forks.
 
 Many modules are imported at their first use, so that unused code does not slow a cold start. But if a process forks
 while another thread is importing, that module stays locked in the child for ever, and importing it there hangs. So a
 fork waits until no other thread is in the midst of an import that this library makes. The import itself needs nothing
 for that. Only one that begins between the last look and the fork, some microseconds later, is not seen.
 
-What must not be made twice at once, such as a client of boto3, is made within `ImportGuard`. A fork waits for that too.
+What must not be made twice at once, such as a client of boto3, is made within `FirstUse`. A fork waits for that too.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _LOOK = 0.005  # seconds between two checks whether another thread is done
 _LIBRARY = __name__.partition(".")[0]
 _IMPORTING = ("importlib", "_frozen_importlib")  # whose functions import a module
 _turn = Turn()
-_forking: dict[int, ImportGuard] = {}  # by thread
+_forking: dict[int, FirstUse] = {}  # by thread
 
 
-class ImportGuard(Ticket):
+class FirstUse(Ticket):
     """A context for first uses: only one thread at a time is in it, and no fork happens meanwhile. It can be used once.
 
-    It only serves to avoid repeated work and hangs. So a thread that has waited too long continues without it: a signal
-    handler may have interrupted the very import that the thread inside is waiting for.
+    It only serves to avoid repeated work. So a thread that has waited too long continues without it: a signal handler
+    may have interrupted the very thing that the thread inside is waiting for.
 
     An interrupt may come before the ``with`` block is entered, or where it is left. No lock of `threading` stands that:
     it would stay taken, and every other thread would wait out its patience at each use.
@@ -43,7 +43,7 @@ class ImportGuard(Ticket):
         try:
             while not _turn.take(self):
                 holder = _turn.holder()
-                if isinstance(holder, ImportGuard) and holder._thread == self._thread:
+                if isinstance(holder, FirstUse) and holder._thread == self._thread:
                     return  # entered again, or by a signal handler
                 if time.monotonic() >= end:
                     return
@@ -57,7 +57,7 @@ class ImportGuard(Ticket):
 
 
 def _before_fork() -> None:
-    entered = ImportGuard()
+    entered = FirstUse()
     entered.__enter__()
     _forking[threading.get_ident()] = entered
     end = time.monotonic() + _PATIENCE
