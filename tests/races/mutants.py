@@ -63,7 +63,7 @@ MUTANTS: dict[str, Mutant] = {
         taking.Fresh._register, (f"{_CHECK} → pass",), ("close without releases / acquire",)
     ),
     "close does not know a lock before its handle is made": Mutant(
-        taking.Fresh.keep, ("self._session.open_locks.add(hold, self._order.kept.pid) → pass",), ("close / acquire",)
+        taking.Fresh.keep, ("self._session.open_locks.add(hold, self._kept.pid) → pass",), ("close / acquire",)
     ),
     "a client is closed once its locks are released": Mutant(
         closing.close,
