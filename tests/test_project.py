@@ -222,7 +222,7 @@ def test_what_is_not_there_yet_is_refused_or_absent() -> None:
         "A run on AWS itself": "has been run on AWS itself so far" in (ROOT / "docs" / "verified.md").read_text(),
         "Read-write locks": not any(re.match("(with_)?(read|shared)", name) for name in names),
         "Tables that are replicated": "is replicated to" in (ROOT / "lambda_lock" / "table.py").read_text(),
-        "`lambda-lock run` on Windows": "pthread_sigmask" in (ROOT / "lambda_lock" / "cli" / "child.py").read_text(),
+        "`lambda-lock run` on Windows": "pthread_sigmask" in (ROOT / "lambda_lock" / "cli" / "run.py").read_text(),
     }
     for entry in entries:
         known = [beginning for beginning in still_missing if entry.startswith(beginning)]
