@@ -171,7 +171,7 @@ def table_name(value: object, parameter: str = "table") -> str:
         raise TypeError(f"{parameter} must be a str, not {value!r} ({type(value).__name__})")
     name = value
     if value.startswith("arn:"):
-        from ..core.arn import bare_name
+        from ..core.requests import bare_name
 
         name = bare_name(value)
     if not (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..core.arn import bare_name
 from ..core.outcome import CREDENTIALS, ServiceError
+from ..core.requests import bare_name
 from ..errors import LockArgumentError, LockConfigurationError, LockError, TransportError
 from ..permissions import ACTIONS, IN_WORDS
 

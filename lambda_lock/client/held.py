@@ -267,7 +267,7 @@ class HeldLock(LastActs):
 
         def steps(reading: ClockReading) -> Steps[None]:
             try:
-                yield from commit(self.hold, checked, memory, entropy, reading, data=encoded, result=text)
+                yield from commit([self.hold], checked, memory, entropy, reading, data=encoded, result=text)
             except LockLostError:
                 self.lose("lock %r was lost before its commit")
                 raise

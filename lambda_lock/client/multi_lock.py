@@ -288,7 +288,7 @@ class Group(LastActs):
 
     def commit(self, items: Sequence[Mapping[str, Any]]) -> LastAct[None]:
         """The operation of `MultiLock.commit`."""
-        from ..core.transaction import commit_all
+        from ..core.transaction import commit
 
         checked = checks.transact_items(items, len(self.members))
         self.check_open()
@@ -300,7 +300,7 @@ class Group(LastActs):
         def steps(reading: ClockReading) -> Steps[None]:
             released: list[Hold] = []
             try:
-                yield from commit_all(holds, checked, memory, entropy, reading, released.append)
+                yield from commit(holds, checked, memory, entropy, reading, released.append)
             except Exception as error:
                 for member in self.members:
                     if member.hold in released:

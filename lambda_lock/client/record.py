@@ -342,7 +342,7 @@ class LockRecord:
         item, schema, is_semaphore = row.item, place.schema, row.version == SEAL
         data, attributes = row_data(item, place), row_attributes(item, place)
         own = {*schema.attribute_names(), *place.key_names}
-        unreadable = [*row.unreadable(schema), *(name for name in item if name not in own and name not in attributes)]
+        unreadable = [*row.unreadable(), *(name for name in item if name not in own and name not in attributes)]
         if data is None and "B" in item.get(schema.data, {}):
             unreadable.append(schema.data)
         holders, expires_at = row.holders(), None if row.expiry_ms is None else row.expiry_ms / 1000

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol, TypeAlias
 
-    from .lease import ClockReading
     from .outcome import Item, Outcome
     from .protocol import AcquireRequest, Entropy, Memory, Steps
     from .row import Row
@@ -36,7 +35,7 @@ def acquire(
     wanted: AcquireRequest,
     memory: Memory,
     entropy: Entropy,
-    reading: ClockReading,
+    reading: lease.ClockReading,
     keep: Callable[[Hold], None] | None = None,
 ) -> Steps[Hold]:
     """Take the lock. Return the Hold.
@@ -61,8 +60,6 @@ class Take:
     queue: what is required of those who wait; None for nothing.
     """
 
-    __slots__ = ("queue", "row", "version")
-
     def __init__(
         self, version: str | None = None, row: Row | None = None, queue: requests.QueueCondition | None = None
     ) -> None:
@@ -83,8 +80,6 @@ class Held:
     missing: True if there is no row, but only an existing one is wanted.
     """
 
-    __slots__ = ("error", "missing", "row")
-
     def __init__(self, row: Row | None = None, error: Exception | None = None, missing: bool = False) -> None:
         self.row = row
         self.error = error
@@ -103,7 +98,7 @@ class Acquisition:
         wanted: AcquireRequest,
         memory: Memory,
         entropy: Entropy,
-        reading: ClockReading,
+        reading: lease.ClockReading,
         keep: Callable[[Hold], None] | None = None,
     ) -> None:
         self.ends = False  # it has failed, and gives back what may have landed
@@ -225,7 +220,7 @@ class Acquisition:
         row = place.row(shown.item) if isinstance(shown, Reply) else None
         try:
             if row is not None:
-                row.check_token(place.schema, place.key)
+                row.check_token(place.key)
         except LockFormatError as error:
             raise error from refusal
 
@@ -282,15 +277,15 @@ class Acquisition:
         if row.version in self.sent and not row.is_free:
             return self.own(row, row.version, date)
         if wanted.window is not None:
-            row.refuse_done(place.schema, place.key, date)
+            row.refuse_done(place.key, date)
         if row.is_held:
-            may_take_over = row.may_take_over(place.schema, place.where, observations, self.reading, date)
+            may_take_over = row.may_take_over(place.where, observations, self.reading, date)
             self.last = Held(row)
             if not may_take_over:
                 return self.last
         else:
             observations.forget(place.where)
-        row.check_token(place.schema, place.key)
+        row.check_token(place.key)
         return Take(row.taken_over, row)
 
     def own(self, row: Row, version: str, date: int | None) -> Hold | Take:
@@ -299,7 +294,7 @@ class Acquisition:
         sent.may_land = True  # it did, even if every answer so far was a refusal: a copy came late
         if date is None:
             raise undated(self.wanted.place.key)
-        row.require_token(self.wanted.place.schema, self.wanted.place.key)
+        row.require_token(self.wanted.place.key)
         valid_until = sent.started + lease.validity(sent.lease_ms, sent.expiry_ms, date)
         no_good = self.reading.elapsed >= valid_until or lease.clock_was_fast(sent.lease_ms, sent.expiry_ms, date)
         if no_good or sent.struck:
@@ -377,7 +372,7 @@ class Acquisition:
             key=wanted.place.key,
             holder=holders[0].owner if holders else None,
             waited=waited,
-            retry_after=lease_left if row is None else row.turn(wanted.place.schema, ahead or 0, lease_left),
+            retry_after=lease_left if row is None else row.turn(ahead or 0, lease_left),
             ahead=ahead,
             holders=holders,
         )

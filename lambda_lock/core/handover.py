@@ -25,10 +25,10 @@ from binascii import a2b_base64, b2a_base64, crc32
 from ..errors import LockFormatError
 from . import requests
 from .acquire import Acquisition, Read, Take
-from .arn import bare_name
 from .keep import is_mine, not_there
 from .outcome import ConditionFailed, Reply
 from .protocol import DECISION, STEPS, exchange, is_ambiguous, row_of
+from .requests import bare_name
 from .row import base_of, is_attempt
 
 TYPE_CHECKING = False
@@ -47,8 +47,6 @@ _FORMAT = "LH1"
 
 class Handover:
     """The content of a handover string: the lock, and the owner and token that it is held under."""
-
-    __slots__ = ("key", "lease_ms", "owner", "sort_key", "table", "token")
 
     def __init__(self, table: str, key: str, sort_key: str | None, owner: str, token: int, lease_ms: int) -> None:
         self.table = table
@@ -126,22 +124,21 @@ def hand_over(hold: Hold, memory: Memory, entropy: Entropy, reading: ClockReadin
     lease_ms = hold.place.schema.round_lease(lease_ms)
     until = reading.elapsed + DECISION
     for _ in range(STEPS):
-        version = hold.rise(lease_ms, memory.server.now(reading), entropy.nonce())
+        grant = hold.rise(lease_ms, memory.server.now(reading), entropy.nonce())
         is_resumed = is_attempt(hold.owner)
+        if is_resumed:
+            grant.owner = parked(hold.owner)
         request = requests.renew(
             hold.place,
-            owner=parked(hold.owner) if is_resumed else hold.owner,
+            grant,
             seen=hold.owner if is_resumed else None,
             token=hold.token,
-            version=version,
-            lease_ms=lease_ms,
-            expiry_ms=hold.expiry_ms,
             completed_until=hold.completed_until,
             content=requests.Content(ttl=hold.ttl),
         )
         outcome, unclear, reading = yield from exchange(request, memory, entropy, reading, until)
         row = row_of(outcome, hold.place)
-        if isinstance(outcome, Reply) or (row is not None and row.version == version and not row.is_free):
+        if isinstance(outcome, Reply) or (row is not None and row.version == grant.version and not row.is_free):
             return write_handover(hold)
         if not isinstance(outcome, ConditionFailed):
             if unclear or is_ambiguous(outcome):
@@ -215,13 +212,10 @@ class Adoption(Acquisition):
             return super().request(step, grant)
         return requests.renew(
             self.wanted.place,
-            owner=grant.owner,
+            grant,
             seen=self.seen,
             token=self.token,
             next_token=True,
-            version=grant.version,
-            lease_ms=grant.lease_ms,
-            expiry_ms=grant.expiry_ms,
             completed_until=None,
             content=requests.Content(ttl=self.wanted.content.ttl),
         )

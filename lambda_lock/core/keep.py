@@ -11,15 +11,12 @@ from .row import base_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..errors import TransportError
-    from .lease import ClockReading
     from .protocol import Entropy, Hold, Memory, Steps
     from .row import Row
 
 
 class Renewal:
     """The outcome of one renewal: renewed, lost, or an error that leaves it open. Unknown does not mean lost."""
-
-    __slots__ = ("error", "renewed")
 
     def __init__(self, renewed: bool, error: Exception | None = None) -> None:
         self.renewed = renewed
@@ -30,7 +27,7 @@ def renew(
     hold: Hold,
     memory: Memory,
     entropy: Entropy,
-    reading: ClockReading,
+    reading: lease.ClockReading,
     *,
     lease_ms: int | None = None,
     data: str | None = None,
@@ -51,14 +48,11 @@ def renew(
             new_lease = min(new_lease, int((hold.lease_end - sent.elapsed) * 1000))
         new_lease = hold.place.schema.round_lease(max(new_lease, int(lease.MIN_LEASE * 1000)))
         hold.shorten(new_lease, sent.elapsed)
-        version = hold.rise(new_lease, memory.server.now(sent), entropy.nonce())
+        grant = hold.rise(new_lease, memory.server.now(sent), entropy.nonce())
         request = requests.renew(
             hold.place,
-            owner=hold.owner,
+            grant,
             token=hold.token,
-            version=version,
-            lease_ms=new_lease,
-            expiry_ms=hold.expiry_ms,
             completed_until=hold.completed_until,
             content=requests.Content(data, ttl=hold.ttl),
             delete_data=delete_data,
@@ -79,14 +73,14 @@ def renew(
             holder = row.owner if row is not None and not row.is_free and row.owner != hold.owner else None
             hold.lose(gone=row is None or row.is_free or not is_mine(row, hold), holder=holder)
             return Renewal(False)
-        if row.version == version:  # an earlier send of the same request, by a transport that repeats sends by itself
+        if row.version == grant.version:  # an earlier send of this request, by a transport that repeats sends by itself
             return _extended(hold, sent, reading, outcome.date)
         hold.go_above(row.expiry_ms)
     hold.lose()
     return Renewal(False)
 
 
-def _extended(hold: Hold, sent: ClockReading, reading: ClockReading, date: int | None) -> Renewal:
+def _extended(hold: Hold, sent: lease.ClockReading, reading: lease.ClockReading, date: int | None) -> Renewal:
     if hold.expire(reading.elapsed):
         return Renewal(False)
     hold.extend(sent.elapsed, date)
@@ -97,7 +91,7 @@ def release(
     hold: Hold,
     memory: Memory,
     entropy: Entropy,
-    reading: ClockReading,
+    reading: lease.ClockReading,
     *,
     data: str | None = None,
     delete: bool | None = None,
@@ -113,17 +107,8 @@ def release(
     """
     hold.end()
     done = completion(hold, memory, reading, result) if complete else None
-    request = requests.release(
-        hold.place,
-        owner=hold.owner,
-        token=hold.token,
-        delete=hold.delete_on_release if delete is None else delete,
-        expiry_ms=hold.expiry_ms,
-        completed_until=hold.completed_until,
-        completion=done,
-        content=requests.Content(data, ttl=hold.ttl),
-        held_ms=hold.held_ms(reading),
-    )
+    delete = hold.delete_on_release if delete is None else delete
+    request = last_write(hold, data, done, reading, delete)
     until = reading.elapsed + DECISION
     before = hold.unclear
     hold.doubt()
@@ -145,7 +130,7 @@ def release(
             hold.place,
             owner=row.owner or "",
             version=row.version,
-            delete=hold.delete_on_release if delete is None else delete,
+            delete=delete,
             content=requests.Content(data),
         )
         released, _, reading = yield from exchange(again, memory, entropy, reading, until)
@@ -163,7 +148,24 @@ def release(
     raise _unknown(hold, outcome)
 
 
-def completion(hold: Hold, memory: Memory, reading: ClockReading, result: str | None) -> requests.Completion:
+def last_write(
+    hold: Hold, data: str | None, done: requests.Completion | None, reading: lease.ClockReading, delete: bool = False
+) -> requests.Request:
+    """Return the release of a hold. done: the completion of its event, if it completes one."""
+    return requests.release(
+        hold.place,
+        owner=hold.owner,
+        token=hold.token,
+        delete=delete,
+        expiry_ms=hold.expiry_ms,
+        completed_until=hold.completed_until,
+        completion=done,
+        content=requests.Content(data, ttl=hold.ttl),
+        held_ms=max(int((reading.elapsed - hold.since) * 1000), 0),  # what waiters expect of the next holder
+    )
+
+
+def completion(hold: Hold, memory: Memory, reading: lease.ClockReading, result: str | None) -> requests.Completion:
     """Return the completion of an event at this moment. The event gets its full window, even after a freeze."""
     assert hold.window is not None, "a plain lock completes nothing"
     return requests.Completion(-int(-memory.server.after_freezes(reading) // 1) + hold.window, result)

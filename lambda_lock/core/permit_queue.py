@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from .lease import ClockReading
     from .requests import Place
     from .row import Row
-    from .schema import Schema
 
 
 class PermitQueue(Queue):
@@ -43,15 +42,15 @@ class PermitPace(Pace):
         self._permits, self._free = 1, 0
         self._shown: object = None  # what changes with each grant and release
 
-    def note(self, row: Row | None, reading: ClockReading, date: int | None, schema: Schema) -> None:
+    def note(self, row: Row | None, reading: ClockReading, date: int | None) -> None:
         if not isinstance(row, PermitRow):
             return
         self._permits, self._free = row.permits, max(row.free, 0)
-        shown = row.item.get(schema.token), len(row.entries)
+        shown = row.item.get(row.schema.token), len(row.entries)
         if shown == self._shown:
             return
         self._shown, self._since = shown, reading.elapsed
-        held_ms = row.held_ms(schema)
+        held_ms = row.held_ms()
         if held_ms is not None:
             self.learn(held_ms / 1000 / row.permits)
 

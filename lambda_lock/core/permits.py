@@ -58,8 +58,6 @@ _NAMED = 5  # holders that an error names
 class Entry:
     """One holder's entry in ``permits``, with its token."""
 
-    __slots__ = ("expiry_ms", "lease_ms", "prefix", "text", "token", "version")
-
     def __init__(self, text: str, version: str, expiry_ms: int, lease_ms: int, prefix: str, token: int | None) -> None:
         self.text = text
         self.version = version
@@ -149,12 +147,7 @@ class PermitRow(Row):
         return tuple(holder_of(nonce, entry) for nonce, entry in self.entries.items() if nonce not in self.dead)
 
     def may_take_over(
-        self,
-        schema: Schema,
-        where: tuple[str, str | None],
-        observations: Observations,
-        reading: ClockReading,
-        date: int | None,
+        self, where: tuple[str, str | None], observations: Observations, reading: ClockReading, date: int | None
     ) -> bool:
         """Find the entries that may be replaced: by the Date, or unchanged for their lease. Never mine.
 
@@ -172,6 +165,7 @@ class PermitRow(Row):
             return True
         if None in self.entries.values():
             nonce = next(nonce for nonce, entry in self.entries.items() if entry is None)
+            schema = self.schema
             raise LockFormatError(
                 f"the row of semaphore {where[0]!r} has an entry in {schema.permits} that cannot be read: {nonce!r}. "
                 f"Remove it from {schema.permits} and {schema.permit_tokens} once nobody works under it",
@@ -244,7 +238,7 @@ class PermitUpdate(Update):
             if schema.released is not None:
                 self.removes.append("#released")
             self.expect(version=None)
-            self.require(schema.no_foreign_version)
+            self.require(self.no_foreign_version())
             self.expect(token=None)
             self.condition += ["attribute_not_exists(#p)", "attribute_not_exists(#t)"]
             return

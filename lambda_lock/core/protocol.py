@@ -145,8 +145,6 @@ class Entropy:
     Each call takes them from the system. Nothing is prepared at import time, because SnapStart and forks copy memory.
     """
 
-    __slots__ = ("jitter", "nonce")
-
     def __init__(self, nonce: Callable[[], str], jitter: Callable[[], float]) -> None:
         self.nonce = nonce
         self.jitter = jitter
@@ -154,8 +152,6 @@ class Entropy:
 
 class Memory:
     """What one client remembers between calls: DynamoDB's time, and what it has observed of other holders."""
-
-    __slots__ = ("observations", "server")
 
     def __init__(self, observation_cache_size: int) -> None:
         self.server = lease.ServerTime()
@@ -213,6 +209,13 @@ class AcquireRequest:
         self.window = window
         self.queue = queue
         self.decision = decision
+
+    def like(self, place: Place, owner: str) -> AcquireRequest:
+        """Return the same request for another lock, or under another owner."""
+        made = AcquireRequest.__new__(AcquireRequest)
+        vars(made).update(vars(self))
+        made.place, made.owner = place, owner
+        return made
 
 
 class Hold:
@@ -275,10 +278,6 @@ class Hold:
     def is_held(self, elapsed: float) -> bool:
         return not (self.lost or self.ended) and elapsed < self.valid_until
 
-    def held_ms(self, reading: ClockReading) -> int:
-        """How long the lock has been held: what waiters expect of the next holder."""
-        return max(int((reading.elapsed - self.since) * 1000), 0)
-
     def is_over(self) -> bool:
         return self.lost or self.ended
 
@@ -328,12 +327,12 @@ class Hold:
         if lease_ms < self.lease_ms:
             self.valid_until = min(self.valid_until, elapsed + lease_ms / 1000 * (1 - lease.DRIFT))
 
-    def rise(self, lease_ms: int, now: float, nonce: str) -> str:
-        """Return the version to send with this lease at ``now`` (DynamoDB's time), above all earlier ones (rule 6)."""
+    def rise(self, lease_ms: int, now: float, nonce: str) -> requests.Grant:
+        """Return what to send with this lease at ``now`` (DynamoDB's time), above all earlier versions (rule 6)."""
         self.lease_ms = lease_ms
         self.expiry_ms = max(lease.expiry_ms(now, lease_ms), self.expiry_ms + 1)
         self.version = make_version(self.expiry_ms, nonce)
-        return self.version
+        return requests.Grant(self.owner, self.version, lease_ms, self.expiry_ms)
 
     def go_above(self, expiry_ms: int) -> None:
         """Make the next version rise above one of mine that the row showed (rule 8)."""

@@ -44,12 +44,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .acquire import Acquisition, Next
-    from .lease import ClockReading
     from .outcome import Outcome
     from .protocol import Steps
     from .requests import Place, QueueCondition
     from .row import Row
-    from .schema import Schema
 
 LONGEST_NAP = 2.0  # seconds
 PATIENCE = 3.0  # seconds, for each one ahead; more than a nap, and by more than the way of a request
@@ -157,7 +155,7 @@ class Queue:
             return self._claim(step)  # a correction, which never looks at the queue
         living, row, reading, last = self._living(waiters), step.row, acquisition.reading, self._is_last()
         schema = acquisition.wanted.place.schema
-        self.pace.note(acquisition.row, reading, acquisition.date, schema)
+        self.pace.note(acquisition.row, reading, acquisition.date)
         item = {} if row is None else row.item
         grant = (item.get(schema.version), item.get(schema.token)) if isinstance(step, Take) else None
         is_free = isinstance(step, Take) and (row is None or row.is_free_for_all(acquisition.date))
@@ -197,9 +195,7 @@ class Queue:
         return requests.QueueCondition(gone, behind=behind)
 
     def _claim(self, step: Take) -> Steps[Next]:
-        outcome = yield from self.acquisition.write(step)
-        self._count(outcome)
-        return self.acquisition.judge(outcome)
+        return self._judge((yield from self.acquisition.write(step)))
 
     def _take_ticket(self, waiters: tuple[str, ...]) -> Steps[Next] | None:
         """Append my ticket, or write it over the first of those at the end of a full list that do not count."""
@@ -225,14 +221,13 @@ class Queue:
         else:
             request = tickets.take_ticket(place, self._asked)
         outcome, unclear = yield from acquisition.exchange(request)  # which may raise: until then it is unclear
-        self._count(outcome)
         if not (unclear or known or isinstance(outcome, Reply)):
             self._there.pop(self._asked)
             self._asked = None
         if isinstance(outcome, ServiceError) and outcome.code == "ValidationException":
             self._losses = 2  # the column is not a list: go on without the queue
             return acquisition.last
-        return acquisition.judge(outcome)
+        return self._judge(outcome)
 
     def _renew(self, mine: str, living: int) -> Steps[Next] | None:
         """Renew my ticket, if it counts for less than RENEWED seconds or does not count."""
@@ -245,9 +240,8 @@ class Queue:
 
     def _send_renewal(self, request: requests.Request) -> Steps[Next]:
         outcome, _ = yield from self.acquisition.exchange(request)
-        self._count(outcome)
         self._renewed = isinstance(outcome, Reply)
-        return self.acquisition.judge(outcome)
+        return self._judge(outcome)
 
     def _expiry(self, living: int) -> int:
         """The expiry of a ticket that is written now: soon after its turn, so that most waits renew nothing."""
@@ -256,8 +250,9 @@ class Queue:
         seconds = min(seconds, LONGEST_LEASE, max(acquisition.wait_until - reading.elapsed, 0.0))
         return -int(-(acquisition.memory.server.now(reading) + seconds + 1) // 1)
 
-    def _count(self, outcome: Outcome) -> None:
+    def _judge(self, outcome: Outcome) -> Next:
         self._refused = 0 if isinstance(outcome, Reply) else self._refused + 1
+        return self.acquisition.judge(outcome)
 
     # -- pauses -----------------------------------------------------------------------------------------------------
 
@@ -423,10 +418,10 @@ class Pace:
         self._token: int | None = None
         self._since = 0.0  # elapsed seconds
 
-    def note(self, row: Row | None, reading: ClockReading, date: int | None, schema: Schema) -> None:
+    def note(self, row: Row | None, reading: lease.ClockReading, date: int | None) -> None:
         if row is None or row.token == self._token:
             return
-        held_ms = row.held_ms(schema)
+        held_ms = row.held_ms()
         if held_ms is not None:
             self.learn(held_ms / 1000)
         self._token, self._since = row.token, reading.elapsed
@@ -440,11 +435,11 @@ class Pace:
         self._spread = (self._spread + abs(hold - self.hold)) / 2 if known else self.SPREAD * hold
         self.hold = (self.hold + hold) / 2 if known else hold
 
-    def turn(self, ahead: int, reading: ClockReading) -> float:
+    def turn(self, ahead: int, reading: lease.ClockReading) -> float:
         """A guess of the seconds until it is the turn of who is behind ``ahead`` others."""
         return abs(self.hold - (reading.elapsed - self._since)) + ahead * self.hold
 
-    def nap(self, ahead: int, reading: ClockReading, free: float | None) -> float:
+    def nap(self, ahead: int, reading: lease.ClockReading, free: float | None) -> float:
         """How long to sleep with a ticket behind ``ahead`` others.
 
         free: for how many seconds they have let the lock go by. None if it is held.

@@ -44,8 +44,6 @@ class Content:
     ttl: seconds from the expiry to the time to live; None for no time to live.
     """
 
-    __slots__ = ("attributes", "data", "replace_data", "ttl")
-
     def __init__(
         self,
         data: str | None = None,
@@ -67,6 +65,13 @@ def encode_data(data: bytes | bytearray) -> str:
 def decode_data(text: str) -> bytes:
     """Return the bytes that DynamoDB JSON represents as ``text``."""
     return a2b_base64(text)
+
+
+#: The fields of a schema that expressions name. None of them begins with another one.
+_NAMED = (
+    *("completed_until", "data", "held_ms", "lease", "owner", "released"),
+    *("result", "token", "ttl", "version", "waiters"),
+)
 
 
 class Update:
@@ -141,11 +146,13 @@ class Update:
         clauses = [("SET ", self.sets), ("REMOVE ", self.removes)]
         update = " ".join([clause + ", ".join(parts) for clause, parts in clauses if parts])
         condition = " AND ".join(self.condition)
-        names = self.names | place.schema.placeholders
+        text = f"{condition} {update}"
+        names = {f"#{field}": getattr(place.schema, field) for field in _NAMED if f"#{field}" in text}
+        names |= {placeholder: name for placeholder, name in self.names.items() if placeholder in text}
         request = {
             "TableName": place.table,
             "ConditionExpression": condition,
-            "ExpressionAttributeNames": {key: names[key] for key in names if key in condition or key in update},
+            "ExpressionAttributeNames": names,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
             **more,
         }
@@ -174,11 +181,16 @@ class Update:
             self.expect(version={"S": observed})
             return
         # A version under another schema's name belongs to a lock that this client cannot read. That lock is not free.
-        free = f"attribute_not_exists(#version) AND {schema.no_foreign_version}"
+        free = f"attribute_not_exists(#version) AND {self.no_foreign_version()}"
         if schema.released is None:
             self.require(free)
         else:
             self.require(f"({free} OR #released = :released)", released={"S": RELEASED})
+
+    def no_foreign_version(self) -> str:
+        """Return the condition that there is no version under the name that another schema has for it."""
+        names = [self.name(name) for name in self.place.schema.foreign_versions]
+        return " AND ".join([f"attribute_not_exists({name})" for name in names])
 
     def hold(self, version: str, lease_ms: int, owner: str | None = None) -> None:
         """Write a version and lease, and an owner if it changes."""
@@ -206,6 +218,11 @@ class Update:
         if seconds is None:
             return None
         return {"N": str(max(-(-expiry_ms // 1000), completed_until or 0) + seconds)}
+
+
+def bare_name(table: str) -> str:
+    """Return the name of a table. ``table`` is its name or its ARN."""
+    return table.rpartition("/")[2] if table.startswith("arn:") else table
 
 
 class Place:
@@ -264,7 +281,7 @@ class Place:
 
 
 class Grant:
-    """What a claim, take-over, replacement or adoption writes: the row's new holder, and until when it holds the lock.
+    """What a claim, take-over, replacement, renewal or adoption writes: the holder, and until when it holds the lock.
 
     expiry_ms: the expiry in ``version``, in epoch ms.
     seed_ms: the start of the tokens in a new row, in epoch ms.
@@ -273,10 +290,8 @@ class Grant:
     struck: it is to be corrected, and never counts (rule 4 of protocol.py).
     """
 
-    __slots__ = ("expiry_ms", "lease_ms", "may_land", "owner", "seed_ms", "started", "struck", "version")
-
     def __init__(
-        self, owner: str, version: str, lease_ms: int, expiry_ms: int, seed_ms: int, started: float = 0.0
+        self, owner: str, version: str, lease_ms: int, expiry_ms: int, seed_ms: int = 0, started: float = 0.0
     ) -> None:
         self.started = started
         self.may_land = True
@@ -295,8 +310,6 @@ class Completion:
     result: the text that duplicates get; None for none.
     """
 
-    __slots__ = ("result", "until")
-
     def __init__(self, until: int, result: str | None) -> None:
         self.until = until
         self.result = result
@@ -309,8 +322,6 @@ class QueueCondition:
     alone: there are no others.
     behind: how many permits of a semaphore the claim leaves to those ahead.
     """
-
-    __slots__ = ("alone", "behind", "tickets")
 
     def __init__(self, tickets: dict[int, str], *, alone: bool = False, behind: int = 0) -> None:
         self.tickets = tickets
@@ -400,30 +411,27 @@ def replace(
 
 def renew(
     place: Place,
+    grant: Grant,
     *,
-    owner: str,
     token: int,
-    version: str,
-    lease_ms: int,
-    expiry_ms: int,
     completed_until: int | None,
     content: Content,
     delete_data: bool = False,
     seen: str | None = None,
     next_token: bool = False,
 ) -> Request:
-    """Write a new version and lease for the slot that ``owner`` holds under ``token``.
+    """Write a new version and lease for the slot that the owner of ``grant`` holds under ``token``.
 
-    seen: the owner in the row, if the hold goes on from there as ``owner``. The reply then has the row.
+    seen: the owner in the row, if the hold goes on from there as that owner. The reply then has the row.
     next_token: raise the token.
     """
     update = place.update_type(place)
-    update.hold(version, lease_ms, None if seen in (None, owner) else owner)
+    update.hold(grant.version, grant.lease_ms, None if seen in (None, grant.owner) else grant.owner)
     if next_token:
         update.sets.append("#token = #token + :one")
         update.values[":one"] = {"N": "1"}
-    update.store(content, expiry_ms, completed_until, delete_data)
-    update.mine(seen or owner, token)
+    update.store(content, grant.expiry_ms, completed_until, delete_data)
+    update.mine(seen or grant.owner, token)
     update.require(update.rises)
     return update.request() if seen is None else update.request(ReturnValues="ALL_NEW")
 

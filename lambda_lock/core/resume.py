@@ -38,7 +38,7 @@ from .acquire import Acquisition, Held, too_late
 from .handover import damaged
 from .keep import not_there
 from .outcome import ConditionFailed, Reply, undated, unknown
-from .protocol import DECISION, STEPS, AcquireRequest, Hold, Wait, exchange, row_of
+from .protocol import DECISION, STEPS, Hold, Wait, exchange, row_of
 from .row import base_of, make_version
 
 TYPE_CHECKING = False
@@ -46,9 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .acquire import Next
-    from .lease import ClockReading
     from .outcome import Item
-    from .protocol import Entropy, Memory, Steps
+    from .protocol import AcquireRequest, Entropy, Memory, Steps
     from .requests import Place
     from .row import Row
 
@@ -58,11 +57,11 @@ def resume(
     token: int,
     memory: Memory,
     entropy: Entropy,
-    reading: ClockReading,
+    reading: lease.ClockReading,
     *,
     row: Row | None = None,
     keep: Callable[[Hold], None] | None = None,
-    gone: Callable[[Item | None, int | None, ClockReading], None] | None = None,
+    gone: Callable[[Item | None, int | None, lease.ClockReading], None] | None = None,
 ) -> Steps[Hold]:
     """Go on with the hold under ``token``, as the attempt that ``wanted.owner`` names: ``o/<32 hex>``.
 
@@ -78,7 +77,7 @@ def resume(
     """
     place, owner, until = wanted.place, wanted.owner, reading.elapsed + wanted.decision
     seen, newest_ms = base_of(owner), 0
-    sent: dict[str, tuple[float, int]] = {}  # by version: elapsed seconds before its first send, and its expiry
+    sent: dict[str, requests.Grant] = {}  # by version
     shown: set[str | None] = set()  # the owners in the answers
     if row is None and not memory.server.is_known:
         outcome, _, reading = yield from exchange(requests.read(place), memory, entropy, reading, until)
@@ -103,16 +102,13 @@ def resume(
             )
         newest_ms = max(lease.expiry_ms(memory.server.now(reading), wanted.lease_ms), newest_ms + 1)
         version = make_version(newest_ms, entropy.nonce())
-        sent[version] = reading.elapsed, newest_ms
+        sent[version] = requests.Grant(owner, version, wanted.lease_ms, newest_ms, started=reading.elapsed)
         assert seen is not None
         request = requests.renew(
             place,
+            sent[version],
             seen=seen,
-            owner=owner,
             token=token,
-            version=version,
-            lease_ms=wanted.lease_ms,
-            expiry_ms=newest_ms,
             completed_until=None if row is None else row.completed_until,
             content=requests.Content(ttl=wanted.content.ttl),
         )
@@ -130,12 +126,12 @@ def resume(
             continue
         if outcome.date is None:
             raise undated(place.key)
-        started, expiry_ms = sent[row.version]
-        valid_until = started + lease.validity(wanted.lease_ms, expiry_ms, outcome.date)
+        grant = sent[row.version]
+        valid_until = grant.started + lease.validity(grant.lease_ms, grant.expiry_ms, outcome.date)
         if wanted.lease_end is not None:
             valid_until = min(valid_until, wanted.lease_end)
         if reading.elapsed < valid_until:
-            hold = Hold(wanted, row, wanted.lease_ms, newest_ms, valid_until, started, resumed=True)
+            hold = Hold(wanted, row, wanted.lease_ms, newest_ms, valid_until, grant.started, resumed=True)
             memory.observations.forget(place.where)
             if keep is not None:
                 keep(hold)
@@ -156,7 +152,7 @@ def _is_of_hold(row: Row, owner: str, token: int) -> bool:
 
 
 def release(
-    place: Place, owner: str, token: int, memory: Memory, entropy: Entropy, reading: ClockReading
+    place: Place, owner: str, token: int, memory: Memory, entropy: Entropy, reading: lease.ClockReading
 ) -> Steps[bool]:
     """Release the hold of ``owner``, its base or an attempt of it, under ``token``. See rule 5.
 
@@ -252,21 +248,12 @@ class HolderAcquisition(Acquisition):
 
     def resume(self, row: Row) -> Steps[Hold]:
         """Resume the hold of the row that was shown, as a new attempt of it. Raises what `resume` raises."""
-        wanted = self.wanted
         assert row.token is not None
-        attempt = AcquireRequest(
-            wanted.place,
-            f"{base_of(row.owner)}/{self.entropy.nonce()}",
-            wanted.lease_ms,
-            wanted.content,
-            lease_end=wanted.lease_end,
-            hold_on_unavailable=wanted.hold_on_unavailable,
-            decision=wanted.decision,
-        )
+        attempt = self.wanted.like(self.wanted.place, f"{base_of(row.owner)}/{self.entropy.nonce()}")
         shared = self.memory, self.entropy, self.reading
         return (yield from resume(attempt, row.token, *shared, row=row, keep=self.keep, gone=self.note_instead))
 
-    def note_instead(self, item: Item | None, date: int | None, reading: ClockReading) -> None:
+    def note_instead(self, item: Item | None, date: int | None, reading: lease.ClockReading) -> None:
         """Note who has the lock instead of the hold that is lost: an outage after this does not make it free."""
         self.reading = reading  # a version counts as seen from here on, and not from before the resume
         row = self.wanted.place.row(item)
@@ -297,7 +284,7 @@ def acquire(
     wanted: AcquireRequest,
     memory: Memory,
     entropy: Entropy,
-    reading: ClockReading,
+    reading: lease.ClockReading,
     keep: Callable[[Hold], None] | None = None,
 ) -> Steps[Hold]:
     """As acquire.acquire, for ``wanted.owner`` = ``holder#nonce``. What this holder has already is resumed.

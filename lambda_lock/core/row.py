@@ -78,6 +78,7 @@ class Row:
 
     def __init__(self, item: Item, schema: Schema) -> None:
         self.item = item
+        self.schema = schema
         self.version = text_of(item, schema.version)
         self.owner = text_of(item, schema.owner)
         self.released = schema.released is not None and text_of(item, schema.released) == RELEASED
@@ -105,18 +106,13 @@ class Row:
         return (Holder(self.owner, None if self.expiry_ms is None else self.expiry_ms / 1000, self.token),)
 
     def may_take_over(
-        self,
-        schema: Schema,
-        where: tuple[str, str | None],
-        observations: Observations,
-        reading: ClockReading,
-        date: int | None,
+        self, where: tuple[str, str | None], observations: Observations, reading: ClockReading, date: int | None
     ) -> bool:
         """Note what is observed of the holder. Return whether its validity is over, by the rules of lease.py.
 
         Raises LockFormatError if its lease cannot be read.
         """
-        self.seen = observations.note(where, self, self.require_lease(schema, where[0]), reading, date)
+        self.seen = observations.note(where, self, self.require_lease(where[0]), reading, date)
         return lease.may_take_over(self, self.seen, reading, date)
 
     def is_free_for_all(self, date: int | None) -> bool:
@@ -141,22 +137,23 @@ class Row:
             left = min(left, self.expiry_ms / 1000 - now)
         return max(left, 0.0)
 
-    def turn(self, schema: Schema, ahead: int, lease_left: float | None) -> float | None:
+    def turn(self, ahead: int, lease_left: float | None) -> float | None:
         """Return an estimate of the seconds until it is the turn of who has ``ahead`` others ahead. None if nothing is
         known.
 
         Each holds the lock for as long as the last one did. The present holder does so until its lease ends at most.
         If the time that the last one held it is not known, this is the end of the lease. An estimate ends at a day.
         """
-        held_ms = self.held_ms(schema)
+        held_ms = self.held_ms()
         if held_ms is None:
             return lease_left
         hold = held_ms / 1000 / self.permits  # with N holders at once, one of N releases N times as often
         first = hold if lease_left is None else min(hold, lease_left)
         return min(first + ahead * hold + (ahead + 1) * _HANDOVER, _DAY_MS / 1000)
 
-    def refuse_done(self, schema: Schema, key: str, date: int | None) -> None:
+    def refuse_done(self, key: str, date: int | None) -> None:
         """Raise DuplicateEventError if the event is done, judged by DynamoDB's time (rule 11 of protocol.py)."""
+        schema = self.schema
         stored, until = self.item.get(schema.completed_until), self.completed_until
         if stored is None:
             return
@@ -185,12 +182,12 @@ class Row:
     def vacancy(self) -> str | None:
         return "is free" if self.is_free else None
 
-    def check_token(self, schema: Schema, key: str) -> None:
+    def check_token(self, key: str) -> None:
         """Raise LockFormatError if the next grant cannot add to the row's token. With none, tokens start again."""
-        if schema.token in self.item and whole_of(self.item, schema.token, TOKEN_DIGITS) is None:
-            raise _bad_token(self.item, schema, key)
+        if self.schema.token in self.item and whole_of(self.item, self.schema.token, TOKEN_DIGITS) is None:
+            raise self._bad_token(key)
 
-    def require_lease(self, schema: Schema, key: str) -> int:
+    def require_lease(self, key: str) -> int:
         """Return the lease in ms. Raises LockFormatError if it cannot be read: such a row is never taken over."""
         if self.version == SEAL:
             raise LockFormatError(
@@ -199,6 +196,7 @@ class Row:
                 key=key,
             )
         if self.lease_ms is None:
+            schema = self.schema
             raise LockFormatError(
                 f"the row of lock {key!r}, held by {self.owner!r}, has a {schema.lease} that the schema {schema.name} "
                 f"cannot read: {self.item.get(schema.lease)!r}. The row is left alone; pass the client the schema that "
@@ -207,37 +205,39 @@ class Row:
             )
         return self.lease_ms
 
-    def require_token(self, schema: Schema, key: str) -> int:
+    def require_token(self, key: str) -> int:
         """Return the fencing token. Raises LockFormatError if it cannot be read: the next grant could not add to it."""
         if self.token is None:
-            raise _bad_token(self.item, schema, key)
+            raise self._bad_token(key)
         return self.token
 
-    def held_ms(self, schema: Schema) -> int | None:
+    def _bad_token(self, key: str) -> LockFormatError:
+        name = self.schema.token
+        return LockFormatError(
+            f"the row of lock {key!r} has a {name} that is not a whole number of up to {TOKEN_DIGITS} digits: "
+            f"{self.item.get(name)!r}. Set it to a number above all tokens that were used, or delete the row once no "
+            "work is done under the lock: tokens then start again",
+            key=key,
+        )
+
+    def held_ms(self) -> int | None:
         """Return how long the last holder held the lock, in ms. None if that is not known, or is over a day."""
-        held_ms = None if schema.held_ms is None else whole_of(self.item, schema.held_ms, _MS_DIGITS)
+        name = self.schema.held_ms
+        held_ms = None if name is None else whole_of(self.item, name, _MS_DIGITS)
         return None if held_ms is None or held_ms > _DAY_MS else held_ms
 
     def waiting(self, date: int | None) -> int:
         """Return how many of the tickets count by a Date."""
         return sum(counts(ticket, date) for ticket in self.waiters or ())
 
-    def unreadable(self, schema: Schema) -> tuple[str, ...]:
+    def unreadable(self) -> tuple[str, ...]:
         """Return the names of attributes that are present but cannot be read, and of a held row's missing lease."""
+        schema = self.schema
         values = {schema.token: self.token, schema.completed_until: self.completed_until}
         names = [name for name, value in values.items() if value is None and name in self.item]
         if not self.is_free and self.lease_ms is None and self.version != SEAL:
             names.insert(0, schema.lease)
         return tuple(names)
-
-
-def _bad_token(item: Item, schema: Schema, key: str) -> LockFormatError:
-    return LockFormatError(
-        f"the row of lock {key!r} has a {schema.token} that is not a whole number of up to {TOKEN_DIGITS} digits: "
-        f"{item.get(schema.token)!r}. Set it to a number above all tokens that were used, or delete the row once no "
-        "work is done under the lock: tokens then start again",
-        key=key,
-    )
 
 
 def read_row(item: Item | None, schema: Schema, key: str) -> Row | None:

@@ -66,39 +66,25 @@ class Schema:
     permits: str | None
     permit_tokens: str | None
 
-    _FIELDS = tuple(sorted(__annotations__))
-    __slots__ = (*_FIELDS, "foreign_versions", "no_foreign_version", "placeholders")
-
-    #: The other schemas' names for a version. A row with one of these, and without ours, is not a free lock.
-    foreign_versions: tuple[str, ...]
-    no_foreign_version: str  # the condition that there is none
-    placeholders: dict[str, str]  # the names of attributes by what stands for them in expressions: ``#owner``
+    __slots__ = tuple(sorted(__annotations__))
 
     def __init__(self, **fields: Any) -> None:
-        unknown = fields.keys() - set(self._FIELDS)
+        unknown = fields.keys() - set(self.__slots__)
         if unknown:
             raise LockArgumentError(
-                f"a Schema has no field {', '.join(sorted(unknown))}: its fields are {', '.join(self._FIELDS)}"
+                f"a Schema has no field {', '.join(sorted(unknown))}: its fields are {', '.join(self.__slots__)}"
             )
         if fields["lease_format"] not in _LEASE_FORMATS:
             raise LockArgumentError(
                 f"lease_format={fields['lease_format']!r} is unknown: use one of {', '.join(_LEASE_FORMATS)}"
             )
-        for field in self._FIELDS:
+        for field in self.__slots__:
             object.__setattr__(self, field, fields[field])
-        attributes = {f"#{field}": fields[field] for field in self._FIELDS if field not in _NO_ATTRIBUTES}
-        placeholders = {placeholder: name for placeholder, name in attributes.items() if name is not None}
-        names = list(placeholders.values())
+        names = [name for name in self.attribute_names() if name is not None]
         if len(set(names)) < len(names):
             raise LockArgumentError(
                 f"two fields of the schema have the same attribute name: {sorted(names)}. Give each its own"
             )
-        foreign = tuple([name for name in _VERSION_NAMES if name != self.version])
-        others = {f"#foreign_version{number}": name for number, name in enumerate(foreign)}
-        absent = " AND ".join([f"attribute_not_exists({placeholder})" for placeholder in others])
-        object.__setattr__(self, "foreign_versions", foreign)
-        object.__setattr__(self, "no_foreign_version", absent)
-        object.__setattr__(self, "placeholders", placeholders | others)
 
     def __setattr__(self, field: str, value: object) -> None:
         raise AttributeError(f"a Schema is immutable: use replace({field}={value!r})")
@@ -120,7 +106,7 @@ class Schema:
         return _schema({**self._fields(), **changes})
 
     def _fields(self) -> dict[str, Any]:
-        return {field: getattr(self, field) for field in self._FIELDS}
+        return {field: getattr(self, field) for field in self.__slots__}
 
     def __eq__(self, other: object) -> bool:
         return self._fields() == other._fields() if isinstance(other, Schema) else NotImplemented
@@ -133,7 +119,12 @@ class Schema:
 
     def attribute_names(self) -> tuple[str | None, ...]:
         """Return the names that belong to the lock. The application's own attributes must not use them."""
-        return tuple([getattr(self, field) for field in self._FIELDS if field not in _NO_ATTRIBUTES])
+        return tuple([getattr(self, field) for field in self.__slots__ if field not in _NO_ATTRIBUTES])
+
+    @property
+    def foreign_versions(self) -> tuple[str, ...]:
+        """The other schemas' names for a version. A row with one of these, and without ours, is not a free lock."""
+        return tuple([name for name in _VERSION_NAMES if name != self.version])
 
     def round_lease(self, lease_ms: int) -> int:
         """Return ``lease_ms`` rounded down to the unit that this schema can write."""
@@ -193,8 +184,8 @@ def _read_go(value: dict[str, Any]) -> int | None:
     while start < len(text):
         rest = text[start:]
         number = _leading(rest, "0123456789.")
-        unit = _leading_unit(rest[len(number) :])
-        if unit is None or not number.strip(".") or number.count(".") > 1:
+        unit = _leading(rest[len(number) :], "hmnsu\u00b5\u03bc")
+        if unit not in _GO_UNITS_MS or not number.strip(".") or number.count(".") > 1:
             return None
         total += float(number) * _GO_UNITS_MS[unit]
         start += len(number) + len(unit)
@@ -207,17 +198,7 @@ def _up(milliseconds: float) -> int | None:
 
 
 def _leading(text: str, allowed: str) -> str:
-    end = 0
-    while end < len(text) and text[end] in allowed:
-        end += 1
-    return text[:end]
-
-
-def _leading_unit(text: str) -> str | None:
-    end = 0
-    while end < len(text) and text[end] not in "0123456789.":
-        end += 1
-    return text[:end] if text[:end] in _GO_UNITS_MS else None
+    return text[: len(text) - len(text.lstrip(allowed))]
 
 
 _LEASE_FORMATS = {"ms": _read_ms, "go": _read_go, "seconds": _read_seconds}

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, Protocol, TypeVar
 
-    from .lease import ClockReading
     from .protocol import AcquireRequest, Entropy, Event, Hold, Memory, Send, Steps
 
     T = TypeVar("T")
@@ -46,10 +45,10 @@ if TYPE_CHECKING:
         def watch(self, hold: Hold) -> None:
             """From here on, renew it."""
 
-        def renew(self, hold: Hold, reading: ClockReading) -> Steps[None]:
+        def renew(self, hold: Hold, reading: lease.ClockReading) -> Steps[None]:
             """Renew it once, but not while another renewal of it is under way."""
 
-        def release(self, hold: Hold, reading: ClockReading) -> Steps[bool]:
+        def release(self, hold: Hold, reading: lease.ClockReading) -> Steps[bool]:
             """Release it. Returns whether DynamoDB answered; if it did not, the lease ends the lock."""
 
         def leave(self, hold: Hold) -> None:
@@ -74,7 +73,7 @@ def ordered(keys: Iterable[str]) -> list[str]:
     return sorted(set(keys), key=lambda key: key.encode())
 
 
-def acquire_all(keeper: Keeper, memory: Memory, entropy: Entropy, reading: ClockReading) -> Steps[list[Hold]]:
+def acquire_all(keeper: Keeper, memory: Memory, entropy: Entropy, reading: lease.ClockReading) -> Steps[list[Hold]]:
     """Take all locks that ``keeper`` asks for, or none. Return the Holds, in the order of their keys.
 
     Raises what `acquire` raises, with the key of the lock that it is about.
@@ -85,7 +84,7 @@ def acquire_all(keeper: Keeper, memory: Memory, entropy: Entropy, reading: Clock
 class Several:
     """One acquisition of several locks."""
 
-    def __init__(self, keeper: Keeper, memory: Memory, entropy: Entropy, reading: ClockReading) -> None:
+    def __init__(self, keeper: Keeper, memory: Memory, entropy: Entropy, reading: lease.ClockReading) -> None:
         self.keeper = keeper
         self.memory = memory
         self.entropy = entropy

@@ -18,7 +18,7 @@ The rules, in addition to those of protocol.py
    the lock may have been lost, or released by a release without an answer, only after that.
 7. Commit is not for a lock that deletes its row: a late copy of the claim could bring back the same owner and token.
 
-A commit under several locks (`commit_all`) is one transaction too: the items and a release of every lock. Rules 1 to
+A commit under several locks is one transaction too: the items and a release of every lock. Rules 1 to
 4 and 7 hold for it as they stand, with the shortest validity. Instead of rules 5 and 6:
 
 8. A refusal by any lock's condition is final, with what rule 6 says about answers: that lock is never ours again.
@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from ..errors import CommitRefusedError, LockError
 from . import lease, requests
-from .keep import completion, is_mine, not_there
+from .keep import completion, is_mine, last_write, not_there
 from .outcome import Reply, ServiceError, TransactionCanceled, unknown
 from .protocol import DECISION, Wait, exchange, may_pass
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..errors import TransportError
-    from .lease import ClockReading
     from .outcome import Outcome
     from .protocol import Entropy, Hold, Memory, Steps
     from .row import Row
@@ -51,66 +50,36 @@ _CONFLICT = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThr
 
 
 def commit(
-    hold: Hold,
-    items: list[dict[str, Any]],
-    memory: Memory,
-    entropy: Entropy,
-    reading: ClockReading,
-    *,
-    data: str | None = None,
-    result: str | None = None,
-) -> Steps[None]:
-    """Write ``items`` and release the lock, all or none. For an event, complete it too, and store ``result``.
-
-    items: at most 99, as DynamoDB JSON.
-
-    If an event was completed, the hold is `completed`.
-
-    Raises LockLostError if the lock was no longer ours, CommitRefusedError if the application's own conditions did not
-    hold (the lock is then released, or the hold is lost), TransportError(ambiguous=True) if the outcome is unknown, and
-    the service's error for items that DynamoDB does not accept.
-    """
-    return _commit([hold], items, memory, entropy, reading, data=data, result=result)
-
-
-def commit_all(
     holds: list[Hold],
     items: list[dict[str, Any]],
     memory: Memory,
     entropy: Entropy,
-    reading: ClockReading,
-    released: Callable[[Hold], None],
-) -> Steps[None]:
-    """Write ``items`` and release all locks, all or none. See rules 8 and 9.
-
-    items: together with the locks at most 100, as DynamoDB JSON.
-    released: called with each hold whose release was carried out although the commit was not. After LockLostError and
-        CommitRefusedError, the others are still to be released.
-
-    Raises what `commit` raises. LockLostError names the lock that was no longer ours.
-    """
-    return _commit(holds, items, memory, entropy, reading, released)
-
-
-def _commit(
-    holds: list[Hold],
-    items: list[dict[str, Any]],
-    memory: Memory,
-    entropy: Entropy,
-    reading: ClockReading,
+    reading: lease.ClockReading,
     released: Callable[[Hold], None] | None = None,
     *,
     data: str | None = None,
     result: str | None = None,
 ) -> Steps[None]:
-    """Commit under the locks. released: as in `commit_all`; None for `commit`."""
+    """Write ``items`` and release the locks, all or none. For an event, complete it too, and store ``result``.
+
+    items: together with the locks at most 100, as DynamoDB JSON.
+    released: for a commit under several locks (rules 8 and 9): called with each hold whose release was carried out
+        although the commit was not. After LockLostError and CommitRefusedError, the others are still to be released.
+        None for the commit of one lock.
+
+    If an event was completed, the hold is `completed`.
+
+    Raises LockLostError, with the key of the lock, if one was no longer ours, CommitRefusedError if the application's
+    own conditions did not hold (a single lock is then released, or the hold is lost), TransportError(ambiguous=True) if
+    the outcome is unknown, and the service's error for items that DynamoDB does not accept.
+    """
     alone = holds[0] if released is None else None
     for hold in holds:
         hold.end()
         hold.doubt()
     done = completion(alone, memory, reading, result) if alone is not None and alone.window is not None else None
-    updates = [{"Update": _release(hold, None, None, memory, reading)[1]} for hold in holds[:-1]]
-    last = _release(holds[-1], data, done, memory, reading)
+    updates = [{"Update": last_write(hold, None, None, reading)[1]} for hold in holds[:-1]]
+    last = last_write(holds[-1], data, done, reading)
     request, until = requests.commit([*items, *updates], last, entropy.nonce()), reading.elapsed + _TOKEN_KNOWN
     shortest = min(holds, key=lambda hold: hold.valid_until)
     refused, unclear, reading = yield from _send(request, shortest, memory, entropy, reading)
@@ -124,7 +93,7 @@ def _commit(
         raise _refusal(holds, alone, refused) if reading.elapsed < until else _unknown(holds, alone, refused)
     final, doubtful, unanswered = False, False, 0
     for hold in reversed(holds):
-        plain = _release(hold, data, None, memory, reading)
+        plain = last_write(hold, data, None, reading)
         outcome, doubtful, reading = yield from exchange(plain, memory, entropy, reading, reading.elapsed + DECISION)
         if isinstance(outcome, Reply):
             final = True
@@ -196,25 +165,9 @@ def _named(holds: list[Hold], alone: Hold | None) -> str:
     return f"the locks {keys}" if alone is None else f"lock {keys}"
 
 
-def _release(
-    hold: Hold, data: str | None, completion: requests.Completion | None, memory: Memory, reading: ClockReading
-) -> requests.Request:
-    return requests.release(
-        hold.place,
-        owner=hold.owner,
-        token=hold.token,
-        delete=False,
-        expiry_ms=hold.expiry_ms,
-        completed_until=hold.completed_until,
-        completion=completion,
-        content=requests.Content(data, ttl=hold.ttl),
-        held_ms=hold.held_ms(reading),
-    )
-
-
 def _send(
-    request: requests.Request, hold: Hold, memory: Memory, entropy: Entropy, reading: ClockReading
-) -> Steps[tuple[Outcome, bool, ClockReading]]:
+    request: requests.Request, hold: Hold, memory: Memory, entropy: Entropy, reading: lease.ClockReading
+) -> Steps[tuple[Outcome, bool, lease.ClockReading]]:
     """Send the commit. Send it again while validity lasts and only conflicts with other transactions prevent it.
 
     There is a pause before each further decision. Returns what `exchange` returns: the outcome, whether any send was

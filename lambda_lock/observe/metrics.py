@@ -11,7 +11,7 @@ import json  # the Lambda runtime has these loaded
 import os
 import sys
 
-from ..core.arn import bare_name
+from ..core.requests import bare_name
 from .log import tell
 
 TYPE_CHECKING = False

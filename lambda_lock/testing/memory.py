@@ -12,10 +12,9 @@ from ..client.options import content_of
 from ..client.record import Pages
 from ..client.settings import TABLE_VARIABLE, Settings
 from ..core import lease
-from ..core.arn import bare_name
 from ..core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
 from ..core.permits import entries_of, write_entry
-from ..core.requests import Grant, claim
+from ..core.requests import Grant, bare_name, claim
 from ..core.row import SEAL, make_version, read_row
 from ..errors import LockArgumentError, TransportError
 from .table import Database

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from decimal import Decimal, InvalidOperation
 
-from ..core.arn import bare_name
 from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled
-from ..core.requests import decode_data
+from ..core.requests import bare_name, decode_data
 from ..errors import LockArgumentError
 from .expressions import expressions_of
 from .operators import GONE, SETS, invalid, written

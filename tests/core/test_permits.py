@@ -147,9 +147,8 @@ def test_a_dead_holder_that_renewed_meanwhile_is_not_replaced() -> None:
             expiry_ms = int((NOW + driver.now + 20) * 1000)
             version = make_version(expiry_ms, "0" * 32)
             renewal = requests.renew(
-                place,
-                owner=late.owner, token=late.token, version=version, lease_ms=20_000, expiry_ms=expiry_ms,
-                completed_until=None, content=requests.Content(),
+                place, requests.Grant(late.owner, version, 20_000, expiry_ms),
+                token=late.token, completed_until=None, content=requests.Content(),
             )  # fmt: skip
             driver.apply(*renewal)
         return driver.watched(operation, request)

@@ -41,11 +41,10 @@ def claim(place: Place = PLACE, *, content: Content | None = None, **changes: An
 
 
 def renew(**changes: Any) -> requests.Request:
-    wanted: dict[str, Any] = {
-        "owner": "me#1", "token": 5001, "version": version(E + 1), "lease_ms": 10_000, "expiry_ms": E + 1,
-        "completed_until": None, "content": Content(ttl=60),
-    }  # fmt: skip
-    return requests.renew(PLACE, **(wanted | changes))
+    granted: dict[str, Any] = {"owner": "me#1", "version": version(E + 1), "lease_ms": 10_000, "expiry_ms": E + 1}
+    granted |= {name: changes.pop(name) for name in granted if name in changes}
+    wanted: dict[str, Any] = {"token": 5001, "completed_until": None, "content": Content(ttl=60)}
+    return requests.renew(PLACE, requests.Grant(**granted), **(wanted | changes))
 
 
 def release(**changes: Any) -> requests.Request:

@@ -77,7 +77,7 @@ class Invocations(OnTable):
 
     def commit(self, hold: Hold) -> None:
         put = {"Put": {"TableName": "locks", "Item": {"key": {"S": "order"}}}}
-        self.run(transaction.commit(hold, [put], self.memory, self.entropy, self.reading()))
+        self.run(transaction.commit([hold], [put], self.memory, self.entropy, self.reading()))
 
     @property
     def owner(self) -> str:

@@ -39,17 +39,14 @@ def release(owner: str = "me#1", token: int = 5001) -> requests.Request:
 
 
 def adopt(owner: str = "me#1", at: str = version(E + 1), token: int = 5001) -> requests.Request:
-    one = grant(owner, at)
-    written: dict[str, Any] = {"version": at, "lease_ms": one.lease_ms, "expiry_ms": one.expiry_ms}
     return requests.renew(
         PLACE,
-        owner=owner,
+        grant(owner, at),
         seen=owner,
         token=token,
         next_token=True,
         completed_until=None,
         content=Content(ttl=60),
-        **written,
     )
 
 

@@ -32,7 +32,6 @@ _PURE = tuple(
     str(PACKAGE / name)
     for name in (
         "keys",
-        "core/arn.py",
         "core/requests.py",
         "core/row.py",
         "core/schema.py",

@@ -48,7 +48,7 @@ OWN: dict[str, Change] = {
         resume.HolderAcquisition.see, " and self.holder is not None and holder_of(row.owner) == self.holder → "
     ),
     "a handle that counts as held while it commits": edit(
-        transaction._commit,
+        transaction.commit,
         "hold.end() → pass",
         "if may_pass(refused) and unclear: → [hold.end() for hold in holds]\n    if may_pass(refused) and unclear:",
     ),

@@ -207,7 +207,7 @@ class Process:
         self.ends -= 1
         self.told = ""
         if act == "commit":
-            return transaction.commit(hold, application.items(KEY), memory, entropy, reading)
+            return transaction.commit([hold], application.items(KEY), memory, entropy, reading)
         if act == "hand over":
             return handover.hand_over(hold, memory, entropy, reading, lease_ms=setup.lease)
         return keep.release(hold, memory, entropy, reading, complete=act == "complete")

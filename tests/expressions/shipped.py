@@ -117,8 +117,8 @@ def lock_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
         owner = text if isinstance(text, str) else owner
         token = int(stored) if isinstance(stored, str) and stored.isdigit() else token
     seen = row.get(schema.version, {}).get("S")
-    mine: dict[str, Any] = {"owner": owner, "token": token}
-    later: dict[str, Any] = {"version": version, "lease_ms": draw(leases), "expiry_ms": draw(times)}
+    later = Grant(owner, version, draw(leases), draw(times))
+    other = Grant(draw(owners), version, later.lease_ms, later.expiry_ms)
     completed = draw(st.sampled_from([None, 1_800_000_000]))
     ways = {
         "claim": lambda: requests.claim(
@@ -130,14 +130,13 @@ def lock_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
             place, grant, content, observed=draw(st.sampled_from([None, Row(row, schema)])), only_if_exists=draw(flags)
         ),
         "adopt": lambda: requests.renew(
-            place, seen=owner, owner=draw(owners), token=token, next_token=True, completed_until=None,
-            content=content, **later
+            place, other, seen=owner, token=token, next_token=True, completed_until=None, content=content
         ),
         "resume": lambda: requests.renew(
-            place, seen=owner, owner=draw(owners), token=token, completed_until=completed, content=content, **later
+            place, other, seen=owner, token=token, completed_until=completed, content=content
         ),
         "renew": lambda: requests.renew(
-            place, completed_until=completed, content=content, delete_data=draw(flags), **mine, **later
+            place, later, token=token, completed_until=completed, content=content, delete_data=draw(flags)
         ),
         "release": lambda: requests.release(
             place, owner=owner, token=draw(st.sampled_from([None, token])),
@@ -180,8 +179,8 @@ def permit_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
         ),
         "correct a permit": lambda: requests.claim(permit, grant, content, row=seen, observed=version),
         "renew a permit": lambda: requests.renew(
-            permit, owner="me", token=token, version=draw(versions), lease_ms=draw(leases), expiry_ms=draw(times),
-            completed_until=None, content=content, delete_data=draw(flags),
+            permit, Grant("me", draw(versions), draw(leases), draw(times)), token=token, completed_until=None,
+            content=content, delete_data=draw(flags),
         ),
         "release a permit": lambda: requests.release(
             permit, owner="me", **({"token": token} if draw(flags) else {"version": version}), expiry_ms=0,

@@ -213,7 +213,7 @@ class World:
         item = self.table.item(LOCKS, {"key": {"S": key}})
         assert item is not None
         self.watched.clear()
-        token = self.row(key).require_token(JAVA, key) + 1
+        token = self.row(key).require_token(key) + 1
         version = make_version(int(self.clock.wall() * 1000 + 20_000), os.urandom(16).hex())
         changes = {JAVA.owner: {"S": THIEF}, JAVA.version: {"S": version}, JAVA.token: {"N": str(token)}}
         self.table.put(LOCKS, {**item, **changes})

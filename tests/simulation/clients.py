@@ -453,7 +453,7 @@ class Client:
         errand = task.watcher = Commit(world, holding)
         world.trace(process.name, f"commits under {holding}")
         steps = transaction.commit(
-            holding.hold, application.items(holding.key), self.memory, world.entropy, process.reading()
+            [holding.hold], application.items(holding.key), self.memory, world.entropy, process.reading()
         )
         try:
             yield from driven(process, task, steps, "commit")

@@ -181,11 +181,12 @@ def _one_send(original: Any) -> Any:
 def _undone(original: Any) -> Any:
     """A last act, after which its hold counts as held if something was thrown into it."""
 
-    def act(hold: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
+    def act(held: Any, *arguments: Any, **more: Any) -> Generator[Any, Any, Any]:
         try:
-            return (yield from original(hold, *arguments, **more))
+            return (yield from original(held, *arguments, **more))
         except THROWN:
-            hold.ended = False
+            for hold in held if isinstance(held, list) else [held]:  # a commit has a list
+                hold.ended = False
             raise
 
     return act
@@ -336,7 +337,7 @@ update.expect(completed_until=None if completed_until is None else {"N": str(com
 _OWN_NAME = edit(resume.resume, "place, owner, until = → wanted.owner = base_of(wanted.owner); place, owner, until =")
 _UNGUARDED_COMMIT = _last_part(_unguarded)
 _NO_RELEASE = edit(
-    transaction._commit,
+    transaction.commit,
     "outcome, doubtful, reading = yield from exchange(plain, memory, entropy, reading, reading.elapsed + DECISION) → "
     "outcome = Reply(None, None)",
 )
@@ -410,7 +411,7 @@ MUTATIONS: dict[str, Mutation] = {
         'self.require("(#version = :observed OR NOT #version = :observed)", observed={"S": observed})'),
     ),
     "a row taken over whose lease cannot be read": Mutation(
-        "unreadable", 40, put(row.Row, "require_lease", lambda self, schema, key: self.lease_ms or 0),
+        "unreadable", 40, put(row.Row, "require_lease", lambda self, key: self.lease_ms or 0),
     ),
     "a lease of zero counted as one that is over": Mutation(
         "unreadable", 100,
@@ -565,7 +566,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a commit under a new client token at each decision": Mutation(
         "commits-late commits", 2000, edit(transaction._send, f"exchange(request, → {_NEW_TOKEN}"),
-        edit(transaction._commit,
+        edit(transaction.commit,
         f"refused, _, reading = yield from exchange(request, → refused, _, reading = yield from {_NEW_TOKEN}",
         f"again, _, reading = yield from exchange(request, → again, _, reading = yield from {_NEW_TOKEN}"),
         shows="false refusal",
@@ -575,11 +576,11 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a refusal counted as final, no matter how the release ended": Mutation(
         "commits-lost commits-late", 4000,
-        edit(transaction._commit, "final, doubtful, unanswered = False → final, doubtful, unanswered = True"),
+        edit(transaction.commit, "final, doubtful, unanswered = False → final, doubtful, unanswered = True"),
         shows="false refusal",
     ),
     "a second refusal by the application's conditions counted as final": Mutation(
-        "commits-lost", 4000, edit(transaction._commit,
+        "commits-lost", 4000, edit(transaction.commit,
         "if not _lost_among(holds, again) or → if not isinstance(again, TransactionCanceled) or"),
         shows="false refusal",
     ),
@@ -642,8 +643,8 @@ MUTATIONS: dict[str, Mutation] = {
         shows=("refused", "starved", "stuck"),
     ),
     "an event's end judged by the client's clock": Mutation(
-        _EVENTS, 100, edit(acquire.Acquisition.see, "refuse_done(place.schema, place.key, date) → "
-        "refuse_done(place.schema, place.key, int(self.reading.wall))"), shows=(*_NOT_ONCE, "false done", "starved"),
+        _EVENTS, 100, edit(acquire.Acquisition.see, "refuse_done(place.key, date) → "
+        "refuse_done(place.key, int(self.reading.wall))"), shows=(*_NOT_ONCE, "false done", "starved"),
     ),
     "an event that another holds not looked at": Mutation(
         _EVENTS, 100,
@@ -664,12 +665,12 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a release after a refused commit that completes": Mutation(
         "events-commits", 40,
-        edit(transaction._commit, "plain = _release(hold, data, None, → plain = _release(hold, data, done,"),
+        edit(transaction.commit, "plain = last_write(hold, data, None, → plain = last_write(hold, data, done,"),
         shows="no effects",
     ),
     "a commit that does not complete its event": Mutation(
         "events-commits", 40,
-        edit(transaction._commit, "last = _release(holds[-1], data, done, → last = _release(holds[-1], data, None,"),
+        edit(transaction.commit, "last = last_write(holds[-1], data, done, → last = last_write(holds[-1], data, None,"),
         shows="false success",
     ),
     "a window reckoned by the monotonic clock": Mutation(
@@ -942,7 +943,7 @@ MUTATIONS: dict[str, Mutation] = {
         "row.owner, row.version = owner, next(iter(sent))\n        if False:"),
     ),
     "the validity of a resume counted from its reply": Mutation(
-        "holds-slow", 1500, edit(resume.resume, "valid_until = started + → valid_until = reading.elapsed +"),
+        "holds-slow", 1500, edit(resume.resume, "valid_until = grant.started + → valid_until = reading.elapsed +"),
     ),
     "a resume by a wall clock that may be fast": Mutation(
         "holds-clocks", 60, edit(resume.resume, "if row is None and not memory.server.is_known: → if False:",

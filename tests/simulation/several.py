@@ -326,7 +326,7 @@ def _commit(client: Client, holdings: list[OurHolding]) -> Part[None]:
     task.watcher = errand
     released: list[Hold] = []
     world.trace(process.name, f"commits under {holdings}")
-    steps = transaction.commit_all(
+    steps = transaction.commit(
         [holding.hold for holding in holdings], items, client.memory, world.entropy, process.reading(), released.append
     )
     try:
