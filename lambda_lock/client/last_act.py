@@ -6,7 +6,7 @@ import os
 import weakref
 
 from ..errors import LockAlreadyReleasedError, LockError, OwnerMismatchError
-from ..runtime.signalsafe import Ticket, Turn
+from ..runtime.signalsafe import Caller, Turn
 from ..runtime.under_way import released
 
 TYPE_CHECKING = False
@@ -102,7 +102,7 @@ class LastActs:
 
         def alone(reading: ClockReading) -> Steps[T]:
             self.check_process()  # here: drive() has noted the process, and sees a fork from now on
-            turn = Ticket()
+            turn = Caller()
             try:
                 if not self._last_act.take(turn):
                     raise LockAlreadyReleasedError(

@@ -16,7 +16,7 @@ from ..core.outcome import ServiceError
 from ..errors import LockError, TransportError
 from ..observe.log import tell_not_released
 from ..runtime.drive import Pause
-from ..runtime.signalsafe import Flag, Ticket, Turn
+from ..runtime.signalsafe import Caller, Flag, Turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Renewer:
     def renew(self) -> None:
         """Send the renewal that `tick` found due, unless the application renews at this moment."""
         self._next = self._elapsed() + _AFTER_FAULT  # in case it fails without an answer
-        turn, renewal = Ticket(), None
+        turn, renewal = Caller(), None
         try:
             try:
                 if self._turn.take(turn):
@@ -159,7 +159,7 @@ class Renewer:
 
         check: raises if the lock must not be renewed any longer. changes: what the renewal changes, as in keep.renew.
         """
-        turn, tries = Ticket(), 0
+        turn, tries = Caller(), 0
         try:
             reading = yield from self._await_turn(turn, reading, check)
             until = reading.elapsed + protocol.DECISION
@@ -185,7 +185,7 @@ class Renewer:
 
     def once(self, reading: ClockReading) -> Steps[None]:
         """The steps of one renewal, after another one that is under way. The hold says whether it is lost."""
-        turn = Ticket()
+        turn = Caller()
         try:
             reading = yield from self._await_turn(turn, reading)
             yield from self._once(reading)  # sends nothing for a lock that was lost
@@ -196,7 +196,7 @@ class Renewer:
             self._reschedule()
 
     def _await_turn(
-        self, turn: Ticket, reading: ClockReading, check: Callable[[], None] | None = None
+        self, turn: Caller, reading: ClockReading, check: Callable[[], None] | None = None
     ) -> Steps[ClockReading]:
         for _ in range(int(protocol.DECISION / _TURN_PAUSE)):
             if self._turn.take(turn):

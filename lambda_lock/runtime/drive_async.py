@@ -8,7 +8,7 @@ import os
 from ..core.protocol import Event, Send
 from ..errors import TransportError
 from .drive import Pause, check_process, send
-from .signalsafe import Ticket
+from .signalsafe import Caller
 from .threads import LIMIT, Busy
 
 TYPE_CHECKING = False
@@ -51,7 +51,7 @@ async def drive_async(
     def send_in(step: Send) -> Outcome:
         """Send a request, on a thread."""
         check_process(pid)  # a child may have started a thread of its own for the request
-        request = Ticket()
+        request = Caller()
         under_way.begin(request)
         try:
             if not under_way.may_send(steps):  # asked after it was noted: closing the client sees one or the other
@@ -68,7 +68,7 @@ async def drive_async(
 
     def finish(step: Send | Wait) -> Any:
         """Drive the steps from ``step`` to their end, on a thread, unless closing the client does."""
-        work = Ticket()
+        work = Caller()
         under_way.begin(work)
         try:
             while under_way.may_send(steps):

@@ -15,7 +15,7 @@ import sys
 import threading  # the Lambda runtime has it loaded, through logging
 import time
 
-from .signalsafe import Ticket, Turn
+from .signalsafe import Caller, Turn
 
 _PATIENCE = 5.0  # seconds
 _LOOK = 0.005  # seconds between two checks whether another thread is done
@@ -25,7 +25,7 @@ _turn = Turn()
 _forking: dict[int, FirstUse] = {}  # by thread
 
 
-class FirstUse(Ticket):
+class FirstUse(Caller):
     """A context for first uses: only one thread at a time is in it, and no fork happens meanwhile. It can be used once.
 
     It only serves to avoid repeated work. So a thread that has waited too long continues without it: a signal handler

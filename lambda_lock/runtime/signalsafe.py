@@ -57,39 +57,39 @@ class Flag:
         return self.is_set
 
 
-class Ticket:
-    """Identifies the call that takes a turn."""
+class Caller:
+    """Identifies a call that takes a turn."""
 
     __slots__ = ("__weakref__",)
 
 
 class Turn:
-    """One call at a time has the turn. It lasts until its ticket is given back or no longer exists.
+    """One call at a time has the turn. It lasts until it is given back, or until its Caller no longer exists.
 
-    A call that takes a turn keeps the ticket in a local variable. So the turn ends with the call, even if an interrupt
+    A call that takes a turn keeps its Caller in a local variable. So the turn ends with the call, even if an interrupt
     prevents the call from giving the turn back.
     """
 
     __slots__ = ("_taken",)
 
     def __init__(self) -> None:
-        self._taken: dict[None, weakref.ref[Ticket]] = {}
+        self._taken: dict[None, weakref.ref[Caller]] = {}
 
-    def take(self, ticket: Ticket) -> bool:
-        """Take the turn if it is free. Return whether ``ticket`` has it, also if it had it before."""
-        return self._taken.setdefault(None, weakref.ref(ticket, self._end))() is ticket
+    def take(self, caller: Caller) -> bool:
+        """Take the turn if it is free. Return whether ``caller`` has it, also if it had it before."""
+        return self._taken.setdefault(None, weakref.ref(caller, self._end))() is caller
 
-    def holder(self) -> Ticket | None:
-        """The ticket that has the turn. None: nobody has it."""
+    def holder(self) -> Caller | None:
+        """The Caller that has the turn. None: nobody has it."""
         taken = self._taken.get(None)
         return None if taken is None else taken()
 
-    def give_back(self, ticket: Ticket) -> None:
-        """End the turn of ``ticket``. If another ticket has the turn, do nothing."""
+    def give_back(self, caller: Caller) -> None:
+        """End the turn of ``caller``. If another has the turn, do nothing."""
         taken = self._taken.get(None)
-        if taken is not None and taken() is ticket:
+        if taken is not None and taken() is caller:
             self._taken.pop(None, None)
 
-    def _end(self, ended: weakref.ref[Ticket]) -> None:
+    def _end(self, ended: weakref.ref[Caller]) -> None:
         if self._taken.get(None) is ended:
             self._taken.pop(None, None)

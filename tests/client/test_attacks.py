@@ -21,7 +21,7 @@ from lambda_lock.errors import ClientClosedError, LockError, TransportError
 from lambda_lock.runtime import first_use
 from lambda_lock.runtime.first_use import FirstUse
 from lambda_lock.runtime.heartbeat import Renewals
-from lambda_lock.runtime.signalsafe import Ticket, Turn
+from lambda_lock.runtime.signalsafe import Caller, Turn
 from lambda_lock.testing import ManualClock, in_memory
 from rig.wire import Wire
 from tests.support.clients import Make
@@ -212,7 +212,7 @@ def test_of_the_renewals_that_wait_the_one_whose_lock_ends_first_is_sent_first()
 
 
 def test_a_turn_ends_with_its_ticket() -> None:
-    turn, mine, another = Turn(), Ticket(), Ticket()
+    turn, mine, another = Turn(), Caller(), Caller()
     assert turn.take(mine)
     assert not turn.take(another)
     del mine  # as where an interrupt kept it from being given back

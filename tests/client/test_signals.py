@@ -12,7 +12,7 @@ import pytest
 
 from lambda_lock import LockClient, transport
 from lambda_lock.errors import ClientClosedError
-from lambda_lock.runtime.signalsafe import Flag, Ticket, Turn
+from lambda_lock.runtime.signalsafe import Caller, Flag, Turn
 from lambda_lock.runtime.timeline import SystemClock
 from tests.support.clients import Make
 from tests.support.elsewhere import in_child, in_thread
@@ -192,7 +192,7 @@ def test_a_flag_wakes_all_who_wait_and_those_who_come_later_do_not_wait() -> Non
 
 
 def test_a_turn_is_one_holders_until_that_one_gives_it_back() -> None:
-    turn, mine, another = Turn(), Ticket(), Ticket()
+    turn, mine, another = Turn(), Caller(), Caller()
     assert turn.take(mine)
     assert turn.take(mine)
     assert not turn.take(another)
