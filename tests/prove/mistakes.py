@@ -3,12 +3,14 @@
 A mistake is one or more changes. Each change is planted when it is called, and returns what takes it out again:
 
 - `edit` writes other text in the place of some text of a function. Each text must be there exactly once, so a mistake
-  whose code has moved is refused.
+  whose code has moved is refused, and so is one that uses a name which is not there any more.
 - `put` and `wrap` give another value to an attribute of a module or class.
 """
 
 from __future__ import annotations
 
+import builtins
+import dis
 import functools
 import inspect
 import textwrap
@@ -38,7 +40,11 @@ def edit(function: Any, *texts: str) -> Change:
                 if source.count(old) != 1:
                     raise ValueError(f"{function.__qualname__} has changed: {old!r} is {source.count(old)} times in it")
                 source = source.replace(old, new)
-            function.__code__ = _compiled(function, source)
+            changed = _compiled(function, source)
+            unknown = set(_globals_of(changed)) - function.__globals__.keys() - vars(builtins).keys()
+            if unknown:
+                raise ValueError(f"{function.__qualname__} has changed: it does not know {', '.join(sorted(unknown))}")
+            function.__code__ = changed
             _sources[function] = source, edits | {texts}
 
         def undo() -> None:
@@ -68,6 +74,14 @@ def _compiled(function: FunctionType, source: str) -> CodeType:
     while not isinstance(found := rest.pop(), CodeType) or found.co_name != code.co_name:
         rest += found.co_consts if isinstance(found, CodeType) else []
     return found
+
+
+def _globals_of(code: CodeType) -> Iterator[str]:
+    """The names that this code, and code within it, looks for in its module."""
+    yield from (each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _globals_of(inner)
 
 
 def wrap(home: Any, name: str, make: Callable[[Any], Any]) -> Change:

@@ -913,7 +913,7 @@ MUTATIONS: dict[str, Mutation] = {
     "attempts that all bear the owner of the hold": Mutation("holds-zombies-calm holds-zombies-late", 400, _OWN_NAME),
     "attempts under one owner, and a token that rises": Mutation(
         "holds-zombies-calm", 40, _OWN_NAME,
-        edit(requests.renew, 'if next_token: → if next_token or (seen is not None and not owner.endswith("/")):'),
+        edit(requests.renew, 'if next_token: → if next_token or (seen is not None and not grant.owner.endswith("/")):'),
         edit(resume._is_of_hold, "row.token == token → row.token in (token, token + 1)"), shows="revived",
     ),
     "what an attempt hands over parked under the first handle's name": Mutation(
