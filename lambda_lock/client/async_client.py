@@ -198,6 +198,18 @@ class AsyncLockClient(Client):
 
         return await self._runner.run(released(self._session, string, **parts), first=True)
 
+    async def forget(
+        self, key: str, *, scope: str = "", sort_key: str | None = None, wait: float | None = 0, context: object = None
+    ) -> bool:
+        """`LockClient.forget`, awaited.
+
+        Example: ``await client.forget("token", scope="billing", wait=10)``
+        """
+        from .forgetting import forget
+
+        session = self._session
+        return await self._runner.run(forget(session, key, scope, sort_key, wait, context), session.check_open)
+
     async def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
         """`LockClient.get`, awaited.
 

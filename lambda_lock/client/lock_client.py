@@ -447,6 +447,33 @@ class LockClient(Client):
             )
         )
 
+    def forget(
+        self, key: str, *, scope: str = "", sort_key: str | None = None, wait: float | None = 0, context: object = None
+    ) -> bool:
+        """Forget an event of @deduplicate that is done, with its stored result, so that its next delivery runs.
+
+        key: the event's key, as `deduplicate` builds it.
+        scope: the scope of the function, if the key is without it. "": ``key`` is the row's key.
+        sort_key, context: as for `acquire`.
+        wait: seconds to wait while the event is in progress, 0 or more. 0: raise at once. None, inf: as for `acquire`.
+
+        What began before this was called is given to nobody once it has returned, except from a cache of another
+        environment (``cache_size``), until its entry ends.
+
+        Returns True if the event was done, and False if there was nothing to forget. An event in progress is neither:
+        what runs may have read what has changed since.
+
+        Raises LockNotGrantedError if the event is in progress (LockTimeoutError after a wait), TransportError(
+        ambiguous=True) if the outcome is unknown (forget it again), LockConfigurationError also for the schema PYTHON,
+        and otherwise what `acquire` raises.
+
+        Example: ``client.forget("token", scope="billing", wait=10)``
+        """
+        from .forgetting import forget
+
+        session = self._session
+        return session.run(*forget(session, key, scope, sort_key, wait, context), session.check_open)
+
     def held(self) -> tuple[Lock, ...]:
         """The locks of this client that are held now, in this process.
 

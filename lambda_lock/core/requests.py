@@ -4,12 +4,14 @@
 |--------------|--------------------------------------------------------------|---------------------------------------|
 | claim        | no version (of any schema), or released                      | new owner, version, lease, token      |
 | take over    | version = the one observed                                   | the same                              |
-| … an event   | … and completedUntil absent, or as observed and passed       | the same                              |
+| … an event   | … and completedUntil absent, or as observed and passed       | the same, and the old result is gone  |
 | renew        | owner and token mine, not released, version < the new one    | new version and lease                 |
 | resume, park | the same, with the owner seen                                | and a new owner                       |
 | adopt        | the same                                                     | and the next token                    |
 | release      | owner and token (or version) mine, not released              | released (event: completed) or deleted|
 | read         | none (a consistent read)                                     | none                                  |
+
+Forgetting an event has a request of its own (forget.py).
 
 A hold has a *slot*: a row of its own, or an entry of a semaphore's row (permits.py). An Update knows how the owner,
 version, token and expiry of its slot are written and compared. The requests themselves are written once, for any slot.
@@ -370,6 +372,10 @@ def claim(
         update.require("attribute_exists(#key)")
     if event:
         update.expect(completed_until=None if completed_until is None else {"N": str(completed_until)})
+        if (
+            completed_until is not None
+        ):  # nobody is given its result any more, and each write is charged by the whole row
+            update.removes.append("#result")
     if queue is not None and place.schema.waiters is not None:
         queue.write(update)
     return update.request(ReturnValues="ALL_NEW")
@@ -381,7 +387,8 @@ def replace(
     """Replace the whole row, under the version and token observed. This is the Java client's way: unknown columns go.
 
     Data that is not passed, and what belongs to an event (completedUntil, result), is carried over. A release keeps the
-    version and token, and may have stored any of these. So the row must also still be released, or not, as observed.
+    version and token, and may have stored any of these. So the row must also still be released, or not, as observed. It
+    must be done as observed, too: a replacement in flight would bring back a completion that was forgotten.
     """
     schema = place.schema
     old: Item = {} if observed is None else observed.item
@@ -401,7 +408,8 @@ def replace(
     ttl = update.ttl(grant.expiry_ms, observed.completed_until if observed else None, content.ttl)
     if ttl is not None:
         item[schema.ttl] = ttl
-    update.expect(version=old.get(schema.version), token=old.get(schema.token))
+    done = old.get(schema.completed_until)
+    update.expect(version=old.get(schema.version), token=old.get(schema.token), completed_until=done)
     if schema.released is not None:
         update.expect(released=old.get(schema.released))
     if only_if_exists:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
+#: What a template can have of a Lambda context, in a parameter named context.
+_OF_CONTEXT = ("tenant_id", "function_name", "function_version", "invoked_function_arn", "aws_request_id")
 _BRACKETS = frozenset("[]{}")
 _BETWEEN = "#"  # put between fields that are adjacent in a template
 
@@ -98,6 +100,8 @@ class Field:
             value = self._parameters.argument(self.source, args, kwargs)
             if value is MISSING:
                 raise Unusable("the argument is not given")
+            if self.source == "context" and hasattr(value, "get_remaining_time_in_millis"):
+                value = {name: getattr(value, name, None) for name in _OF_CONTEXT}
             for where, step in enumerate(self.path):  # noqa: B007 - for the error
                 value = _step(value, step)
             where = None
@@ -182,6 +186,14 @@ class Separator:
             written.append(character)
             escapes = escapes + character if character == self._escape else ""
         return "".join(written) + escapes
+
+
+_AFTER_SCOPE = Separator(_BETWEEN)
+
+
+def scoped(scope: str, key: str) -> str:
+    """The key under which an event is stored: with its scope before it."""
+    return _AFTER_SCOPE.escaped(scope) + _AFTER_SCOPE.literal + key
 
 
 def separated(parts: Iterable[str | T]) -> list[tuple[str | T, Separator | None]]:

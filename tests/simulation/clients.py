@@ -25,7 +25,7 @@ from lambda_lock.errors import (
     TransportError,
 )
 
-from . import application, several
+from . import application, forgetting, several
 from .forger import forge
 from .interrupts import THROWN, Cancelled, driven
 from .judge import Adopter, Commit, Errand, OurHolding, Release, Waiter
@@ -89,6 +89,9 @@ class Client:
             self.world.counts["turns"] += 1
             if settings.several and self.rng.random() < settings.several:
                 yield from several.turn(self)
+                continue
+            if settings.forgets and self.rng.random() < settings.forgets:
+                yield from forgetting.turn(self)
                 continue
             holding = yield from self.acquire()
             if holding is not None:
@@ -401,6 +404,9 @@ class Client:
         world.trace(self.process.name, f"the handler under {holding} {'fails' if holding.failed else 'succeeds'}")
         if rng.random() < settings.die:
             world.at(world.now + 10 ** rng.uniform(-2.5, 0.7), self.perish)
+        if settings.until_the_hour and rng.random() < settings.until_the_hour:  # a window that the result gives
+            now = -int(-self.memory.server.after_freezes(self.process.reading()) // 1)
+            holding.hold.window = 7200 - now % 3600
         if not holding.failed and rng.random() < settings.commit:
             yield from self.commit(holding)
         else:

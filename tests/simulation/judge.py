@@ -18,6 +18,7 @@ from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import DuplicateEventError, TransportError
 
 from .clocks import DATES, EPOCH
+from .forgets import Forgets
 from .items import remembered
 from .line import Line, leaves_place
 from .reaper import Reaper
@@ -97,6 +98,7 @@ class Judge:
         self.commits: dict[str, Commit] = {}  # by client token
         self.releases: dict[int, Release] = {}  # of our holdings, by any of their requests, including late copies
         self.completed: dict[str, list[int]] = {}  # until when events are done, in order of completion, by key
+        self.forgets = Forgets(world)
         self.line = self.new_line()
         self.reaper = Reaper(world) if world.settings.reap else None
         self.groups: dict[str, Any] = {}  # the acquisitions of several locks that are under way, by owner
@@ -199,6 +201,9 @@ class Judge:
         early = until - number_in(after, JAVA.ttl)
         if JAVA.ttl in after and early > 0 and key not in self._plain:
             self.fail("ttl", f"the row of {key} may go {early} s before its completion ends")
+        if id(action.request) in self.forgets.requests:
+            self.forgets.erased(action.request, key, before, after)
+            return
         if self.is_done(key) and until < self.completed[key][-1]:
             self.fail("erased", f"the completion of {key} until {self.completed[key][-1]} became {until}")
         if release is not None and _completes(action):
@@ -223,6 +228,7 @@ class Judge:
         if holding.committing and not by_commit:
             self.fail("no effects", f"{key} was completed without what {holding} meant to write with it")
         self.completed.setdefault(key, []).append(until)
+        self.forgets.completed(key, until, holding.since)
 
     def _release(self, action: Send) -> Release | None:
         if action.operation == "TransactWriteItems":
@@ -596,6 +602,8 @@ class Waiter(Errand):
             judge.fail(
                 "false done", f"{self.wanted.owner} was told that {self.key} is done until {until}: it had passed"
             )
+        else:
+            judge.forgets.served(self.key, until, self.started)
 
     def _is_free(self) -> bool:
         row = self._row()

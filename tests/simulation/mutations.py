@@ -14,6 +14,7 @@ from typing import Any
 
 from lambda_lock.core import (
     acquire,
+    forget,
     handover,
     keep,
     lease,
@@ -39,6 +40,7 @@ _NOT_ONCE = ("done again", "done twice")
 _ORDER = ("out of order", "thrown out")
 _TOO_MANY = (*_UNSAFE, "crowd of entries")
 _EVENTS = "events-passing events-late events"
+_FORGETS = "forgets-late forgets forgets-given-up"
 
 
 class Mutation:
@@ -683,6 +685,27 @@ MUTATIONS: dict[str, Mutation] = {
         "reaped-events", 60, _NO_COMPLETION_IN_TTL, shows=("erased", "done again"),
     ),
     "a time to live that does not count the completion": Mutation(_EVENTS, 20, _NO_COMPLETION_IN_TTL, shows="ttl"),
+    # Events that are forgotten
+    "a completion forgotten without its grant's token": Mutation(
+        _FORGETS, 400, edit(forget.erasure, " token=item.get(schema.token), → "), shows="forgot a later one",
+    ),
+    "a completion forgotten without its time": Mutation(
+        _FORGETS, 60, edit(forget.erasure, ", completed_until=done → "), shows="forgot nothing",
+    ),
+    "a completion forgotten by its key": Mutation(
+        _FORGETS, 60, edit(forget.erasure, "expect(released=item.get(schema.released), token=item.get(schema.token), "
+        'completed_until=done) → require("attribute_exists(#key)")'), shows=("forgot a later one", "forgot a holder"),
+    ),
+    "an event in progress counted as not done": Mutation(
+        _FORGETS, 60, edit(forget.Forgetting.run, "yield from self.pause(step) → return False"), shows="stale",
+    ),
+    "a dead holder counted as not done": Mutation(
+        _FORGETS, 1500,
+        edit(forget.Forgetting.run, "step = self.judge((yield from self.write(step))) → return False"), shows="stale",
+    ),
+    "a row replaced regardless of its completion": Mutation(
+        "forgets-calm forgets", 400, _without("replace", _any, "completedUntil"), shows="stale",
+    ),
     # The queue
     "a first claim that does not ask whether somebody waits": Mutation(
         "queue-calm queue", 100, put(requests, "NOBODY_WAITS", None), shows=_ORDER,

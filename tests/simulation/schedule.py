@@ -86,6 +86,8 @@ class Settings:
     windows = ("short", "short", "hour")  # for how long an event counts as done: about a lease, or an hour
     next_event = 0.4  # how often a new event follows one that is done
     fail = 0.25  # of the handlers of events fail
+    until_the_hour = 0.0  # of the events are done until the full hour, whenever they were
+    forgets = 0.0  # of the turns forget an event
     polls = 8.0  # of long leases: a wait's refresh period is at most this part of a lease
     grants = 6
 
@@ -112,6 +114,9 @@ _GIVEN_BACK_LATE = _bias(
 _BESIDE = _bias(drift=499.0)  # other libraries, which allow for none
 _KEPT = _bias(delete_all=0.0, delete_some=0.0)
 _EVENTS = _bias(_KEPT, event=0.85, keys=(1, 1, 2), forget=0.1, grants=8)
+_FORGETS = _bias(
+    _EVENTS, forgets=0.35, until_the_hour=0.7, keys=(1,), next_event=0.05, grants=10, leases=("second", "short"),
+)  # fmt: skip
 _QUEUE = _bias(_KEPT, queue=0.9, keys=(1,), leases=("short", "second", "medium"))
 _SEVERAL = _bias(
     _KEPT, several=0.85, keys=(3, 4), leases=("short", "second", "medium"), replace=0.0, delete=0.0, hand_over=0.0,
@@ -478,6 +483,15 @@ BIASES: dict[str, dict[str, Any]] = {
     ),
     "events-commits": _bias(_LATE, _EVENTS, commit=0.9, is_open=0.5, freeze=0.03, deadline=0.1, fail=0.1),
     "events-odd": _bias(_EVENTS, dateless=0.02, answered_twice=0.05),
+    # Events that are forgotten, while they are in progress and after it, and done again at once.
+    "forgets": _FORGETS,
+    "forgets-calm": _bias(_CLEAN, _FORGETS, deadline=0.5),
+    "forgets-late": _bias(
+        _LATE, _FORGETS, no_heartbeat=0.7, late_release=0.6, freeze=0.05, die=0.05, deadline=0.1,
+        leases=("short", "second"), fail=0.1, polls=30.0,
+    ),
+    "forgets-given-up": _bias(_LATE, _FORGETS, interrupt=0.5, die=0.02, commit=0.3),
+    "forgets-plain": _bias(_LATE, _FORGETS, event=0.5, die=0.15, dateless=0.02, answered_twice=0.03),
 }  # fmt: skip
 
 #: How often each bias is drawn if none is asked for.

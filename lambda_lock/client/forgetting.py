@@ -1,0 +1,42 @@
+"""Forgetting events that are done. Loaded when it is used."""
+
+from __future__ import annotations
+
+from ..core import forget as core
+from ..errors import LockConfigurationError
+from ..keys.template import scoped
+from . import checks
+from .options import order
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..core.lease import ClockReading
+    from ..core.protocol import Steps
+    from .session import Operation, Session
+
+_ADVICE = (
+    "What runs may have read what has changed since: forget the event again when it has ended, or pass wait=seconds"
+)
+
+
+def forget(
+    session: Session, key: str, scope: str, sort_key: str | None, wait: float | None, context: object
+) -> Operation[bool]:
+    """The operation of `LockClient.forget`."""
+    if scope != "":
+        checks.key_text("key", key)
+        key = scoped(checks.key_text("scope", scope), key)
+    wanted, _, _ = order(session, key, wait=wait, sort_key=sort_key, context=context)
+    place = wanted.place
+    if place.schema.released is None:
+        raise LockConfigurationError(
+            f"event {key!r} cannot be forgotten: rows of the schema {place.schema.name} are deleted on release, and "
+            "remember no events. Use a client with the schema JAVA or GO",
+            key=key,
+        )
+    wanted.advice = wanted.advice or _ADVICE
+
+    def steps(reading: ClockReading) -> Steps[bool]:
+        return core.forget(wanted, session.memory, session.entropy, reading)
+
+    return place, steps

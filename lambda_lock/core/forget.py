@@ -1,0 +1,120 @@
+"""Forgetting an event that is done, so that its next delivery runs. Loaded when it is used.
+
+It reads the row, and acts on what that shows:
+
+1. Nothing is done: there is no row and no completion, or its window has passed, and nobody holds the row. Nothing is
+   written.
+2. Done and released: one write removes the completion and the result. It requires "released, the token as seen, and
+   completedUntil as seen". So a copy of it that comes late finds another completion, or another run, and is refused:
+   with the key alone it would erase a later completion, and the event would run twice. After a lost reply, a refusal
+   that shows the token as seen and no completion means that it was carried out. After any other refusal, the row is
+   read again.
+3. Held: that is contention, never "nothing is done". Whoever runs may have read what has changed since, and its result
+   would be served for a whole window. A holder that died could still complete late. So it is taken over by rule 2 of
+   protocol.py, under rule 11, and the row is released.
+
+So a result that was begun before forget was called is not given to anybody after it has returned. A claim that is in
+flight meanwhile expects no completion, or another one, and is refused by rule 11 or seen as a holder.
+"""
+
+from __future__ import annotations
+
+from ..errors import DuplicateEventError, TransportError
+from . import requests
+from .acquire import Acquisition, Held, Take
+from .outcome import ConditionFailed, Reply
+from .protocol import STEPS, Hold, row_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .lease import ClockReading
+    from .protocol import AcquireRequest, Entropy, Memory, Steps
+    from .requests import Grant, Place, Request
+    from .row import Row
+
+
+def forget(wanted: AcquireRequest, memory: Memory, entropy: Entropy, reading: ClockReading) -> Steps[bool]:
+    """Forget an event. Return whether it was done.
+
+    wanted: as for a plain lock (``window`` None). Its owner and lease are for a take-over of a dead holder.
+
+    Raises LockNotGrantedError if the event is in progress (LockTimeoutError after a wait), LockFormatError if the row
+    cannot be read, TransportError(ambiguous=True) if the outcome is unknown, and what acquire.acquire raises.
+    """
+    forgetting: Any = Forgetting(wanted, memory, entropy, reading)
+    done: bool = yield from forgetting.finish()
+    return done
+
+
+class Forgetting(Acquisition):
+    """One forget. It waits, takes over and gives back as an acquisition does."""
+
+    def run(self) -> Steps[Any]:
+        """Look, and act on what is seen. This is bounded: STEPS looks and writes between two pauses."""
+        step, unpaused = (yield from self.read()), 0
+        while unpaused < STEPS:
+            unpaused += 1
+            if isinstance(step, Take) and step.version is not None:
+                step = self.judge((yield from self.write(step)))
+                continue
+            if isinstance(step, Take):
+                done = yield from self.erase(step.row)
+                if done is not None:
+                    return done
+            elif isinstance(step, Hold):  # taken over from the dead: give it back, and count it never again
+                yield from self.abandon(looked=True)
+                self.sent[step.version].struck = True
+            elif isinstance(step, Held):
+                yield from self.pause(step)
+                unpaused = 0
+            step = yield from self.read()
+        raise self.contradicted()
+
+    def request(self, step: Take, grant: Grant) -> Request:
+        """A take-over. Who holds what is done has a plain lock, which leaves the completion and its result alone."""
+        assert step.row is not None
+        return requests.claim(
+            self.wanted.place,
+            grant,
+            self.wanted.content,
+            observed=step.version,
+            row=step.row,
+            event=not self.is_done(step.row),
+            completed_until=step.row.completed_until,
+        )
+
+    def is_done(self, row: Row) -> bool:
+        try:
+            row.refuse_done(self.wanted.place.key, self.date)
+        except DuplicateEventError:
+            return True
+        return False
+
+    def erase(self, row: Row | None) -> Steps[bool | None]:
+        """Remove the completion of a row that nobody holds. Returns whether there was one. None: look again."""
+        if row is None or not self.is_done(row):
+            return False
+        place = self.wanted.place
+        outcome, unclear = yield from self.exchange(erasure(place, row))
+        if isinstance(outcome, Reply):
+            return True
+        if isinstance(outcome, ConditionFailed):
+            left = row_of(outcome, place)
+            is_erased = left is not None and left.token == row.token and place.schema.completed_until not in left.item
+            return True if unclear and is_erased else None
+        if not unclear:
+            raise outcome
+        message = f"it is unknown whether event {place.key!r} was forgotten: no clear answer came. Forget it again"
+        raise TransportError(True, message, key=place.key) from outcome
+
+
+def erasure(place: Place, row: Row) -> Request:
+    """Remove the completion that ``row`` shows, and its result: only while it is the same, of the same grant."""
+    schema, update, item = place.schema, place.update_type(place), row.item
+    assert schema.released is not None, "rows of this schema remember no events"
+    done = item.get(schema.completed_until)
+    update.expect(released=item.get(schema.released), token=item.get(schema.token), completed_until=done)
+    update.removes += ["#completed_until", "#result"]
+    return update.request()

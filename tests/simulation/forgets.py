@@ -1,0 +1,58 @@
+"""What is judged of events that are forgotten: an erasure meets what was read, and nothing stale is served after it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lambda_lock.core.schema import JAVA
+
+from .clocks import EPOCH
+
+if TYPE_CHECKING:
+    from .forgetting import Forget
+    from .world import World
+
+
+class Forgets:
+    """The forgets of a run, and the runs of handlers whose completions they may erase."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.requests: dict[int, tuple[Forget, Any, float]] = {}  # erasures with the time of their first send
+        self._begun: dict[tuple[str, int], float] = {}  # when the handler began whose completion this is, the last one
+        self._completed: dict[str, float] = {}  # true time of the newest completion
+        self._erased: dict[str, float] = {}  # true time of the newest erasure
+        self._over: dict[str, list[tuple[float, float]]] = {}  # of each forget that returned: its end and its start
+
+    def completed(self, key: str, until: int, begun: float) -> None:
+        self._begun[key, until] = begun
+        self._completed[key] = self.world.now
+
+    def erased(self, request: Any, key: str, before: Any, after: Any) -> None:
+        """One of the erasures was carried out."""
+        errand, _, sent = self.requests[id(request)]
+        judge, until = self.world.judge, int(before.get(JAVA.completed_until, {"N": "0"})["N"])
+        self._erased[key] = self.world.now
+        self.world.counts["forgotten"] += 1
+        if not until:
+            judge.fail("forgot nothing", f"{errand.wanted.owner} removed a completion of {key} that was gone")
+        if JAVA.released not in before:
+            judge.fail("forgot a holder", f"{errand.wanted.owner} removed the completion of {key}, which is held")
+        if until and self._completed[key] > sent:
+            judge.fail("forgot a later one", f"{errand.wanted.owner} removed a completion of {key} that came after it")
+        if JAVA.completed_until in after or JAVA.result in after:
+            judge.fail("forgot in part", f"{errand.wanted.owner} left a part of the completion of {key}")
+        judge.completed.setdefault(key, []).append(0)  # none counts now, and who saw one before may still say so
+
+    def over(self, errand: Forget, done: bool) -> None:
+        """A forget returned ``done``."""
+        if done and self._erased.get(errand.key, -1.0) < errand.started:
+            self.world.judge.fail("false success", f"{errand.wanted.owner} was told that it forgot {errand.key}")
+        self._over.setdefault(errand.key, []).append((self.world.now, errand.started))
+
+    def served(self, key: str, until: int, asked: float) -> None:
+        """A delivery that began at ``asked`` was told that the event is done until then."""
+        for end, start in self._over.get(key, ()):
+            has_passed = until <= EPOCH + end + 1 + self.world.settings.front_ends
+            if end <= asked and not has_passed and self._begun[key, until] < start:
+                self.world.judge.fail("stale", f"{key} is done by a run that began before it was forgotten")

@@ -1,0 +1,65 @@
+"""Events that are forgotten: what the caller is told is true, and nothing that began before is served after it.
+
+A forget may have a claim in flight beside it, and holders that die or complete late. Its own requests are lost, doubled
+and late like all others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lambda_lock.core import forget
+from lambda_lock.core.outcome import ServiceError
+from lambda_lock.errors import LockConfigurationError, LockNotGrantedError, TransportError
+
+from .interrupts import THROWN, driven
+from .judge import Errand, Waiter
+
+if TYPE_CHECKING:
+    from lambda_lock.core.protocol import AcquireRequest, Send
+
+    from .clients import Client, Part
+    from .world import Process, World
+
+
+class Forget(Waiter):
+    """Watches one forget. As for every acquisition, a dead holder is not waited for, and what it takes is released."""
+
+    def __init__(self, world: World, process: Process, wanted: AcquireRequest) -> None:
+        super().__init__(world, process, wanted)
+        self.what = "forget"
+
+    def sends(self, action: Send) -> None:
+        if not is_erasure(action):
+            super().sends(action)
+            return
+        Errand.sends(self, action)  # it is no release
+        self.world.judge.forgets.requests.setdefault(id(action.request), (self, action.request, self.world.now))
+
+
+def is_erasure(action: Send) -> bool:
+    return action.operation == "UpdateItem" and action.request["UpdateExpression"].startswith("REMOVE ")
+
+
+def turn(client: Client) -> Part[None]:
+    """Forget one of the events, as somebody does who has changed what its result was made of."""
+    process, task, world = client.process, client.task, client.world
+    wanted = client.draw_wish()
+    wanted.window = wanted.queue = None
+    wanted.replace = wanted.delete_on_release = False
+    watcher = task.watcher = Forget(world, process, wanted)
+    world.trace(process.name, f"forgets {wanted.place.key}")
+    world.counts["forgets"] += 1
+    steps = forget.forget(wanted, client.memory, world.entropy, process.reading())
+    try:
+        done = yield from driven(process, task, steps, watcher.what)
+    except (LockNotGrantedError, LockConfigurationError, TransportError, ServiceError, *THROWN) as error:
+        world.trace(process.name, f"not forgotten: {error!r}")
+        watcher.failed(error, process.peek())
+        client.judge_error(error)
+        return
+    finally:
+        task.watcher = None
+        watcher.close()
+    world.trace(process.name, f"forgot {wanted.place.key}: {done}")
+    world.judge.forgets.over(watcher, done)
