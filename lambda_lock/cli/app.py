@@ -12,7 +12,7 @@ import click
 from .. import __version__
 from ..client.record import LockRecord
 from ..client.settings import TABLE_VARIABLE
-from ..errors import LockError
+from ..errors import LockError, LockNotGrantedError
 from . import exits, options, show
 from .exits import Failure, say
 from .options import Shared
@@ -300,6 +300,32 @@ def _confirm(record: LockRecord) -> None:
 
 def _no_such_lock(key: str) -> Failure:
     return Failure(f"there is no lock {key!r} in this table: it was never taken, or its row was deleted")
+
+
+@app.command()
+@click.option("--scope", metavar="TEXT", default="", help="The scope of the function, if KEY is without it.")
+@options.seconds("--wait", 0, 0.0, "How long to wait while the event is in progress.")
+@options.of_lock
+@_with_shared
+def forget(shared: Shared, key: str, sort_key: str | None, scope: str, wait: float) -> None:
+    """Forget the event KEY that is done, with its stored result, so that its next delivery runs.
+
+    KEY is the row's key, as `ls` shows it, or with --scope the event's. Environments whose functions have a cache_size
+    may still answer "done" until their entry ends. Exits with 1 if the event is in progress: what runs may have read
+    what has changed since.
+
+    \b
+    Examples:
+      lambda-lock forget 'prices.app.price#sku-7'
+      lambda-lock forget sku-7 --scope prices --wait 30
+    """
+    with shared.client() as client:
+        try:
+            done = client.forget(key, scope=scope, sort_key=sort_key, wait=wait)
+        except LockNotGrantedError as error:
+            raise Failure(f"nothing was forgotten, because event {key!r} is in progress: {error}") from error
+    said = f"forgot event {key!r}" if done else f"event {key!r} is not done: there was nothing to forget"
+    shared.report({"forgotten": done}, said)
 
 
 @app.command()

@@ -263,6 +263,7 @@ class HeldLock(LastActs):
         text = self.checked_result(result, encoded)
         self.check_open()
         self.check_kept()
+        self.count_for(result)
         memory, entropy = self.session.memory, self.session.entropy
 
         def steps(reading: ClockReading) -> Steps[None]:
@@ -396,6 +397,11 @@ class HeldLock(LastActs):
         from .record import encode_result
 
         return encode_result(result, self.hold, data, self._storing)
+
+    def count_for(self, result: object) -> None:
+        """Let the event count as done for as long as window= says of its result."""
+        if self._storing is not None and self._storing.window_of is not None and self._entered == 1:
+            self.hold.count_for(self._storing.window_of(result))
 
     def _encoded(self, data: bytes | None) -> str | None:
         if data is None:

@@ -471,8 +471,7 @@ class LockClient(Client):
         """
         from .forgetting import forget
 
-        session = self._session
-        return session.run(*forget(session, key, scope, sort_key, wait, context), session.check_open)
+        return self._session.run(*forget(self._session, key, scope, sort_key, wait, context), self._session.check_open)
 
     def held(self) -> tuple[Lock, ...]:
         """The locks of this client that are held now, in this process.

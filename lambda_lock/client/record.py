@@ -207,13 +207,15 @@ class Storing:
 
     serializer: has ``dump(value)``, which gives a JSON value, and ``load(value)``; None: the result is a JSON value.
     payload: the hash of the fields to validate; None: nothing is validated.
+    window_of: gives the seconds for which the event counts as done with a result; None: as many as it was begun with.
     """
 
-    __slots__ = ("payload", "serializer")
+    __slots__ = ("payload", "serializer", "window_of")
 
-    def __init__(self, serializer: Any = None, payload: str | None = None) -> None:
+    def __init__(self, serializer: Any = None, payload: str | None = None, window_of: Any = None) -> None:
         self.serializer = serializer
         self.payload = payload
+        self.window_of = window_of
 
 
 _PLAIN = Storing()

@@ -44,8 +44,7 @@ def forget(wanted: AcquireRequest, memory: Memory, entropy: Entropy, reading: Cl
     cannot be read, TransportError(ambiguous=True) if the outcome is unknown, and what acquire.acquire raises.
     """
     forgetting: Any = Forgetting(wanted, memory, entropy, reading)
-    done: bool = yield from forgetting.finish()
-    return done
+    return forgetting.finish()  # type: ignore[no-any-return]
 
 
 class Forgetting(Acquisition):

@@ -50,7 +50,7 @@ The rules
     keeps its token. So its owner gets a part that is unique for each handle (resume.py).
 11. **A claim or take-over for an event also requires that the event's completion is as observed**: absent, or passed by
     DynamoDB's Date. A release keeps the version, so with the version alone, a late take-over could erase a completion.
-    A completion later than the Date means "done", no matter who holds the row.
+    A completion later than the Date means "done", no matter who holds the row. Only forget.py removes one.
 12. **The release itself completes an event**, in one request and under the same condition. So a late owner can neither
     complete nor release what another owns. A release that follows a failed commit completes nothing.
 
@@ -314,6 +314,10 @@ class Hold:
     def settle(self, *, unclear: bool) -> None:
         """Note that the last act was answered."""
         self.unclear = unclear
+
+    def count_for(self, window: int) -> None:
+        """Let the event count as done for so many seconds, once it is completed."""
+        self.window = window
 
     def complete(self, until: int) -> None:
         """Note that the event is completed: DynamoDB has said so. until: as written, in epoch seconds."""

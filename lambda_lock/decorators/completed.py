@@ -18,7 +18,8 @@ from ..errors import DuplicateEventError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TypeAlias
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
 
     from ..client.held import HeldLock
     from ..client.session import Session
@@ -29,12 +30,16 @@ if TYPE_CHECKING:
 
 
 class Completed:
-    """The last ``size`` events of one function that were seen to be done. Safe to use from several threads."""
+    """The last ``size`` events of one function that were seen to be done. Safe to use from several threads.
 
-    __slots__ = ("_known", "_size")
+    forgets: how many forgets have begun or ended. What was asked before the latest one is not entered after it.
+    """
+
+    __slots__ = ("_known", "_size", "forgets")
 
     def __init__(self, size: int) -> None:
         self._size = size
+        self.forgets = 0
         self._known: tuple[object, object, OrderedDict[str, Entry]] = None, None, OrderedDict()
 
     def find(self, session: Session, key: str) -> DuplicateEventError | None:
@@ -58,15 +63,35 @@ class Completed:
             remembered=True,
         )
 
-    def learn(self, session: Session, error: DuplicateEventError) -> None:
-        """Note what DynamoDB has said to a duplicate, a moment ago."""
+    def forgetting(self, key: str, ask: Callable[[], Any]) -> Any:
+        """What ``ask`` gives, awaited or not: it forgets an event. The event's entry goes before that and after it."""
+        self._forget(key)
+        try:
+            asked = ask()
+        finally:
+            self._forget(key)
+        return self._awaited(key, asked) if hasattr(asked, "__await__") else asked
+
+    async def _awaited(self, key: str, asked: Any) -> Any:
+        try:
+            return await asked
+        finally:
+            self._forget(key)
+
+    def _forget(self, key: str) -> None:
+        self.forgets += 1  # first: whoever compares it before it enters something finds the entry popped, or does not
+        self._known[2].pop(key, None)
+
+    def learn(self, session: Session, error: DuplicateEventError, forgets: int) -> None:
+        """Note what DynamoDB has said to a duplicate, a moment ago. forgets: how many there were when it was asked."""
         if error.remembered or error.key is None or error.completed_until is None:
             return
         reading = session.timeline.reading()
         left = error.completed_until - session.memory.server.after_freezes(reading) - MARGIN
-        self._note(session, error.key, error.completed_until, error.result, reading.elapsed + left * (1 - DRIFT))
+        ends = reading.elapsed + left * (1 - DRIFT)
+        self._note(session, error.key, error.completed_until, error.result, ends, forgets)
 
-    def completed(self, held: HeldLock, text: str | None, since: float) -> None:
+    def completed(self, held: HeldLock, text: str | None, since: float, forgets: int) -> None:
         """Note an event of which DynamoDB has confirmed the completion.
 
         since: elapsed seconds before the completion was sent. What was written is a window from DynamoDB's time then,
@@ -78,11 +103,13 @@ class Completed:
         assert hold.window is not None, "it is an event"
         assert hold.completed_until is not None, "it is completed"
         ends = since + hold.window - MARGIN - DRIFT * (since - hold.since + hold.window)
-        self._note(session, held.key, hold.completed_until, text, ends)
+        self._note(session, held.key, hold.completed_until, text, ends, forgets)
 
-    def _note(self, session: Session, key: str, until: float, text: object, ends: float) -> None:
+    def _note(self, session: Session, key: str, until: float, text: object, ends: float, forgets: int) -> None:
         entries = self._entries_of(session)
         self._store(entries, key, (until, text, ends))
+        if self.forgets != forgets:  # asked last: a forget that begins after this finds the entry
+            entries.pop(key, None)
         while len(entries) > self._size:
             try:
                 entries.popitem(last=False)

@@ -11,14 +11,15 @@ from ..client.options import order
 from ..client.record import Storing, decode_result, result_parts
 from ..client.session import session_of, take
 from ..client.taking import Fresh, entered_before, tell_refused
-from ..errors import DuplicateEventError, LockArgumentError, PayloadMismatchError
-from ..keys.arguments import name_of
+from ..errors import DuplicateEventError, KeyTemplateError, LockArgumentError, PayloadMismatchError
+from ..keys.arguments import Parameters, name_of
 from ..keys.compile import compile_key
-from ..keys.template import Separator
+from ..keys.template import scoped
 from ..observe.log import NOT_RELEASED, logger, tell
-from .environment import prepare
-from .functions import check_answer, check_answer_of, check_decorated, refuse_bare
-from .guard import CurrentLocks, Guard, check_times
+from ..runtime import invocation
+from .environment import default_async_client, default_client, prepare
+from .functions import check_answer, check_answer_of, check_decorated, is_async, refuse_bare
+from .guard import Call, CurrentLocks, Guard, check_times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,13 +30,12 @@ if TYPE_CHECKING:
     from ..client.async_lock import AsyncLock
     from ..client.lock import Callback, Lock
     from ..client.lock_client import LockClient
-    from ..client.taking import Taking
     from ..errors import LockError
     from ..keys.arguments import KeyBuilder
-    from ..keys.compile import Compiled, Key
+    from ..keys.compile import Key
     from .completed import Completed
-    from .guard import Call, LastAct
-    from .types import Answering, AnsweringAsync, EventOptions
+    from .guard import LastAct
+    from .types import Deduplicated, Deduplicating, EventOptions
 
     P = ParamSpec("P")
     R = TypeVar("R")
@@ -44,9 +44,8 @@ if TYPE_CHECKING:
 
 _CURRENT = CurrentLocks("deduplicate")
 DAY = 86_400.0  # seconds
+_TEN_YEARS = 10 * 365 * DAY
 _NOT_COMPLETED = "event %r may not be marked as done, and its next delivery may run again: %s"
-_SHARED = ""  # a scope without a prefix: everything that uses the key shares the row
-_AFTER_SCOPE = Separator("#")
 #: What types have that are no classes: ``list[Receipt]``, a NewType, an alias made by ``type``.
 _OF_TYPES = ("__args__", "__supertype__", "__value__")
 #: The names in a return annotation of what JSON represents as it is.
@@ -79,16 +78,7 @@ def current_dedup(kind: type[Any] | None = None) -> Any:
     return _CURRENT.innermost(kind)
 
 
-if TYPE_CHECKING:  # one for each kind of on_duplicate and on_not_granted
-
-    @overload
-    def deduplicate(
-        key: Key | None = None,
-        *,
-        on_duplicate: Literal["return"] = "return",
-        on_not_granted: Literal["raise", "skip"] = "raise",
-        **options: Unpack[EventOptions],
-    ) -> Answering[None]: ...
+if TYPE_CHECKING:  # one for each kind of on_duplicate and on_not_granted. With on_bad_key, for the usual ones
 
     @overload
     def deduplicate(
@@ -97,16 +87,16 @@ if TYPE_CHECKING:  # one for each kind of on_duplicate and on_not_granted
         on_duplicate: Literal["raise"],
         on_not_granted: Literal["raise"] = "raise",
         **options: Unpack[EventOptions],
-    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    ) -> Callable[[Callable[P, R]], Deduplicated[P, R, Any]]: ...
 
     @overload
     def deduplicate(
         key: Key | None = None,
         *,
-        on_duplicate: Literal["raise"],
-        on_not_granted: Literal["skip"],
+        on_duplicate: Literal["return", "raise"] = "return",
+        on_not_granted: Literal["raise", "skip"] = "raise",
         **options: Unpack[EventOptions],
-    ) -> Answering[None]: ...
+    ) -> Deduplicating[None]: ...
 
     @overload
     def deduplicate(  # type: ignore[overload-overlap]  # an answer that is awaited gives what it is awaited for
@@ -115,7 +105,10 @@ if TYPE_CHECKING:  # one for each kind of on_duplicate and on_not_granted
         on_duplicate: Callable[..., Coroutine[Any, Any, T]],
         on_not_granted: Literal["raise"] = "raise",
         **options: Unpack[EventOptions],
-    ) -> AnsweringAsync[T]: ...
+    ) -> Callable[
+        [Callable[P, Coroutine[Any, Any, R]]],
+        Deduplicated[P, Coroutine[Any, Any, R | T], Coroutine[Any, Any, bool]],
+    ]: ...
 
     @overload
     def deduplicate(
@@ -124,7 +117,7 @@ if TYPE_CHECKING:  # one for each kind of on_duplicate and on_not_granted
         on_duplicate: Callable[..., T],
         on_not_granted: Literal["raise"] = "raise",
         **options: Unpack[EventOptions],
-    ) -> Answering[T]: ...
+    ) -> Deduplicating[T]: ...
 
     @overload
     def deduplicate(
@@ -133,7 +126,7 @@ if TYPE_CHECKING:  # one for each kind of on_duplicate and on_not_granted
         on_duplicate: Callable[..., T],
         on_not_granted: Literal["skip"],
         **options: Unpack[EventOptions],
-    ) -> Answering[T | None]: ...
+    ) -> Deduplicating[T | None]: ...
 
     @overload
     def deduplicate(
@@ -142,7 +135,7 @@ if TYPE_CHECKING:  # one for each kind of on_duplicate and on_not_granted
         on_duplicate: Literal["return"] = "return",
         on_not_granted: Callable[..., T],
         **options: Unpack[EventOptions],
-    ) -> Answering[T | None]: ...
+    ) -> Deduplicating[T | None]: ...
 
     @overload
     def deduplicate(
@@ -151,7 +144,7 @@ if TYPE_CHECKING:  # one for each kind of on_duplicate and on_not_granted
         on_duplicate: Literal["raise"],
         on_not_granted: Callable[..., T],
         **options: Unpack[EventOptions],
-    ) -> Answering[T]: ...
+    ) -> Deduplicating[T]: ...
 
     @overload
     def deduplicate(
@@ -160,7 +153,27 @@ if TYPE_CHECKING:  # one for each kind of on_duplicate and on_not_granted
         on_duplicate: Callable[..., T],
         on_not_granted: Callable[..., U],
         **options: Unpack[EventOptions],
-    ) -> Answering[T | U]: ...
+    ) -> Deduplicating[T | U]: ...
+
+    @overload
+    def deduplicate(
+        key: Key | None = None,
+        *,
+        on_duplicate: Literal["return", "raise"] = "return",
+        on_not_granted: Literal["raise", "skip"] = "raise",
+        on_bad_key: Callable[..., T],
+        **options: Unpack[EventOptions],
+    ) -> Deduplicating[T | None]: ...
+
+    @overload
+    def deduplicate(
+        key: Key | None = None,
+        *,
+        on_duplicate: Any = "return",
+        on_not_granted: Any = "raise",
+        on_bad_key: Callable[..., Any],
+        **options: Unpack[EventOptions],
+    ) -> Deduplicating[Any]: ...
 
 
 def deduplicate(
@@ -179,7 +192,9 @@ def deduplicate(
     on_lost: Callback | None = None,
     on_not_granted: Any = "raise",
     on_unavailable: Literal["raise", "run"] = "raise",
-    window: float = DAY,
+    on_bad_key: Any = "raise",
+    window: float | Callable[[Any], float] = DAY,
+    done_if: Callable[[Any], object] | None = None,
     scope: str | None = None,
     result: Any = None,
     validate: Sequence[str] | None = None,
@@ -194,11 +209,17 @@ def deduplicate(
         for EventBridge), a function of the call's own arguments, or payload_hash().
     wait: seconds to wait while the event is in progress elsewhere. 0: raise LockNotGrantedError at once, so that the
         source delivers it again. None: as for with_lock.
-    window: seconds for which an event counts as done, from its completion on, 1 or more. Make it longer than the
-        source may keep delivering the event: an SQS queue keeps a message for up to 14 days.
+    on_bad_key: what the call does if its arguments give no key, such as a header that is missing. "raise": raise the
+        KeyTemplateError. A function: return what it returns for the call's own arguments and ``error=``.
+    window: seconds for which an event counts as done, from its completion on, 1 second to 10 years, rounded up. Make it
+        longer than the source may keep delivering the event: an SQS queue keeps a message for up to 14 days. A plain
+        function of the result gives the seconds for this result.
+    done_if: a plain function of the result that says whether the event is done. If not, the lock is released, the
+        result is returned, and the next delivery runs again. commit() always completes. None: it is done.
     scope: a prefix of the stored key, so that two functions that consume one event do not suppress each other. None:
         the Lambda function's name, and this function's module and name (of a partial, those of its function; of an
-        object, those of its class). "": no prefix. The key is shared with everything else that uses it.
+        object, those of its class), and ``@`` and the tenant's id for a function with tenant isolation. "": no prefix.
+        The key is shared with everything else that uses it.
     result: how to store what the function returns, for the event's duplicates. "json": as JSON. If the function's
         return annotation says so, duplicates get dataclasses, pydantic models, dates, Decimals, UUIDs, Enum members,
         sets and what contains them. A type, for a function without an annotation: the same. An object with
@@ -220,9 +241,16 @@ def deduplicate(
     written to DynamoDB.
 
     A result that cannot be written as JSON, or is too large, is not stored: a warning says so, and duplicates get None.
+    If ``window`` or ``done_if`` raises, or gives no number of seconds, a warning says so, and the event is done (for a
+    day, if ``window`` failed).
+
+    The decorated function has a method ``forget``: ``handler.forget(event, context)`` forgets an event that is done,
+    for its next delivery to run. It takes the function's arguments and ``wait=``, as `LockClient.forget`, and is
+    awaited for an async def function.
 
     Decorating raises what with_lock raises, LockArgumentError for a window, scope or cache_size out of range, and
-    TypeError for a result of a type that cannot be stored. A call raises what with_lock raises; PayloadMismatchError if
+    TypeError for a result of a type that cannot be stored, and for a window or done_if that is no plain function of the
+    result. A call raises what with_lock raises; PayloadMismatchError if
     the event is done with another payload; LockFormatError if a stored result cannot be read.
 
     Example::
@@ -233,18 +261,33 @@ def deduplicate(
     refuse_bare(key, "deduplicate")
     check_answer("on_not_granted", on_not_granted, ("raise", "skip"))
     check_answer("on_duplicate", on_duplicate, ("return", "raise"))
-    serializer = _serializer(result)
-    fields = _fields(validate)
+    check_answer("on_bad_key", on_bad_key, ("raise",))
+    serializer, fields = _serializer(result), None
+    if validate is not None:
+        named = () if isinstance(validate, str) or not hasattr(validate, "__iter__") else tuple(validate)
+        if not named:
+            raise TypeError(f"validate= takes a list of fields, as in validate=['detail[amount]'], got {validate!r}")
+        from ..keys.payload_hash import PayloadHash, payload_hash
+
+        payload_hash(*named)  # raises for what is not a path
+        fields = PayloadHash(named, may_be_empty=True)
     checks.whole("cache_size", cache_size, least=0)
-    seconds = int(-(-checks.seconds("window", window, least=1.0) // 1))
-    if scope is not None and scope != _SHARED:
+    window_of = None if not callable(window) else _of_result("window", window, _whole, int(DAY))
+    seconds = int(DAY) if callable(window) else _whole(window)
+    is_done = None if done_if is None else _of_result("done_if", done_if, bool, True)
+    if scope is not None and scope != "":
         checks.key_text("scope", scope)
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
         check_decorated(func, "deduplicate", client, on_not_granted, on_unavailable)
         check_times(wait, reserve, lease_duration, refresh_period)
         check_answer_of(func, "on_duplicate", on_duplicate)
-        known = _cache(cache_size)
+        check_answer_of(func, "on_bad_key", on_bad_key)
+        known = None
+        if cache_size:
+            from .completed import Completed
+
+            known = Completed(cache_size)
 
         def acquire_event(client: Any, key: str) -> Any:
             session = session_of(client)
@@ -253,9 +296,7 @@ def deduplicate(
                 session.check_open()
                 tell_refused(session, duplicate, session.settings.place(key, sort_key), cancelled=False)
                 raise duplicate
-            taking: Taking[Lock] | None = None
-            if reentrant:
-                taking = entered_before(session, key, sort_key, None, event=True)
+            taking: Any = entered_before(session, key, sort_key, None, event=True) if reentrant else None
             if taking is None:
                 ordered = order(
                     session,
@@ -292,53 +333,92 @@ def deduplicate(
         guard.serializer = _serializer_of(func) if result == "json" else serializer
         guard.payload = None if fields is None else compile_key(func, fields, None)
         guard.known = known
+        guard.is_done = is_done
+        guard.window_of = window_of
+        if on_bad_key != "raise":
+            guard.bad_key, guard.on_bad_key = (KeyTemplateError,), on_bad_key
         prepare(client, func)
-        return guard.wrapped()
+        decorated: Any = guard.wrapped()
+        decorated.forget = guard.forget
+        return decorated  # type: ignore[no-any-return]
 
     return decorate
 
 
 class _EventGuard(Guard):
     known: Completed | None
+    on_bad_key: Any
     on_duplicate: Any
     payload: KeyBuilder | None
     serializer: Any
     stores_result: bool
+    is_done: Callable[[object], bool] | None
+    window_of: Callable[[object], int] | None
+    returns: bool | None = None  # whether the function has returned something, of which no duplicate was told yet
 
     def prepare(self, call: Call) -> Any:
+        if self.known is not None:
+            call.forgets = self.known.forgets
         lock = super().prepare(call)
-        if lock is None and (self.payload is not None or self.serializer is not None):
+        if lock is None and (self.payload is not None or self.serializer is not None or self.window_of is not None):
             payload = None if self.payload is None else self.payload(call.args, call.kwargs)
-            call.storing = Storing(self.serializer, payload)
+            call.storing = Storing(self.serializer, payload, self.window_of)
         return lock
 
     def answered(self, call: Call, error: LockError) -> Any:
+        if isinstance(error, KeyTemplateError):
+            return self.on_bad_key(*call.args, **call.kwargs, error=error)
         if not isinstance(error, DuplicateEventError):
             return super().answered(call, error)
         if self.known is not None:
-            self.known.learn(session_of(call.client), error)
-        self.check_payload(call, error)
+            self.known.learn(session_of(call.client), error, call.forgets)
+        payload, stored = call.storing and call.storing.payload, result_parts(error.result)[1]
+        if payload is not None and stored not in (None, payload):  # events of before validate= have none
+            mismatch = PayloadMismatchError(
+                f"event {error.key!r} was completed with another payload, so {name_of(self.func)}() is neither run for "
+                "this one nor given the result. Two different events have one key: give them different ones, or repeat "
+                "an event as it was",
+                key=error.key,
+                completed_until=error.completed_until,
+            )
+            tell(logger, "payload_mismatch", "%s", mismatch, key=error.key)
+            raise mismatch from None
         error.give(decode_result(error.result, error.key, self.serializer) if self.stores_result else None)
-        if self.on_duplicate == "return":
-            return error.result
         if self.on_duplicate == "raise":
             raise error
-        return self.on_duplicate(*call.args, **call.kwargs, error=error)
+        if self.on_duplicate != "return":
+            return self.on_duplicate(*call.args, **call.kwargs, error=error)
+        if self.returns and not self.stores_result:
+            self.returns = False
+            message = "%s() returns something, but duplicates are given None: pass result='json', or on_duplicate="
+            tell(logger, "result_missing", message, name_of(self.func), key=error.key)
+        return error.result
 
     def last_act(self, call: Call, lock: Any, result: object) -> LastAct:
         if not call.targets:
             return lock.release, NOT_RELEASED, lambda _: None
         held = held_by(lock)
-        if held.ended:
-            return lock.release, NOT_RELEASED, lambda _: self.tell_ended(lock)
-        text, known = self.text(lock, result), self.known
+        if held.ended:  # by the function itself: by a commit that completed the event, or in another way
+            message = (
+                "%s() returned, but did not complete event %r: it released it, or its commit was refused or had no "
+                "clear answer. Its next delivery runs, unless that commit went through"
+            )
+            if not held.hold.completed:
+                tell(logger, "not_completed", message, name_of(self.func), lock.key, key=lock.key, owner=lock.owner)
+            return lock.release, NOT_RELEASED, lambda _: None
+        if self.returns is None and result is not None:
+            self.returns = True
+        if self.is_done is not None and not self.is_done(result):
+            return lock.release, NOT_RELEASED, lambda kept: None if kept else self.tell_lost(lock)
+        held.count_for(result)
+        text, known, forgets = self.text(lock, result), self.known, call.forgets
         since = 0.0 if known is None else held.elapsed()
 
         def completed(kept: bool) -> None:
             if not kept:
                 self.tell_lost(lock)
             elif known is not None:
-                known.completed(held, text, since)
+                known.completed(held, text, since, forgets)
 
         return partial(complete, lock, text), _NOT_COMPLETED, completed
 
@@ -353,49 +433,57 @@ class _EventGuard(Guard):
                 tell(logger, "result_not_stored", message, unfit, cause=unfit.__cause__, key=lock.key, owner=lock.owner)
         return None
 
-    def check_payload(self, call: Call, error: DuplicateEventError) -> None:
-        """Raise PayloadMismatchError for an event that is done with another payload. Older ones have no payload."""
-        if call.storing is None or call.storing.payload is None:
-            return
-        stored = result_parts(error.result)[1]
-        if stored is None or stored == call.storing.payload:
-            return
-        mismatch = PayloadMismatchError(
-            f"event {error.key!r} was completed with another payload, so {name_of(self.func)}() is neither run for "
-            "this one nor given the result. Two different events have one key: give them different ones, or repeat an "
-            "event as it was",
-            key=error.key,
-            completed_until=error.completed_until,
-        )
-        tell(logger, "payload_mismatch", "%s", mismatch, key=error.key)
-        raise mismatch from None
+    def forget(self, *args: Any, wait: float | None = 0, **kwargs: Any) -> Any:
+        """Forget the event of a call with these arguments, as `LockClient.forget`; awaited for an async def function.
 
-    def tell_ended(self, lock: Any) -> None:
-        """The function ended the lock itself, by a commit that completed the event or in another way."""
-        if held_by(lock).hold.completed:
-            return
-        tell(
-            logger,
-            "not_completed",
-            "%s() returned, but did not complete event %r: it released it, or its commit was refused or had no clear "
-            "answer. Its next delivery runs, unless that commit went through",
-            name_of(self.func),
-            lock.key,
-            key=lock.key,
-            owner=lock.owner,
-        )
+        wait: seconds to wait while the event is in progress, as for `LockClient.forget`. It is never an argument of the
+            function's own, which is passed by position.
+
+        The function's cache (``cache_size``) in this environment forgets it, too.
+
+        Returns and raises what `LockClient.forget` does, and KeyTemplateError if the arguments give no key.
+
+        Example: ``handler.forget(event, context, wait=10)``
+        """
+        call = Call(args, kwargs)
+        token = invocation.enter(call.invocation)
+        try:
+            key = self.build_key(args, kwargs)
+        finally:
+            invocation.leave(token)
+        client: Any = self.client or (default_async_client() if self.is_async else default_client())
+        context = None if call.invocation is None else call.invocation.context
+        ask = partial(client.forget, key, sort_key=self.sort_key, wait=wait, context=context)
+        return ask() if self.known is None else self.known.forgetting(key, ask)
 
     def tell_lost(self, lock: Any) -> None:
-        tell(
-            logger,
-            "finished_lost",
+        message = (
             "%s() finished, but event %r was lost meanwhile: it may have run twice. Use current_dedup().commit() for "
-            "what must happen once",
-            name_of(self.func),
-            lock.key,
-            key=lock.key,
-            owner=lock.owner,
+            "what must happen once"
         )
+        tell(logger, "finished_lost", message, name_of(self.func), lock.key, key=lock.key, owner=lock.owner)
+
+
+def _whole(window: object) -> int:
+    """The seconds of a window, rounded up. Raises LockArgumentError or TypeError."""
+    return int(-(-checks.seconds("window", window, least=1.0, most=_TEN_YEARS) // 1))
+
+
+def _of_result(name: str, ask: Any, read: Callable[[Any], T], otherwise: T) -> Callable[[object], T]:
+    """What ``ask`` says of a result, as ``read`` reads it. If it fails, ``otherwise``: an error after the work would
+    repeat it. Raises TypeError for what is no plain function of the result. name: the parameter, for errors."""
+    if not callable(ask) or is_async(ask) or not Parameters(ask, follow_wrapped=False).take(1):
+        raise TypeError(f"{name}= must be a plain function that takes the result, and nothing else, got {ask!r}")
+
+    def asked(result: object) -> T:
+        try:
+            return read(ask(result))
+        except Exception as error:  # noqa: BLE001 - the application's
+            message = "%s= gave no answer for a result, so its event counts as done, for a day if that is unknown: %r"
+            tell(logger, "result_not_judged", message, name, error, cause=error)
+            return otherwise
+
+    return asked
 
 
 def _serializer(result: Any) -> Any:
@@ -421,12 +509,8 @@ def _serializer_of(func: Any) -> Any:
         returned = func.__annotations__.get("return")
     except NameError:  # since Python 3.14 annotations are evaluated when they are asked for
         returned = ""
-    text = (
-        returned if isinstance(returned, str) else returned.__name__ if isinstance(returned, type) else repr(returned)
-    )
-    words = text
-    for mark in "[],|":
-        words = words.replace(mark, " ")
+    text = returned.__name__ if isinstance(returned, type) else str(returned)
+    words = text.translate(dict.fromkeys(map(ord, "[],|"), " "))
     named_by_strs = text.count("dict[") == text.count("dict[str,")  # JSON has no other names of entries
     if words and named_by_strs and _PLAIN_NAMES.issuperset(words.split()):
         return None  # mostly so: typing and dataclasses need not be loaded
@@ -446,41 +530,30 @@ def _storable(make: str, of: Any, what: str) -> Any:
         ) from None
 
 
-def _fields(validate: Any) -> Compiled | None:
-    if validate is None:
-        return None
-    fields = () if isinstance(validate, str) or not hasattr(validate, "__iter__") else tuple(validate)
-    if not fields:
-        raise TypeError(f"validate= takes a list of fields, as in validate=['detail[amount]'], got {validate!r}")
-    from ..keys.payload_hash import PayloadHash, payload_hash
-
-    payload_hash(*fields)  # raises for what is not a path
-    return PayloadHash(fields, may_be_empty=True)
-
-
-def _cache(size: int) -> Completed | None:
-    """What remembers so many events. None: nothing is remembered."""
-    if not size:
-        return None
-    from .completed import Completed
-
-    return Completed(size)
-
-
 def _scoped(func: Any, scope: str | None, build_key: KeyBuilder) -> KeyBuilder:
-    """The builder of the keys under which events are stored: with the scope before them."""
-    if scope == _SHARED:
-        return build_key
+    """The builder of the keys under which events are stored: with the scope before them.
 
-    def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        prefix = _default_scope(func) if scope is None else scope
-        return _AFTER_SCOPE.escaped(prefix) + _AFTER_SCOPE.literal + build_key(args, kwargs)
-
-    return build
-
-
-def _default_scope(func: Any) -> str:
+    The default scope has the tenant: the results of one tenant are not for another. Any other scope is told once if
+    nothing in the key names the tenant.
+    """
+    told: list[str] = []
     while hasattr(func, "__wrapped__") or isinstance(func, partial):  # what the user wrote, under other decorators
         func = func.func if isinstance(func, partial) else func.__wrapped__
-    names = (os.environ.get("AWS_LAMBDA_FUNCTION_NAME"), getattr(func, "__module__", None), name_of(func))
-    return ".".join(name for name in names if name)
+
+    def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        key, tenant = build_key(args, kwargs), invocation.tenant_id()
+        if scope is None:
+            names = (os.environ.get("AWS_LAMBDA_FUNCTION_NAME"), getattr(func, "__module__", None), name_of(func))
+            default = ".".join(name for name in names if name)
+            return scoped(f"{default}@{tenant}" if tenant else default, key)
+        key = scoped(scope, key) if scope else key  # "" shares the row with everything that uses the key
+        if tenant and not told and tenant not in key:
+            told.append(tenant)
+            message = (
+                "%s() has a scope= of its own, and neither that nor its key names the tenant: a result is given to "
+                "other tenants as well. Put {context[tenant_id]} into the key, or leave scope= out"
+            )
+            tell(logger, "tenant_not_named", message, name_of(func), key=key)
+        return key
+
+    return build

@@ -90,10 +90,11 @@ class Call:
     """One call of a decorated function.
 
     key: the lock's key, or a tuple of several. targets: its locks; empty if it runs without them.
-    storing: how the result of an event is stored; None: as plain JSON, or not at all.
+    storing: how the result of an event is stored; None: as plain JSON, or not at all. forgets: how many forgets the
+    function's cache had seen when the call began.
     """
 
-    __slots__ = ("args", "client", "invocation", "key", "kwargs", "storing", "targets")
+    __slots__ = ("args", "client", "forgets", "invocation", "key", "kwargs", "storing", "targets")
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.args = args
@@ -103,6 +104,7 @@ class Call:
         self.key: Any = None
         self.targets: tuple[Target, ...] = ()
         self.storing: Storing | None = None
+        self.forgets = 0
 
 
 class Guard:
@@ -110,7 +112,10 @@ class Guard:
 
     build_key: gives a call's key or keys. acquire: gives the lock of a client and a key, from an async client an
     awaitable. on_not_granted: "raise", "skip", or a function of the call's own arguments and ``error=``.
+    bad_key: the errors about a key that `answered` answers. Otherwise they are raised.
     """
+
+    bad_key: tuple[type[LockError], ...] = ()
 
     def __init__(
         self,
@@ -152,7 +157,10 @@ class Guard:
             call = Call(args, kwargs)
             token = invocation.enter(call.invocation)
             try:
-                lock = self.prepare(call)
+                try:
+                    lock = self.prepare(call)
+                except self.bad_key as error:
+                    return self.answered(call, error)
                 if lock is None:
                     try:
                         lock = self.acquire(call.client, call.key)
@@ -191,7 +199,11 @@ class Guard:
             call = Call(args, kwargs)
             token = invocation.enter(call.invocation)
             try:
-                lock = self.prepare(call)
+                try:
+                    lock = self.prepare(call)
+                except self.bad_key as error:
+                    answer = self.answered(call, error)
+                    return await answer if hasattr(answer, "__await__") else answer
                 if lock is None:
                     try:
                         lock = await self.acquire(call.client, call.key)

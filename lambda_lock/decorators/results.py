@@ -8,7 +8,6 @@ dataclasses.
 from __future__ import annotations
 
 import base64
-import collections.abc
 import dataclasses
 import datetime
 import enum
@@ -18,6 +17,7 @@ import json
 import sys
 import types
 import typing
+from collections import abc
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Union
@@ -25,17 +25,12 @@ from uuid import UUID
 
 _AS_IS = (None, type(None), bool, int, float, str, object, Any)
 _LISTS: dict[Any, Callable[[Any], Any]] = {
-    list: list,
+    **dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection), list),
+    **dict.fromkeys((set, abc.Set), set),
     tuple: tuple,
-    set: set,
     frozenset: frozenset,
-    collections.abc.Sequence: list,
-    collections.abc.MutableSequence: list,
-    collections.abc.Iterable: list,
-    collections.abc.Collection: list,
-    collections.abc.Set: set,
 }
-_DICTS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
+_DICTS = (dict, abc.Mapping, abc.MutableMapping)
 #: ``type Receipts = list[Receipt]``, since Python 3.12. It may contain itself.
 _ALIAS: Any = getattr(typing, "TypeAliasType", ())
 _REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -49,22 +44,19 @@ def _same(value: Any) -> Any:
     return value
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class Converter:
     """A serializer: ``dump(value)`` gives a JSON value, ``load(value)`` the value again."""
 
-    __slots__ = ("dump", "load")
-
-    def __init__(self, dump: Callable[[Any], Any], load: Callable[[Any], Any]) -> None:
-        self.dump = dump
-        self.load = load
+    dump: Callable[[Any], Any]
+    load: Callable[[Any], Any]
 
 
 _PLAIN = Converter(_same, _same)
+_MOMENTS = (datetime.datetime, datetime.date, datetime.time)
 #: What is written as text or as a number, and read again by the type itself or by a function of it.
 _SCALARS: dict[Any, Converter] = {
-    datetime.datetime: Converter(datetime.datetime.isoformat, datetime.datetime.fromisoformat),
-    datetime.date: Converter(datetime.date.isoformat, datetime.date.fromisoformat),
-    datetime.time: Converter(datetime.time.isoformat, datetime.time.fromisoformat),
+    **{kind: Converter(kind.isoformat, kind.fromisoformat) for kind in _MOMENTS},
     datetime.timedelta: Converter(
         lambda value: [value.days, value.seconds, value.microseconds], lambda parts: datetime.timedelta(*parts)
     ),
@@ -74,7 +66,7 @@ _SCALARS: dict[Any, Converter] = {
 }
 
 
-_NAMES = (datetime.datetime, datetime.date, datetime.time, Decimal, UUID, bytes)  # of entries: their text is stored
+_NAMES = (*_MOMENTS, Decimal, UUID, bytes)  # of entries: their text is stored
 
 
 def for_type(wanted: Any) -> Converter | None:
@@ -92,14 +84,14 @@ def for_function(func: Any) -> Converter | None:
     try:
         return for_type(_returned(func))
     except NameError:
-        return Converter(lambda value: _later(func).dump(value), lambda value: _later(func).load(value))
 
+        def later() -> Converter:
+            try:
+                return for_type(_returned(func)) or _PLAIN
+            except NameError:  # a name for type checkers only
+                return _PLAIN
 
-def _later(func: Any) -> Converter:
-    try:
-        return for_type(_returned(func)) or _PLAIN
-    except NameError:  # a name for type checkers only
-        return _PLAIN
+        return Converter(lambda value: later().dump(value), lambda value: later().load(value))
 
 
 def _returned(func: Any) -> Any:
@@ -210,7 +202,10 @@ class _Types:
             return lambda value: value.value, found
         if dataclasses.is_dataclass(kind):
             fields = [field.name for field in dataclasses.fields(kind) if field.init]
-            _check_made_of(kind, fields, where)
+            for name, parameter in inspect.signature(kind).parameters.items():  # an InitVar is needed, and no field
+                if parameter.default is parameter.empty and parameter.kind not in _REST and name not in fields:
+                    needs = f"which needs {name!r} to be made, and that is none of its fields"
+                    raise Unstorable(f"{_name(kind, where)}, {needs}")
             return self._fields(wanted, kind, fields, where, getattr)
         if typing.is_typeddict(kind):
             fields = list(typing.get_type_hints(kind))
@@ -255,14 +250,6 @@ def _bare(wanted: Any) -> Any:
         return _bare(arguments[0])
     kinds = set(map(type, arguments))
     return kinds.pop() if origin is typing.Literal and len(kinds) == 1 else wanted
-
-
-def _check_made_of(kind: type, fields: list[str], where: str) -> None:
-    """Raise Unstorable for a dataclass that needs more than its fields to be made again, such as an InitVar."""
-    for name, parameter in inspect.signature(kind).parameters.items():
-        is_needed = parameter.default is parameter.empty and parameter.kind not in _REST
-        if is_needed and name not in fields:
-            raise Unstorable(f"{_name(kind, where)}, which needs {name!r} to be made, and that is none of its fields")
 
 
 def _model(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypeVar, overload
 
 from ..client.async_client import AsyncLockClient
 from ..client.lock_client import LockClient
@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Q = ParamSpec("Q")
+S = TypeVar("S")
 T_co = TypeVar("T_co", covariant=True)
+Done_co = TypeVar("Done_co", covariant=True)
 
 
 class Unheard:
@@ -53,6 +56,38 @@ class AnsweringAsync(Protocol[T_co]):
     def __call__(self, func: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[P, Coroutine[Any, Any, R | T_co]]: ...
 
 
+class Deduplicated(Protocol[P, T_co, Done_co]):
+    """A function that @deduplicate decorates. As a method it is bound to its object, and then has no ``forget``."""
+
+    __name__: str
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co: ...
+    def forget(self, *args: Any, wait: float | None = 0, **kwargs: Any) -> Done_co: ...
+    @overload  # of a class method
+    def __get__(
+        self: Deduplicated[Concatenate[type[S], Q], R, Any], instance: None, owner: type[S], /
+    ) -> Callable[Q, R]: ...
+    @overload
+    def __get__(self, instance: None, owner: type[Any], /) -> Self: ...
+    @overload
+    def __get__(
+        self: Deduplicated[Concatenate[Any, Q], R, Any], instance: object, owner: type[Any] | None = None, /
+    ) -> Callable[Q, R]: ...
+
+
+class Deduplicating(Protocol[T_co]):
+    """`Answering`, for @deduplicate."""
+
+    @overload
+    def __call__(self, func: Callable[P, U], /) -> Deduplicated[P, U | T_co, Any]: ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]  # what a coroutine function returns is awaited
+        self, func: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> Deduplicated[P, Coroutine[Any, Any, R | T_co], Coroutine[Any, Any, bool]]: ...
+    @overload
+    def __call__(self, func: Callable[P, R], /) -> Deduplicated[P, R | T_co, bool]: ...
+
+
 if TYPE_CHECKING:  # DecoratorOptions exists for checkers only
 
     class _Options(DecoratorOptions, total=False):
@@ -77,7 +112,8 @@ if TYPE_CHECKING:  # DecoratorOptions exists for checkers only
     class EventOptions(_Options, total=False):
         """What the overloads of deduplicate have in common."""
 
-        window: float
+        window: float | Callable[[Any], float]
+        done_if: Callable[[Any], object] | None
         scope: str | None
         result: Literal["json"] | type[Any] | UnionType | Serializer | None
         validate: Sequence[str] | None

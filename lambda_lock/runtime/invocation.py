@@ -135,6 +135,16 @@ def leave(token: Token[Invocation | None]) -> None:
     _enclosing.reset(token)
 
 
+def tenant_id() -> str | None:
+    """Return the tenant of this invocation, in a function with tenant isolation. None in any other.
+
+    In a thread without the context, it is that of the latest invocation: an environment serves one tenant for ever.
+    """
+    found = _enclosing.get() or (_latest if os.environ.get("AWS_LAMBDA_FUNCTION_NAME") else None)
+    tenant = None if found is None else getattr(found.context, "tenant_id", None)
+    return tenant if tenant and isinstance(tenant, str) else None
+
+
 def initializing() -> bool:
     """Return whether this process is in Lambda's INIT: it has had no invocation yet.
 

@@ -254,3 +254,46 @@ deduplicate("k", result=Strokes())
 deduplicate("k", result=5)  # type: ignore[call-overload]
 deduplicate("k", validate=5)  # type: ignore[call-overload]
 deduplicate("k", cache_size="1")  # type: ignore[call-overload]
+
+
+# --- forget, windows and predicates of the result, and an answer to a bad key
+
+assert_type(charge.forget("o", cents=1, wait=None), bool)
+assert_type(raising_or_answering.forget("o"), bool)
+charge.forget("o", wait="1")  # type: ignore[arg-type]
+
+
+async def forget() -> None:
+    assert_type(await charge_async.forget("o"), bool)
+    assert_type(await answering_async.forget("o", wait=5), bool)
+    assert_type(await AsyncLockClient("locks").forget("k", scope="s"), bool)
+
+
+assert_type(LockClient("locks").forget("k", scope="s", sort_key=None, wait=0, context=None), bool)
+
+
+def bad(order_id: str, *, error: Exception) -> float:
+    return 400.0
+
+
+@deduplicate("{order_id}", window=lambda receipt: receipt["expires_in"] - 60, done_if=lambda receipt: receipt["ok"])
+def for_a_while(order_id: str) -> dict[str, int]:
+    return {}
+
+
+@deduplicate("{order_id}", on_bad_key=bad)
+def answering_bad_keys(order_id: str) -> bytes:
+    return b""
+
+
+@deduplicate("{order_id}", on_bad_key=bad, on_not_granted=answer)
+def answering_bad_keys_and_contention(order_id: str) -> bytes:
+    return b""
+
+
+assert_type(for_a_while("o"), dict[str, int] | None)
+assert_type(answering_bad_keys("o"), bytes | float | None)
+assert_type(answering_bad_keys_and_contention("o"), bytes | Any)
+deduplicate("k", window=5, done_if=True)  # type: ignore[call-overload]
+deduplicate("k", on_bad_key="skip")  # type: ignore[call-overload]
+LockClient("locks").forget("k", timeout=5)  # type: ignore[call-arg]

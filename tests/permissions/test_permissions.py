@@ -210,6 +210,27 @@ def _deduplicate_in_a_transaction(key: str) -> None:
     deduplicate(lambda: key)(lambda: current_dedup().commit([_ITEM]))()
 
 
+def _forget(key: str) -> None:
+    once = deduplicate(lambda: key, scope="")(lambda: None)
+    once()
+    assert once.forget() is True
+    assert default_client().forget(key) is False
+
+
+def _forget_a_dead_run(key: str) -> None:
+    dead = LockClient()
+    try:
+        lock = dead.acquire(key, lease_duration=1)
+    finally:
+        dead.close(release=False)
+    assert not lock.is_held
+    assert default_client().forget(key, wait=30) is False
+
+
+def _forget_by_command(key: str) -> None:
+    _command("forget", key)
+
+
 def _do_a_batch(key: str) -> None:
     batch = events.sqs([{"customer": key}])
     with _raising_what_is_logged():
@@ -306,6 +327,9 @@ OPERATIONS = {
         Operation(_decorate, ("UpdateItem",)),
         Operation(_deduplicate, ("UpdateItem",)),
         Operation(_deduplicate_in_a_transaction, ("UpdateItem",)),
+        Operation(_forget, ("UpdateItem", "GetItem")),
+        Operation(_forget_a_dead_run, ("UpdateItem", "GetItem")),
+        Operation(_forget_by_command, ("GetItem",)),
         Operation(_do_a_batch, ("UpdateItem",)),
         Operation(_do_a_stream, ("UpdateItem",)),
         Operation(_run_a_command, ("UpdateItem",)),

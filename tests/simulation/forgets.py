@@ -19,7 +19,9 @@ class Forgets:
     def __init__(self, world: World) -> None:
         self.world = world
         self.requests: dict[int, tuple[Forget, Any, float]] = {}  # erasures with the time of their first send
-        self._begun: dict[tuple[str, int], float] = {}  # when the handler began whose completion this is, the last one
+        self._begun: dict[
+            tuple[str, float], float
+        ] = {}  # when the handler began whose completion this is, the last one
         self._completed: dict[str, float] = {}  # true time of the newest completion
         self._erased: dict[str, float] = {}  # true time of the newest erasure
         self._over: dict[str, list[tuple[float, float]]] = {}  # of each forget that returned: its end and its start
@@ -50,7 +52,7 @@ class Forgets:
             self.world.judge.fail("false success", f"{errand.wanted.owner} was told that it forgot {errand.key}")
         self._over.setdefault(errand.key, []).append((self.world.now, errand.started))
 
-    def served(self, key: str, until: int, asked: float) -> None:
+    def served(self, key: str, until: float, asked: float) -> None:
         """A delivery that began at ``asked`` was told that the event is done until then."""
         for end, start in self._over.get(key, ()):
             has_passed = until <= EPOCH + end + 1 + self.world.settings.front_ends

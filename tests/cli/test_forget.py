@@ -1,0 +1,45 @@
+"""`lambda-lock forget`."""
+
+from __future__ import annotations
+
+from lambda_lock import LockClient, deduplicate
+
+from .conftest import Rows, Run, parsed
+
+
+def done(scope: str = "prices", key: str = "sku-7") -> None:
+    with LockClient() as client:
+        deduplicate("{key}", scope=scope, result="json", client=client)(lambda key: 990)(key)
+
+
+def test_an_event_is_forgotten_by_its_key_and_scope_or_by_the_row_s_key(run: Run, rows: Rows) -> None:
+    for arguments in (("sku-7", "--scope", "prices"), ("prices#sku-7",)):
+        done()
+        result = run("forget", *arguments)
+        assert (result.returncode, result.stdout) == (0, "")
+        assert result.stderr == f"lambda-lock: forgot event {arguments[0]!r}\n"
+        assert not {"completedUntil", "result"} & (rows.get("prices#sku-7") or {}).keys()
+    assert "is not done: there was nothing to forget" in run("forget", "sku-7", "--scope", "prices").stderr
+
+
+def test_it_says_so_as_json(run: Run, rows: Rows) -> None:
+    done()
+    assert [parsed(run("forget", "prices#sku-7", "--json")) for _ in range(2)] == [
+        {"forgotten": True},
+        {"forgotten": False},
+    ]
+
+
+def test_an_event_in_progress_is_not_forgotten_and_exits_with_1(run: Run, rows: Rows) -> None:
+    with LockClient(owner_prefix="worker-7") as client, client.acquire("prices#sku-7"):
+        for arguments in ((), ("--wait", "0.3")):
+            result = run("forget", "sku-7", "--scope", "prices", *arguments)
+            assert result.returncode == 1
+            assert "nothing was forgotten, because event 'sku-7' is in progress" in result.stderr
+            assert "worker-7#" in result.stderr
+
+
+def test_a_table_whose_rows_are_deleted_remembers_no_events(run: Run) -> None:
+    result = run("forget", "a", "--schema", "python")
+    assert result.returncode == 78
+    assert "deleted on release" in result.stderr

@@ -1,0 +1,362 @@
+"""forget, by the function and by the client: what is asked and written, and that nothing stale is given after it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    PYTHON,
+    AsyncLockClient,
+    ClientClosedError,
+    KeyTemplateError,
+    LockArgumentError,
+    LockClient,
+    LockConfigurationError,
+    LockNotGrantedError,
+    LockTimeoutError,
+    TransportError,
+    deduplicate,
+    set_default_client,
+    with_lock,
+)
+from lambda_lock.testing import ManualClock, in_memory
+from rig.engine import ROOT
+from rig.wire import Wire
+from tests.support.context import Context
+from tests.support.decorated import as_async
+from tests.support.elsewhere import in_thread
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
+
+from .conftest import FOREVER, Calls, is_done
+
+pytestmark = pytest.mark.usefixtures("table")
+
+EVENT = {"id": "e-1"}
+
+
+def forgetting_async(*args: Any, **options: Any) -> Callable[[Any], Any]:
+    """@deduplicate on an async def function. What it and its forget give is simply called."""
+
+    def decorate(body: Any) -> Any:
+        made: list[Any] = []
+
+        def once(*args: Any, **options: Any) -> Any:
+            def keep(handler: Any) -> Any:
+                made.append(deduplicate(*args, **options)(handler))
+                return made[0]
+
+            return keep
+
+        called = as_async(once)(*args, **options)(body)
+        called.forget = lambda *args, **kwargs: asyncio.run(made[0].forget(*args, **kwargs))  # type: ignore[attr-defined]
+        return called
+
+    return decorate
+
+
+@pytest.fixture(params=["def", "async def"])
+def once(request: pytest.FixtureRequest) -> Any:
+    return deduplicate if request.param == "def" else forgetting_async
+
+
+# By the function
+
+
+def test_a_forgotten_event_runs_again(once: Any, rows: Rows, wire: Wire) -> None:
+    calls = Calls()
+    calls.result = lambda: calls.count
+    handler = once("{id}", scope="", result="json")(calls.handler)
+    assert [handler(EVENT), handler(EVENT)] == [1, 1]
+    before = len(wire.operations)
+    assert handler.forget(EVENT) is True
+    assert wire.operations[before:] == ["GetItem", "UpdateItem"]
+    assert not is_done(rows, "e-1")
+    assert "result" not in rows["e-1"]
+    assert handler.forget(EVENT) is False
+    assert wire.operations[before + 2 :] == ["GetItem"]
+    assert [handler(EVENT), handler(EVENT)] == [2, 2]
+
+
+def test_an_event_that_never_was_is_not_written(once: Any, rows: Rows) -> None:
+    assert once("{id}", scope="")(lambda event: None).forget(EVENT) is False
+    assert rows.get("e-1") is None
+
+
+def test_the_key_and_the_scope_are_those_of_the_call(once: Any, rows: Rows) -> None:
+    handler = once("{tenant}#{order}", scope="a#b")(lambda tenant, order=7: None)
+    handler("t", order=1)
+    handler("t")
+    assert is_done(rows, r"a\#b#t#1")
+    assert handler.forget("t", order=1) is True
+    assert not is_done(rows, r"a\#b#t#1")
+    assert is_done(rows, r"a\#b#t#7")
+    assert handler.forget("t", wait=None) is True
+
+
+def test_a_method_needs_its_object(rows: Rows) -> None:
+    class Prices:
+        @deduplicate("{sku}", scope="prices")
+        def price(self, sku: str) -> int:
+            return 1
+
+    prices = Prices()
+    prices.price("a")
+    price: Any = Prices.price  # to checkers, a method is bound
+    assert price.forget(prices, "a") is True
+    assert price.forget(prices, sku="a") is False
+
+
+def test_a_call_whose_arguments_give_no_key_forgets_nothing(once: Any, wire: Wire) -> None:
+    with pytest.raises(KeyTemplateError, match="id"):
+        once("{id}")(lambda event: None).forget({})
+    assert wire.operations == []
+
+
+def test_the_function_of_a_decorator_around_it_has_it_too(rows: Rows) -> None:
+    @with_lock("outer")
+    @deduplicate("{id}", scope="")
+    def handler(event: dict[str, str]) -> int:
+        return 1
+
+    handler(EVENT)
+    assert handler.forget(EVENT) is True  # type: ignore[attr-defined]
+
+
+def test_an_event_in_progress_is_contention_and_stays(once: Any, rows: Rows) -> None:
+    def body(event: object) -> str:
+        with pytest.raises(LockNotGrantedError, match="forget the event again") as refused:
+            handler.forget(EVENT)
+        assert not isinstance(refused.value, LockTimeoutError)
+        assert refused.value.holder == rows["e-1"]["ownerName"]["S"]
+        assert refused.value.retry_after
+        return "made"
+
+    handler = once("{id}", scope="", result="json")(body)
+    assert handler(EVENT) == "made"
+    assert is_done(rows, "e-1")
+
+
+def test_a_wait_outlasts_the_run_and_forgets_its_result(once: Any, rows: Rows) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def body(event: object) -> str:
+        begun.set()
+        assert go_on.wait(30)
+        return "made of the old state"
+
+    handler = once("{id}", scope="", result="json", refresh_period=0.05)(body)
+    running = in_thread(lambda: handler(EVENT))
+    assert begun.wait(30)
+    forgetting = in_thread(lambda: handler.forget(EVENT, wait=30))
+    go_on.set()
+    assert running() == "made of the old state"
+    assert forgetting() is True
+    assert not is_done(rows, "e-1")
+
+
+def test_a_wait_that_ends_is_a_time_out(once: Any, other: LockClient) -> None:
+    handler = once("{id}", scope="")(lambda event: None)
+    with other.acquire("e-1"), pytest.raises(LockTimeoutError):
+        handler.forget(EVENT, wait=0.3)
+
+
+def test_a_wait_leaves_the_invocation_the_time_it_needs(once: Any, other: LockClient) -> None:
+    handler = once("{id}", scope="")(lambda event, context: None)
+    with other.acquire("e-1"), pytest.raises(LockTimeoutError, match=r"the invocation had 1\.9 s left"):
+        handler.forget(EVENT, Context(remaining=1.9), wait=60)
+
+
+def test_a_lost_reply_does_not_make_it_unknown(once: Any, wire: Wire) -> None:
+    handler = once("{id}", scope="")(lambda event: None)
+    handler(EVENT)
+    wire.drop_reply(operation="UpdateItem")
+    assert handler.forget(EVENT) is True
+
+
+def test_an_outcome_that_stays_unknown_is_said_to_be(once: Any, wire: Wire, impatient: LockClient) -> None:
+    handler = once("{id}", scope="")(lambda event: None)
+    handler(EVENT)
+    wire.drop_reply(operation="UpdateItem", times=FOREVER)
+    with pytest.raises(TransportError, match="unknown whether event 'e-1' was forgotten") as unknown:
+        handler.forget(EVENT)
+    assert unknown.value.ambiguous
+
+
+def test_it_is_sent_while_locks_are_disabled(once: Any, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    handler = once("{id}", scope="")(lambda event: None)
+    handler(EVENT)
+    monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
+    assert handler.forget(EVENT) is True
+    assert not is_done(rows, "e-1")
+
+
+def test_a_dead_owner_is_taken_over_and_cannot_complete_any_more(once: Any, rows: Rows) -> None:
+    clock = ManualClock()
+    with in_memory(clock=clock) as memory:
+        set_default_client(LockClient(clock=clock, heartbeat_period=0))
+        memory.hold("e-1", lease_duration=5)
+        handler = once("{id}", scope="")(lambda event: None)
+        with pytest.raises(LockNotGrantedError):
+            handler.forget(EVENT)
+        clock.advance(30)
+        assert handler.forget(EVENT) is False
+        (row,) = memory.rows()
+        assert row.is_released
+
+
+# Its local cache
+
+
+def test_its_own_cache_forgets_it_too(once: Any, wire: Wire) -> None:
+    calls = Calls()
+    calls.result = lambda: calls.count
+    handler = once("{id}", scope="", result="json", cache_size=10)(calls.handler)
+    assert [handler(EVENT), handler(EVENT)] == [1, 1]
+    handler.forget(EVENT)
+    assert [handler(EVENT), handler(EVENT)] == [2, 2]
+    before = len(wire.operations)
+    assert handler(EVENT) == 2
+    assert len(wire.operations) == before
+
+
+def test_the_cache_forgets_it_also_if_the_request_fails(once: Any, wire: Wire, impatient: LockClient) -> None:
+    handler = once("{id}", scope="", cache_size=10)(lambda event: None)
+    handler(EVENT)
+    wire.answer(400, "AccessDeniedException", times=1)
+    with pytest.raises(LockConfigurationError):
+        handler.forget(EVENT)
+    before = len(wire.operations)
+    handler(EVENT)
+    assert len(wire.operations) > before
+
+
+def test_an_answer_that_was_under_way_does_not_enter_the_cache_again(wire: Wire) -> None:
+    """A duplicate is answered "done" before the event is forgotten, and gets that answer after it."""
+    calls = Calls()
+    calls.result = lambda: calls.count
+    handler = deduplicate("{id}", scope="", result="json", cache_size=10)(calls.handler)
+    deduplicate("{id}", scope="", result="json")(lambda event: 0)(EVENT)  # done, and not in this function's cache
+    answered, go_on = threading.Event(), threading.Event()
+
+    def hold_back(answer: Any) -> Any:
+        answered.set()
+        assert go_on.wait(30)
+        return answer
+
+    wire.alter_reply(hold_back, operation="UpdateItem", times=1)
+    duplicate = in_thread(lambda: handler(EVENT))
+    assert answered.wait(30)
+    assert handler.forget(EVENT) is True
+    go_on.set()
+    assert duplicate() == 0
+    assert handler(EVENT) == 1
+
+
+# By the client
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_the_client_forgets_by_key_and_scope(kind: str, rows: Rows, table: str) -> None:
+    deduplicate("{id}", scope="a#b")(lambda event: None)(EVENT)
+
+    def forget(key: str, **options: Any) -> bool:
+        if kind == "plain":
+            with LockClient(table) as client:
+                return client.forget(key, **options)
+
+        async def run() -> bool:
+            async with AsyncLockClient(table) as client:
+                return await client.forget(key, **options)
+
+        return asyncio.run(run())
+
+    assert forget("e-1", scope="other") is False
+    assert forget("e-1", scope="a#b") is True
+    assert not is_done(rows, r"a\#b#e-1")
+    assert forget(r"a\#b#e-1") is False
+
+
+@pytest.mark.parametrize(
+    ("bad", "error", "match"),
+    [
+        ({"key": ""}, LockArgumentError, "key is empty"),
+        ({"key": 5}, TypeError, "key must be a str"),
+        ({"key": "k", "scope": 5}, TypeError, "scope must be a str"),
+        ({"key": "", "scope": "s"}, LockArgumentError, "key is empty"),
+        ({"key": "k" * 2040, "scope": "s" * 10}, LockArgumentError, "DynamoDB allows 2048"),
+        ({"key": "k", "wait": -1}, LockArgumentError, "wait=-1"),
+        ({"key": "k", "wait": "1"}, TypeError, "wait must be a number"),
+        ({"key": "k", "sort_key": "s"}, LockArgumentError, "sort_key_name"),
+        ({"key": "k", "context": 5}, TypeError, "context= must be a Lambda context"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_sent(
+    bad: dict[str, Any], error: type[Exception], match: str, wire: Wire
+) -> None:
+    with LockClient() as client, pytest.raises(error, match=match):
+        client.forget(**bad)
+    assert wire.operations == []
+
+
+def test_a_table_that_deletes_its_rows_remembers_no_events() -> None:
+    deleted = pytest.raises(LockConfigurationError, match="schema PYTHON are deleted on release")
+    with in_memory(), LockClient("locks", schema=PYTHON) as client, deleted:
+        client.forget("k")
+
+
+def test_a_closed_client_forgets_nothing(table: str) -> None:
+    client = LockClient(table)
+    client.close()
+    with pytest.raises(ClientClosedError):
+        client.forget("k")
+
+
+def test_closing_the_client_ends_a_wait(table: str, other: LockClient, wire: Wire) -> None:
+    client = LockClient(table, refresh_period=0.05)
+    with other.acquire("k"):
+        waiting = in_thread(lambda: client.forget("k", wait=60))
+        wait_until(lambda: wire.operations.count("GetItem") > 2)
+        client.close()
+        with pytest.raises(ClientClosedError):
+            waiting()
+
+
+def test_cancelling_a_wait_leaves_nothing_held(table: str, other: LockClient, rows: Rows, wire: Wire) -> None:
+    async def run() -> None:
+        async with AsyncLockClient(table, refresh_period=0.05) as client:
+            task = asyncio.ensure_future(client.forget("k", wait=60))
+            while wire.operations.count("GetItem") < 3:
+                await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    with other.acquire("k"):
+        asyncio.run(run())
+    assert not rows.is_held("k")
+
+
+def test_a_context_limits_the_wait(table: str, other: LockClient) -> None:
+    with LockClient(table) as client, other.acquire("k"), pytest.raises(LockTimeoutError):
+        client.forget("k", wait=60, context=Context(remaining=2))
+
+
+def test_who_does_not_forget_loads_nothing_of_it() -> None:
+    code = (
+        "import sys\n"
+        "from lambda_lock import deduplicate\n"
+        "from lambda_lock.testing import in_memory\n"
+        "with in_memory():\n"
+        "    deduplicate('{id}', scope='s')(lambda event: None)({'id': 'a'})\n"
+        "print([name for name in sys.modules if 'forget' in name])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "[]\n"

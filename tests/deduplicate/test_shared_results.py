@@ -1,0 +1,464 @@
+"""A result that is made once and shared: for how long, whether it counts, with whom, and what a bad key is answered."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    DuplicateEventError,
+    KeyTemplateError,
+    LockArgumentError,
+    LockClient,
+    LockNotGrantedError,
+    current_dedup,
+    deduplicate,
+    register_lambda_context,
+    set_default_client,
+    with_lock,
+)
+from lambda_lock.batch import process_sqs
+from lambda_lock.testing import ManualClock, in_memory, lambda_context
+from rig import events
+from rig.wire import Wire
+from tests.support.decorated import Boom, done
+from tests.support.elsewhere import in_thread
+from tests.support.rows import Rows
+
+from .conftest import Calls, Once, commit, is_done, put, warnings
+
+pytestmark = pytest.mark.usefixtures("table")
+
+EVENT = {"id": "e-1"}
+DAY = 86_400
+
+
+def seconds_done(rows: Rows, key: str = "e-1") -> float:
+    """For how long the event counts as done from now on."""
+    return int(rows[key]["completedUntil"]["N"]) - time.time()
+
+
+# window= as a function of the result
+
+
+@pytest.mark.parametrize(("expires_in", "seconds"), [(3600, 3540), (61.2, 2), (61, 1), (10 * 365 * DAY + 60, 3.1536e8)])
+def test_a_token_is_kept_for_as_long_as_its_result_says(
+    once: Once, rows: Rows, expires_in: float, seconds: float
+) -> None:
+    handler = once("{id}", scope="", window=lambda token: token["expires_in"] - 60)(
+        lambda event: {"expires_in": expires_in}
+    )
+    handler(EVENT)
+    assert seconds - 5 <= seconds_done(rows) <= seconds + 2
+    assert int(rows["e-1"]["ttl"]["N"]) >= int(rows["e-1"]["completedUntil"]["N"]) + DAY
+
+
+def test_the_window_is_asked_for_the_result_that_is_not_stored(once: Once, rows: Rows) -> None:
+    once("{id}", scope="", window=len)(lambda event: "x" * 500)(EVENT)
+    assert 495 <= seconds_done(rows) <= 502
+    assert "result" not in rows["e-1"]
+
+
+def test_a_commit_asks_for_the_window_of_its_own_result(once: Once, rows: Rows) -> None:
+    def body(event: object) -> int:
+        commit([put(rows, "receipt")], result={"seconds": 500})
+        return 7
+
+    once("{id}", scope="", window=lambda result: result["seconds"])(body)(EVENT)
+    assert 495 <= seconds_done(rows) <= 502
+
+
+@pytest.mark.parametrize("wrong", [0, 0.5, -5, float("nan"), float("inf"), 11 * 365 * DAY, "60", None, True, Boom()])
+def test_a_window_that_is_none_is_told_and_the_event_is_done_for_a_day(
+    once: Once, rows: Rows, wrong: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def window(result: object) -> Any:
+        if isinstance(wrong, Exception):
+            raise wrong
+        return wrong
+
+    assert once("{id}", scope="", window=window)(lambda event: "made")(EVENT) == "made"
+    assert DAY - 5 <= seconds_done(rows) <= DAY + 2
+    assert warnings(caplog) == ["result_not_judged"]
+    assert "window= gave no answer" in caplog.text
+
+
+def test_the_cache_never_outlives_the_window_that_was_written() -> None:
+    clock = ManualClock(wall=1_800_000_000.9)
+    with in_memory(clock=clock) as memory:
+        set_default_client(LockClient(clock=clock, heartbeat_period=0))
+        calls = Calls()
+        handler = deduplicate("{id}", scope="", window=lambda result: 60, cache_size=10)(calls.handler)
+        handler(EVENT)
+        clock.advance(50)
+        before = len(memory.requests)
+        handler(EVENT)
+        assert (calls.count, len(memory.requests)) == (1, before)
+        clock.advance(11)
+        handler(EVENT)
+        assert calls.count == 2
+
+
+def test_an_inner_call_of_the_same_event_leaves_the_window_to_the_outer_one(rows: Rows) -> None:
+    @deduplicate("{id}", scope="", reentrant=True, window=lambda result: 1000)
+    def outer(event: dict[str, str]) -> int:
+        inner(event)
+        return 1
+
+    @deduplicate("{id}", scope="", reentrant=True, window=lambda result: 5000)
+    def inner(event: dict[str, str]) -> int:
+        return 2
+
+    outer(EVENT)
+    assert 995 <= seconds_done(rows) <= 1002
+
+
+@pytest.mark.parametrize("name", ["window", "done_if"])
+@pytest.mark.parametrize("kind", ["async", "none", "two", "class with an async call"])
+def test_what_is_no_plain_function_of_the_result_is_refused_when_decorating(name: str, kind: str) -> None:
+    async def awaited(result: object) -> float:
+        return 1.0
+
+    class Called:
+        async def __call__(self, result: object) -> float:
+            return 1.0
+
+    wrong: dict[str, Any] = {
+        "async": awaited, "none": lambda: 1, "two": lambda one, two: 1, "class with an async call": Called(),
+    }  # fmt: skip
+    with pytest.raises(TypeError, match=f"{name}= must be a plain function that takes the result"):
+        deduplicate("{id}", **{name: wrong[kind]})
+
+
+@pytest.mark.parametrize("wrong", [5, "ok", True])
+def test_a_predicate_that_is_no_function_is_refused_when_decorating(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="done_if= must be a plain function"):
+        deduplicate("{id}", done_if=wrong)
+
+
+def test_a_window_over_ten_years_is_refused_when_decorating() -> None:
+    with pytest.raises(LockArgumentError, match="window="):
+        deduplicate("{id}", window=11 * 365 * DAY)
+
+
+# done_if=
+
+
+def test_a_5xx_is_returned_and_not_stored_and_the_next_delivery_runs_again(once: Once, rows: Rows, wire: Wire) -> None:
+    answers = [{"statusCode": 503}, {"statusCode": 404}]
+    calls = Calls()
+    calls.result = lambda: answers[calls.count - 1]
+    handler = once("{id}", scope="", result="json", done_if=lambda answer: answer["statusCode"] < 500)(calls.handler)
+    assert handler(EVENT) == {"statusCode": 503}
+    assert wire.operations == ["UpdateItem", "UpdateItem"]
+    assert not rows.is_held("e-1")
+    assert not is_done(rows, "e-1")
+    assert [handler(EVENT), handler(EVENT)] == [{"statusCode": 404}] * 2
+    assert calls.count == 2
+
+
+def test_what_is_not_done_leaves_a_completion_that_has_passed_as_it_is(once: Once, rows: Rows) -> None:
+    passed = int(time.time()) - 5
+    rows.put("e-1", completedUntil={"N": str(passed)}, result={"S": '"old"'})
+    calls = Calls(result="x")
+    handler = once("{id}", scope="", result="json", done_if=lambda result: False)(calls.handler)
+    assert [handler(EVENT), handler(EVENT)] == ["x", "x"]
+    assert rows["e-1"]["completedUntil"] == {"N": str(passed)}
+    assert "result" not in rows["e-1"]  # nobody is given it any more
+
+
+def test_what_is_not_done_is_not_in_the_cache(once: Once) -> None:
+    calls = Calls(result=0)
+    handler = once("{id}", cache_size=10, done_if=bool)(calls.handler)
+    handler(EVENT)
+    handler(EVENT)
+    assert calls.count == 2
+
+
+def test_a_commit_completes_whatever_the_predicate_says(once: Once, rows: Rows) -> None:
+    once("{id}", scope="", done_if=lambda result: False)(lambda event: commit([put(rows, "receipt")]))(EVENT)
+    assert is_done(rows, "e-1")
+
+
+def test_a_predicate_that_raises_is_told_and_the_event_is_done(
+    once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    once("{id}", scope="", done_if=lambda result: result["statusCode"] < 500)(lambda event: "text")(EVENT)
+    assert is_done(rows, "e-1")
+    assert warnings(caplog) == ["result_not_judged"]
+    assert "done_if= gave no answer" in caplog.text
+
+
+def test_what_was_lost_and_is_not_done_is_told_to_be_lost(
+    once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    def body(event: object) -> int:
+        rows.put("e-1", ownerName={"S": "another#1"})
+        return 0
+
+    once("{id}", scope="", done_if=bool)(body)(EVENT)
+    assert "finished_lost" in warnings(caplog)
+
+
+def test_waiters_on_a_failing_dependency_run_one_after_another_and_each_gets_an_answer_of_its_own(rows: Rows) -> None:
+    running, most, count = 0, 0, 0
+    changing = threading.Lock()
+
+    def answer(event: object) -> int:
+        nonlocal running, most, count
+        with changing:
+            running, count = running + 1, count + 1
+            most = max(most, running)
+        time.sleep(0.05)
+        with changing:
+            running -= 1
+        return 503
+
+    handler = deduplicate("{id}", scope="", wait=30, refresh_period=0.02, done_if=lambda status: status < 500)(answer)
+    waiting = [in_thread(lambda: handler(EVENT)) for _ in range(4)]
+    assert [one() for one in waiting] == [503] * 4
+    assert (count, most) == (4, 1)
+
+
+def test_a_window_of_a_moment_shares_a_failure_with_those_who_wait(rows: Rows) -> None:
+    calls, go_on = Calls(), threading.Event()
+    calls.result = lambda: (go_on.wait(30), calls.count)[1]
+    handler = deduplicate("{id}", scope="", result="json", wait=30, window=lambda result: 30)(calls.handler)
+    waiting = [in_thread(lambda: handler(EVENT)) for _ in range(4)]
+    go_on.set()
+    assert [one() for one in waiting] == [1] * 4
+
+
+# on_bad_key=
+
+
+def test_a_missing_header_is_answered_and_nothing_is_sent(once: Once, wire: Wire) -> None:
+    def bad(event: Any, *, error: KeyTemplateError) -> dict[str, Any]:
+        return {"statusCode": 400, "body": error.field}
+
+    handler = once("{headers[Idempotency-Key]}", on_bad_key=bad)(lambda event: {"statusCode": 201})
+    assert handler({"headers": {}}) == {"statusCode": 400, "body": "headers[Idempotency-Key]"}
+    assert handler({"headers": {"Idempotency-Key": ""}})["statusCode"] == 400
+    assert wire.operations == []
+    assert handler({"headers": {"Idempotency-Key": "k"}})["statusCode"] == 201
+
+
+def test_a_missing_field_to_validate_is_a_bad_key_too(once: Once) -> None:
+    handler = once("{id}", validate=["amount"], on_bad_key=lambda event, error: "bad")(lambda event: "made")
+    assert handler(EVENT) == "bad"
+    assert handler({**EVENT, "amount": 5}) == "made"
+
+
+def test_a_bad_key_is_raised_unless_it_is_answered(once: Once) -> None:
+    with pytest.raises(KeyTemplateError):
+        once("{id}")(lambda event: None)({})
+
+
+@pytest.mark.parametrize("error", [KeyTemplateError("of the body"), LockNotGrantedError("of the body")])
+def test_an_error_of_the_function_or_of_its_key_function_is_no_bad_key(once: Once, error: Exception) -> None:
+    handler = once("{id}", on_bad_key=lambda event, error: "bad")(Calls(error=error).handler)
+    with pytest.raises(type(error), match="of the body"):
+        handler(EVENT)
+
+    def key(event: object) -> str:
+        raise LockNotGrantedError("of the key function")
+
+    with pytest.raises(LockNotGrantedError, match="of the key function"):
+        once(key, on_not_granted="skip", on_bad_key=lambda event, error: "bad")(lambda event: None)(EVENT)
+
+
+@pytest.mark.parametrize("wrong", ["skip", 400, None])
+def test_an_answer_to_a_bad_key_is_a_word_or_a_function(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="on_bad_key= must be 'raise' or a function"):
+        deduplicate("{id}", on_bad_key=wrong)
+
+
+def test_an_answer_to_a_bad_key_takes_the_arguments_of_the_function() -> None:
+    with pytest.raises(TypeError, match="on_bad_key= is called with the arguments of"):
+        deduplicate("{id}", on_bad_key=lambda error: None)(lambda event: None)
+
+
+# Tenants
+
+
+def of_tenant(tenant: str | None) -> Any:
+    context = lambda_context()
+    context.tenant_id = tenant
+    return context
+
+
+def test_a_result_is_never_given_to_another_tenant_by_default(once: Once) -> None:
+    calls = Calls()
+    calls.result = lambda: calls.count
+    handler = once("{id}", result="json")(calls.handler)
+    assert [handler(EVENT, of_tenant(tenant)) for tenant in ("blue", "green", "blue", None, "green", None)] == [
+        1, 2, 1, 3, 2, 3,
+    ]  # fmt: skip
+
+
+def test_the_default_scope_of_a_function_without_tenants_stays_what_it_was(rows: Rows) -> None:
+    @deduplicate("{id}")
+    def handler(event: object, context: object) -> str:
+        return current_dedup().key
+
+    key = handler(EVENT, of_tenant(None))
+    assert key is not None
+    assert key.endswith("handler#e-1")
+    assert handler(EVENT, of_tenant("a@b c")) == key.replace("#e-1", "@a@b c#e-1")
+
+
+def test_the_tenant_is_found_without_an_argument_that_is_the_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    @deduplicate("{id}", scope=None)
+    def helper(event: object) -> str:
+        return current_dedup().key
+
+    @with_lock("outer")
+    def outer(event: object, context: object) -> Any:
+        return helper(event)
+
+    assert "@blue#" in outer(EVENT, of_tenant("blue"))
+    register_lambda_context(of_tenant("green"))
+    assert "@green#" in str(helper(EVENT))
+    register_lambda_context(None)
+    assert "@" not in str(helper(EVENT))  # outside of Lambda no invocation is found
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
+    in_thread(lambda: outer({"id": "e-2"}, of_tenant("red")))()
+    assert "@red#" in str(in_thread(lambda: helper({"id": "e-3"}))())  # a thread without the ContextVar
+
+
+def test_forget_forgets_the_event_of_its_tenant(rows: Rows) -> None:
+    handler = deduplicate("{id}")(lambda event, context: None)
+    for tenant in ("blue", "green"):
+        handler(EVENT, of_tenant(tenant))
+    assert handler.forget(EVENT, of_tenant("blue")) is True
+    assert handler.forget(EVENT, of_tenant("blue")) is False
+    assert handler.forget(EVENT, of_tenant("green")) is True
+
+
+@pytest.mark.parametrize("scope", ["", "prices"])
+def test_a_scope_without_the_tenant_is_told_once(
+    scope: str, once: Once, caplog: pytest.LogCaptureFixture, rows: Rows
+) -> None:
+    handler = once("{id}", scope=scope)(lambda event, context: None)
+    handler(EVENT, of_tenant(None))
+    assert warnings(caplog) == []
+    for number in range(3):
+        handler({"id": str(number)}, of_tenant("blue"))
+    assert warnings(caplog) == ["tenant_not_named"]
+    assert "{context[tenant_id]}" in caplog.text
+
+
+@pytest.mark.parametrize("options", [{"scope": "prices@blue"}, {"scope": "", "key": "{context[tenant_id]}#{id}"}, {}])
+def test_a_scope_or_key_that_names_the_tenant_is_not_told_of(
+    options: dict[str, Any], once: Once, caplog: pytest.LogCaptureFixture
+) -> None:
+    def handler(event: object, context: object) -> None: ...
+
+    once(**{"key": "{id}", **options})(handler)(EVENT, of_tenant("blue"))
+    assert warnings(caplog) == []
+
+
+# {context[...]} in templates
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("tenant_id", "blue"),
+        ("function_name", "function"),
+        ("function_version", "$LATEST"),
+        ("invoked_function_arn", "arn:aws:lambda:us-east-1:123456789012:function:function"),
+        ("aws_request_id", "r-1"),
+    ],
+)
+def test_a_key_may_name_what_the_context_says(field: str, value: str) -> None:
+    @with_lock(f"{{context[{field}]}}/{{id}}", wait=0)
+    def handler(event: object, context: object) -> str:
+        from lambda_lock import current_lock
+
+        return current_lock().key
+
+    context = lambda_context(request_id="r-1")
+    context.tenant_id = "blue"
+    assert handler(EVENT, context) == f"{value}/e-1"
+
+
+@pytest.mark.parametrize(
+    ("field", "match"),
+    [
+        ("tenant_id", "the value is None"),
+        ("memory_limit_in_mb", r"context has no \[memory_limit_in_mb\]; it has tenant_id, function_name"),
+        ("get_remaining_time_in_millis", "has no"),
+        ("__class__", "has no"),
+    ],
+)
+def test_what_a_context_does_not_say_is_no_key(field: str, match: str) -> None:
+    handler = with_lock(f"{{context[{field}]}}")(lambda event, context: None)
+    with pytest.raises(KeyTemplateError, match=match):
+        handler(EVENT, lambda_context())
+
+
+def test_a_field_of_the_event_that_is_named_context_stays_what_it_is() -> None:
+    seen = []
+
+    @with_lock("{context[tenant_id]}", wait=0)
+    def handler(event: dict[str, Any], _: object) -> None:
+        from lambda_lock import current_lock
+
+        seen.append(current_lock().key)
+
+    @with_lock("{context[a]}", wait=0)
+    def other(context: dict[str, str]) -> None:
+        from lambda_lock import current_lock
+
+        seen.append(current_lock().key)
+
+    handler({"context": {"tenant_id": "of the event"}}, of_tenant("blue"))
+    other({"a": "of the argument"})
+    assert seen == ["of the event", "of the argument"]
+
+
+# What a duplicate gets without result=
+
+
+def test_a_duplicate_that_is_given_none_for_something_is_told_once(
+    once: Once, caplog: pytest.LogCaptureFixture
+) -> None:
+    handler = once("{id}")(lambda event: {"statusCode": 200})
+    handler(EVENT)
+    assert warnings(caplog) == []
+    assert [handler(EVENT) for _ in range(3)] == [None] * 3
+    assert warnings(caplog) == ["result_missing"]
+    assert "result='json'" in caplog.text
+
+
+@pytest.mark.parametrize("options", [{"result": "json"}, {"on_duplicate": lambda event, error: 5}, {"done_if": None}])
+def test_a_duplicate_that_is_given_what_is_wanted_is_not_told_of(
+    options: dict[str, Any], once: Once, caplog: pytest.LogCaptureFixture
+) -> None:
+    result = None if "done_if" in options else "something"
+    handler = once("{id}", **options)(lambda event: result)
+    for _ in range(3):
+        handler(EVENT)
+    assert warnings(caplog) == []
+
+
+def test_a_duplicate_that_raises_is_not_told_of(once: Once, caplog: pytest.LogCaptureFixture) -> None:
+    handler = once("{id}", on_duplicate="raise")(lambda event: "something")
+    handler(EVENT)
+    with pytest.raises(DuplicateEventError):
+        handler(EVENT)
+    assert warnings(caplog) == []
+
+
+def test_a_batch_whose_handler_returns_something_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "lambda_lock")
+    batch = events.sqs([{"n": 1}])
+    for _ in range(2):
+        process_sqs(batch, lambda record: "something", context=lambda_context())
+    assert warnings(caplog) == []
+    assert done(None) is None
