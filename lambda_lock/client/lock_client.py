@@ -457,8 +457,8 @@ class LockClient(Client):
         sort_key, context: as for `acquire`.
         wait: seconds to wait while the event is in progress, 0 or more. 0: raise at once. None, inf: as for `acquire`.
 
-        What began before this was called is given to nobody once it has returned, except from a cache of another
-        environment (``cache_size``), until its entry ends.
+        What began before this was called is given to nobody once it has returned, except from the caches of functions
+        (``cache_size``), until their entries end. ``handler.forget`` clears that of its function, in this environment.
 
         Returns True if the event was done, and False if there was nothing to forget. An event in progress is neither:
         what runs may have read what has changed since.

@@ -7,7 +7,8 @@ import pytest
 from benchmarks.costs.measure import HOLDERS, semaphore
 from benchmarks.costs.measure import bench as on_a_bench
 from benchmarks.costs.report import measure, pages
-from rig.engine import Engine
+from lambda_lock import deduplicate
+from rig.engine import ROOT, Engine
 from rig.meter import size
 
 
@@ -26,6 +27,21 @@ def test_what_the_engine_charges_is_what_the_size_of_the_row_says(holders: int, 
     assert costs["waiter"].read_units == -(-full // 4096)
     # A few bytes more or less, such as digits of a number, do not change the figures in the docs.
     assert all(abs(full - edge) > 8 for edge in (1024 * by_size, 1024 * (by_size - 1)))
+
+
+def test_what_events_and_forgetting_them_take_is_what_the_page_of_costs_says(engine: Engine, table: str) -> None:
+    page = (ROOT / "docs" / "costs.md").read_text()
+    with on_a_bench(engine, table) as bench:
+        client = bench.client()
+        once = deduplicate("{key}", scope="", client=client)(lambda key: None)
+        for row, act in (
+            ("a new event", lambda: once("a")),
+            ("a duplicate", lambda: once("a")),
+            ("`forget`, of an event that is done", lambda: client.forget("a")),
+            ("`forget`, of any other", lambda: client.forget("a")),
+        ):
+            cost = bench.cost(act)
+            assert f"| {row} | {cost.write_units:g} | {cost.read_units:g} |" in page
 
 
 def test_a_row_is_measured_by_dynamodb_s_rules() -> None:

@@ -147,6 +147,14 @@ def wait_all(count: int, seconds: float, luck: float) -> Bound:
     return Bound((one.requests + late.requests) * count * rounds, seconds + late.seconds * count) + abandon(luck)
 
 
+def forget(luck: float) -> Bound:
+    """wait=0. At most STEPS looks and as many writes share a decision. Every second one may take over a dead holder,
+    which is given back at once: the last one when the time of the decision is nearly over. At the end, what may have
+    landed is given back."""
+    looked, back = decision(2 * STEPS + 2, luck), abandon(luck)
+    return Bound(looked.requests + back.requests * (STEPS // 2 + 1), looked.seconds + back.seconds * 2)
+
+
 def page(luck: float) -> Bound:
     """A page of a list, a get, a prewarm, a forced release."""
     return decision(1, luck)
@@ -167,5 +175,6 @@ SHOWN: dict[str, Callable[[float], Bound]] = {
     "release, the end of a block": release,
     "commit": commit,
     "hand_over, resume, LockClient.release": resume,
+    "forget": forget,
     "get, prewarm, a page of list": page,
 }

@@ -90,6 +90,14 @@ def _died(scene: Scene) -> None:
     scene.clock.advance(60)
 
 
+def _done(scene: Scene) -> None:
+    deduplicate("{id}", scope="", result="json", client=scene.client, wait=0)(lambda event: "x")({"id": "k"})
+
+
+def _forget(scene: Scene) -> Any:
+    return scene.client.forget("k")
+
+
 def _others_permits(scene: Scene) -> Any:
     return [scene.rival.acquire("k", wait=0, lease_duration=lease, permits=2) for lease in (1, 30)]
 
@@ -234,6 +242,11 @@ OPERATIONS: dict[str, Operation] = {
     "adopt": Operation(adopt, bounds.acquire, _string, grants=True),
     "resume": Operation(resume, bounds.resume, _string, grants=True),
     "release by string": Operation(lambda scene: scene.client.release(scene.kept), bounds.resume, _string),
+    "forget": Operation(_forget, bounds.forget),
+    "forget what is done": Operation(_forget, bounds.forget, _done, sync_only=True),
+    "forget what is in progress": Operation(_forget, bounds.forget, _others),
+    "forget a dead row": Operation(_forget, bounds.forget, _died),
+    "lambda-lock forget": Operation(_command("forget", "k"), bounds.forget, _done, sync_only=True),
     "get": Operation(get, bounds.page, hold),
     "prewarm": Operation(lambda scene: scene.client.prewarm(), bounds.page),
     "list": Operation(_list, _times(MOST_PAGES, bounds.page), hold),
