@@ -333,9 +333,9 @@ _FROM_ANY_PLACE = edit(
 )
 _OVER_OLD = 'update.require(f"#waiters[{index}] = :old", old={"S": old}) → update.require('
 _THERE_OR_NOT = """\
-update.expect(completed_until=None if completed_until is None else {"N": str(completed_until)}) → absent = "attribute_"
-        absent += "not_exists(#completed_until)"
-        update.require(absent if completed_until is None else f"NOT {absent}")"""
+if value is None: → if field == "completed_until" and value is not None:
+            self.condition.append("attribute_exists(#completed_until)")
+        elif value is None:"""
 _OWN_NAME = edit(resume.resume, "place, owner, until = → wanted.owner = base_of(wanted.owner); place, owner, until =")
 _UNGUARDED_COMMIT = _last_part(_unguarded)
 _NO_RELEASE = edit(
@@ -637,7 +637,7 @@ MUTATIONS: dict[str, Mutation] = {
         _EVENTS, 400, edit(requests.claim, "if event: → if event and observed is None:"), shows=_NOT_ONCE,
     ),
     "a completion observed as there or not there alone": Mutation(
-        "events-passing", 400, edit(requests.claim, _THERE_OR_NOT), shows=_NOT_ONCE,
+        "events-passing", 400, edit(requests.Update.expect, _THERE_OR_NOT), shows=_NOT_ONCE,
     ),
     "a completion that has passed counted as none": Mutation(
         "events-passing", 40, edit(requests.claim,
