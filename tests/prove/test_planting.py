@@ -46,6 +46,14 @@ def test_an_edit_of_what_is_not_there_exactly_once_is_refused_and_nothing_is_lef
     assert Loud().greet("you") == "HELLO YOU"
 
 
+def test_an_edit_that_names_what_the_function_does_not_know_is_refused() -> None:
+    with (
+        pytest.raises(ValueError, match="greet has changed: it does not know title"),
+        planted(edit(Greeter.greet, "{name} → {title}")),
+    ):
+        pass
+
+
 def test_an_attribute_that_is_inherited_is_taken_away_again() -> None:
     class Quiet(Greeter):
         pass
