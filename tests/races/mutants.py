@@ -26,13 +26,13 @@ class Mutant:
 
 
 _SHORTER = "renewal / heartbeat() with a shorter lease"
-_TAKE = "return self._taken.setdefault(None, weakref.ref(ticket, self._end))() is ticket → "
+_TAKE = "return self._taken.setdefault(None, weakref.ref(caller, self._end))() is caller → "
 _IN_TWO_STEPS = "first = self._untold.get(signal, False)\n    self._untold[signal] = False\n    return first"
 _TAKE_IN_TWO_STEPS = """\
 if self._taken.get(None) is None:
-        self._taken[None] = weakref.ref(ticket, self._end)
+        self._taken[None] = weakref.ref(caller, self._end)
         return True
-    return self._taken[None]() is ticket"""
+    return self._taken[None]() is caller"""
 _SET_LATE = """\
 self.is_set = True
     while self._gates: → while self._gates:
