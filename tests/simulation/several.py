@@ -72,7 +72,7 @@ class Watch:
 
 
 class Group:
-    """Several locks that one client takes together, and their keeper: what client/several.py is to the core."""
+    """Several locks that one client takes together, and their keeper: what client/multi_lock.py is to the core."""
 
     def __init__(self, client: Client, keys: list[str], wanted: AcquireRequest, planned: bool) -> None:
         self.client = client
