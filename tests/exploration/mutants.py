@@ -49,7 +49,7 @@ OWN: dict[str, Change] = {
     ),
     "a handle that counts as held while it commits": edit(
         transaction.commit,
-        "hold.end() → pass",
+        "hold.end() → hold.ended = False",
         "if may_pass(refused) and unclear: → [hold.end() for hold in holds]\n    if may_pass(refused) and unclear:",
     ),
     "a conflict with another transaction counted as a refusal": edit(

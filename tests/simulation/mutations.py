@@ -480,7 +480,7 @@ MUTATIONS: dict[str, Mutation] = {
         "stormy fast", 200, _without("release", _is_release, "ownerName", "fencingToken"),
     ),
     "a handle that counts as held while it is released": Mutation(
-        "renewals stormy", 4000, edit(keep.release, "hold.end() → ",
+        "renewals stormy", 4000, edit(keep.release, "hold.end() → hold.ended = False",
         "if isinstance(outcome, Reply): → hold.end()\n    if isinstance(outcome, Reply):"),
     ),
     "a handle that counts as held after its last act is interrupted": Mutation(
@@ -554,7 +554,8 @@ MUTATIONS: dict[str, Mutation] = {
         "handing-over-deleted", 1000, put(clients, "may_hand_over", lambda hold: True), shows="adopted twice",
     ),
     "a handle that counts as held while it is handed over": Mutation(
-        "handing-over calm-handing-over", 60, edit(handover.hand_over, "hold.hand_over() → hold.handed_over = True"),
+        "handing-over calm-handing-over", 60,
+        edit(handover.hand_over, "hold.hand_over() → hold.ended, hold.handed_over = False, True"),
     ),
     "an adoption given up and not released": Mutation(
         "handing-over-late", 400, put(handover.Adoption, "abandon", _nothing), shows="left behind",
