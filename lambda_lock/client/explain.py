@@ -21,31 +21,30 @@ def explain(error: ServiceError, place: Place) -> tuple[str, LockError]:
     it.
     """
     said, code = f" (DynamoDB said {error.code}: {error.message})", error.code
-    is_of_key = error.message.startswith("KMS ")  # with any code
+    key = "key" if error.message.startswith("KMS ") else ""  # with any code
     if code == "ResourceNotFoundException":
-        return "not_found", LockConfigurationError(_not_found(error, place) + said, key=place.key)
-    if is_of_key and "is not authorized to perform" not in error.message:
-        return "key", LockConfigurationError(
+        return key or "not_found", LockConfigurationError(_not_found(error, place) + said, key=place.key)
+    if key and "is not authorized to perform" not in error.message:
+        return key, LockConfigurationError(
             f"DynamoDB cannot use the key that encrypts table {place.table!r}: it may be disabled, about to be "
             "deleted, or not allowed to this role. Enable it, or allow its use in the key's policy or the role's"
             f"{said}",
             key=place.key or None,
         )
     if code in _DENIED:
-        reason = "key" if is_of_key else "denied"
-        return reason, LockConfigurationError(_denied(error, place) + said, key=place.key or None)
+        return key or "denied", LockConfigurationError(_denied(error, place) + said, key=place.key or None)
     if code in CREDENTIALS:
-        return "credentials", LockConfigurationError(
+        return key or "credentials", LockConfigurationError(
             f"the credentials were refused: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN{said}",
             key=place.key,
         )
     if error.retryable:
-        return "throttled", TransportError(
+        return key or "throttled", TransportError(
             False, f"DynamoDB kept refusing the request for lock {place.key!r} until time ran out{said}", key=place.key
         )
     if code in ("ValidationException", "ValidationError"):
-        return "refused", _invalid(error, place, said)
-    return "refused", LockConfigurationError(
+        return key or "refused", _invalid(error, place, said)
+    return key or "refused", LockConfigurationError(
         f"{error.operation} on table {place.table!r} was refused{said}", key=place.key
     )
 
