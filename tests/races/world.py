@@ -259,6 +259,7 @@ class World:
 @contextmanager
 def world(policy: str, every: str, engine: Engine | None = None) -> Iterator[World]:
     """A world whose library uses the scheduler's threads, locks, queues and time. engine: None: tables in memory."""
+    _end_the_heartbeat()
     scheduler = Scheduler(TRACED, policy=policy, every=every)
     clock = Clock(scheduler, float(int(time.time())))
     threads = Threading(scheduler)
@@ -283,6 +284,14 @@ def world(policy: str, every: str, engine: Engine | None = None) -> Iterator[Wor
             if collects:
                 gc.enable()
     _restart(timeline.SystemClock())
+
+
+def _end_the_heartbeat() -> None:
+    """End the thread that an earlier test of this process has started. A heartbeat that begins anew forgets it."""
+    thread, heartbeat.HEARTBEAT._thread = heartbeat.HEARTBEAT._thread, None
+    if thread is not None:
+        heartbeat.HEARTBEAT._commands.put(None)
+        thread.join()
 
 
 def _restart(clock: Any) -> None:
