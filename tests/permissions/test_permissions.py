@@ -512,7 +512,7 @@ def test_a_key_that_cannot_be_used_is_neither_a_missing_action_nor_a_key_schema(
 
 @pytest.mark.parametrize(
     "code",
-    ("AccessDeniedException", "ValidationException", "ResourceNotFoundException", "UnrecognizedClientException", "X"),
+    ["AccessDeniedException", "ValidationException", "ResourceNotFoundException", "UnrecognizedClientException", "X"],
 )
 @pytest.mark.parametrize("said", ["is disabled", "access denied: u is not authorized to perform: kms:Decrypt"])
 def test_what_dynamodb_says_of_the_tables_key_has_the_keys_reason_with_any_code(code: str, said: str) -> None:
