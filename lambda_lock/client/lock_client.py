@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .lock import Callback
     from .multi_lock import MultiCallback, MultiLock
-    from .options import AcquireOptions, SeveralOptions
+    from .options import AcquireOptions, HoldParts, SeveralOptions
     from .record import LockRecord
     from .session import Operation
     from .taking import Taking
@@ -151,11 +151,10 @@ class LockClient(Client):
         )
         if holder is None:
             taking: Taking[Lock] = Fresh(self._session, ordered)
-        else:
-            from .resuming import by_holder
+            return self._take(taking)
+        from .resuming import by_holder
 
-            taking = by_holder(self._session, ordered)
-        return self._take(taking)
+        return self._take(by_holder(self._session, ordered))
 
     def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> Lock | None:
         """Take the lock ``key`` without waiting, or within ``wait`` seconds. Returns None if it is held elsewhere.
@@ -402,50 +401,28 @@ class LockClient(Client):
             )
         )
 
-    def release(
-        self,
-        string: str | None = None,
-        *,
-        key: str | None = None,
-        sort_key: str | None = None,
-        owner: str | None = None,
-        fencing_token: int | None = None,
-        lease_duration: float | None = None,
-    ) -> bool:
+    def release(self, string: str | None = None, **parts: Unpack[HoldParts]) -> bool:
         """Release a hold by its string, without a Lock. It may be called any number of times.
 
         Call it only where the work is known to be over: no attempt is asked. With a Lock in hand, use its `release`,
         which an attempt that is no longer the newest cannot do.
 
         string: what `Lock.hand_over` returned. None: the parts name the hold.
-        key, sort_key: of the lock, if there is no string.
-        owner: the owner of any handle of the hold, if there is no string.
-        fencing_token: the hold's fencing token, 0 or more, if there is no string.
-        lease_duration: seconds, 1 or more. Not used: so the parts are the same for `resume` and `release`.
+        parts: key, sort_key, owner and fencing_token, if there is no string, as for `resume`. lease_duration (seconds,
+            1 or more) is not used: so the parts are the same for both.
 
         Returns True if the hold is released, now or before. Returns False if the lock is not held under this string
         any more: it was released and taken by others, adopted, or lost before.
 
-        Raises TransportError(ambiguous=True) if the outcome is unknown (call it again), TransportError or
-        LockConfigurationError if DynamoDB refused, LockConfigurationError for the schema PYTHON, LockFormatError for a
-        string that is damaged or belongs to another table, ClientClosedError if the client was closed, and
-        LockArgumentError or TypeError for bad input.
+        Raises TransportError(ambiguous=True) if the outcome is unknown (call it again), TransportError if DynamoDB
+        refused, LockConfigurationError also for the schema PYTHON, LockFormatError for a string that is damaged or
+        belongs to another table, ClientClosedError if the client was closed, and otherwise what `get` raises.
 
         Example: ``client.release(event["lock"])``
         """
         from .resuming import released
 
-        return self._run(
-            released(
-                self._session,
-                string,
-                key=key,
-                sort_key=sort_key,
-                owner=owner,
-                fencing_token=fencing_token,
-                lease_duration=lease_duration,
-            )
-        )
+        return self._run(released(self._session, string, **parts))
 
     def forget(
         self, key: str, *, scope: str = "", sort_key: str | None = None, wait: float | None = 0, context: object = None

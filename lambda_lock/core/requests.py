@@ -372,9 +372,8 @@ def claim(
         update.require("attribute_exists(#key)")
     if event:
         update.expect(completed_until=None if completed_until is None else {"N": str(completed_until)})
-        if (
-            completed_until is not None
-        ):  # nobody is given its result any more, and each write is charged by the whole row
+        if completed_until is not None:
+            # Nobody is given its result any more, and each write is charged by the whole row.
             update.removes.append("#result")
     if queue is not None and place.schema.waiters is not None:
         queue.write(update)
@@ -481,19 +480,6 @@ def release(
     if place.schema.held_ms is not None and held_ms is not None:
         update.set(held_ms={"N": str(held_ms)})
     return update.request()
-
-
-def unguarded_item(place: Place) -> dict[str, Any]:
-    """Return an Update that is never refused and changes nothing that locks use."""
-    names = {"#n0": "lambdaLockDisabled"}
-    return {
-        "Update": {
-            "TableName": place.table,
-            "Key": place.item_key,
-            "UpdateExpression": "REMOVE #n0",
-            "ExpressionAttributeNames": names,
-        }
-    }
 
 
 def commit(items: list[dict[str, Any]], last: Request, client_token: str) -> Request:

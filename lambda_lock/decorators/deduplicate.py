@@ -12,13 +12,13 @@ from ..client.record import Storing, decode_result, result_parts
 from ..client.session import session_of, take
 from ..client.taking import Fresh, entered_before, tell_refused
 from ..errors import DuplicateEventError, KeyTemplateError, LockArgumentError, PayloadMismatchError
-from ..keys.arguments import Parameters, name_of
+from ..keys.arguments import name_of
 from ..keys.compile import compile_key
 from ..keys.template import scoped
 from ..observe.log import NOT_RELEASED, logger, tell
 from ..runtime import invocation
 from .environment import default_async_client, default_client, prepare
-from .functions import check_answer, check_answer_of, check_decorated, is_async, refuse_bare
+from .functions import check_answer, check_answer_of, check_decorated, refuse_bare
 from .guard import Call, CurrentLocks, Guard, check_times
 
 TYPE_CHECKING = False
@@ -46,12 +46,6 @@ _CURRENT = CurrentLocks("deduplicate")
 DAY = 86_400.0  # seconds
 _TEN_YEARS = 10 * 365 * DAY
 _NOT_COMPLETED = "event %r may not be marked as done, and its next delivery may run again: %s"
-#: What types have that are no classes: ``list[Receipt]``, a NewType, an alias made by ``type``.
-_OF_TYPES = ("__args__", "__supertype__", "__value__")
-#: The names in a return annotation of what JSON represents as it is.
-_PLAIN_NAMES = frozenset(
-    {"Any", "None", "NoneType", "bool", "dict", "float", "int", "list", "object", "str", "typing.Any"}
-)
 
 
 if TYPE_CHECKING:
@@ -262,7 +256,13 @@ def deduplicate(
     check_answer("on_not_granted", on_not_granted, ("raise", "skip"))
     check_answer("on_duplicate", on_duplicate, ("return", "raise"))
     check_answer("on_bad_key", on_bad_key, ("raise",))
-    serializer, fields = _serializer(result), None
+    serializer, fields, is_done, window_of = None, None, None, None
+    if result is not None or done_if is not None or callable(window):
+        from . import returned
+
+        serializer = returned.serializer_of(result)
+        window_of = None if not callable(window) else returned.judged("window", window, _whole, int(DAY))
+        is_done = None if done_if is None else returned.judged("done_if", done_if, bool, True)
     if validate is not None:
         named = () if isinstance(validate, str) or not hasattr(validate, "__iter__") else tuple(validate)
         if not named:
@@ -272,9 +272,7 @@ def deduplicate(
         payload_hash(*named)  # raises for what is not a path
         fields = PayloadHash(named, may_be_empty=True)
     checks.whole("cache_size", cache_size, least=0)
-    window_of = None if not callable(window) else _of_result("window", window, _whole, int(DAY))
     seconds = int(DAY) if callable(window) else _whole(window)
-    is_done = None if done_if is None else _of_result("done_if", done_if, bool, True)
     if scope is not None and scope != "":
         checks.key_text("scope", scope)
 
@@ -330,7 +328,7 @@ def deduplicate(
         )
         guard.on_duplicate = on_duplicate
         guard.stores_result = result is not None
-        guard.serializer = _serializer_of(func) if result == "json" else serializer
+        guard.serializer = returned.serializer_for(func) if result == "json" else serializer
         guard.payload = None if fields is None else compile_key(func, fields, None)
         guard.known = known
         guard.is_done = is_done
@@ -467,67 +465,6 @@ class _EventGuard(Guard):
 def _whole(window: object) -> int:
     """The seconds of a window, rounded up. Raises LockArgumentError or TypeError."""
     return int(-(-checks.seconds("window", window, least=1.0, most=_TEN_YEARS) // 1))
-
-
-def _of_result(name: str, ask: Any, read: Callable[[Any], T], otherwise: T) -> Callable[[object], T]:
-    """What ``ask`` says of a result, as ``read`` reads it. If it fails, ``otherwise``: an error after the work would
-    repeat it. Raises TypeError for what is no plain function of the result. name: the parameter, for errors."""
-    if not callable(ask) or is_async(ask) or not Parameters(ask, follow_wrapped=False).take(1):
-        raise TypeError(f"{name}= must be a plain function that takes the result, and nothing else, got {ask!r}")
-
-    def asked(result: object) -> T:
-        try:
-            return read(ask(result))
-        except Exception as error:  # noqa: BLE001 - the application's
-            message = "%s= gave no answer for a result, so its event counts as done, for a day if that is unknown: %r"
-            tell(logger, "result_not_judged", message, name, error, cause=error)
-            return otherwise
-
-    return asked
-
-
-def _serializer(result: Any) -> Any:
-    """The serializer that result= names. None: JSON as it is, or none. Raises TypeError for what it cannot be."""
-    if result is None or result == "json":
-        return None
-    if isinstance(result, type) or any(hasattr(result, name) for name in _OF_TYPES):
-        return _storable("for_type", result, f"result={result!r}")
-    if callable(getattr(result, "dump", None)) and callable(getattr(result, "load", None)):
-        return result
-    raise TypeError(
-        f"result= must be None or 'json', a type, or an object with dump(value) and load(value), got {result!r}"
-    )
-
-
-def _serializer_of(func: Any) -> Any:
-    """The serializer for what ``func`` says that it returns. None: JSON as it is. Raises TypeError."""
-    while isinstance(func, partial):
-        func = func.func
-    if not hasattr(func, "__annotations__"):
-        func = type(func).__call__
-    try:
-        returned = func.__annotations__.get("return")
-    except NameError:  # since Python 3.14 annotations are evaluated when they are asked for
-        returned = ""
-    text = returned.__name__ if isinstance(returned, type) else str(returned)
-    words = text.translate(dict.fromkeys(map(ord, "[],|"), " "))
-    named_by_strs = text.count("dict[") == text.count("dict[str,")  # JSON has no other names of entries
-    if words and named_by_strs and _PLAIN_NAMES.issuperset(words.split()):
-        return None  # mostly so: typing and dataclasses need not be loaded
-    return _storable("for_function", func, f"result='json': {name_of(func)}()")
-
-
-def _storable(make: str, of: Any, what: str) -> Any:
-    from . import results
-
-    try:
-        return getattr(results, make)(of)
-    except results.Unstorable as error:
-        raise TypeError(
-            f"{what} has a result that cannot be stored: {error}. Return JSON values, dataclasses, pydantic models, "
-            "dates or the like, pass a serializer with dump(value) and load(value) as result=, or pass None to store "
-            "none"
-        ) from None
 
 
 def _scoped(func: Any, scope: str | None, build_key: KeyBuilder) -> KeyBuilder:

@@ -8,7 +8,6 @@ import threading
 from ..client import checks
 from ..client.record import ask
 from ..client.session import run, session_of
-from ..core import requests
 from ..core.several import ordered
 from ..errors import LockAlreadyReleasedError, LockConfigurationError
 from ..observe.log import logger, tell
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..client.session import Operation, Session
     from ..core.outcome import Reply
+    from ..core.requests import Place
     from ..runtime.invocation import Invocation
 
 _LOOK = 0.25  # seconds between two looks of an async function. A thread that waits may be the last that could commit
@@ -108,7 +108,7 @@ class StandIn:
     def transact_item(self) -> dict[str, Any]:
         """An Update that changes nothing and refuses nothing."""
         self._check_held()
-        return requests.unguarded_item(session_of(self._client).settings.place(self.key, self.sort_key))
+        return unguarded_item(session_of(self._client).settings.place(self.key, self.sort_key))
 
     def hand_over(self, *, lease_duration: float | None = None) -> str:
         raise LockConfigurationError(f"{self._why}: there is no lock {self.key!r} to hand over", key=self.key)
@@ -170,6 +170,19 @@ class AsyncStandIn(StandIn):
     ) -> None:
         await run(self._client, self._writing(items))
         self._released.set()
+
+
+def unguarded_item(place: Place) -> dict[str, Any]:
+    """Return an Update that is never refused and changes nothing that locks use."""
+    names = {"#n0": "lambdaLockDisabled"}
+    return {
+        "Update": {
+            "TableName": place.table,
+            "Key": place.item_key,
+            "UpdateExpression": "REMOVE #n0",
+            "ExpressionAttributeNames": names,
+        }
+    }
 
 
 def write_unguarded(session: Session, items: Sequence[Mapping[str, Any]], key: str) -> Operation[Reply]:

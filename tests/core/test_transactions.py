@@ -14,6 +14,7 @@ from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransactionC
 from lambda_lock.core.requests import Content, Grant, Place
 from lambda_lock.core.row import Row, make_version
 from lambda_lock.core.schema import JAVA
+from lambda_lock.decorators.disabled import unguarded_item
 from lambda_lock.testing.table import Table
 from rig.engine import EngineError, Ministack
 
@@ -164,7 +165,7 @@ def test_a_transact_item_changes_nothing_and_is_refused_once_the_lock_is_another
 
 def test_an_unguarded_item_is_never_refused_and_leaves_a_held_row_as_it_is(locks: Table) -> None:
     before = dict(held(locks))
-    locks.apply("TransactWriteItems", {"TransactItems": [put("row"), requests.unguarded_item(PLACE)]})
+    locks.apply("TransactWriteItems", {"TransactItems": [put("row"), unguarded_item(PLACE)]})
     assert locks.get("k") == before
 
 
@@ -270,7 +271,7 @@ def transactions(draw: st.DrawFn) -> requests.Request:
         st.one_of(
             st.builds(release, owners, tokens).map(lambda request: {"Update": request[1]}),
             st.builds(PLACE.transact_item, owners, tokens),
-            st.just(requests.unguarded_item(PLACE)),
+            st.just(unguarded_item(PLACE)),
         )
     )
     more = draw(st.sampled_from([{}, {"ClientRequestToken": "one"}, {"ClientRequestToken": "two"}]))

@@ -11,6 +11,7 @@ from lambda_lock.core import permits, requests, tickets
 from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.requests import Completion, Content, Grant, Place, QueueCondition
 from lambda_lock.core.row import RELEASED, SEAL, Row, make_version
+from lambda_lock.decorators.disabled import unguarded_item
 
 from .databases import Case, Item, Request
 from .grammar import encoded, values
@@ -197,7 +198,7 @@ def permit_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
 def _commit(place: Place, owner: str, token: int, last: Request, draw: st.DrawFn) -> Request:
     """Writes of the application together with the lock's last write."""
     guard = _beside(place).transact_item(owner, token)
-    free = requests.unguarded_item(_beside(place))
+    free = unguarded_item(_beside(place))
     return requests.commit([*draw(st.sampled_from([[], [guard], [free]])), *_writes(draw)], last, "token")
 
 

@@ -1,0 +1,87 @@
+"""What a decorated function returns: how it is stored for duplicates, and what window= and done_if= say of it.
+
+Loaded for functions with ``result=``, ``done_if=`` or a function as ``window=``.
+"""
+
+from __future__ import annotations
+
+from functools import partial  # the Lambda runtime has it loaded
+
+from ..keys.arguments import Parameters, name_of
+from ..observe.log import logger, tell
+from .functions import is_async
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
+
+#: What types have that are no classes: ``list[Receipt]``, a NewType, an alias made by ``type``.
+_OF_TYPES = ("__args__", "__supertype__", "__value__")
+#: The names in a return annotation of what JSON represents as it is.
+_PLAIN_NAMES = frozenset(
+    {"Any", "None", "NoneType", "bool", "dict", "float", "int", "list", "object", "str", "typing.Any"}
+)
+
+
+def judged(name: str, ask: Any, read: Callable[[Any], T], otherwise: T) -> Callable[[object], T]:
+    """What ``ask`` says of a result, as ``read`` reads it. If it fails, ``otherwise``: an error after the work would
+    repeat it. Raises TypeError for what is no plain function of the result. name: the parameter, for errors."""
+    if not callable(ask) or is_async(ask) or not Parameters(ask, follow_wrapped=False).take(1):
+        raise TypeError(f"{name}= must be a plain function that takes the result, and nothing else, got {ask!r}")
+
+    def asked(result: object) -> T:
+        try:
+            return read(ask(result))
+        except Exception as error:  # noqa: BLE001 - the application's
+            message = "%s= gave no answer for a result, so its event counts as done, for a day if that is unknown: %r"
+            tell(logger, "result_not_judged", message, name, error, cause=error)
+            return otherwise
+
+    return asked
+
+
+def serializer_of(result: Any) -> Any:
+    """The serializer that result= names. None: JSON as it is, or none. Raises TypeError for what it cannot be."""
+    if result is None or result == "json":
+        return None
+    if isinstance(result, type) or any(hasattr(result, name) for name in _OF_TYPES):
+        return _storable("for_type", result, f"result={result!r}")
+    if callable(getattr(result, "dump", None)) and callable(getattr(result, "load", None)):
+        return result
+    raise TypeError(
+        f"result= must be None or 'json', a type, or an object with dump(value) and load(value), got {result!r}"
+    )
+
+
+def serializer_for(func: Any) -> Any:
+    """The serializer for what ``func`` says that it returns. None: JSON as it is. Raises TypeError."""
+    while isinstance(func, partial):
+        func = func.func
+    if not hasattr(func, "__annotations__"):
+        func = type(func).__call__
+    try:
+        returned = func.__annotations__.get("return")
+    except NameError:  # since Python 3.14 annotations are evaluated when they are asked for
+        returned = ""
+    text = returned.__name__ if isinstance(returned, type) else str(returned)
+    words = text.translate(dict.fromkeys(map(ord, "[],|"), " "))
+    named_by_strs = text.count("dict[") == text.count("dict[str,")  # JSON has no other names of entries
+    if words and named_by_strs and _PLAIN_NAMES.issuperset(words.split()):
+        return None  # mostly so: typing and dataclasses need not be loaded
+    return _storable("for_function", func, f"result='json': {name_of(func)}()")
+
+
+def _storable(make: str, of: Any, what: str) -> Any:
+    from . import results
+
+    try:
+        return getattr(results, make)(of)
+    except results.Unstorable as error:
+        raise TypeError(
+            f"{what} has a result that cannot be stored: {error}. Return JSON values, dataclasses, pydantic models, "
+            "dates or the like, pass a serializer with dump(value) and load(value) as result=, or pass None to store "
+            "none"
+        ) from None
