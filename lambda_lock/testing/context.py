@@ -26,11 +26,11 @@ class LambdaContext:
     function_version = "$LATEST"
     memory_limit_in_mb = "128"  # a str in the Python runtime too
     client_context: object = None
-    tenant_id: str | None = None
 
-    def __init__(self, remaining: float, function_name: str, request_id: str) -> None:
+    def __init__(self, remaining: float, function_name: str, request_id: str, tenant_id: str | None) -> None:
         self.function_name = function_name
         self.aws_request_id = request_id
+        self.tenant_id = tenant_id
         self.invoked_function_arn = f"arn:aws:lambda:{_REGION}:{_ACCOUNT}:function:{function_name}"
         self.log_group_name = f"/aws/lambda/{function_name}"
         self.log_stream_name = f"2026/01/01/[{self.function_version}]{uuid.uuid4().hex}"
@@ -46,7 +46,11 @@ class LambdaContext:
 
 
 def lambda_context(
-    remaining: float = 30.0, *, function_name: str = "function", request_id: str | None = None
+    remaining: float = 30.0,
+    *,
+    function_name: str = "function",
+    request_id: str | None = None,
+    tenant_id: str | None = None,
 ) -> LambdaContext:
     """Create a Lambda context for calling a handler in a test.
 
@@ -56,12 +60,14 @@ def lambda_context(
         quotas"). They count down by the machine's clocks, as in Lambda. A ManualClock does not change them.
     function_name: the name of the function, not empty.
     request_id: the id of the request, not empty; None: a new one for each context.
+    tenant_id: the id of the tenant, for a function with tenant isolation, not empty; None: a function without it.
 
     Raises LockArgumentError for a number out of range or an empty name, and TypeError for a value of the wrong type.
     """
     left = checks.seconds("remaining", remaining, least=_LEAST, most=_LONGEST)
     name = _text("function_name", function_name)
-    return LambdaContext(left, name, str(uuid.uuid4()) if request_id is None else _text("request_id", request_id))
+    request = str(uuid.uuid4()) if request_id is None else _text("request_id", request_id)
+    return LambdaContext(left, name, request, None if tenant_id is None else _text("tenant_id", tenant_id))
 
 
 def _text(name: str, value: object) -> str:

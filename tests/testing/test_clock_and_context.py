@@ -121,6 +121,8 @@ def test_a_lock_ends_with_the_invocation_and_bears_its_name() -> None:
         ({"function_name": ""}, LockArgumentError, "function_name is empty"),
         ({"function_name": None}, TypeError, "function_name must be a str"),
         ({"request_id": 7}, TypeError, "request_id must be a str"),
+        ({"tenant_id": 7}, TypeError, "tenant_id must be a str"),
+        ({"tenant_id": ""}, LockArgumentError, "tenant_id is empty"),
     ],
 )
 def test_a_context_that_cannot_be_is_refused(arguments: Any, error: type[Exception], words: str) -> None:
