@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 class Completed:
     """The last ``size`` events of one function that were seen to be done. Safe to use from several threads.
 
-    forgets: how many forgets have begun or ended. What was asked before the latest one is not entered after it.
+    forgets: another object after each forget that began or ended. What was asked before is not entered after it.
     """
 
     __slots__ = ("_known", "_size", "forgets")
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self.forgets = 0
+        self.forgets = object()
         self._known: tuple[object, object, OrderedDict[str, Entry]] = None, None, OrderedDict()
 
     def find(self, session: Session, key: str) -> DuplicateEventError | None:
@@ -54,7 +54,10 @@ class Completed:
         if session.timeline.elapsed() >= ends:
             entries.pop(key, None)
             return None
-        self._store(entries, key, entry)
+        try:
+            entries.move_to_end(key)
+        except KeyError:  # forgotten meanwhile: it must not enter again
+            return None
         return DuplicateEventError(
             f"event {key!r} was completed before, as this environment remembers",
             key=key,
@@ -79,11 +82,13 @@ class Completed:
             self._forget(key)
 
     def _forget(self, key: str) -> None:
-        self.forgets += 1  # first: whoever compares it before it enters something finds the entry popped, or does not
+        # In one step: two threads may count a number up to the same one. First: whoever compares it before it enters
+        # something finds the entry popped, or does not.
+        self.forgets = object()
         self._known[2].pop(key, None)
 
-    def learn(self, session: Session, error: DuplicateEventError, forgets: int) -> None:
-        """Note what DynamoDB has said to a duplicate, a moment ago. forgets: how many there were when it was asked."""
+    def learn(self, session: Session, error: DuplicateEventError, forgets: object) -> None:
+        """Note what DynamoDB has said to a duplicate, a moment ago. forgets: as they were when it was asked."""
         if error.remembered or error.key is None or error.completed_until is None:
             return
         reading = session.timeline.reading()
@@ -91,7 +96,7 @@ class Completed:
         ends = reading.elapsed + left * (1 - DRIFT)
         self._note(session, error.key, error.completed_until, error.result, ends, forgets)
 
-    def completed(self, held: HeldLock, text: str | None, since: float, forgets: int) -> None:
+    def completed(self, held: HeldLock, text: str | None, since: float, forgets: object) -> None:
         """Note an event of which DynamoDB has confirmed the completion.
 
         since: elapsed seconds before the completion was sent. What was written is a window from DynamoDB's time then,
@@ -105,21 +110,17 @@ class Completed:
         ends = since + hold.window - MARGIN - DRIFT * (since - hold.since + hold.window)
         self._note(session, held.key, hold.completed_until, text, ends, forgets)
 
-    def _note(self, session: Session, key: str, until: float, text: object, ends: float, forgets: int) -> None:
+    def _note(self, session: Session, key: str, until: float, text: object, ends: float, forgets: object) -> None:
         entries = self._entries_of(session)
-        self._store(entries, key, (until, text, ends))
-        if self.forgets != forgets:  # asked last: a forget that begins after this finds the entry
+        entries.pop(key, None)  # it becomes the newest; each step is one operation, as other threads do the same
+        entries[key] = until, text, ends
+        if self.forgets is not forgets:  # asked last: a forget that begins after this finds the entry
             entries.pop(key, None)
         while len(entries) > self._size:
             try:
                 entries.popitem(last=False)
             except KeyError:  # another thread has emptied it
                 return
-
-    def _store(self, entries: OrderedDict[str, Entry], key: str, entry: Entry) -> None:
-        """Enter it as the newest. Each step is one operation, as other threads and signal handlers do the same."""
-        entries.pop(key, None)
-        entries[key] = entry
 
     def _entries_of(self, session: Session) -> OrderedDict[str, Entry]:
         """The entries that were learned from where ``session`` sends now. Others are forgotten."""

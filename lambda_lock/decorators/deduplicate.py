@@ -12,7 +12,7 @@ from ..client.record import Storing, decode_result, result_parts
 from ..client.session import session_of, take
 from ..client.taking import Fresh, entered_before, tell_refused
 from ..errors import DuplicateEventError, KeyTemplateError, LockArgumentError, PayloadMismatchError
-from ..keys.arguments import name_of
+from ..keys.arguments import Parameters, name_of
 from ..keys.compile import compile_key
 from ..keys.template import scoped
 from ..observe.log import NOT_RELEASED, logger, tell
@@ -439,10 +439,12 @@ class _EventGuard(Guard):
 
         The function's cache (``cache_size``) in this environment forgets it, too.
 
-        Returns and raises what `LockClient.forget` does, and KeyTemplateError if the arguments give no key.
+        Returns and raises what `LockClient.forget` does, KeyTemplateError if the arguments give no key, and TypeError
+        for arguments that the function does not take. Those that its key does not need may be left out.
 
         Example: ``handler.forget(event, context, wait=10)``
         """
+        Parameters(self.func, follow_wrapped=False).check_known(args, kwargs, name_of(self.func))
         call = Call(args, kwargs)
         token = invocation.enter(call.invocation)
         try:

@@ -90,8 +90,8 @@ class Call:
     """One call of a decorated function.
 
     key: the lock's key, or a tuple of several. targets: its locks; empty if it runs without them.
-    storing: how the result of an event is stored; None: as plain JSON, or not at all. forgets: how many forgets the
-    function's cache had seen when the call began.
+    storing: how the result of an event is stored; None: as plain JSON, or not at all. forgets: those
+    of the function's cache when the call began.
     """
 
     __slots__ = ("args", "client", "forgets", "invocation", "key", "kwargs", "storing", "targets")
@@ -104,7 +104,7 @@ class Call:
         self.key: Any = None
         self.targets: tuple[Target, ...] = ()
         self.storing: Storing | None = None
-        self.forgets = 0
+        self.forgets: object = None
 
 
 class Guard:

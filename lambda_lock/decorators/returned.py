@@ -34,7 +34,11 @@ def judged(name: str, ask: Any, read: Callable[[Any], T], otherwise: T) -> Calla
 
     def asked(result: object) -> T:
         try:
-            return read(ask(result))
+            answer = ask(result)
+            if hasattr(type(answer), "__await__"):  # as of a lambda: any such object is true
+                getattr(answer, "close", bool)()
+                raise TypeError(f"{name}= returned {type(answer).__name__}, which nothing awaits")
+            return read(answer)
         except Exception as error:  # noqa: BLE001 - the application's
             message = "%s= gave no answer for a result, so its event counts as done, for a day if that is unknown: %r"
             tell(logger, "result_not_judged", message, name, error, cause=error)

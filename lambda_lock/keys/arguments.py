@@ -88,6 +88,14 @@ class Parameters:
             return args[position]
         return kwargs[name] if name in kwargs else self._defaults.get(name, MISSING)
 
+    def check_known(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str) -> None:
+        """Raise TypeError for arguments that the function ``name`` does not take. It may be given fewer."""
+        more = args[len(self._positions) :] if self._varargs is None else ()
+        unknown = sorted(kwargs.keys() - self._named) if self._varkeywords is None else []
+        if more or unknown:
+            what = f"the argument {unknown[0]}=" if unknown else f"{len(args)} positional arguments"
+            raise TypeError(f"{name}() does not take {what}: pass those of a call, and wait= by its name")
+
     def take(self, count: int) -> bool:
         """Whether the parameters accept a call with exactly ``count`` positional arguments and nothing else."""
         return (count <= len(self._positions) or self._varargs is not None) and self._required <= self._first(count)

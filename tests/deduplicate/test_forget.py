@@ -26,6 +26,7 @@ from lambda_lock import (
     set_default_client,
     with_lock,
 )
+from lambda_lock.runtime.timeline import SYSTEM
 from lambda_lock.testing import ManualClock, in_memory
 from rig.engine import ROOT
 from rig.wire import Wire
@@ -258,6 +259,56 @@ def test_an_answer_that_was_under_way_does_not_enter_the_cache_again(wire: Wire)
     go_on.set()
     assert duplicate() == 0
     assert handler(EVENT) == 1
+
+
+class Interrupting:
+    """The machine's clocks. Once, a look at them lets another thread, or a signal handler, act first."""
+
+    def __init__(self) -> None:
+        self.act: Callable[[], object] | None = None
+
+    def monotonic(self) -> float:
+        act, self.act = self.act, None
+        if act is not None:
+            act()
+        return SYSTEM.clock.monotonic()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(SYSTEM.clock, name)
+
+
+def test_an_answer_of_the_cache_that_was_under_way_does_not_enter_it_again(table: str) -> None:
+    """The event is forgotten after the cache was asked, and before it answers."""
+    clock: Any = Interrupting()
+    calls = Calls()
+    calls.result = lambda: calls.count
+    with LockClient(table, clock=clock) as client:
+        handler = deduplicate("{id}", scope="", result="json", cache_size=10, client=client)(calls.handler)
+        assert [handler(EVENT), handler(EVENT)] == [1, 1]
+        clock.act = lambda: handler.forget(EVENT)
+        handler(EVENT)  # may be given either
+        assert clock.act is None
+        assert handler(EVENT) == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "options", "match"),
+    [
+        ((EVENT, None, 10), {}, r"f\(\) does not take 3 positional arguments: .* wait= by its name"),
+        ((EVENT,), {"wiat": 10}, r"f\(\) does not take the argument wiat="),
+    ],
+)
+def test_what_the_function_does_not_take_is_refused_before_anything_is_sent(
+    args: tuple[Any, ...], options: dict[str, Any], match: str, wire: Wire
+) -> None:
+    def f(event: object, context: object = None) -> None: ...
+
+    f.__qualname__ = "f"
+    forget: Any = deduplicate("{id}", scope="")(f).forget
+    with pytest.raises(TypeError, match=match):
+        forget(*args, **options)
+    assert wire.operations == []
+    assert forget(EVENT, wait=1) is False
 
 
 # By the client

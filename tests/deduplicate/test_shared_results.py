@@ -140,6 +140,23 @@ def test_a_predicate_that_is_no_function_is_refused_when_decorating(wrong: Any) 
         deduplicate("{id}", done_if=wrong)
 
 
+@pytest.mark.parametrize("name", ["window", "done_if"])
+def test_an_answer_that_would_have_to_be_awaited_is_told_and_the_event_is_done(
+    name: str, once: Once, rows: Rows, caplog: pytest.LogCaptureFixture, recwarn: pytest.WarningsRecorder
+) -> None:
+    """A coroutine is true: with a lambda that makes one, every result would be done, and nobody would hear of it."""
+
+    async def judge(result: object) -> bool:
+        return False
+
+    options: dict[str, Any] = {name: lambda result: judge(result)}
+    once("{id}", scope="", **options)(lambda event: None)(EVENT)
+    assert warnings(caplog) == ["result_not_judged"]
+    assert f"{name}= returned coroutine, which nothing awaits" in caplog.text
+    assert seconds_done(rows) == pytest.approx(DAY, abs=30)
+    assert not [each for each in recwarn if "never awaited" in str(each.message)]
+
+
 def test_a_window_over_ten_years_is_refused_when_decorating() -> None:
     with pytest.raises(LockArgumentError, match="window="):
         deduplicate("{id}", window=11 * 365 * DAY)
@@ -286,9 +303,7 @@ def test_an_answer_to_a_bad_key_takes_the_arguments_of_the_function() -> None:
 
 
 def of_tenant(tenant: str | None) -> Any:
-    context = lambda_context()
-    context.tenant_id = tenant
-    return context
+    return lambda_context(tenant_id=tenant)
 
 
 def test_a_result_is_never_given_to_another_tenant_by_default(once: Once) -> None:
