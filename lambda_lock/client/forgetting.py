@@ -10,13 +10,9 @@ from .options import order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..core.lease import ClockReading
-    from ..core.protocol import Steps
     from .session import Operation, Session
 
-_ADVICE = (
-    "What runs may have read what has changed since: forget the event again when it has ended, or pass wait=seconds"
-)
+_ADVICE = "What runs may have read what has changed since: forget it again when it has ended, or pass wait=seconds"
 
 
 def forget(
@@ -35,8 +31,4 @@ def forget(
             key=key,
         )
     wanted.advice = wanted.advice or _ADVICE
-
-    def steps(reading: ClockReading) -> Steps[bool]:
-        return core.forget(wanted, session.memory, session.entropy, reading)
-
-    return place, steps
+    return place, lambda reading: core.forget(wanted, session.memory, session.entropy, reading)

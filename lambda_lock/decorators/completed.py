@@ -47,16 +47,13 @@ class Completed:
         if key not in self._known[2]:  # as before the first request, for which a transport would be made here
             return None
         entries = self._entries_of(session)
-        entry = entries.get(key)
-        if entry is None:
-            return None
-        until, text, ends = entry
-        if session.timeline.elapsed() >= ends:
-            entries.pop(key, None)
-            return None
         try:
+            until, text, ends = entries[key]
+            if session.timeline.elapsed() >= ends:
+                del entries[key]
+                return None
             entries.move_to_end(key)
-        except KeyError:  # forgotten meanwhile: it must not enter again
+        except KeyError:  # unknown, or forgotten meanwhile: it must not enter again
             return None
         return DuplicateEventError(
             f"event {key!r} was completed before, as this environment remembers",

@@ -133,7 +133,7 @@ def test_the_function_of_a_decorator_around_it_has_it_too(rows: Rows) -> None:
 
 def test_an_event_in_progress_is_contention_and_stays(once: Any, rows: Rows) -> None:
     def body(event: object) -> str:
-        with pytest.raises(LockNotGrantedError, match="forget the event again") as refused:
+        with pytest.raises(LockNotGrantedError, match="forget it again") as refused:
             handler.forget(EVENT)
         assert not isinstance(refused.value, LockTimeoutError)
         assert refused.value.holder == rows["e-1"]["ownerName"]["S"]
