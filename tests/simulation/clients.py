@@ -306,7 +306,9 @@ class Client:
             world.counts["renewals"] += 1
             world.judge.expiry(holding, before_ms, 3.5)
         fenced = holding.dropped or world.judge.is_fenced(holding)
-        if hold.lost and not was_lost and elapsed < hold.valid_until and not fenced:
+        # A commit that ended meanwhile: the answer to a second copy of its release says that the lock was lost.
+        by_commit = hold.ended and world.settings.answered_twice
+        if hold.lost and not was_lost and elapsed < hold.valid_until and not (fenced or by_commit):
             world.judge.fail("robbed", f"{holding} was refused a renewal while it was valid")
         world.trace(
             process.name,
