@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from ..client.async_client import AsyncLockClient
 from ..client.lock_client import LockClient
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 Q = ParamSpec("Q")
-S = TypeVar("S")
 T_co = TypeVar("T_co", covariant=True)
 Done_co = TypeVar("Done_co", covariant=True)
 
@@ -63,16 +62,22 @@ class Deduplicated(Protocol[P, T_co, Done_co]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co: ...
     def forget(self, *args: Any, wait: float | None = 0, **kwargs: Any) -> Done_co: ...
-    @overload  # of a class method
-    def __get__(
-        self: Deduplicated[Concatenate[type[S], Q], R, Any], instance: None, owner: type[S], /
-    ) -> Callable[Q, R]: ...
     @overload
-    def __get__(self, instance: None, owner: type[Any], /) -> Self: ...
+    def __get__(self, instance: None, owner: type[Any], /) -> OfClass[P, T_co, Done_co]: ...
     @overload
     def __get__(
         self: Deduplicated[Concatenate[Any, Q], R, Any], instance: object, owner: type[Any] | None = None, /
     ) -> Callable[Q, R]: ...
+
+
+class OfClass(Protocol[P, T_co, Done_co]):
+    """The same, reached through a class: a method, a static method, or a class method, which is given its class."""
+
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co: ...
+    @overload
+    def __call__(self: OfClass[Concatenate[type[Any], Q], R, Any], *args: Q.args, **kwargs: Q.kwargs) -> R: ...
+    def forget(self, *args: Any, wait: float | None = 0, **kwargs: Any) -> Done_co: ...
 
 
 class Deduplicating(Protocol[T_co]):

@@ -110,11 +110,19 @@ class Service:
     def of_class(cls, order_id: str) -> int:
         return 1
 
+    @staticmethod
+    @deduplicate("{order_id}")
+    def static(order_id: str) -> int:
+        return 1
+
     @deduplicate("{order_id}")
     async def awaited(self, order_id: str) -> int:
         return 1
 
 
+assert_type(Service.static("o"), int | None)
+assert_type(Service.static.forget("o", wait=5), bool)
+assert_type(Service.of_class.forget(Service, "o"), bool)
 assert_type(Service().method("o"), int)
 assert_type(Service.of_class("o"), int | None)
 Service().method()  # type: ignore[call-arg]
@@ -265,6 +273,7 @@ charge.forget("o", wait="1")  # type: ignore[arg-type]
 
 async def forget() -> None:
     assert_type(await charge_async.forget("o"), bool)
+    assert_type(await Service.awaited.forget(Service(), "o"), bool)
     assert_type(await answering_async.forget("o", wait=5), bool)
     assert_type(await AsyncLockClient("locks").forget("k", scope="s"), bool)
 
