@@ -10,6 +10,7 @@ What must not be made twice at once, such as a client of boto3, is made within `
 
 from __future__ import annotations
 
+import logging  # the Lambda runtime has it loaded
 import os
 import sys
 import threading  # the Lambda runtime has it loaded, through logging
@@ -61,7 +62,12 @@ def _before_fork() -> None:
     entered.__enter__()
     _forking[threading.get_ident()] = entered
     end = time.monotonic() + _PATIENCE
-    while _loads_elsewhere() and time.monotonic() < end:
+    while True:
+        # The hook of logging runs after this one, and waits for its lock. An import could begin meanwhile. So this
+        # waits for the same lock before it looks.
+        logging.getLogger(_LIBRARY)
+        if not _loads_elsewhere() or time.monotonic() >= end:
+            return
         time.sleep(_LOOK)
 
 

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -294,7 +294,16 @@ def test_a_fork_waits_for_what_another_thread_loads_for_the_first_time(monkeypat
     assert order == ["loaded", "forked"]
 
 
-def test_a_fork_waits_for_a_module_that_another_thread_is_loading(monkeypatch: pytest.MonkeyPatch) -> None:
+def waits_for_logging(frame: FrameType | None) -> bool:
+    """Whether a thread that forks stands in logging."""
+    stands = frame is not None and frame.f_globals.get("__name__") == "logging"
+    while frame is not None and frame.f_code.co_name != "fork":
+        frame = frame.f_back
+    return stands and frame is not None
+
+
+@pytest.mark.parametrize("begins", ["before the fork", "while the fork waits for logging"])
+def test_a_fork_waits_for_a_module_that_another_thread_is_loading(monkeypatch: pytest.MonkeyPatch, begins: str) -> None:
     loading, load, looked = threading.Event(), threading.Event(), threading.Event()
     order: list[str] = []
 
@@ -325,9 +334,16 @@ def test_a_fork_waits_for_a_module_that_another_thread_is_loading(monkeypatch: p
     monkeypatch.setattr(first_use, "time", SimpleNamespace(monotonic=time.monotonic, sleep=look))
     monkeypatch.delitem(sys.modules, "lambda_lock.client.closing", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Slow(), *sys.meta_path])
-    closing = in_thread(close)
-    assert loading.wait(10)
-    forking = in_thread(fork)
+    if begins == "before the fork":
+        closing = in_thread(close)
+        assert loading.wait(10)
+        forking = in_thread(fork)
+    else:
+        with logging._lock:  # type: ignore[attr-defined]  # another thread adds a handler, for example
+            forking = in_thread(fork)
+            wait_until(lambda: any(map(waits_for_logging, sys._current_frames().values())))
+            closing = in_thread(close)
+            assert loading.wait(10)
     assert looked.wait(10)
     assert order == []
     load.set()
