@@ -19,10 +19,10 @@ flight meanwhile expects no completion, or another one, and is refused by rule 1
 
 from __future__ import annotations
 
-from ..errors import DuplicateEventError, TransportError
+from ..errors import DuplicateEventError
 from . import requests
 from .acquire import Acquisition, Held, Take
-from .outcome import ConditionFailed, Reply
+from .outcome import ConditionFailed, Reply, unknown
 from .protocol import STEPS, Hold, row_of
 
 TYPE_CHECKING = False
@@ -105,8 +105,7 @@ class Forgetting(Acquisition):
             return True if unclear and is_erased else None
         if not unclear:
             raise outcome
-        message = f"it is unknown whether event {place.key!r} was forgotten: no clear answer came. Forget it again"
-        raise TransportError(True, message, key=place.key) from outcome
+        raise unknown(f"event {place.key!r} was forgotten: no clear answer came. Forget it again", place.key, outcome)
 
 
 def erasure(place: Place, row: Row) -> Request:
