@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 _TURN_PAUSE = 0.01  # seconds between two checks whether another renewal of the same lock is over
 _MOST_CHANGES = 10  # of a plan by other threads, while one thread plans
 _AFTER_FAULT = 1.0  # seconds until a renewal that could not even be sent is tried again
-_known: list[Heartbeat] = []  # the heartbeat of this process, once it is imported
 
 
 class KeepOptions:
@@ -287,13 +286,11 @@ class Renewer:
             seconds = self._seconds_to_next_tick(self._elapsed() if now is None else now)
             if seconds is None or hold.is_over() or self._options.pid != os.getpid():
                 return  # a child that was forked in the middle of a renewal keeps nothing of its parent's
-            if not _known:  # imported only where it is needed, as it starts a thread
-                from ..runtime.heartbeat import HEARTBEAT
+            from ..runtime.heartbeat import HEARTBEAT  # not before a lock needs it
 
-                _known.append(HEARTBEAT)
-            self._heartbeat = heartbeat = _known[0]
+            self._heartbeat = HEARTBEAT
             try:
-                heartbeat.watch(self, seconds)
+                HEARTBEAT.watch(self, seconds)
             except RuntimeError as error:
                 key = hold.place.key
                 raise LockError(

@@ -52,7 +52,6 @@ def fresh_heartbeat(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A heartbeat whose thread has not been started yet."""
     fresh = heartbeat.Heartbeat()
     monkeypatch.setattr(heartbeat, "HEARTBEAT", fresh)
-    monkeypatch.setattr("lambda_lock.client.renewer._known", [fresh])
     yield
     fresh._thread = None
     fresh._commands.put(None)  # its thread finds that it is not wanted any more
