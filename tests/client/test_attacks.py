@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import logging
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType, SimpleNamespace
 from typing import Any
 
@@ -265,6 +266,13 @@ def test_an_async_renewal_waits_for_the_one_under_way_but_not_for_ever(make: Mak
     asyncio.run(work())
 
 
+def fork(run: Callable[[], Any], order: list[str]) -> Any:
+    """Run a function in a forked child. Notes when the fork is over. (`waits_for_logging` knows it by its name.)"""
+    child = in_child(run)
+    order.append("forked")
+    return child()
+
+
 def test_a_fork_waits_for_what_another_thread_loads_for_the_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
     inside, leave, order = threading.Event(), threading.Event(), []
 
@@ -278,15 +286,10 @@ def test_a_fork_waits_for_what_another_thread_loads_for_the_first_time(monkeypat
         with FirstUse():
             return True
 
-    def fork() -> Any:
-        child = in_child(enter)
-        order.append("forked")
-        return child()
-
     monkeypatch.setattr(first_use, "_PATIENCE", 60.0)
     loading = in_thread(load)
     assert inside.wait(10)
-    forking = in_thread(fork)
+    forking = in_thread(functools.partial(fork, enter, order))
     assert order == []
     leave.set()
     loading()
@@ -325,11 +328,6 @@ def test_a_fork_waits_for_a_module_that_another_thread_is_loading(monkeypatch: p
             LockClient("locks").close()
         return True
 
-    def fork() -> Any:
-        child = in_child(close)
-        order.append("forked")
-        return child()
-
     monkeypatch.setattr(first_use, "_PATIENCE", 60.0)
     monkeypatch.setattr(first_use, "time", SimpleNamespace(monotonic=time.monotonic, sleep=look))
     monkeypatch.delitem(sys.modules, "lambda_lock.client.closing", raising=False)
@@ -337,10 +335,10 @@ def test_a_fork_waits_for_a_module_that_another_thread_is_loading(monkeypatch: p
     if begins == "before the fork":
         closing = in_thread(close)
         assert loading.wait(10)
-        forking = in_thread(fork)
+        forking = in_thread(functools.partial(fork, close, order))
     else:
         with logging._lock:  # type: ignore[attr-defined]  # another thread adds a handler, for example
-            forking = in_thread(fork)
+            forking = in_thread(functools.partial(fork, close, order))
             wait_until(lambda: any(map(waits_for_logging, sys._current_frames().values())))
             closing = in_thread(close)
             assert loading.wait(10)

@@ -26,7 +26,7 @@ from lambda_lock.transport import (
 )
 from lambda_lock.transport.http1 import IDLE, MAX_BODY, MAX_HEAD
 
-from .conftest import DATE, EPOCH, Stub, answer, cut, drip, error, say, silence
+from .conftest import DATE, EPOCH, Say, Stub, answer, cut, drip, error, say, silence
 
 ITEM = {"key": {"S": "a"}}
 KIND = b"Content-Type: application/x-amz-json-1.0\r\n"
@@ -451,15 +451,20 @@ def test_a_connection_that_is_old_by_any_clock_is_replaced(
     assert stub.connections == 2
 
 
-def test_threads_use_a_connection_each_and_leave_them_for_later(stub: Stub, https: HttpsTransport) -> None:
-    together = threading.Barrier(8)
+def answered_together(count: int) -> list[Say]:
+    """So many requests, of which none is answered before all have come."""
+    together = threading.Barrier(count)
 
     def meet(_: Stub, connection: socket.socket) -> bool:
         together.wait(20)
         connection.sendall(answer())
         return True
 
-    stub.script = [meet] * 8
+    return [meet] * count
+
+
+def test_threads_use_a_connection_each_and_leave_them_for_later(stub: Stub, https: HttpsTransport) -> None:
+    stub.script = answered_together(8)
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda _: get(https), range(8)))
         assert stub.connections == 8
@@ -471,14 +476,7 @@ def test_no_more_connections_than_the_bound_are_kept(
     stub: Stub, https: HttpsTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lambda_lock.transport.http1.MAX_IDLE", 1)
-    together = threading.Barrier(3)
-
-    def meet(_: Stub, connection: socket.socket) -> bool:
-        together.wait(20)
-        connection.sendall(answer())
-        return True
-
-    stub.script = [meet] * 3
+    stub.script = answered_together(3)
     with ThreadPoolExecutor(3) as threads:
         list(threads.map(lambda _: get(https), range(3)))
     assert stub.closed.acquire(timeout=20)
