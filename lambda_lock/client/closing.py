@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from ..core.protocol import DECISION, SEND, Send, may_pass
+from ..core.protocol import DECISION, OUTAGE, SEND, Send, may_pass
 from ..errors import LockAlreadyReleasedError, LockError, TransportError
 from ..runtime.drive import drive
 from ..runtime.timeline import SYSTEM
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .held import HeldLock
     from .session import Session
 
-_OUTAGE = 2  # after so many releases in a row without an answer, no more are sent. A single one may be due to its row
 _PATIENCE = SEND + DECISION  # seconds: a request that is under way, and the release of what it took
 
 
@@ -57,7 +56,7 @@ def _settle(session: Session) -> None:
         under_way.wait(left)
     unanswered = 0  # in a row
     for steps in under_way.left():
-        if unanswered == _OUTAGE:
+        if unanswered == OUTAGE:
             steps.close()
             continue
         with suppress(LockError):  # without an answer, the lease ends what was taken
@@ -88,7 +87,7 @@ def _ending(steps: Steps[Any], sent: list[Send]) -> Steps[bool]:
 def _release_all(session: Session) -> None:
     unanswered = 0  # in a row
     for hold, held in _to_release(session):
-        if unanswered == _OUTAGE:
+        if unanswered == OUTAGE:
             leave_to_lease(session, hold, TransportError(False, "DynamoDB does not answer, nothing was sent"))
             if held is not None:
                 held.abandon()

@@ -12,6 +12,7 @@ from copy import copy
 
 from ..core import keep
 from ..core import several as core
+from ..core.protocol import OUTAGE
 from ..errors import CommitRefusedError, LockAlreadyReleasedError, LockError, LockLostError, TransportError
 from ..runtime.under_way import released, unclear
 from . import checks
@@ -79,13 +80,13 @@ class Several(Fresh):
         unanswered = 0  # in a row
         for hold in reversed(self.granted):
             try:
-                if unanswered == core.OUTAGE:
+                if unanswered == OUTAGE:
                     raise _unsent(hold)
                 give_back(self._session, hold)
                 unanswered = 0
             except LockError as error:
                 leave_to_lease(self._session, hold, error)
-                unanswered = min(unanswered + 1, core.OUTAGE) if isinstance(error, TransportError) else 0
+                unanswered = min(unanswered + 1, OUTAGE) if isinstance(error, TransportError) else 0
 
     def _register(self, holds: Any) -> None:
         group = self._group
@@ -244,14 +245,14 @@ class Group(LastActs):
         unanswered = 0  # in a row
         for member in members:
             try:
-                if unanswered == core.OUTAGE:
+                if unanswered == OUTAGE:
                     raise _unsent(member.hold)
                 with Explained(member.hold.place):
                     yield from begin(member)(self.session.timeline.reading())
                 unanswered = 0
             except LockError as error:  # the others go on all the same: they protect the work in hand, or must be freed
                 failed.append((member, error))
-                if unanswered < core.OUTAGE and not isinstance(error, LockAlreadyReleasedError):
+                if unanswered < OUTAGE and not isinstance(error, LockAlreadyReleasedError):
                     unanswered = unanswered + 1 if isinstance(error, TransportError) else 0
         return failed
 

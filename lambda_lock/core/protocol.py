@@ -103,6 +103,7 @@ if TYPE_CHECKING:
 SEND = 3.0  # seconds that one send may take if it must connect; on an open connection, a transport waits 1 s
 DECISION = 5.0  # seconds for all sends of one decision
 STEPS = 6  # how many requests may follow each other without a pause, no matter what the rows say; honest rows need four
+OUTAGE = 2  # after so many releases in a row without an answer, no more are sent. A single one may be due to its row
 _WORTH_SENDING = 0.25  # seconds; if less is left of a decision, nothing more is sent
 
 

@@ -22,7 +22,7 @@ from ..errors import LockNotGrantedError, LockTimeoutError, TransportError
 from . import lease
 from .acquire import Acquisition
 from .outcome import ServiceError
-from .protocol import Wait, may_pass, undone
+from .protocol import OUTAGE, Wait, may_pass, undone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
 
 MOST_KEYS = 50
-OUTAGE = 2  # after so many releases in a row without an answer, no more are sent. A single one may be due to its row
 _FRESH = 0.9  # of the lease
 
 

@@ -32,7 +32,7 @@ from ..errors import CommitRefusedError, LockError
 from . import lease, requests
 from .keep import completion, is_mine, last_write, not_there
 from .outcome import Reply, ServiceError, TransactionCanceled, unknown
-from .protocol import DECISION, Wait, exchange, may_pass
+from .protocol import DECISION, OUTAGE, Wait, exchange, may_pass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from .row import Row
 
 _TOKEN_KNOWN = 590.0  # seconds; DynamoDB remembers a client token for ten minutes (API reference, TransactWriteItems)
-_OUTAGE = 2  # after so many releases in a row without an answer, no more are sent
 _CONFLICT = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded", "None"})
 
 
@@ -100,7 +99,7 @@ def commit(
             if released is not None:
                 released(hold)
         unanswered = unanswered + 1 if may_pass(outcome) else 0
-        if unanswered == _OUTAGE:
+        if unanswered == OUTAGE:
             break
     if final:
         raise _refusal(holds, alone, refused)

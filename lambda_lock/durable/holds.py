@@ -15,8 +15,8 @@ from types import SimpleNamespace
 
 from ..client.lock import Lock, held_by
 from ..client.lock_client import LockClient
+from ..core.protocol import OUTAGE
 from ..core.row import base_of
-from ..core.several import OUTAGE
 from ..errors import LockError, LockLostError, TransportError
 from ..observe.log import logger, tell, tell_not_released
 
