@@ -5,7 +5,7 @@ says which is next). The results say which bounds of each case are complete.
 
 Examples:
 
-    python -m tests.exploration                        # all cases and all mutants, in about 6 minutes
+    python -m tests.exploration                        # all cases and all mutants, in about 10 minutes
     python -m tests.exploration --long                 # until the widest bounds are reached, for hours
     python -m tests.exploration --cases "by the Date"  # the cases whose names contain this
     python -m tests.exploration --mutants drift        # the mutants whose names contain this
@@ -46,8 +46,8 @@ def run(options: argparse.Namespace) -> bench.Figures:
         raise bench.CannotRunError("no case and no mutant has such a name")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the workers end, too
     started = time.monotonic()
-    deadline = float("inf") if options.long else started + 60 * options.minutes
-    results = run_jobs(Plan(mutants, names, deadline, options.processes), options.processes, sys.stderr)
+    seconds = float("inf") if options.long else 60 * options.minutes
+    results = run_jobs(Plan(mutants, names, seconds, options.processes), options.processes, sys.stderr)
     summary = summarize(results, mutants) | {"seconds": time.monotonic() - started}
     print(text(summary))
     if options.write:

@@ -1,9 +1,10 @@
 """Which job comes next, and how much of the time it gets.
 
-All mutants come first. Then the case is next that needs the least time, as far as is known: each gets the same time at
-first, which is a quarter of an equal share; more if it was not enough; and for wider bounds a multiple of what the
-narrower ones took. A case that has completed no bounds yet counts as one that needs less than that. So no case waits
-for another one to end, and what one does not need is left to the others.
+All mutants come first, and take as long as they need. Then the time of the cases begins. The case is next that needs
+the least time, as far as is known: each gets the same time at first, which is a quarter of an equal share; more if it
+was not enough; and for wider bounds a multiple of what the narrower ones took. A case that has completed no bounds yet
+counts as one that needs less than that. So no case waits for another one to end, and what one does not need is left to
+the others.
 """
 
 from __future__ import annotations
@@ -54,12 +55,13 @@ class Try(NamedTuple):
 class Plan:
     """The jobs of a run.
 
-    deadline: when no more are begun, by time.monotonic. But each mutant is tried, and each case begun.
+    seconds: of the cases, from the end of the last mutant's turn. Then no more are begun. But each case is begun.
     processes: how many jobs run at once.
     """
 
-    def __init__(self, mutants: list[str], cases: list[str], deadline: float, processes: int) -> None:
-        self.deadline = deadline
+    def __init__(self, mutants: list[str], cases: list[str], seconds: float, processes: int) -> None:
+        self.seconds = seconds
+        self.deadline: float | None = None  # of the cases, by time.monotonic
         self.processes = processes
         self._mutants = deque(mutants)
         self._new = deque(cases)
@@ -69,19 +71,21 @@ class Plan:
     def take(self) -> Job | None:
         """The next job. None if there is none, or none before one that runs is done."""
         if self._mutants:
-            return Job("mutant", self._mutants.popleft(), deadline=self.deadline)
+            return Job("mutant", self._mutants.popleft())
+        if self.deadline is None:
+            self.deadline = time.monotonic() + self.seconds
         left = max(self.deadline - time.monotonic(), 0.0)
         if self._new:
             self._first = self._first or left * self.processes / len(self._new) / FIRST
-            return self._job(self._new.popleft(), Try(0, 0.0, self._first))
+            return self._job(self._new.popleft(), Try(0, 0.0, self._first), self.deadline)
         worth = [(one.rank(), name) for name, one in self._next.items() if one.spent < left]
         if not worth:
             return None
         name = min(worth)[1]
-        return self._job(name, self._next.pop(name))
+        return self._job(name, self._next.pop(name), self.deadline)
 
-    def _job(self, name: str, one: Try) -> Job:
-        return Job("case", name, one.width, max(one.likely, self._first), self.deadline)
+    def _job(self, name: str, one: Try, deadline: float) -> Job:
+        return Job("case", name, one.width, max(one.likely, self._first), deadline)
 
     def note(self, result: dict[str, Any]) -> None:
         """A job is done. Its case comes again, unless it failed, is complete, or is too large."""

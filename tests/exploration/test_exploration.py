@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections import deque
 from collections.abc import Callable, Generator
 from io import StringIO
@@ -386,6 +385,19 @@ def test_a_try_is_not_begun_that_would_get_less_time_than_the_last_one_had(clock
     assert clock[0] < 100.0
 
 
+def test_mutants_take_nothing_of_the_time_of_the_cases(clock: list[float]) -> None:
+    name = next(iter(CASES))
+    plan = Plan(["one", "other"], [name], 100.0, 1)
+    for _ in range(2):
+        job = plan.take()
+        assert job is not None
+        assert (job.kind, job.deadline) == ("mutant", float("inf"))
+        clock[0] += 500.0
+    job = plan.take()
+    assert job is not None
+    assert (job.kind, job.deadline) == ("case", 1100.0)
+
+
 def test_every_case_is_begun_even_if_there_is_no_time(clock: list[float]) -> None:
     found = played(clock, Plan([], list(CASES), 0.0, 1), lambda job: 1.0)
     assert [name for name, _, _ in found] == list(CASES)
@@ -434,7 +446,7 @@ def test_a_job_whose_process_is_killed_fails_the_run_and_ends_the_others(monkeyp
                 self.process.kill()
 
     monkeypatch.setattr("tests.exploration.trials.Worker", Killed)
-    plan = Plan([], ["resumed twice", "a dead holder"], time.monotonic() + 3600, 2)
+    plan = Plan([], ["resumed twice", "a dead holder"], 3600, 2)
     with pytest.raises(RuntimeError, match="a dead holder: its process ended with -9"):
         run_jobs(plan, 2, sys.stderr)
     assert not any(worker.process.is_alive() for worker in workers)
