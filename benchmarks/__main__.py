@@ -1,4 +1,4 @@
-"""Run all benchmarks, then write docs/performance.md: make bench
+"""Run all benchmarks, then write docs/performance*.md: make bench
 
 Each leaves its results in build/bench. To run one of them again: ARGS='--only contention'. The page keeps the sections
 of the others.

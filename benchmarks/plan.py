@@ -13,12 +13,13 @@ from rig.engine import ROOT
 class Benchmark:
     """A module below ``benchmarks`` that takes ``--json FILE``.
 
-    section: its module with a function ``section(result)``, which writes its part of docs/performance.md. Empty: it has
-        a page of its own. needs: a program that it cannot do without, or a file of this checkout.
+    section: its module with a function ``section(result)``, which writes its part of the page. Empty: it has a page of
+        its own. page: in docs/. needs: a program that it cannot do without, or a file of this checkout.
     """
 
     name: str
     section: str = ""
+    page: str = "performance.md"
     needs: str = ""
 
     @property
@@ -40,7 +41,7 @@ class Benchmark:
 
 
 BENCHMARKS = (
-    Benchmark("contention", section="benchmarks.contention.report"),
+    Benchmark("contention", section="benchmarks.contention.report", page="performance-contention.md"),
     Benchmark("cold_start", section="benchmarks.cold_start.section"),
     Benchmark("instructions.compare", section="benchmarks.instructions.report"),
     Benchmark("instructions", needs="valgrind"),

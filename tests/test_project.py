@@ -59,7 +59,7 @@ def test_the_weekly_proof_is_made_by_the_target_that_users_call() -> None:
 
 def test_the_workflow_of_the_proof_says_how_long_its_figures_are_kept() -> None:
     (kept,) = (step["with"] for step in _WORKFLOWS["prove"]["jobs"]["prove"]["steps"] if "upload-artifact" in str(step))
-    for page in (".github/workflows/prove.yml", "docs/safety.md"):
+    for page in (".github/workflows/prove.yml", "docs/safety-evidence.md"):
         said = re.findall(r"figures\b[^.]*? for (.+?)[:.]", " ".join((ROOT / page).read_text().split()))
         assert said == [f"{kept['retention-days']} days"], page
 

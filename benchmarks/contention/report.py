@@ -1,4 +1,4 @@
-"""Contention, as a section of docs/performance.md."""
+"""Contention, as a section of docs/performance-contention.md."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""docs/performance.md and its pictures, from the results in build/bench."""
+"""docs/performance*.md and their pictures, from the results in build/bench."""

@@ -1,7 +1,7 @@
-"""Write docs/performance.md from the results in build/bench: .venv-bench/bin/python -m benchmarks.page
+"""Write docs/performance*.md from the results in build/bench: .venv-bench/bin/python -m benchmarks.page
 
-The page has a pair of comments for each section. What is between them is replaced if there are results. The rest of the
-page stays as it is.
+The pages have a pair of comments for each section. What is between them is replaced if there are results. The rest of
+a page stays as it is.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from rig.engine import ROOT
 
 from .pictures import PICTURES
 
-PAGE = ROOT / "docs" / "performance.md"
-FIGURES = ROOT / "docs" / "performance"
+PAGES = ROOT / "docs"
+FIGURES = PAGES / "performance"
 
 
 def results(folder: Path) -> dict[str, dict[str, Any]]:
@@ -31,17 +31,16 @@ def results(folder: Path) -> dict[str, dict[str, Any]]:
 
 def main() -> int:
     found = results(FOLDER)
-    page = PAGE.read_text()
     for benchmark in BENCHMARKS:
         if benchmark.section and benchmark.name in found:
             section: str = importlib.import_module(benchmark.section).section(found[benchmark.name])
-            page = place(page, benchmark.name, section.strip() + "\n")
-    PAGE.write_text(page)
+            page = PAGES / benchmark.page
+            page.write_text(place(page.read_text(), benchmark.name, section.strip() + "\n"))
     FIGURES.mkdir(exist_ok=True)
     for name, (needs, draw) in PICTURES.items():
         if needs in found:
             draw(found[needs], FIGURES / f"{name}.svg")
-    print(f"docs/performance.md is written, from the results of {', '.join(found) or 'nothing'}")
+    print(f"docs/performance*.md are written, from the results of {', '.join(found) or 'nothing'}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The CDK snippets of docs/deploy.md and README.md run as they stand, each in a stack of its own."""
+"""The CDK snippets of the pages about deploying and of README.md run as they stand, each in a stack of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lambda_lock.observe import metrics
 from rig.engine import ROOT
 from tests.cdk.apps import FOUR_ACTIONS, in_an_account, new_function, resources, synthesized
 
-_PAGE = (ROOT / "docs" / "deploy.md").read_text()
+_PAGE = "\n".join((ROOT / "docs" / name).read_text() for name in ("deploy.md", "deploy-cdk.md"))
 _BLOCK = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SNIPPETS = _BLOCK.findall(_PAGE)
 _README_SNIPPETS = _BLOCK.findall((ROOT / "README.md").read_text())

@@ -33,7 +33,7 @@ from tests.cdk.apps import (
     the_only,
 )
 
-_PAGE = ROOT / "docs" / "deploy.md"
+_PAGES = [(ROOT / "docs" / f"deploy{part}.md").read_text() for part in ("", "-cdk", "-templates")]
 _FOLDER = ROOT / "docs" / "deploy"
 _FILES = sorted(path.name for path in _FOLDER.iterdir())
 _TABLE = "the table's ARN"
@@ -167,7 +167,7 @@ def test_the_plain_policy_is_what_the_construct_grants(file: str, prefixes: list
 
 @pytest.mark.parametrize("file", _FILES)
 def test_the_page_quotes_the_file_as_it_is(file: str) -> None:
-    quoted = re.findall(r"^```\w+\n(.*?)^```$", _PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    quoted = re.findall(r"^```\w+\n(.*?)^```$", "\n".join(_PAGES), re.MULTILINE | re.DOTALL)
     assert (_FOLDER / file).read_text() in quoted
 
 
@@ -302,7 +302,7 @@ def test_the_eight_lines_of_typescript_are_what_the_construct_makes(tmp_path: Pa
 
 def test_the_table_to_import_is_the_stacks_only_resource_and_has_the_id_of_the_mapping() -> None:
     """CloudFormation imports resources only if it creates none at the same time, and only those with a policy."""
-    (snippet,) = re.findall(r"^```py\n((?:(?!^```).)*?lockTable.*?)^```$", _PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (snippet,) = re.findall(r"^```py\n((?:(?!^```).)*?lockTable.*?)^```$", "\n".join(_PAGES), re.MULTILINE | re.DOTALL)
     stack = new_stack()
     exec(compile(snippet, "docs/deploy.md", "exec"), {"self": stack})
     (found,) = synthesized(stack)["Resources"].items()

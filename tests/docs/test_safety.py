@@ -1,4 +1,4 @@
-"""docs/safety.md says what is true: what it names is there, and its figures are those of the latest run."""
+"""The pages about safety say what is true: what they name is there, and their figures are those of the latest run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.prove.report import BEGIN, END
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.schedule import BIASES
 
-PAGE = (ROOT / "docs" / "safety.md").read_text()
+PAGE = "\n".join((ROOT / "docs" / f"safety{part}.md").read_text() for part in ("", "-assumptions", "-evidence"))
 FIGURES = (ROOT / "docs" / "safety-figures.md").read_text()
 _TEXT = " ".join(PAGE.split())
 

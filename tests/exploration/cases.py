@@ -1,7 +1,7 @@
 """The cases, each with its bounds. Together they are what "exhaustive" means here: every order of events within them.
 
 All leases are short, so that they end within a case. One process of a pair with drift runs 499 ppm slow, the other one
-as much fast: the extremes of what docs/safety.md assumes: two rates differ by less than DRIFT.
+as much fast: the extremes of what docs/safety-assumptions.md assumes: two rates differ by less than DRIFT.
 """
 
 from __future__ import annotations

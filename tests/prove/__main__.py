@@ -7,7 +7,7 @@
     python -m tests.prove races --help
 
 The figures are left in build/prove.json, and those of each part in build/prove/. docs/safety-figures.md shows them, and
-docs/safety.md their end. The exit status is 0 if each part is there and passed.
+docs/safety-evidence.md their end. The exit status is 0 if each part is there and passed.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def commit() -> str:
 
 def prove(chosen: Sequence[Part], long: bool, build: Path, report: Path | None) -> bool:
     """Run parts, and write their figures. Returns whether all passed. report: the page to write; None for none."""
-    quoting = report.with_name("safety.md") if report else None
+    quoting = report.with_name("safety-evidence.md") if report else None
     if quoting:
         quoted(quoting.read_text(), [])  # or half an hour would be for nothing
     results: list[Result] = []

@@ -1,4 +1,4 @@
-"""What the parts of the proof said: as lines, as the page docs/safety-figures.md, and quoted in docs/safety.md."""
+"""What the parts of the proof said: as lines, as docs/safety-figures.md, and quoted in docs/safety-evidence.md."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def page(results: list[Result], long: bool, commit: str) -> str:
 
 
 def quoted(text: str, results: list[Result]) -> str:
-    """docs/safety.md, with the end of the report between its pair of comments."""
+    """docs/safety-evidence.md, with the end of the report between its pair of comments."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:

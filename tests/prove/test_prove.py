@@ -75,7 +75,7 @@ def wait_for_the_end(folder: Path, name: str) -> None:
 
 
 def prove(folder: Path, *parts: Part, arguments: list[str] | None = None) -> int:
-    (folder / "safety.md").write_text(f"Before.\n\n{BEGIN}\n\nof before\n\n{END}\n\nAfter.\n")
+    (folder / "safety-evidence.md").write_text(f"Before.\n\n{BEGIN}\n\nof before\n\n{END}\n\nAfter.\n")
     return main(arguments or [], parts, folder, folder / "figures.md")
 
 
@@ -107,7 +107,7 @@ def test_the_figures_of_all_parts_are_added_up(tmp_path: Path, capsys: pytest.Ca
     assert "simulated grants: 2001" in page
     assert re.search(r"It ran on (commit [0-9a-f]{7,}|an unknown commit)", page)
     assert "- happened: forked 9, killed 3" in page
-    quoting = (tmp_path / "safety.md").read_text()
+    quoting = (tmp_path / "safety-evidence.md").read_text()
     assert "simulated grants: 2001\n" in quoting
     assert quoting.startswith(f"Before.\n\n{BEGIN}\n")
     assert quoting.endswith(f"{END}\n\nAfter.\n")
@@ -174,7 +174,7 @@ def test_one_part_that_did_not_pass_fails_the_proof(
 def test_a_run_of_some_parts_leaves_the_page_alone(tmp_path: Path) -> None:
     assert prove(tmp_path, grants("one", 1), program("two", "", 1), arguments=["--only", "one"]) == 0
     assert not (tmp_path / "figures.md").exists()
-    assert "of before" in (tmp_path / "safety.md").read_text()
+    assert "of before" in (tmp_path / "safety-evidence.md").read_text()
 
 
 def test_figures_of_a_run_before_are_not_counted_again(tmp_path: Path) -> None:
@@ -235,21 +235,21 @@ def test_an_interrupt_ends_all_parts_and_leaves_the_pages_as_they_were(
     assert "last" not in output
     left = json.loads((tmp_path / "prove.json").read_text())
     assert (list(left["parts"]), left["passed"]) == (["one"], False)
-    assert "of before" in (tmp_path / "safety.md").read_text()
+    assert "of before" in (tmp_path / "safety-evidence.md").read_text()
     assert not (tmp_path / "figures.md").exists()
 
 
 def test_a_page_that_cannot_be_written_stays_as_it_was_and_the_figures_are_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "safety.md.new").mkdir()
+    (tmp_path / "safety-evidence.md.new").mkdir()
     assert prove(tmp_path, grants("one", 1)) == 1
-    assert "of before" in (tmp_path / "safety.md").read_text()
+    assert "of before" in (tmp_path / "safety-evidence.md").read_text()
     assert "docs/ could not be written" in capsys.readouterr().out
 
 
 def test_a_page_without_its_place_for_figures_is_noticed_before_anything_runs(tmp_path: Path) -> None:
-    (tmp_path / "safety.md").write_text("Nothing.")
+    (tmp_path / "safety-evidence.md").write_text("Nothing.")
     with pytest.raises(ValueError, match="figures"):
         main([], [grants("one", 1)], tmp_path, tmp_path / "figures.md")
     assert not (tmp_path / "prove").exists()

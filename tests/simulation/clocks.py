@@ -1,8 +1,8 @@
 """The clocks of one process, as functions of true time. Each has its own rate and may stop in a freeze. The wall clock
 may be stepped.
 
-The assumption of docs/safety.md about looks is kept here: between two looks at least one clock neither stopped nor
-was stepped back.
+The assumption of docs/safety-assumptions.md about looks is kept here: between two looks at least one clock neither
+stopped nor was stepped back.
 
 How fast clocks may run: both sides allow for DRIFT (core/lease.py), each against true time. A holder on a clock that is
 slow by d trusts a lease L for ``L * (1 - DRIFT) / (1 - d)``, and a waiter on one that is fast by d waits for

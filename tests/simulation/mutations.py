@@ -916,7 +916,7 @@ MUTATIONS: dict[str, Mutation] = {
     "little patience with those who wait for a semaphore, over other grants": Mutation(
         "permits-queue-dying permits-queue-pollers", 200, _BLIND, _A_QUARTER_MORE, shows=_ORDER,
     ),
-    # The assumptions of docs/safety.md: breaking them shows
+    # The assumptions of docs/safety-assumptions.md: breaking them shows
     "front ends further apart than half a second": Mutation("slow-clocks", 200, put(Settings, "front_ends", 1.5)),
     "clocks that drift more than DRIFT": Mutation("long", 100, put(Settings, "drift", 3e6 * lease.DRIFT)),
     "a step back and a freeze of the other clocks between two looks": Mutation(
