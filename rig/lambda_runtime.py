@@ -20,14 +20,14 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from .engine import REGION, ROOT, inherited_environment
 from .loopback import Handler, LoopbackServer
 
-_API = "/2018-06-01/runtime"
+API = "/2018-06-01/runtime"
 INIT_SECONDS = 10.0  # Lambda's own limit
 _CLOSING_SECONDS = 5.0
 
@@ -77,14 +77,64 @@ class Invocation:
             raise self._outcome
         return self._outcome
 
-    def _start(self, pid: int) -> None:
+    def start(self, pid: int | None) -> None:
+        """Let its clock start: the process ``pid`` is given the event, or one that is not known."""
         self.pid = pid
         self.started_at = time.time()
         self.deadline = self.started_at + self.timeout_seconds
 
-    def _finish(self, outcome: Any) -> None:
+    def finish(self, outcome: Any) -> None:
+        """Let it end: with an answer, or with an error to raise."""
         self._outcome = outcome
         self._done.set()
+
+
+def awslambdaric(handler: str, python: str = sys.executable) -> list[str]:
+    """The command that runs a handler as Lambda's Python runtime does."""
+    return [python, "-m", "awslambdaric", handler]
+
+
+def variables_of(handler: str, folder: Path, function_name: str, memory_mb: int = 128) -> dict[str, str]:
+    """The environment in which Lambda starts a function."""
+    return inherited_environment() | {
+        "_HANDLER": handler,
+        "AWS_EXECUTION_ENV": f"AWS_Lambda_python{sys.version_info.major}.{sys.version_info.minor}",
+        "AWS_LAMBDA_FUNCTION_NAME": function_name,
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(memory_mb),
+        "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+        "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+        "AWS_LAMBDA_LOG_GROUP_NAME": f"/aws/lambda/{function_name}",
+        "AWS_LAMBDA_LOG_STREAM_NAME": f"[$LATEST]{uuid.uuid4().hex}",
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "LAMBDA_TASK_ROOT": str(folder),
+        "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]),
+        "TZ": ":UTC",
+    }
+
+
+def arn_of(function_name: str) -> str:
+    return f"arn:aws:lambda:{REGION}:000000000000:function:{function_name}"
+
+
+def as_sent(invocation: Invocation, function_arn: str) -> tuple[bytes, list[tuple[str, str]]]:
+    """The body and the headers with which the Runtime API gives a process an invocation that has started."""
+    assert invocation.deadline is not None
+    headers = [
+        ("Content-Type", "application/json"),
+        ("Lambda-Runtime-Aws-Request-Id", invocation.request_id),
+        ("Lambda-Runtime-Deadline-Ms", str(int(invocation.deadline * 1000))),
+        ("Lambda-Runtime-Invoked-Function-Arn", function_arn),
+        ("Lambda-Runtime-Trace-Id", f"Root=1-{int(time.time()):08x}-{uuid.uuid4().hex[:24]};Sampled=0"),
+    ]
+    return json.dumps(invocation.event).encode(), headers
+
+
+def outcome_of(path: str, body: bytes) -> Any:
+    """What a process posted to ``path``: the handler's answer, or its error as a FunctionError."""
+    return _answer(body) if path.endswith("/response") else _function_error(body)
 
 
 class LambdaEnvironment:
@@ -92,6 +142,9 @@ class LambdaEnvironment:
 
     handler: "module.function", found in ``folder``. environment: the function's variables. freeze_between: stop the
     process whenever no invocation is under way, as Lambda does. Lines that it writes are kept in ``lines``.
+
+    command: what is started instead of awslambdaric, such as an adapter before a web server. handler is then only
+    written into the environment, as Lambda does.
 
     kill_late_seconds: how long after its deadline a process that has not answered is killed. A machine that was frozen
     goes on for a moment before it is found to be late. on_restore: called while a SnapStart function waits between
@@ -108,6 +161,7 @@ class LambdaEnvironment:
         memory_mb: int = 128,
         freeze_between: bool = False,
         python: str = sys.executable,
+        command: Sequence[str] | None = None,
         init_seconds: float = INIT_SECONDS,
         kill_late_seconds: float = 0.0,
         on_restore: Callable[[], None] | None = None,
@@ -117,12 +171,12 @@ class LambdaEnvironment:
         self.function_name = function_name
         self.freeze_between = freeze_between
         self.cold_starts = 0
-        self._python = python
+        self._command = command or awslambdaric(handler, python)
         self._init_seconds = init_seconds
         self._kill_late_seconds = kill_late_seconds
         self._on_restore = on_restore
-        self._environment = self._variables(memory_mb) | dict(environment or {})
-        self._output = _Output()
+        self._environment = variables_of(handler, self.folder, function_name, memory_mb) | dict(environment or {})
+        self._output = Output()
         self._guard = threading.Lock()
         self._closed = False
         self._runtime: _Runtime | None = None
@@ -184,31 +238,11 @@ class LambdaEnvironment:
         if self._current is not None:
             self._current.wait(_CLOSING_SECONDS)
 
-    def _variables(self, memory_mb: int) -> dict[str, str]:
-        return inherited_environment() | {
-            "_HANDLER": self.handler,
-            "AWS_EXECUTION_ENV": f"AWS_Lambda_python{sys.version_info.major}.{sys.version_info.minor}",
-            "AWS_LAMBDA_FUNCTION_NAME": self.function_name,
-            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(memory_mb),
-            "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
-            "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
-            "AWS_LAMBDA_LOG_GROUP_NAME": f"/aws/lambda/{self.function_name}",
-            "AWS_LAMBDA_LOG_STREAM_NAME": f"[$LATEST]{uuid.uuid4().hex}",
-            "AWS_REGION": REGION,
-            "AWS_DEFAULT_REGION": REGION,
-            "AWS_ACCESS_KEY_ID": "test",
-            "AWS_SECRET_ACCESS_KEY": "test",
-            "LAMBDA_TASK_ROOT": str(self.folder),
-            "PYTHONPATH": os.pathsep.join([str(self.folder), str(ROOT)]),
-            "TZ": ":UTC",
-        }
-
     def _serve(self, invocation: Invocation) -> None:
         outcome: Any
         try:
             runtime = self._ready_runtime()
-            arn = f"arn:aws:lambda:{REGION}:000000000000:function:{self.function_name}"
-            outcome = runtime.run(invocation, arn, self._kill_late_seconds)
+            outcome = runtime.run(invocation, arn_of(self.function_name), self._kill_late_seconds)
             if self.freeze_between:
                 runtime.freeze()
         except FunctionError as error:
@@ -218,7 +252,7 @@ class LambdaEnvironment:
             outcome = error
             raise
         finally:
-            invocation._finish(outcome)
+            invocation.finish(outcome)
 
     def _ready_runtime(self) -> _Runtime:
         """The process, waiting for an event: the one there is, or a new one."""
@@ -231,14 +265,12 @@ class LambdaEnvironment:
             if self._closed:
                 raise FunctionError("Runtime.ExitError", "the environment is closed")
             self.cold_starts += 1
-            self._runtime = _Runtime(
-                self._python, self.handler, self.folder, self._environment, self._output, self._on_restore
-            )
+            self._runtime = _Runtime(self._command, self.folder, self._environment, self._output, self._on_restore)
         self._runtime.wait_until_idle(self._init_seconds)
         return self._runtime
 
 
-class _Output:
+class Output:
     """The lines that processes write, gathered as they come."""
 
     def __init__(self) -> None:
@@ -272,11 +304,10 @@ class _Runtime:
 
     def __init__(
         self,
-        python: str,
-        handler: str,
+        command: Sequence[str],
         folder: Path,
         environment: Mapping[str, str],
-        output: _Output,
+        output: Output,
         on_restore: Callable[[], None] | None,
     ) -> None:
         self._api = _RuntimeApi(on_restore)
@@ -285,7 +316,7 @@ class _Runtime:
         self._ended = threading.Event()
         self._api.__enter__()
         self._process = subprocess.Popen(
-            [python, "-m", "awslambdaric", handler],
+            command,
             env=dict(environment) | {"AWS_LAMBDA_RUNTIME_API": f"127.0.0.1:{self._api.port}"},
             cwd=folder,
             stdin=subprocess.DEVNULL,
@@ -313,7 +344,7 @@ class _Runtime:
         Raises FunctionError where the process did not answer: it has ended, or it must be killed.
         """
         patience = time.monotonic() + invocation.timeout_seconds + kill_late_seconds
-        invocation._start(self.pid)
+        invocation.start(self.pid)
         self._api.hand(invocation, function_arn)
         kind, body = self._word(patience)
         if kind == "silence":
@@ -368,7 +399,7 @@ class _Runtime:
         except queue.Empty:
             return "silence", None
 
-    def _read(self, output: _Output) -> None:
+    def _read(self, output: Output) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
@@ -397,7 +428,7 @@ class _RuntimeApi(LoopbackServer):
 
         class Api(Handler):
             def do_GET(self) -> None:
-                if self.path == f"{_API}/restore/next":  # a SnapStart function: its snapshot is taken, and restored
+                if self.path == f"{API}/restore/next":  # a SnapStart function: its snapshot is taken, and restored
                     if on_restore:
                         on_restore()
                     self.reply(200)
@@ -417,15 +448,7 @@ class _RuntimeApi(LoopbackServer):
         super().__init__(Api)
 
     def hand(self, invocation: Invocation, function_arn: str) -> None:
-        assert invocation.deadline is not None
-        headers = [
-            ("Content-Type", "application/json"),
-            ("Lambda-Runtime-Aws-Request-Id", invocation.request_id),
-            ("Lambda-Runtime-Deadline-Ms", str(int(invocation.deadline * 1000))),
-            ("Lambda-Runtime-Invoked-Function-Arn", function_arn),
-            ("Lambda-Runtime-Trace-Id", f"Root=1-{int(time.time()):08x}-{uuid.uuid4().hex[:24]};Sampled=0"),
-        ]
-        self._events.put((json.dumps(invocation.event).encode(), headers))
+        self._events.put(as_sent(invocation, function_arn))
 
     def close(self) -> None:
         self._events.put(None)
