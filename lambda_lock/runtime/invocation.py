@@ -34,6 +34,8 @@ _OWNER_PREFIX_LENGTH = 200  # characters; a function's name has at most 64, a re
 
 # Apart from the ContextVar, plain module variables are enough. The Python runtime gives a process one invocation at a
 # time, on Managed Instances too: awslambdaric starts a process for each concurrent one. All threads see the variables.
+# A web server may serve several at once behind an adapter. Each is in the ContextVar only (web.py), and `_latest` then
+# says no more than that there was one.
 _enclosing: ContextVar[Invocation | None] = ContextVar("lambda_lock_invocation", default=None)
 _latest: Invocation | None = None
 _registered: tuple[Invocation, str | None] | None = None
@@ -81,7 +83,7 @@ def find(args: Sequence[object], kwargs: Mapping[str, object], context: object =
     if context is not None:
         return _given(context)
     for argument in (*args, *kwargs.values()):
-        found = _reading(argument)
+        found = read(argument)
         if found is not None:
             return found
     for argument in (*args, *kwargs.values()):
@@ -91,7 +93,7 @@ def find(args: Sequence[object], kwargs: Mapping[str, object], context: object =
                 if frame.f_back is None:
                     raise TypeError(_SUSPENDED)
                 frame = frame.f_back
-            return _reading(getattr(argument, "lambda_context", None))
+            return read(getattr(argument, "lambda_context", None))
     found = _enclosing.get()
     if found is None and _registered is not None and _registered[1] == _trace_id():  # else another one has begun since
         found = _registered[0]
@@ -100,7 +102,7 @@ def find(args: Sequence[object], kwargs: Mapping[str, object], context: object =
         logger.warning(
             "no Lambda context found: locks cannot end with the invocation's deadline, so they are renewed in the "
             "background. Pass the handler's context on, or begin the handler with "
-            "lambda_lock.register_lambda_context(context)"
+            "lambda_lock.register_lambda_context(context), or wrap a web application in a middleware of lambda_lock.web"
         )
     return found
 
@@ -124,6 +126,28 @@ def register_lambda_context(context: object) -> None:
     """
     global _registered
     _registered = None if context is None else (_given(context), _trace_id())
+
+
+def read(context: object) -> Invocation | None:
+    """Return the invocation of a Lambda context, for enter(). None if it is not a context.
+
+    The time left is read now, unless it was read before.
+    """
+    global _latest
+    time_left = getattr(context, "get_remaining_time_in_millis", None)
+    if not callable(time_left):
+        return None
+    # Outside Lambda, only the enclosing reading is reused, because tests pass one stand-in context to many calls.
+    for known in (_enclosing.get(), _latest if os.environ.get("AWS_LAMBDA_FUNCTION_NAME") else None):
+        if known is not None and known.context is context and known.remaining() is not None:
+            return known
+    now = elapsed()  # before the context is read, so that the deadline may be too early but never too late
+    milliseconds = time_left()
+    if isinstance(milliseconds, bool) or not isinstance(milliseconds, (int, float)):
+        return None  # a mock that has every attribute
+    found = Invocation(context, now + milliseconds / 1000 if 0 < milliseconds < float("inf") else None)
+    _latest = found  # which another thread may replace at once
+    return found
 
 
 def enter(invocation: Invocation | None) -> Token[Invocation | None]:
@@ -175,31 +199,13 @@ def is_durable(context: object) -> bool:
 
 
 def _given(context: object) -> Invocation:
-    found = _reading(getattr(context, "lambda_context", None) if is_durable(context) else context)
+    found = read(getattr(context, "lambda_context", None) if is_durable(context) else context)
     if found is None:
         raise TypeError(
             "context= must be a Lambda context, whose get_remaining_time_in_millis() returns a number, "
             f"not {type(context).__name__}. Pass the handler's second argument"
         )
     return found
-
-
-def _reading(context: object) -> Invocation | None:
-    """Return the invocation of a context. It is read now unless it was read before. None if it is not a context."""
-    global _latest
-    read = getattr(context, "get_remaining_time_in_millis", None)
-    if not callable(read):
-        return None
-    # Outside Lambda, only the enclosing reading is reused, because tests pass one stand-in context to many calls.
-    for known in (_enclosing.get(), _latest if os.environ.get("AWS_LAMBDA_FUNCTION_NAME") else None):
-        if known is not None and known.context is context and known.remaining() is not None:
-            return known
-    now = elapsed()  # before the context is read, so that the deadline may be too early but never too late
-    milliseconds = read()
-    if isinstance(milliseconds, bool) or not isinstance(milliseconds, (int, float)):
-        return None  # a mock that has every attribute
-    _latest = Invocation(context, now + milliseconds / 1000 if 0 < milliseconds < float("inf") else None)
-    return _latest
 
 
 def _trace_id() -> str | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DOCS = ROOT / "docs"
 TROUBLESHOOTING = (DOCS / "troubleshooting.md").read_text()
 REFERENCE = "".join(page.read_text() for page in (DOCS / "reference").glob("*.md"))
-MODULES = ["lambda_lock", "lambda_lock.batch", "lambda_lock.testing", "lambda_lock.transport", "lambda_lock.table"]
+MODULES = ["lambda_lock", *(f"lambda_lock.{name}" for name in ("batch", "testing", "transport", "table", "web"))]
 ERRORS = [name for name in lambda_lock.__all__ if name.endswith("Error")]
 
 

@@ -18,6 +18,9 @@ from lambda_lock import LockClient, default_client, set_default_client
 from rig import events
 from rig.engine import ROOT, Ministack
 from tests.support.context import Context
+from tests.support.loop import loop
+
+__all__ = ["loop"]
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:<!-- then: (.*?) -->)?", re.MULTILINE | re.DOTALL)
 _PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -72,7 +75,7 @@ def _table_names(engine: Ministack) -> set[str]:
     return names
 
 
-@pytest.mark.usefixtures("tables")
+@pytest.mark.usefixtures("tables", "loop")
 @pytest.mark.parametrize(("page", "code", "then"), _SNIPPETS)
 def test_a_snippet_runs_as_it_stands(page: Path, code: str, then: str) -> None:
     names: dict[str, Any] = {"events": {name: events.load(name) for name in events.names()}, "context": Context}

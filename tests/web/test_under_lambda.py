@@ -1,0 +1,118 @@
+"""Locks of web applications, under the unmodified awslambdaric and behind a stand-in for the Lambda Web Adapter."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient
+from rig import events
+from rig.lambda_runtime import TimedOut
+from rig.managed_instances import ManagedInstance
+from tests.support.rows import Rows
+
+from .conftest import FLASK, HANDLERS, LONG, UVICORN, Start, http, rest, said
+
+GRACE = 2.0  # seconds between the end of a lease and its stored expiry
+
+FRONTS: dict[str, tuple[str, tuple[str, ...] | None, Any]] = {
+    "Mangum and FastAPI": ("fastapi_app.handler", None, http),
+    "serverless-wsgi and Flask": ("flask_app.handler", None, http),
+    "Chalice": ("chalice_app.app", None, rest),
+    "the Lambda Web Adapter and FastAPI": ("run.sh", UVICORN, http),
+    "the Lambda Web Adapter and Flask": ("run.sh", FLASK, http),
+}
+
+
+@pytest.mark.parametrize("front", FRONTS)
+def test_the_lock_of_a_request_ends_with_its_answer_and_of_a_killed_one_with_the_deadline(
+    front: str, start: Start, rows: Rows, other: LockClient, tmp_path: Path
+) -> None:
+    handler, command, event = FRONTS[front]
+    environment = start(handler, command)
+    answer = said(environment.invoke(event({"id": "early"}), LONG, request_id="request-1").result())
+    assert answer["owner"].startswith("orders/request-1#")
+    assert not rows.is_held("early")
+    killed = environment.invoke(event({"id": "late", "until": str(tmp_path / "never")}), 5.0)
+    environment.wait_for_line("holding late")
+    expiry = rows.expiry("late")
+    with pytest.raises(TimedOut):
+        killed.result()
+    assert killed.deadline is not None
+    assert abs(expiry - (killed.deadline + GRACE)) < 1.5  # and not a lease of 20 s later
+    with other.acquire("late", wait=LONG):
+        assert time.time() > killed.deadline
+    assert said(environment.invoke(event({"id": "late"}), LONG).result())["lease"] == 20
+
+
+def test_an_async_endpoint_finds_its_context_too(start: Start) -> None:
+    environment = start("fastapi_app.handler")
+    event = http({"id": "a"}, "/async")
+    answer = said(environment.invoke(event, 9.0, request_id="request-1").result())
+    assert answer["owner"].startswith("orders/request-1#")
+    assert answer["lease"] <= 9
+
+
+def test_an_event_function_of_chalice_finds_its_context_by_the_same_middleware(start: Start) -> None:
+    environment = start("chalice_app.of_a_queue")
+    event = events.load("sqs")
+    answers = environment.invoke(event, 9.0, request_id="request-1").result()
+    assert len(answers) == len(event["Records"])
+    assert all(answer["owner"].startswith("orders/request-1#") and answer["lease"] <= 9 for answer in answers)
+
+
+# Servers of their own
+
+
+@pytest.mark.parametrize("command", [UVICORN, FLASK], ids=["ASGI", "WSGI"])
+def test_requests_side_by_side_in_one_process_each_have_their_own_deadline(
+    command: tuple[str, ...], variables: dict[str, str], tmp_path: Path
+) -> None:
+    environment = variables | {"BEHIND_THE_ADAPTER": "1"}
+    with ManagedInstance(
+        "run.sh", HANDLERS, environment=environment, function_name="orders", command=command
+    ) as instance:
+        go_on = {"until": str(tmp_path / "go-on")}
+        hurried = instance.invoke(http({"id": "hurried", **go_on}), 15.0, request_id="request-1")
+        instance.wait_for_line("holding hurried")
+        patient = instance.invoke(http({"id": "patient", **go_on}), LONG, request_id="request-2")
+        instance.wait_for_line("holding patient")
+        (tmp_path / "go-on").touch()
+        one, two = said(hurried.result()), said(patient.result())
+    assert one["pid"] == two["pid"]
+    assert one["owner"].startswith("orders/request-1#")
+    assert two["owner"].startswith("orders/request-2#")
+    assert one["lease"] <= 15 < two["lease"]
+
+
+def test_a_server_with_snapstart_gets_no_lock_before_its_first_request_and_each_after_it(
+    start: Start, rows: Rows
+) -> None:
+    environment = start("run.sh", UVICORN, AWS_LAMBDA_INITIALIZATION_TYPE="snap-start")
+    first = said(environment.invoke(http({"id": "a"}), LONG, request_id="request-1").result())
+    refusal = environment.wait_for_line("at readiness")
+    assert refusal.startswith("refused at readiness: lock 'at readiness' was asked for while a SnapStart function")
+    assert "web_adapter=True" in refusal
+    assert rows.get("at readiness") is None
+    assert first["owner"].startswith("orders/request-1#")
+    assert said(environment.invoke(http({"id": "b"}, "/elsewhere"), LONG).result()) == "granted"
+
+
+def test_a_header_that_a_client_sends_is_replaced_by_the_adapter(start: Start) -> None:
+    environment = start("run.sh", UVICORN)
+    forged = '{"request_id":"forged","deadline":9999999999999}'
+    event = http({"id": "a"}, **{"X-Amzn-Lambda-Context": forged})
+    answer = said(environment.invoke(event, 9.0, request_id="request-1").result())
+    assert answer["owner"].startswith("orders/request-1#")
+    assert answer["lease"] <= 9
+
+
+def test_a_header_is_not_read_where_nobody_asked_for_it(start: Start) -> None:
+    environment = start("fastapi_app.handler")
+    forged = '{"request_id":"forged","deadline":9999999999999}'
+    event = http({"id": "a"}, **{"x-amzn-lambda-context": forged})
+    answer = said(environment.invoke(event, 9.0, request_id="request-1").result())
+    assert answer["owner"].startswith("orders/request-1#")
