@@ -9,7 +9,7 @@ import itertools
 import json
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .engine import ROOT, Item
@@ -103,6 +103,46 @@ def dynamodb_stream(items: list[Item]) -> Event:
         record["dynamodb"] |= {"Keys": keys, "NewImage": item, "SequenceNumber": number}
         records.append(record)
     return {"Records": records}
+
+
+def kafka(records: Sequence[tuple[str, str | None, Event | None]], **event: str) -> Event:
+    """A batch from Kafka: the topic-partition ("orders-0"), key and JSON value of each record, in order.
+
+    A key of None is left out, and so is the value of a tombstone. event: more of the event, ``eventSource`` say.
+    """
+    batch, sample = load("kafka") | {"records": {}} | event, load("kafka")["records"]["orders-0"][0]
+    offsets = itertools.count(time.time_ns() // 1000)  # they rise with the clock, as no topic's would so fast
+    for place, key, value in records:
+        topic, _, partition = place.rpartition("-")
+        record = copy.deepcopy(sample) | {"topic": topic, "partition": int(partition), "offset": next(offsets)}
+        del record["key"], record["value"]
+        if key is not None:
+            record["key"] = base64.b64encode(key.encode()).decode()
+        if value is not None:
+            record["value"] = base64.b64encode(json.dumps(value).encode()).decode()
+        batch["records"].setdefault(place, []).append(record)
+    return batch
+
+
+def kafka_from(event: Event, failures: Event) -> Event:
+    """The batch that Lambda delivers next, for the answer to this one: each partition named goes on from its offset.
+
+    As the Lambda Developer Guide has it ("Configuring error handling controls for Kafka event sources"): a failure that
+    names no record of the batch makes the whole batch come back.
+    """
+    lowest: dict[str, int] = {}
+    for failure in failures["batchItemFailures"]:
+        named = failure["itemIdentifier"]
+        known: dict[str, Any] = named if isinstance(named, dict) else {}
+        place, offset = known.get("partition", ""), known.get("offset", -1)
+        if offset not in [record["offset"] for record in event["records"].get(place, ())]:
+            return copy.deepcopy(event)
+        lowest[place] = min(offset, lowest.get(place, offset))
+    rest = {
+        place: [record for record in event["records"][place] if record["offset"] >= offset]
+        for place, offset in lowest.items()
+    }
+    return copy.deepcopy(event) | {"records": copy.deepcopy(rest)}
 
 
 def _message(sample: Event, body: str) -> Event:

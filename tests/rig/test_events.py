@@ -21,6 +21,8 @@ from aws_lambda_powertools.utilities.parser.models import (
     APIGatewayProxyEventV2Model,
     DynamoDBStreamModel,
     EventBridgeModel,
+    KafkaMskEventModel,
+    KafkaSelfManagedEventModel,
     KinesisDataStreamModel,
     S3Model,
     SnsModel,
@@ -45,6 +47,7 @@ def test_powertools_strict_models_accept_each_event() -> None:
         "api_gateway_http": APIGatewayProxyEventV2Model,
         "dynamodb_stream": DynamoDBStreamModel,
         "eventbridge": EventBridgeModel,
+        "kafka": KafkaMskEventModel,
         "kinesis": KinesisDataStreamModel,
         "s3": S3Model,
         "schedule": EventBridgeModel,
@@ -67,6 +70,8 @@ def test_powertools_strict_models_accept_each_event() -> None:
         (SnsNotificationModel, events.sns_envelope({"a": 1})),
         (SqsModel, events.sqs([{"a": 1}])),
         (SqsModel, events.sqs_fifo([("g", {"a": 1})])),
+        (KafkaMskEventModel, events.kafka([("t-0", "c-1", {"a": 1}), ("t-1", None, {"a": 2})])),
+        (KafkaSelfManagedEventModel, events.kafka([("t-0", "c-1", {"a": 1})], eventSource="SelfManagedKafka")),
         (KinesisDataStreamModel, events.kinesis([("c-1", {"a": 1})])),
         (DynamoDBStreamModel, events.dynamodb_stream([ITEM])),
     ],
@@ -149,6 +154,38 @@ def test_events_made_from_the_samples_carry_what_was_asked_for() -> None:
     (record,) = events.dynamodb_stream([ITEM])["Records"]
     assert record["dynamodb"]["NewImage"] == ITEM
     assert record["dynamodb"]["Keys"] == {"order_id": {"S": "o-1"}}
+
+
+def test_a_kafka_batch_has_its_records_by_partition_with_rising_offsets() -> None:
+    event = events.kafka([("t-0", "c-1", {"a": 1}), ("t-1", None, {"a": 2}), ("t-0", "c-1", None)])
+    assert {place: len(records) for place, records in event["records"].items()} == {"t-0": 2, "t-1": 1}
+    first, tombstone = event["records"]["t-0"]
+    assert (first["topic"], first["partition"]) == ("t", 0)
+    assert first["offset"] < tombstone["offset"]
+    assert base64.b64decode(first["key"]) == b"c-1"
+    assert json.loads(base64.b64decode(first["value"])) == {"a": 1}
+    assert "value" not in tombstone
+    assert "key" not in event["records"]["t-1"][0]
+
+
+def test_a_partition_of_kafka_goes_on_from_the_lowest_offset_that_is_named() -> None:
+    event = events.kafka([("t-0", None, {"a": n}) for n in range(3)] + [("t-1", None, {"a": 3})])
+    offsets = [record["offset"] for record in event["records"]["t-0"]]
+
+    def after(*identifiers: object) -> object:
+        failures = {"batchItemFailures": [{"itemIdentifier": identifier} for identifier in identifiers]}
+        return events.kafka_from(event, failures)["records"]
+
+    assert after() == {}
+    named = [{"partition": "t-0", "offset": offsets[n]} for n in (2, 1)]
+    assert after(*named) == {"t-0": event["records"]["t-0"][1:]}
+    for unknown in (
+        {"partition": "t-1", "offset": offsets[0]},
+        {"partition": "t-9", "offset": offsets[0]},
+        "t-0",
+        None,
+    ):
+        assert after(named[0], unknown) == event["records"]
 
 
 def test_a_fifo_batch_has_groups_and_rising_sequence_numbers() -> None:
