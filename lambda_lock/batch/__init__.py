@@ -1,4 +1,4 @@
-"""Processes batches from SQS, Kinesis and DynamoDB streams. Each record is done once, or returned to its source.
+"""Processes batches from SQS, Kinesis, DynamoDB streams and Kafka. Each record is done once, or returned to its source.
 
     from lambda_lock.batch import process_sqs
 
@@ -9,6 +9,6 @@ The event source mapping needs ReportBatchItemFailures. Without it, Lambda takes
 messages that should come back.
 """
 
-from .process import process_sqs, process_stream, sqs_batch
+from .process import kafka_batch, process_kafka, process_sqs, process_stream, sqs_batch
 
-__all__ = ["process_sqs", "process_stream", "sqs_batch"]
+__all__ = ["kafka_batch", "process_kafka", "process_sqs", "process_stream", "sqs_batch"]

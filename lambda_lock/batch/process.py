@@ -15,7 +15,7 @@ from ..decorators.guard import check_result
 from ..decorators.with_lock import with_lock
 from ..errors import LockArgumentError, LockConfigurationError, LockNotGrantedError
 from ..keys.arguments import Parameters, name_of
-from ..keys.compile import compile_key
+from ..keys.compile import Compiled, compile_key
 from ..observe.log import logger, tell
 from ..runtime import invocation
 from ..runtime.timeline import elapsed
@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from ..keys.arguments import KeyBuilder
     from ..keys.compile import Key, Keys
     from ..runtime.invocation import Invocation
-    from .source import Record
+    from .source import Record, Source
     from .visibility import RetryVisibility, Visibility
 
     RecordHandler: TypeAlias = Callable[[Record], object]
     Response: TypeAlias = dict[str, list[dict[str, str]]]
+    KafkaResponse: TypeAlias = dict[str, list[dict[str, dict[str, str | int]]]]
 
     class RecordOptions(TypedDict, total=False):
         """The options that all batches share. process_sqs describes them."""
@@ -163,17 +164,74 @@ def sqs_batch(
     The arguments are those of `process_sqs`, without event, record_handler and context. The handler is called with
     event and context. It returns and raises what process_sqs does. Wrong settings are raised when decorating.
     """
+    _refuse_bare(bare, "sqs_batch", "order#{body[id]}")
+    return _decorator(QueueSource(), dedup_key, _visibility(retry_visibility), options)
+
+
+def process_kafka(
+    event: Any,
+    record_handler: RecordHandler,
+    *,
+    context: Any,
+    dedup_key: Key | None = "{topic}#{partition}#{offset}",
+    **options: Unpack[RecordOptions],
+) -> KafkaResponse:
+    """Process the records of a batch from Kafka (Amazon MSK or self-managed), each of them once.
+
+        def handler(event, context):
+            return process_kafka(event, order, context=context, lock_key="customer#{value[customer_id]}")
+
+    The arguments and errors are those of `process_sqs`, without retry_visibility. Templates, payload_hash() and
+    ``validate`` see the record's ``key`` and ``value`` decoded from base64: ``{key}`` is the text, ``{value[id]}`` a
+    field of the JSON. record_handler, and a function as a key, get the record as Lambda passed it. The default
+    dedup_key is the record's place. It is reused if a topic is deleted and made anew, and clusters may share it.
+
+    Returns the first record that comes back of each partition, as batchItemFailures: an object with the partition
+    (``"topic-0"``) and the offset. Lambda continues each partition from there, so no record of it is started after a
+    failure; other partitions continue. With max_workers, records of one partition and key, and those of one partition
+    without a key, still run in their order.
+    """
+    from .kafka import KafkaSource
+
+    return _Batch(KafkaSource(), record_handler, dedup_key, **options).run(event, context)
+
+
+def kafka_batch(
+    *bare: Never,
+    dedup_key: Key | None = "{topic}#{partition}#{offset}",
+    **options: Unpack[RecordOptions],
+) -> Callable[[RecordHandler], Callable[[Any, Any], KafkaResponse]]:
+    """Turn a function of one record into a Lambda handler. This is `process_kafka` as a decorator.
+
+        @kafka_batch(lock_key="customer#{value[customer_id]}")
+        def handler(record):
+            ...
+
+    The arguments are those of `process_kafka`, which are those of `process_sqs`, without event, record_handler and
+    context. The handler is called with event and context. It returns and raises what process_kafka does. Wrong settings
+    are raised when decorating.
+    """
+    _refuse_bare(bare, "kafka_batch", "order#{value[id]}")
+    from .kafka import KafkaSource
+
+    return _decorator(KafkaSource(), dedup_key, None, options)
+
+
+def _refuse_bare(bare: tuple[object, ...], decorator: str, key: str) -> None:
     if bare:
         raise TypeError(
-            "sqs_batch takes its settings as keyword arguments: write @sqs_batch(), or "
-            "@sqs_batch(lock_key='order#{body[id]}')"
+            f"{decorator} takes its settings as keyword arguments: write @{decorator}(), or "
+            f"@{decorator}(lock_key={key!r})"
         )
-    visibility = _visibility(retry_visibility)
 
-    def decorate(record_handler: RecordHandler) -> Callable[[Any, Any], Response]:
-        batch = _Batch(QueueSource(), record_handler, dedup_key, visibility, **options)
 
-        def handler(event: Any, context: Any) -> Response:
+def _decorator(
+    source: Source, dedup_key: Key | None, visibility: Visibility | None, options: RecordOptions
+) -> Callable[[RecordHandler], Callable[[Any, Any], dict[str, list[dict[str, Any]]]]]:
+    def decorate(record_handler: RecordHandler) -> Callable[[Any, Any], dict[str, list[dict[str, Any]]]]:
+        batch = _Batch(source, record_handler, dedup_key, visibility, **options)
+
+        def handler(event: Any, context: Any) -> dict[str, list[dict[str, Any]]]:
             return batch.run(event, context)
 
         # Not functools.wraps: it would give the handler the signature of record_handler.
@@ -197,7 +255,7 @@ class _Batch:
 
     def __init__(
         self,
-        source: QueueSource | StreamSource,
+        source: Source,
         record_handler: RecordHandler,
         dedup_key: Key | None,
         visibility: Visibility | None = None,
@@ -216,7 +274,7 @@ class _Batch:
     ) -> None:
         if isinstance(record_handler, type) or not callable(record_handler):
             raise TypeError(f"record_handler must be a function of one record, got {record_handler!r}")
-        check_function(record_handler, "sqs_batch")
+        check_function(record_handler, source.decorator or source.function)
         if is_async(record_handler):
             raise TypeError(
                 "record_handler must be a plain function, got an async def function, which would never be awaited: "
@@ -227,16 +285,23 @@ class _Batch:
             raise TypeError(
                 f"record_handler is called with one record and nothing else, but {name}() cannot be called like that. "
                 f"Write it as {name}(record). The function that Lambda calls with event and context is another one: "
-                "it calls process_sqs, or @sqs_batch makes it"
+                f"it calls {source.function}" + (f", or @{source.decorator} makes it" if source.decorator else "")
             )
         self.visibility = visibility
         self.source = source
         self.max_workers = checks.whole("max_workers", max_workers, least=1)
         # Records that share one of these keys run one after another.
         self.in_common: list[tuple[str, KeyBuilder]] = []
-        self.handler: Callable[[Record], object] = record_handler
+        self.handler: Callable[[Any], object] = source.of_view(record_handler)
+
+        def of_view(key: Any) -> Any:
+            is_function = callable(key) and not isinstance(key, Compiled)
+            return source.of_view(key) if is_function else key
+
         if lock_key is not None:
             keys: Any = lock_key if isinstance(lock_key, (list, tuple)) else [lock_key]
+            keys = [of_view(key) for key in keys]
+            lock_key = keys if isinstance(lock_key, (list, tuple)) else keys[0]
             self.in_common += [("lock", compile_key(record_handler, key, None)) for key in keys]
             locked = with_lock(
                 lock_key,
@@ -248,6 +313,7 @@ class _Batch:
             )
             self.handler = locked(self.handler)
         if dedup_key is not None:  # outermost, because a duplicate needs no lock
+            dedup_key = of_view(dedup_key)
             self.in_common.append(("event", compile_key(record_handler, dedup_key, None)))
             once = deduplicate(
                 dedup_key,
@@ -263,7 +329,7 @@ class _Batch:
             )
             self.handler = once(self.handler)
 
-    def run(self, event: object, context: object) -> Response:
+    def run(self, event: object, context: object) -> dict[str, list[dict[str, Any]]]:
         records = records_of(event, self.source)
         found = invocation.find((), {}, context)
         token = invocation.enter(found)
@@ -288,7 +354,7 @@ class _Batch:
             message = "%d of %d records come back: %d contended, %d failed, %d not started"
             failed = len(errors) - contended - idle
             tell(logger, "records_returned", message, len(errors), len(records), contended, failed, idle)
-        returned = sorted(run.failed)[: 1 if self.source.has_checkpoint else None]
+        returned = sorted(run.first.values() if self.source.has_checkpoint else run.failed)
         if self.visibility is not None and returned:
             self.visibility.change([(records[index], run.failed[index]) for index in returned])
         run.raise_misconfigured()
@@ -308,11 +374,11 @@ class _Batch:
             return index
 
         for index, record in enumerate(records):
-            group = self.source.group(record)
+            group, view = self.source.group(record), self.source.view(record)
             names: list[tuple[str, str]] = [] if group is None else [("group", group)]
             for kind, build_key in self.in_common:
                 try:
-                    names.append((kind, build_key((record,), {})))
+                    names.append((kind, build_key((view,), {})))
                 except Exception:  # noqa: BLE001, S112 - it is raised again and reported when the record runs
                     continue
             for name in names:
@@ -345,8 +411,7 @@ class _Run:
         deadline = None if self.invocation is None else self.invocation.deadline
         for index in indices:
             record = self.records[index]
-            # Of a stream, everything after a failure comes back; of a FIFO queue, what follows it in its group.
-            order, started = "" if source.has_checkpoint else source.group(record), elapsed()
+            order, started = source.order(record), elapsed()
             with self._changing:
                 is_cut_off = order is not None and index > self.first.get(order, index)
                 needed = max(_LEAST_LEFT, _HEADROOM * self.longest)
@@ -355,7 +420,7 @@ class _Run:
                 self.fail(index, order, None)
                 continue
             try:
-                check_result(handler(record), handler, "sqs_batch")
+                check_result(handler(source.view(record)), handler, source.decorator or source.function)
             except Exception as error:  # noqa: BLE001 - after any error this record comes back and the others continue
                 self.fail(index, order, error)
                 if not isinstance(error, LockNotGrantedError):  # contention: the client has logged it

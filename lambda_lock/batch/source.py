@@ -1,5 +1,7 @@
 """Where records come from: how a record is named, which records are ordered, and how failures are reported.
 
+SQS and streams are here, Kafka is in kafka.py.
+
 Sources: AWS Lambda Developer Guide, "Using Lambda with Amazon SQS", "with Kinesis" and "with DynamoDB", the sections on
 reporting batch item failures.
 """
@@ -12,12 +14,67 @@ from ..errors import LockArgumentError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypeAlias
+    from collections.abc import Callable
+    from typing import Any, TypeAlias, TypeVar
+
+    T = TypeVar("T")
 
     Record: TypeAlias = dict[str, Any]
 
 
-class QueueSource:
+#: Which function takes what a service sends.
+_FUNCTIONS = {
+    "aws:sqs": "process_sqs",
+    "aws:kinesis": "process_stream",
+    "aws:dynamodb": "process_stream",
+    "aws:kafka": "process_kafka",
+    "SelfManagedKafka": "process_kafka",
+}
+
+
+class Source:
+    """What the sources have in common, and what they differ in.
+
+    name: for errors. function, decorator: of the public functions, those that process its batches. services: what its
+    events name as their source. form: what an event has its records in.
+    has_checkpoint: whether only the first record that comes back is reported, of each part whose order is kept. The
+        source continues from there. If not, each record that comes back is reported.
+    """
+
+    name: str
+    function: str
+    decorator: str | None = None
+    services: tuple[str, ...]
+    form = "list of Records"
+    has_checkpoint = False
+
+    def records(self, event: dict[str, Any]) -> list[Any] | None:
+        """The records in an event, unchecked. None if it has none in this source's form."""
+        records = event.get("Records")
+        return records if isinstance(records, list) else None
+
+    def identifier(self, record: Record) -> Any:
+        """What names a record in batchItemFailures."""
+        raise NotImplementedError
+
+    def group(self, record: Record) -> str | None:
+        """What the records have in common that never run at the same time. None: a record on its own."""
+        raise NotImplementedError
+
+    def order(self, record: Record) -> str | None:
+        """The part of the batch that a failure of this record stops. None: nothing follows it."""
+        raise NotImplementedError
+
+    def view(self, record: Record) -> Any:
+        """The record as templates see it."""
+        return record
+
+    def of_view(self, function: Callable[[Record], T]) -> Callable[[Any], T]:
+        """A function of the record, as one of its view."""
+        return function
+
+
+class QueueSource(Source):
     """SQS. The messages that are reported come back, and all others are deleted.
 
     A FIFO queue keeps the order within a message group. So the messages that follow a failure in its group must come
@@ -25,8 +82,9 @@ class QueueSource:
     """
 
     name = "SQS"
-    sources = ("aws:sqs",)
-    has_checkpoint = False
+    function = "process_sqs"
+    decorator = "sqs_batch"
+    services = ("aws:sqs",)
 
     def identifier(self, record: Record) -> str:
         return str(record["messageId"])
@@ -37,16 +95,19 @@ class QueueSource:
             return None
         return str(record["attributes"]["MessageGroupId"])
 
+    order = group
 
-class StreamSource:
+
+class StreamSource(Source):
     """Kinesis or DynamoDB streams. Everything from the first failure on comes back, so nothing after it is started.
 
     The order within a partition key (of the stream) or within an item (of the table) is kept.
     """
 
     name = "a stream"
-    sources = ("aws:kinesis", "aws:dynamodb")
-    has_checkpoint = True  # Lambda continues from the record that is reported
+    function = "process_stream"
+    services = ("aws:kinesis", "aws:dynamodb")
+    has_checkpoint = True
 
     def identifier(self, record: Record) -> str:
         return str(record["kinesis"]["sequenceNumber"] if "kinesis" in record else record["dynamodb"]["SequenceNumber"])
@@ -56,23 +117,28 @@ class StreamSource:
             return str(record["kinesis"]["partitionKey"])
         return json.dumps(record["dynamodb"]["Keys"], sort_keys=True)
 
+    def order(self, record: Record) -> str:
+        return ""  # a batch is of one shard
 
-def records_of(event: object, source: QueueSource | StreamSource) -> list[Record]:
+
+def records_of(event: object, source: Source) -> list[Record]:
     """The records of an event. Raises LockArgumentError if it is not a batch from ``source``."""
-    raw = event if isinstance(event, dict) else getattr(event, "raw_event", event)
-    records = raw.get("Records") if isinstance(raw, dict) else None
-    if not isinstance(records, list):
+    found = event if isinstance(event, dict) else getattr(event, "raw_event", event)
+    raw = found if isinstance(found, dict) else {}
+    records = source.records(raw)
+    if records is None:
+        others = raw.get("Records")
+        sender = _sender(raw, others[0] if isinstance(others, list) and others else {})
+        if _FUNCTIONS.get(sender, source.function) != source.function:
+            raise LockArgumentError(f"event= is from {sender!r}, {_right(sender, source)}")
         raise LockArgumentError(
-            f"event= has no list of Records, so it is not a batch from {source.name}: pass on the handler's first "
+            f"event= has no {source.form}, so it is not a batch from {source.name}: pass on the handler's first "
             "argument"
         )
     for record in records:
-        found = record.get("eventSource") if isinstance(record, dict) else type(record).__name__
-        if not isinstance(record, dict) or (found is not None and found not in source.sources):
-            raise LockArgumentError(
-                f"event= has a record of {found!r}, not of {' or '.join(source.sources)}: use process_sqs for SQS, and "
-                "process_stream for Kinesis and DynamoDB streams"
-            )
+        if not isinstance(record, dict) or _sender(raw, record) not in ("", *source.services):
+            sender = _sender(raw, record)
+            raise LockArgumentError(f"event= has a record of {sender!r}, {_right(sender, source)}")
         try:
             source.identifier(record)
             source.group(record)
@@ -81,3 +147,21 @@ def records_of(event: object, source: QueueSource | StreamSource) -> list[Record
                 f"event= has a record from {source.name} without {error}: pass on the event as Lambda delivers it"
             ) from error
     return records
+
+
+def _sender(event: dict[str, Any], record: object) -> str:
+    """The service that a record is from; "" if neither it nor its event names one. Kafka's events name it."""
+    if not isinstance(record, dict):
+        return type(record).__name__
+    named = record.get("eventSource", event.get("eventSource"))
+    return "" if named is None else str(named)
+
+
+def _right(sender: str, source: Source) -> str:
+    """What to say of something that ``source`` does not take."""
+    right = _FUNCTIONS.get(sender)
+    what = f"which is for {right}, not {source.function}" if right else f"not of {' or '.join(source.services)}"
+    return (
+        f"{what}: use process_sqs for SQS, and process_stream for Kinesis and DynamoDB streams, and process_kafka for "
+        "Kafka"
+    )

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, assert_type
 
 from lambda_lock import AsyncLockClient, LockClient, payload_hash
-from lambda_lock.batch import process_sqs, process_stream, sqs_batch
+from lambda_lock.batch import kafka_batch, process_kafka, process_sqs, process_stream, sqs_batch
 
 Response = dict[str, list[dict[str, str]]]
+KafkaResponse = dict[str, list[dict[str, dict[str, str | int]]]]
 
 
 def order(record: dict[str, Any]) -> int:
@@ -39,6 +40,10 @@ def handler(event: dict[str, Any], context: object) -> None:
     process_sqs(event, order, context=context, client=AsyncLockClient())  # type: ignore[arg-type]
     process_sqs(event, order, context=context, max_workers="2")  # type: ignore[arg-type]
     process_stream(event, order, context=context, retry_visibility=5)  # type: ignore[call-arg]
+    assert_type(process_kafka(event, order, context=context), KafkaResponse)
+    process_kafka(event, order, context=context, dedup_key="{value[id]}", lock_key=["{key}"], validate=["value[n]"])
+    process_kafka(event, order, context=context, retry_visibility=5)  # type: ignore[call-arg]
+    process_kafka(event, of_text, context=context)  # type: ignore[arg-type]
 
 
 @sqs_batch(lock_key="order#{body[order_id]}", max_workers=2)
@@ -52,3 +57,16 @@ decorated({})  # type: ignore[call-arg]
 
 @sqs_batch()  # type: ignore[arg-type]
 def decorated_of_two(event: dict[str, Any], context: object) -> None: ...
+
+
+@kafka_batch(lock_key="order#{value[order_id]}", max_workers=2)
+def of_kafka(record: dict[str, Any]) -> None: ...
+
+
+assert_type(of_kafka, Callable[[Any, Any], KafkaResponse])
+assert_type(of_kafka({}, None), KafkaResponse)
+kafka_batch(retry_visibility=5)  # type: ignore[call-arg]
+
+
+@kafka_batch()  # type: ignore[arg-type]
+def of_kafka_of_two(event: dict[str, Any], context: object) -> None: ...

@@ -16,6 +16,7 @@ after another, and completes each before it begins the next.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -25,7 +26,7 @@ import uuid
 from typing import Any
 
 from lambda_lock import LockNotGrantedError, current_dedup, deduplicate, with_lock
-from lambda_lock.batch import process_sqs, sqs_batch
+from lambda_lock.batch import process_kafka, process_sqs, sqs_batch
 from rig.engine import Ministack
 
 Record = dict[str, Any]
@@ -58,6 +59,17 @@ def batch(record: Record) -> None:
 
 def do_record(record: Record) -> None:
     do(json.loads(record["body"]))
+
+
+def of_kafka(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    begin(context, [])
+    answer = process_kafka(event, do_record_of_kafka, context=context, dedup_key="{value[id]}", **OPTIONS)
+    write(what="ended", invocation=invocation, returned=[])
+    return answer
+
+
+def do_record_of_kafka(record: Record) -> None:
+    do(json.loads(base64.b64decode(record["value"])))
 
 
 def on_event(event: dict[str, Any], context: Any) -> dict[str, Any] | None:

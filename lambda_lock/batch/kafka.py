@@ -1,0 +1,98 @@
+"""Kafka, on Amazon MSK or self-managed. Loaded by those who process its records.
+
+Sources: AWS Lambda Developer Guide, "Using Lambda with Amazon MSK", "Using Lambda with self-managed Apache Kafka" and
+"Configuring error handling controls for Kafka event sources".
+"""
+
+from __future__ import annotations
+
+from binascii import a2b_base64
+from collections.abc import Mapping
+from functools import wraps
+
+from ..keys.arguments import Unusable
+from .source import Source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, TypeVar
+
+    from .source import Record
+
+    T = TypeVar("T")
+
+
+class KafkaSource(Source):
+    """Kafka. Each partition of a topic comes back from its first failure on, so nothing after that is started in it.
+
+    The order within a partition and a key is kept. Records without a key keep the order of their partition.
+    """
+
+    name = "Kafka"
+    function = "process_kafka"
+    decorator = "kafka_batch"
+    services = ("aws:kafka", "SelfManagedKafka")
+    form = "dict of records"
+    has_checkpoint = True
+
+    def records(self, event: dict[str, Any]) -> list[Any] | None:
+        partitions = event.get("records")
+        if not isinstance(partitions, dict) or not all(isinstance(records, list) for records in partitions.values()):
+            return None
+        return [record for records in partitions.values() for record in records]
+
+    def identifier(self, record: Record) -> dict[str, str | int]:
+        offset = record["offset"]
+        if type(offset) is not int:
+            raise TypeError("an offset that is an int")
+        return {"partition": self.order(record), "offset": offset}
+
+    def order(self, record: Record) -> str:
+        return f"{record['topic']}-{record['partition']}"
+
+    def group(self, record: Record) -> str:
+        key = record.get("key")
+        return self.order(record) if key is None else f"{self.order(record)}#{key}"
+
+    def view(self, record: Record) -> Decoded:
+        return Decoded(record)
+
+    def of_view(self, function: Callable[[Record], T]) -> Callable[[Any], T]:
+        @wraps(function)
+        def of_decoded(view: Decoded) -> T:
+            return function(view.record)
+
+        return of_decoded
+
+
+class Decoded(Mapping[str, object]):
+    """A record with its key and value as text, or as bytes if they are none. They are decoded when they are asked for.
+
+    record: the record as Lambda passed it.
+    """
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+
+    def __getitem__(self, name: str) -> object:
+        encoded = self.record[name]
+        if name not in ("key", "value") or encoded is None:
+            return encoded
+        try:
+            decoded = a2b_base64(encoded, strict_mode=True)
+        except (ValueError, TypeError):
+            raise Unusable(f"has a [{name}] that is not base64, as Lambda passes it") from None
+        try:
+            return decoded.decode()
+        except UnicodeDecodeError:
+            return decoded
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.record
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.record)
+
+    def __len__(self) -> int:
+        return len(self.record)
