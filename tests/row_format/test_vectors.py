@@ -1,0 +1,147 @@
+"""The specification of the row format: its vectors are what the shipped code does, and what a real engine answers."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from lambda_lock.core import lease, queue, row
+from lambda_lock.core.schema import JAVA
+from rig.engine import ROOT, Engine, request_headers
+
+from . import record
+from .play import SCHEMAS, Json, Player, load, place_of
+
+PAGE = (ROOT / "docs" / "row-format.md").read_text()
+SCENARIOS = [
+    pytest.param(one, id=f"{name}: {one['name']}") for name in record.SCENARIOS for one in load(name)["scenarios"]
+]
+_numbers = itertools.count(1)
+scenarios = pytest.mark.parametrize("scenario", SCENARIOS)
+
+
+@scenarios
+def test_the_shipped_code_sends_what_the_scenario_says_and_comes_to_its_outcome(scenario: Json) -> None:
+    expected = [exchange for step in scenario["steps"] for exchange in step["exchanges"]]
+
+    def answer(exchange: Json, step: Json) -> Json:
+        given: Json = expected.pop(0)
+        assert exchange == {name: given[name] for name in exchange}
+        return given
+
+    player = Player(scenario, answer, lambda item: None)
+    for step in scenario["steps"]:
+        assert player.played(step)["outcome"] == step["outcome"]
+    assert expected == []
+
+
+class Table:
+    """A table of an engine, and its answers to requests as they stand, refusals included."""
+
+    def __init__(self, engine: Engine, scenario: Json) -> None:
+        self.engine = engine
+        self.place = place_of(scenario)
+        self.name = engine.create_table(f"vectors-{next(_numbers)}", *self.place.key_names)
+
+    def post(self, operation: str, request: Json) -> tuple[int, Json]:
+        place = urlsplit(self.engine.url)
+        connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=30)
+        try:
+            body = json.dumps(request | {"TableName": self.name})
+            connection.request("POST", "/", body, request_headers(operation))
+            reply = connection.getresponse()
+            return reply.status, json.loads(reply.read())
+        finally:
+            connection.close()
+
+    def write(self, item: Json | None) -> None:
+        if item is None:
+            self.post("DeleteItem", {"Key": self.place.item_key})
+        else:
+            self.post("PutItem", {"Item": item})
+
+    def row(self) -> Any:
+        return self.post("GetItem", {"Key": self.place.item_key, "ConsistentRead": True})[1].get("Item")
+
+
+@scenarios
+def test_a_real_engine_answers_as_the_scenario_says_and_leaves_its_rows(scenario: Json, engine: Engine) -> None:
+    table = Table(engine, scenario)
+    try:
+        if scenario["before"] is not None:
+            table.write(scenario["before"])
+        for step in scenario["steps"]:
+            if step["act"] == "another writes":
+                table.write(step["item"])
+            for exchange in step["exchanges"]:
+                status, reply = table.post(exchange["operation"], exchange["request"])
+                if exchange["status"] is None:  # carried out, but its answer is lost
+                    assert status == 200
+                    continue
+                assert status == exchange["status"]
+                assert {name: reply.get(name) for name in ("Attributes", "Item")} == {
+                    name: exchange["reply"].get(name) for name in ("Attributes", "Item")
+                }
+                if status != 200:
+                    assert reply["__type"].endswith("ConditionalCheckFailedException")
+            assert table.row() == step["row"]
+    finally:
+        engine.delete_table(table.name)
+
+
+def test_the_values_mean_what_the_shipped_code_makes_of_them() -> None:
+    assert load("values") == json.loads(record.text_of({"format": record.FORMAT, **record.values()}))
+
+
+def test_the_scenarios_are_those_that_are_asked_for() -> None:
+    """A scenario that is added or changed is recorded by `python -m tests.row_format.record`."""
+    for name, asked in record.SCENARIOS.items():
+        content = load(name)
+        assert content["format"] == record.FORMAT
+        assert [one["name"] for one in content["scenarios"]] == [one["name"] for one in asked]
+        for one, wanted in zip(content["scenarios"], asked, strict=True):
+            steps = [
+                {field: step[field] for field in given}
+                for step, given in zip(one["steps"], wanted["steps"], strict=True)
+            ]
+            assert (one["before"], steps) == (wanted["before"], wanted["steps"])
+
+
+def test_the_page_is_of_the_format_of_the_vectors() -> None:
+    assert f"This is version {record.FORMAT}" in PAGE
+
+
+@pytest.mark.parametrize("field", [field for field in JAVA.__slots__ if getattr(JAVA, field) in JAVA.attribute_names()])
+def test_the_page_has_each_attribute_in_each_schema(field: str) -> None:
+    names = [getattr(schema, field) for schema in SCHEMAS.values()]
+    if names[0] is None or field == "name":
+        return
+    (line,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{names[0]}` |")]
+    assert [re.sub(r"[`*]", "", cell).strip() for cell in line.split("|")[1:4]] == [name or "none" for name in names]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("GRACE", lease.GRACE),
+        ("MARGIN", lease.MARGIN),
+        ("DRIFT", lease.DRIFT),
+        ("shortest lease", lease.MIN_LEASE),
+        ("longest lease of a permit", row.LONGEST_PERMIT),
+        ("most permits", row.MOST_PERMITS),
+        ("most tickets", row.MOST_WAITERS),
+        ("longest lease of a ticket", queue.LONGEST_LEASE),
+        ("furthest expiry of a ticket", row.LONGEST_BELIEVED),
+        ("PATIENCE", queue.PATIENCE),
+        ("longest nap", queue.LONGEST_NAP),
+    ],
+)
+def test_the_page_has_the_constants_of_the_shipped_code(name: str, value: float) -> None:
+    (line,) = [line for line in PAGE.splitlines() if line.startswith(f"| {name} |")]
+    assert float(line.split("|")[2].split()[0].replace(",", "")) == value
