@@ -18,7 +18,7 @@ from ..keys.template import scoped
 from ..observe.log import NOT_RELEASED, logger, tell
 from ..runtime import invocation
 from .environment import default_async_client, default_client, prepare
-from .functions import check_answer, check_answer_of, check_decorated, refuse_bare
+from .functions import check_answer, check_answer_of, check_decorated, refuse_bare, undecorated
 from .guard import Call, CurrentLocks, Guard, check_times
 
 TYPE_CHECKING = False
@@ -476,8 +476,7 @@ def _scoped(func: Any, scope: str | None, build_key: KeyBuilder) -> KeyBuilder:
     nothing in the key names the tenant.
     """
     told: list[str] = []
-    while hasattr(func, "__wrapped__") or isinstance(func, partial):  # what the user wrote, under other decorators
-        func = func.func if isinstance(func, partial) else func.__wrapped__
+    func = undecorated(func)
 
     def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         key, tenant = build_key(args, kwargs), invocation.tenant_id()

@@ -129,6 +129,13 @@ def refuse_bare(key: object, decorator: str) -> None:
     )
 
 
+def undecorated(func: Any) -> Any:
+    """What the user wrote: the function, or an object, under other decorators and partial functions."""
+    while hasattr(func, "__wrapped__") or isinstance(func, functools.partial):
+        func = func.func if isinstance(func, functools.partial) else func.__wrapped__
+    return func
+
+
 def _durable_module(func: object) -> str:
     """The module of the SDK of durable functions that made ``func`` of another function, also below other decorators.
 

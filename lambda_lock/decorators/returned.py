@@ -5,11 +5,9 @@ Loaded for functions with ``result=``, ``done_if=`` or a function as ``window=``
 
 from __future__ import annotations
 
-from functools import partial  # the Lambda runtime has it loaded
-
 from ..keys.arguments import Parameters, name_of
 from ..observe.log import logger, tell
-from .functions import is_async
+from .functions import is_async, undecorated
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,8 +60,7 @@ def serializer_of(result: Any) -> Any:
 
 def serializer_for(func: Any) -> Any:
     """The serializer for what ``func`` says that it returns. None: JSON as it is. Raises TypeError."""
-    while isinstance(func, partial):
-        func = func.func
+    func = undecorated(func)  # the wrapper of an object or of a partial function has annotations of its own
     if not hasattr(func, "__annotations__"):
         func = type(func).__call__
     try:

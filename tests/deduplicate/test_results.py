@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import functools
 import subprocess
 import sys
 import typing
@@ -16,7 +17,7 @@ from uuid import UUID
 import pydantic
 import pytest
 
-from lambda_lock import LockArgumentError, LockFormatError, deduplicate
+from lambda_lock import LockArgumentError, LockFormatError, deduplicate, with_lock
 from tests.support.rows import Rows
 
 from .conftest import Once, commit, is_done, put, warnings
@@ -120,6 +121,21 @@ def test_a_function_that_returns_a_model_gives_it_to_duplicates(once: Once) -> N
         return Customer(Name="Ann", since=datetime.date(2020, 2, 29))
 
     assert round_trip(once, body).name == "Ann"
+
+
+class Issuer:
+    def __call__(self, event: Any) -> Customer:
+        return Customer(Name="Ann", since=datetime.date(2020, 2, 29))
+
+
+def issue(name: str, event: Any) -> Customer:
+    return Customer(Name=name, since=datetime.date(2020, 2, 29))
+
+
+@pytest.mark.parametrize("function", [Issuer(), functools.partial(issue, "Ann")])
+def test_an_object_or_partial_function_below_another_decorator_gives_what_its_annotation_says(function: Any) -> None:
+    handler: Any = deduplicate("{id}", result="json")(with_lock("customer#{id}")(function))
+    assert handler(EVENT) == handler(EVENT) == issue("Ann", EVENT)
 
 
 SAMPLES: list[tuple[Any, Any]] = [
