@@ -10,7 +10,7 @@ from binascii import a2b_base64
 from collections.abc import Mapping
 from functools import wraps
 
-from ..keys.arguments import Unusable
+from ..keys.arguments import Unusable, name_of
 from .source import Source
 
 TYPE_CHECKING = False
@@ -63,6 +63,7 @@ class KafkaSource(Source):
         def of_decoded(view: Decoded) -> T:
             return function(view.record)
 
+        of_decoded.__qualname__ = name_of(function)  # an object and a partial function have none to copy
         return of_decoded
 
 

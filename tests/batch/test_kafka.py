@@ -11,7 +11,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -291,6 +291,44 @@ def test_the_handler_and_key_functions_get_the_record_as_lambda_passed_it(table:
     assert all(type(record) is dict for record in seen.records + keyed)
 
 
+@dataclass
+class Receipt:
+    total: int
+
+
+class Cashier:
+    def __call__(self, record: Event) -> Receipt:
+        return Receipt(7)
+
+    def method(self, record: Event) -> Receipt:
+        return Receipt(7)
+
+
+def pay(currency: str, record: Event) -> Receipt:
+    return Receipt(7)
+
+
+@pytest.mark.parametrize("lock_key", [None, "{key}"])
+@pytest.mark.parametrize("handler", [Cashier(), Cashier().method, functools.partial(pay, "EUR")])
+def test_objects_methods_and_partial_functions_store_what_they_say_that_they_return(
+    rows: Rows, handler: Any, lock_key: str | None
+) -> None:
+    event = events.kafka([("orders-0", "k-1", {"n": 0})])
+    options: Event = {"dedup_key": "{value[n]}", "scope": "s", "result": "json", "lock_key": lock_key}
+    assert process_kafka(event, handler, context=Context(), **options) == NOTHING
+    assert rows["s#0"]["result"] == {"S": '{"total":7}'}
+
+
+@pytest.mark.parametrize(("handler", "name"), [(Cashier(), "Cashier"), (functools.partial(pay, "EUR"), "partial")])
+def test_an_object_and_a_partial_function_are_named_in_errors(
+    table: str, caplog: pytest.LogCaptureFixture, handler: Any, name: str
+) -> None:
+    process_kafka(batch("A"), handler, context=Context(), dedup_key="{missing}")
+    assert any(
+        rf"the key '{{missing}}' of {name}() cannot be built" in record.getMessage() for record in caplog.records
+    )
+
+
 def test_two_handlers_do_not_suppress_each_other(table: str) -> None:
     event, one, other = batch("A"), KafkaDone(), []
 
@@ -335,6 +373,7 @@ def test_a_record_that_gives_no_key_comes_back_and_stops_its_partition(table: st
         ({"value": "//79"}, "{value[id]}", "value is of type bytes but not JSON"),
         ({"value": "//79"}, "{value}", "the value is of type bytes"),
         ({"value": '{"id": 1}'}, "{value[id]}", r"has a \[value\] that is not base64, as Lambda passes it"),
+        ({"key": "YWJj!"}, "{key}", r"has a \[key\] that is not base64"),
         ({"key": 7}, "{key}", r"has a \[key\] that is not base64"),
         ({}, "{values[id]}", r"has no \[values\]; it has topic, partition, offset"),
     ],
