@@ -40,7 +40,8 @@ class KafkaSource(Source):
         partitions = event.get("records")
         if not isinstance(partitions, dict) or not all(isinstance(records, list) for records in partitions.values()):
             return None
-        return [record for records in partitions.values() for record in records]
+        # By offset, as Lambda delivers them: what follows the record that is reported must not have a lower one.
+        return [record for records in partitions.values() for record in sorted(records, key=_offset)]
 
     def identifier(self, record: Record) -> dict[str, str | int]:
         offset = record["offset"]
@@ -65,6 +66,11 @@ class KafkaSource(Source):
 
         of_decoded.__qualname__ = name_of(function)  # an object and a partial function have none to copy
         return of_decoded
+
+
+def _offset(record: object) -> int:
+    offset = record.get("offset") if isinstance(record, dict) else None
+    return offset if isinstance(offset, int) else 0  # it is refused later
 
 
 class Decoded(Mapping[str, object]):

@@ -110,6 +110,13 @@ def test_the_lowest_offset_of_each_partition_is_reported(table: str, workers: in
     assert sorted(done.started) == [0, 1, 2]
 
 
+def test_records_run_in_the_order_of_their_offsets_however_an_event_lists_them(table: str) -> None:
+    done, event = KafkaDone(1), batch("AAA")
+    event["records"]["orders-0"].reverse()
+    assert returned(process_kafka(event, done.handler, context=Context()), event) == [1]
+    assert done.started == [0, 1]
+
+
 @both
 def test_each_partition_goes_on_where_it_stopped(table: str, workers: int) -> None:
     done, event = KafkaDone(2, 3), batch("AABBAB")
