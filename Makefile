@@ -153,9 +153,10 @@ bench-short: $(DEV) $(ENGINE) ## Check requests, modules and instructions agains
 	@$(BIN)/python -m benchmarks.limits $(ARGS)
 
 .PHONY: docs
-docs: $(DOCS) ## Build the documentation site into build/site; a broken link or reference is an error
+docs: $(DOCS) $(DEV) ## Build the documentation site into build/site, and search it; a broken link or reference is an error
 	@rm -rf build/site
 	@.venv-docs/bin/python -m sphinx --quiet --fail-on-warning --keep-going -d build/site-cache docs build/site
+	@LAMBDA_LOCK_SITE=build/site $(BIN)/pytest --quiet tests/docs/test_search.py
 	@echo "build/site/index.html"
 
 .PHONY: build

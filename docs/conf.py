@@ -72,6 +72,8 @@ def _module_name(name: str) -> Any:
 
 sys.meta_path.insert(0, _Finder())
 
+from sphinx.pycode import ModuleAnalyzer  # noqa: E402
+
 from lambda_lock import __version__  # noqa: E402 - it is found by the line above
 
 project = "lambda_lock"
@@ -81,7 +83,7 @@ version = release = __version__
 repository = "https://github.com/lambda-lock/lambda-lock"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
-exclude_patterns = ["templates", "deploy", "performance"]
+exclude_patterns = ["templates", "deploy", "performance"]  # files that pages show
 highlight_language = "none"  # of blocks that name no language
 default_role = "code"
 maximum_signature_line_length = 80
@@ -102,6 +104,8 @@ autodoc_default_options = {
 html_theme = "furo"
 html_title = f"lambda_lock {version}"
 html_static_path = ["_static"]
+html_favicon = "_static/favicon.svg"
+html_search_scorer = str(DOCS / "scorer.js")
 html_css_files = ["site.css"]
 html_js_files = ["calculators.js"]
 html_copy_source = False
@@ -128,7 +132,17 @@ def _page_if_any(match: re.Match[str]) -> str:
     return match[0] if list(DOCS.glob(f"{match[1]}.md")) else ""
 
 
+_SEARCHED = re.compile(r"^<!-- search: (.+) -->$", re.MULTILINE)
 _ELSEWHERE = "(On the site there is a calculator here.)\n"
+
+
+def _found_by(match: re.Match[str]) -> str:
+    """Words that people use for what a page or section is about: the search finds it by each of them first.
+
+    They are written as a comment, which readers of the file do not see.
+    """
+    words = ", ".join(f"! {word}" for word in match[1].split(", "))
+    return f"```{{index}} {words}\n```\n"
 
 
 def read_page(app: Any, name: str, source: list[str]) -> None:
@@ -136,7 +150,8 @@ def read_page(app: Any, name: str, source: list[str]) -> None:
 
     Comments are for the tests, and a note that only the site has a calculator for those who read the file.
     """
-    text = re.sub(r"<!--.*?-->\n?", "", source[0], flags=re.DOTALL).replace(_ELSEWHERE, "")
+    text = _SEARCHED.sub(_found_by, source[0])
+    text = re.sub(r"<!--.*?-->\n?", "", text, flags=re.DOTALL).replace(_ELSEWHERE, "")
     text = _LINK.sub(partial(_link, Path(app.env.doc2path(name))), text)
     source[0] = re.sub(r"^([a-z-]+\*)\n", _page_if_any, text, flags=re.MULTILINE)
 
@@ -168,6 +183,17 @@ def read_docstring(app: Any, what: str, name: str, subject: object, options: obj
     lines[:] = result
 
 
+def one_signature(analyze: Any) -> Any:
+    """Read a module as Sphinx does, but forget its overloads: the reference shows the signature that help() shows."""
+
+    def read(self: ModuleAnalyzer) -> None:
+        analyze(self)
+        self.overloads = {}
+
+    return read
+
+
 def setup(app: Any) -> None:
+    ModuleAnalyzer.analyze = one_signature(ModuleAnalyzer.analyze)  # type: ignore[method-assign]
     app.connect("source-read", read_page)
     app.connect("autodoc-process-docstring", read_docstring)
