@@ -1,0 +1,14 @@
+// On a narrow screen, a table of texts that is wider than the screen is shown as a list: site.css says how.
+"use strict";
+
+for (const table of document.querySelectorAll("article table")) {
+  const headings = [...table.querySelectorAll("thead th")].map((cell) => cell.textContent.trim());
+  const room = table.parentElement.clientWidth;
+  if (headings.length > 4 || !window.matchMedia("(max-width: 40em)").matches || table.scrollWidth <= room) continue;
+  for (const row of table.tBodies[0].rows) {
+    [...row.cells].forEach((cell, column) => {
+      if (column && headings[column]) cell.dataset.heading = headings[column];
+    });
+  }
+  table.classList.add("listed");
+}
