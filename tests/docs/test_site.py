@@ -95,6 +95,23 @@ def test_each_log_event_is_in_troubleshooting() -> None:
     assert all(rows.values())
 
 
+def test_each_environment_variable_is_in_settings_and_described_nowhere_else() -> None:
+    sources = "\n".join(path.read_text() for path in (ROOT / "lambda_lock").rglob("*.py"))
+    rows = "\n".join(re.findall(r"^\| `[A-Z].*", (DOCS / "settings.md").read_text(), re.MULTILINE))
+    variables = set(re.findall(r"\bLAMBDA_LOCK_[A-Z_]+\b", sources))
+    assert len(variables) >= 8
+    assert {name for name in variables if f"`{name}`" not in rows} == set()
+    elsewhere = {
+        page.name for page in DOCS.rglob("*.md") if re.search(r"^\| `LAMBDA_LOCK_", page.read_text(), re.MULTILINE)
+    }
+    assert elsewhere <= {"settings.md", "deploy.md"}  # deploy.md says which of them are set there
+
+
+def test_the_events_of_the_log_are_in_one_table() -> None:
+    pages = [page.name for page in DOCS.rglob("*.md") if re.search(r"^\| `lost` \|", page.read_text(), re.MULTILINE)]
+    assert pages == ["troubleshooting.md"]
+
+
 def _texts() -> str:
     """All text in the library's code, with a mark where a value is put in."""
     found = []
