@@ -1,0 +1,121 @@
+"""A beginner's path: every command and program of docs/getting-started.md, as written, from an empty folder.
+
+pip finds this checkout's wheel and nothing else. The packages that the extras name are those of the environments of
+tests, because nothing is downloaded here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from rig.engine import ROOT, inherited_environment
+from rig.lambda_runtime import LambdaEnvironment
+from rig.packages import unzip
+from tests.support.installed import finish
+
+PAGE = (ROOT / "docs" / "getting-started.md").read_text()
+INSTALLING, TESTING, STARTING, USING, PACKAGING = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+APP, TEST, _CDK = re.findall(r"^```py\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> dict[str, str]:
+    """A shell that knows nothing about AWS. Its `python3` makes environments whose pip finds the wheel alone."""
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path / "dist", ROOT]
+    finish(build, inherited_environment())
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    home = tmp_path / "home"
+    home.mkdir()
+    for name, lines in {
+        "python3": f'exec {sys.executable} "$@"',
+        "python3.13": f'exec {sys.executable} "$@"',
+        "ministack": f'exec {ROOT / ".venv-engine" / "bin" / "ministack"} "$@"',
+    }.items():
+        (programs / name).write_text(f"#!/bin/sh\n{lines}\n")
+        (programs / name).chmod(0o755)
+    return inherited_environment() | {
+        "HOME": str(home),
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "TMPDIR": str(tmp_path),
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(tmp_path / "dist"),
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        "PIP_ROOT_USER_ACTION": "ignore",
+    }
+
+
+def _with_packages_of_the_extras(folder: Path, command: str) -> str:
+    """The command, in which pip need not find what the extras name: this environment's packages are there already."""
+    (site,) = (folder / ".venv" / "lib").glob("python3.*/site-packages")
+    packages = next(path for path in map(Path, sys.path) if path.name == "site-packages")
+    (site / "extras.pth").write_text(f"{packages}\n")
+    extras = re.findall(r'"lambda-lock\[([\w,]+)\]"', command)
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert extras
+    assert all(name in known for name in extras[0].split(","))
+    return f"export PIP_NO_DEPS=1\n{command}"
+
+
+def test_each_step_of_a_beginner_works_as_it_is_written(shell: dict[str, str], tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    finish(["sh", "-ec", INSTALLING], shell, cwd=project)  # 1
+
+    (project / "app.py").write_text(APP)  # 2
+    (project / "test_app.py").write_text(TEST)
+    activated = f". .venv/bin/activate\n{TESTING}"
+    assert finish(["sh", "-ec", activated], shell, cwd=project) == "a customer is invoiced under a lock\n"
+
+    install, dev = STARTING.strip().splitlines()  # 3
+    assert dev == "lambda-lock dev"
+    finish(["sh", "-ec", f". .venv/bin/activate\n{_with_packages_of_the_extras(project, install)}"], shell, cwd=project)
+    activated = f". .venv/bin/activate\nexec {dev}"
+    first = subprocess.Popen(
+        ["sh", "-ec", activated], env=shell, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert first.stdout is not None
+        pasted = ""
+        while "LAMBDA_LOCK_TABLE" not in pasted:
+            line = first.stdout.readline()
+            assert line, first.communicate()[1]
+            pasted += line
+        printed = finish(["sh", "-ec", f". .venv/bin/activate\n{pasted}\n{USING}"], shell, cwd=project)
+        assert re.search(r"^under token \d+\nnightly-report\t\tfree\t", printed, re.MULTILINE)
+
+        finish(["sh", "-ec", PACKAGING], shell, cwd=project)  # 4
+        unzip(project / "function.zip", tmp_path / "task")
+        assert _invoked(tmp_path / "task", pasted) == "invoiced 42"
+        printed = finish(["sh", "-ec", f". .venv/bin/activate\n{pasted}\nlambda-lock ls"], shell, cwd=project)
+        assert "invoice#42\t" in printed
+    finally:
+        first.terminate()
+        first.communicate(timeout=60)
+    assert first.returncode == 0
+
+
+def _invoked(folder: Path, pasted: str) -> object:
+    """What the handler of an unpacked zip file returns under awslambdaric, with the variables that were pasted."""
+    variables = dict(re.findall(r"^export (\w+)='?(.*?)'?$", pasted, re.MULTILINE))
+    assert variables["LAMBDA_LOCK_TABLE"]
+    environment = variables | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    with LambdaEnvironment("app.handler", folder, environment=environment) as function:
+        return function.invoke({"detail": {"customer_id": "42"}}, timeout_seconds=20).result()
+
+
+def test_the_package_is_made_by_the_lines_of_the_page_about_packaging() -> None:
+    assert PACKAGING in (ROOT / "docs" / "packaging.md").read_text()
+
+
+def test_the_commands_that_deploy_the_sample_are_those_that_ci_runs_and_its_page_has() -> None:
+    assert "`make deploy-local`" in PAGE
+    assert "deploy-local" in re.findall(r"^run demo (.*)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert "npx cdk deploy\n" in (ROOT / "docs" / "infra.md").read_text()
