@@ -112,6 +112,16 @@ def test_the_events_of_the_log_are_in_one_table() -> None:
     assert pages == ["troubleshooting.md"]
 
 
+_ABOUT_EVIDENCE = ("safety", "parity-tests")  # pages whose subject is what shows each claim
+
+
+def test_names_of_tests_stand_in_footnotes_and_tables_and_not_in_the_text() -> None:
+    for page in DOCS.rglob("*.md"):
+        if not page.stem.startswith(_ABOUT_EVIDENCE):
+            lines = [line for line in page.read_text().splitlines() if re.search(r"tests/[\w/]+\.py::\w", line)]
+            assert [line for line in lines if not re.match(r"\[\^\d+\]: |\|", line)] == [], page.name
+
+
 def _texts() -> str:
     """All text in the library's code, with a mark where a value is put in."""
     found = []
