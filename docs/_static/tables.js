@@ -7,6 +7,7 @@ for (const table of document.querySelectorAll("article table")) {
   if (headings.length > 4 || !window.matchMedia("(max-width: 40em)").matches || table.scrollWidth <= room) continue;
   for (const row of table.tBodies[0].rows) {
     [...row.cells].forEach((cell, column) => {
+      cell.hidden = !cell.textContent.trim();
       if (column && headings[column]) cell.dataset.heading = headings[column];
     });
   }
