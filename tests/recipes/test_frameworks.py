@@ -37,9 +37,7 @@ def _through_flask(app: Any, account: str) -> tuple[int, dict[str, Any], str | N
 
 @pytest.mark.parametrize("framework", ["fastapi", "flask"])
 def test_an_endpoint_answers_409_while_the_account_is_busy_and_works_for_others(framework: str) -> None:
-    pytest.importorskip(framework)
     if framework == "fastapi":
-        pytest.importorskip("mangum")
         app, ask = program("fastapi"), _through_fastapi
     else:
         app, ask = program("fastapi", 1), _through_flask
@@ -65,7 +63,6 @@ def _command(app: Any) -> str:
 
 
 def test_a_command_does_nothing_while_it_runs_elsewhere_and_leaves_the_lock_free() -> None:
-    pytest.importorskip("django.core.management")
     app = program("django")
     with LockClient() as client:
         with client.acquire("rebuild-index"):
@@ -80,7 +77,6 @@ def test_a_command_does_nothing_while_it_runs_elsewhere_and_leaves_the_lock_free
 
 
 def test_a_command_stops_before_its_next_part_once_the_lock_is_lost() -> None:
-    pytest.importorskip("django.core.management")
     app = program("django")
     done: list[str] = []
 
