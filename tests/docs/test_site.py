@@ -122,6 +122,17 @@ def test_names_of_tests_stand_in_footnotes_and_tables_and_not_in_the_text() -> N
             assert [line for line in lines if not re.match(r"\[\^\d+\]: |\|", line)] == [], page.name
 
 
+def test_links_between_pages_show_titles_and_not_the_names_of_files() -> None:
+    for page in [ROOT / "README.md", *DOCS.rglob("*.md")]:
+        assert re.findall(r"\[`?[\w./-]+\.md`?\]\([^)]*\)", page.read_text()) == [], page.name
+
+
+def test_each_diagram_has_a_dark_form() -> None:
+    drawn = [*DOCS.glob("*.svg"), *(DOCS / "diagrams").glob("*.svg")]
+    assert len(drawn) >= 8
+    assert [svg.name for svg in drawn if "@media (prefers-color-scheme:dark)" not in svg.read_text()] == []
+
+
 def _texts() -> str:
     """All text in the library's code, with a mark where a value is put in."""
     found = []
