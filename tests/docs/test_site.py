@@ -133,6 +133,31 @@ def test_each_diagram_has_a_dark_form() -> None:
     assert [svg.name for svg in drawn if "@media (prefers-color-scheme:dark)" not in svg.read_text()] == []
 
 
+def test_the_defaults_of_wait_on_the_page_are_those_of_the_functions() -> None:
+    """0, or None: then the page says what the time left means for it."""
+    table = (DOCS / "waiting.md").read_text().partition("\n## The defaults of wait\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*) \| (.*) \|$", table, re.MULTILINE)
+    said = {
+        name.removeprefix("@").removeprefix("client."): text
+        for names, text in rows
+        for name in re.findall("`(.*?)`", names)
+    }
+    functions: list[Any] = [
+        *(getattr(lambda_lock.LockClient, name) for name in ("acquire", "try_acquire", "forget")),
+        *(getattr(lambda_lock.LockClient, name) for name in ("acquire_all", "try_acquire_all", "resume", "adopt")),
+        lambda_lock.with_lock,
+        lambda_lock.deduplicate,
+        *(getattr(importlib.import_module("lambda_lock.batch"), name) for name in ("process_sqs", "process_stream")),
+    ]
+    for function in functions:
+        wait = inspect.signature(function).parameters.get("wait")
+        text = said[function.__name__]
+        if wait is None:
+            assert text == "never wait" or text.startswith("0:"), function
+        else:
+            assert text.startswith("0:") == (wait.default == 0), function
+
+
 def _texts() -> str:
     """All text in the library's code, with a mark where a value is put in."""
     found = []
