@@ -30,6 +30,7 @@ def shell(tmp_path: Path) -> dict[str, str]:
     """A shell that knows nothing about AWS. Its `python3` makes environments whose pip finds the wheel alone."""
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path / "dist", ROOT]
     finish(build, inherited_environment())
+    engine = os.environ.get("LAMBDA_LOCK_ENGINE_BIN") or ROOT / ".venv-engine" / "bin" / "ministack"
     programs = tmp_path / "bin"
     programs.mkdir()
     home = tmp_path / "home"
@@ -37,7 +38,7 @@ def shell(tmp_path: Path) -> dict[str, str]:
     for name, lines in {
         "python3": f'exec {sys.executable} "$@"',
         "python3.13": f'exec {sys.executable} "$@"',
-        "ministack": f'exec {ROOT / ".venv-engine" / "bin" / "ministack"} "$@"',
+        "ministack": f'exec {engine} "$@"',
     }.items():
         (programs / name).write_text(f"#!/bin/sh\n{lines}\n")
         (programs / name).chmod(0o755)
