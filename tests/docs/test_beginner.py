@@ -22,7 +22,7 @@ from tests.support.installed import finish
 
 PAGE = (ROOT / "docs" / "getting-started.md").read_text()
 INSTALLING, TESTING, STARTING, USING, PACKAGING = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-APP, TEST, _CDK = re.findall(r"^```py\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+APP, TEST, CDK = re.findall(r"^```py\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
@@ -112,8 +112,9 @@ def _invoked(folder: Path, pasted: str) -> object:
         return function.invoke({"detail": {"customer_id": "42"}}, timeout_seconds=20).result()
 
 
-def test_the_package_is_made_by_the_lines_of_the_page_about_packaging() -> None:
+def test_what_other_tests_run_is_the_same_on_their_pages() -> None:
     assert PACKAGING in (ROOT / "docs" / "packaging.md").read_text()
+    assert CDK in (ROOT / "docs" / "deploy.md").read_text()
 
 
 def test_the_commands_that_deploy_the_sample_are_those_that_ci_runs_and_its_page_has() -> None:
