@@ -16,6 +16,7 @@ import sys
 from binascii import crc32
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, TypeVar
+from urllib.parse import urlsplit
 
 import boto3
 from botocore import exceptions as failures
@@ -31,6 +32,7 @@ from ..errors import LockConfigurationError
 from .answers import http_date, refusal, result, short, without_values
 from .endpoint import empty_region, without_password
 from .http1 import UNTRUSTED
+from .unresolved import refuse_unknown_host
 
 if TYPE_CHECKING:
     from typing import Any
@@ -116,12 +118,14 @@ class BotoTransport:
         retries = client.meta.config.retries or {}
         self._sends_once = retries.get("total_max_attempts") == 1
         self._pid = os.getpid()
+        self._answered = False
 
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
         """Send one request. As `Transport.send`, but ``timeout`` is ignored: the client's own apply (see above).
 
         Also raises LockConfigurationError if boto3 does not accept the request or cannot send it because of
-        credentials, profile or settings, and if the endpoint's certificate is not trusted.
+        credentials, profile or settings, if the endpoint's certificate is not trusted, and if its host or the proxy's
+        does not exist and never answered (unresolved.py).
         """
         if self._pid != os.getpid():  # a forked child must not use the parent's connections
             self.client.close()
@@ -130,6 +134,7 @@ class BotoTransport:
         try:
             answer = call(**_to_boto(request))
         except failures.ClientError as error:
+            self._answered = True
             # Without its cause: botocore takes any page as the message, and carries all headers of the answer.
             raise _refusal(error) from None
         except failures.ParamValidationError as error:
@@ -147,10 +152,14 @@ class BotoTransport:
                 raise LockConfigurationError(
                     f"the endpoint's certificate is not trusted: {_text(error)}. {UNTRUSTED}"
                 ) from _cause(error)
+            url = error.kwargs.get("proxy_url") or error.kwargs.get("endpoint_url")
+            if url and not self._answered:
+                refuse_unknown_host(error, urlsplit(url).hostname or url)
             # If the client retries by itself, an earlier try may have been sent, even if the last one was not.
             if isinstance(error, _NOT_SENT) and self._sends_once:
                 raise TransportError(False, f"nothing was sent: {_text(error)}") from _cause(error)
             raise unusable(_text(error)) from _cause(error)
+        self._answered = True
         metadata = answer.pop("ResponseMetadata", {})
         if not _is_dynamodbs(metadata):
             raise unusable("it did not come from DynamoDB")

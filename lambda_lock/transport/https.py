@@ -9,7 +9,7 @@ import time
 import zlib  # built in
 
 from .._version import __version__
-from ..core.outcome import EXPIRED, Reply, ServiceError, unusable
+from ..core.outcome import EXPIRED, Reply, ServiceError, TransportError, unusable
 from ..errors import LockConfigurationError
 from . import endpoint as endpoints
 from .answers import http_date, refusal, result, short
@@ -75,6 +75,7 @@ class HttpsTransport:
         self._credentials = credentials
         self._now = now
         self._pool = Pool(self.endpoint)
+        self._answered = False
 
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
         """Send one request, once.
@@ -89,7 +90,8 @@ class HttpsTransport:
 
         Raises ConditionFailed, TransactionCanceled or ServiceError if DynamoDB refuses the request. Raises
         TransportError if there is no usable answer; it is ``ambiguous`` unless no byte was sent. Raises
-        LockConfigurationError if there are no credentials or the endpoint's certificate is not trusted.
+        LockConfigurationError if there are no credentials, if the endpoint's certificate is not trusted, and if its
+        host does not exist and never answered (unresolved.py).
         """
         deadline = time.monotonic() + timeout
         body = _to_json(request).encode()
@@ -104,7 +106,15 @@ class HttpsTransport:
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         head = f"POST / HTTP/1.1\r\n{lines}User-Agent: lambda-lock/{__version__}\r\nContent-Length: {len(body)}\r\n\r\n"
         answer_timeout = min(timeout, ANSWER_TIMEOUT) if operation in _QUICK else timeout
-        answer = self._pool.exchange(head.encode("ascii") + body, deadline, answer_timeout)
+        try:
+            answer = self._pool.exchange(head.encode("ascii") + body, deadline, answer_timeout)
+        except TransportError as error:
+            if not self._answered:
+                from .unresolved import refuse_unknown_host
+
+                refuse_unknown_host(error, self.endpoint.host)
+            raise
+        self._answered = True
         try:
             return _read(operation, answer)
         except ServiceError as error:

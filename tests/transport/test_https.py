@@ -372,10 +372,25 @@ def test_a_refused_connection_is_not_ambiguous() -> None:
     assert isinstance(caught.__cause__, ConnectionRefusedError)
 
 
-def test_a_name_that_does_not_exist_is_not_ambiguous() -> None:
+def test_a_name_that_no_server_can_look_up_is_not_ambiguous(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(*_: Any, **__: Any) -> None:
+        raise socket.gaierror(socket.EAI_AGAIN, "no name server answers")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
     transport = HttpsTransport("eu-west-1", "http://no-such-host.invalid", Credentials("a", "b"))
     caught = fails(transport, ambiguous=False)
     assert isinstance(caught.__cause__, OSError)
+
+
+def test_a_name_that_does_not_exist_is_a_mistake_and_nothing_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_up(*_: Any, **__: Any) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "there is no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    transport = HttpsTransport("eu-west-1", "http://no-such-host.invalid", Credentials("a", "b"))
+    with pytest.raises(LockConfigurationError, match=r"no host 'no-such-host.invalid', so nothing was sent") as caught:
+        get(transport)
+    assert isinstance(caught.value.__cause__, socket.gaierror)
 
 
 def test_a_host_may_be_a_name_with_several_addresses(stub: Stub) -> None:

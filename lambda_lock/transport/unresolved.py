@@ -1,0 +1,42 @@
+"""Tells a host that does not exist, a mistake in the configuration, from one whose address cannot be had right now.
+
+A name look-up can fail in two ways, and getaddrinfo says which:
+
+- EAI_NONAME: a name server answered that there is no such name (NXDOMAIN). A Region or an endpoint is written wrongly,
+  or the name cannot be looked up from here. Trying again would not help, so it is a LockConfigurationError.
+- Everything else is an outage: EAI_AGAIN (no name server answered, or it had trouble), EAI_FAIL, and EAI_NODATA. The
+  last one is a name that exists without an address. So it was in the outage of DynamoDB in us-east-1 in October 2025.
+
+A transport asks here only before its first answer. A host that has answered this process does exist: whatever happens
+to its name afterwards is an outage.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from ..errors import LockConfigurationError
+from .endpoint import without_password
+
+_PLACES = ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL")
+_PROXIES = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY")
+
+
+def refuse_unknown_host(error: BaseException, host: str) -> None:
+    """Raise LockConfigurationError if a request could not be sent because ``host`` does not exist.
+
+    error: of sending. host: the endpoint's or the proxy's. The text names the variable that it comes from.
+    """
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, socket.gaierror):
+        cause = cause.__cause__ or cause.__context__
+    if cause is None or cause.errno != socket.EAI_NONAME:
+        return
+    values = {name: os.environ.get(name, "").lower() for name in (*_PLACES, *_PROXIES)}
+    found = [f"{name}={value}" for name, value in values.items() if value and (value in host or host in value)]
+    written = (found or ["region_name or endpoint_url, the boto3 session or the profile"])[0]
+    raise LockConfigurationError(
+        f"there is no host {without_password(host)!r}, so nothing was sent: correct the Region or the endpoint in "
+        f"{without_password(written)}. If it is right, its name cannot be looked up from here: check the name servers"
+    ) from cause

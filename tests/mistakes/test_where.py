@@ -1,0 +1,136 @@
+"""A host that does not exist is a mistake, and is told as one. A name that cannot be looked up now is an outage."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import boto3
+import pytest
+
+from lambda_lock import LockClient, LockConfigurationError, TransportError, with_lock
+from lambda_lock.transport import BotoTransport, Credentials, HttpsTransport
+from rig.engine import REGION, Engine
+
+from .conftest import Told
+
+REQUEST: dict[str, Any] = {"TableName": "locks", "Key": {"key": {"S": "a"}}}
+
+
+class NameServers:
+    """What getaddrinfo finds out. answer: the number of its error; None: as the system says."""
+
+    answer: int | None = None
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> NameServers:
+    system, servers = socket.getaddrinfo, NameServers()
+
+    def look_up(*arguments: Any, **options: Any) -> Any:
+        if servers.answer is not None:
+            raise socket.gaierror(servers.answer, "as the test says")
+        return system(*arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_REGION", "eu-wset-1")
+    return servers
+
+
+def client_of(way: str, **place: Any) -> LockClient:
+    """A client that sends with the standard library, through boto3, or through a client of boto3 that was passed."""
+    if way == "boto3_client":
+        place.setdefault("region_name", "eu-wset-1")
+        return LockClient("locks", decision_time=0.25, boto3_client=boto3.client("dynamodb", **place))
+    session = boto3.Session() if way == "boto3" else None
+    return LockClient("locks", decision_time=0.25, boto3_session=session, **place)
+
+
+WAYS = pytest.mark.parametrize("way", ["https", "boto3", "boto3_client"])
+
+
+@WAYS
+def test_a_region_that_is_written_wrongly_is_named_and_never_an_outage(
+    way: str, names: NameServers, told: Told
+) -> None:
+    names.answer = socket.EAI_NONAME
+    ran = []
+
+    @with_lock("a", client=client_of(way), wait=0, on_unavailable="run")
+    def handler() -> None:
+        ran.append(1)
+
+    told(
+        LockConfigurationError,
+        handler,
+        "no host 'dynamodb.eu-wset-1.amazonaws.com'",
+        "correct the Region",
+        "in AWS_REGION=eu-wset-1.",
+    )
+    assert ran == []
+
+
+@WAYS
+def test_an_endpoint_whose_host_does_not_exist_is_named_with_the_variable_it_comes_from(
+    way: str, names: NameServers, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names.answer = socket.EAI_NONAME
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://Dynamo.example:8000")
+    act = lambda: client_of(way).acquire("a", wait=0)  # noqa: E731
+    told(LockConfigurationError, act, "no host 'dynamo.example'", "AWS_ENDPOINT_URL_DYNAMODB")
+
+
+def test_a_region_of_an_argument_is_not_blamed_on_the_environment(
+    names: NameServers, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names.answer = socket.EAI_NONAME
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    said = told(LockConfigurationError, lambda: client_of("https", region_name="eu-wset-1").acquire("a", wait=0))
+    assert "AWS_REGION" not in said
+    assert "region_name" in said
+
+
+def test_a_proxy_whose_host_does_not_exist_is_named_without_its_password(
+    names: NameServers, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names.answer = socket.EAI_NONAME
+    monkeypatch.setenv("HTTPS_PROXY", "http://user:hunter2@proxy.example:3128")
+    said = told(
+        LockConfigurationError, lambda: client_of("https").acquire("a", wait=0), "'proxy.example'", "HTTPS_PROXY"
+    )
+    assert "hunter2" not in said
+
+
+@WAYS
+@pytest.mark.parametrize("answer", ["EAI_AGAIN", "EAI_FAIL", "EAI_NODATA"])
+def test_a_name_that_cannot_be_looked_up_now_is_an_outage(
+    way: str, answer: str, names: NameServers, told: Told
+) -> None:
+    names.answer = getattr(socket, answer)
+    ran = []
+
+    @with_lock("a", client=client_of(way), wait=0, on_unavailable="run")
+    def handler() -> None:
+        ran.append(1)
+
+    handler()
+    assert ran == [1]
+    told(TransportError, lambda: client_of(way).acquire("a", wait=0))
+
+
+@pytest.mark.parametrize("way", ["https", "boto3"])
+def test_a_host_that_has_answered_exists_whatever_name_servers_say_later(
+    way: str, engine: Engine, table: str, names: NameServers, told: Told
+) -> None:
+    url = engine.url.replace("127.0.0.1", "localhost")
+    transport: Any
+    if way == "https":
+        transport = HttpsTransport(REGION, url, Credentials("a", "b"))
+    else:
+        transport = BotoTransport(boto3.client("dynamodb", region_name=REGION, endpoint_url=url))
+    transport.send("GetItem", REQUEST | {"TableName": table}, timeout=20.0)
+    transport.close()
+    names.answer = socket.EAI_NONAME
+    told(TransportError, lambda: transport.send("GetItem", REQUEST | {"TableName": table}, timeout=20.0))
