@@ -68,6 +68,9 @@ class _Run(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given = list(args)
         try:
+            before = self.make_parser(ctx).parse_args(given[: given.index("--")])[0] if "--" in given else {"key": ""}
+            if not isinstance(before["key"], str):
+                raise click.UsageError("the key is missing: write lambda-lock run KEY -- COMMAND...", ctx)
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             if "--" in given:
@@ -89,6 +92,7 @@ class _Run(click.Command):
     20.0,
     "How long others wait for the lock if this machine dies. The lock is renewed while the command runs.",
 )
+@click.option("--holder", metavar="NAME", help="Go on at once with the lock of an earlier run of this name that died.")
 @options.seconds("--kill-after", 0, 2.0, "Time from SIGTERM to SIGKILL, once the lock is lost.")
 @click.option("--no-ttl", is_flag=True, help="Write no time to live. Needed if Java or Go clients share the table.")
 @options.sort_value
@@ -395,7 +399,7 @@ def create(shared: Shared, /, name: str, ttl: str | None, no_ttl: bool, tags: tu
       lambda-lock table create locks
       lambda-lock table create locks --tag team=billing --partition-key id
     """
-    from ..table import create_table
+    from ..table import check_table, create_table, table_exists
 
     pairs = {}
     for text in tags:
@@ -403,7 +407,12 @@ def create(shared: Shared, /, name: str, ttl: str | None, no_ttl: bool, tags: tu
         if not separator or not label:
             raise click.BadParameter(f"{text!r} does not have the form NAME=VALUE", param_hint="--tag")
     time_to_live = _ttl_attribute(shared, ttl, no_ttl)
-    create_table(name, tags=pairs, ttl=time_to_live, **details, **shared.administration())
+    place = shared.administration()
+    if table_exists(name, region_name=shared.region_name, endpoint_url=shared.endpoint_url):
+        say(f"table {name!r} exists already: nothing is created")
+        check_table(name, ttl=time_to_live, **place)
+        raise Failure("it is suitable for locks as it is", exits.CONFIGURATION)
+    create_table(name, tags=pairs, ttl=time_to_live, **details, **place)
     said = f"table {name!r} is ready. To use it: export {TABLE_VARIABLE}={name}"
     shared.report({"table": name, "created": True}, said)
 

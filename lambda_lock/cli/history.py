@@ -156,7 +156,8 @@ class Watcher:
             found.sort(key=_by_interest)
             page = min(page, max(0, len(found) - 1) // _PAGE_SIZE)
             since = (self._now or 0.0) - seconds
-            events = [event for event in self._events if event.key.startswith(prefix)][-_SHOWN:]
+            events = [event for event in self._events if event.key.startswith(prefix)]
+            events = sorted(events, key=lambda event: event.at)[-_SHOWN:]  # a reading finds them in the rows' order
             return {
                 "now": self._now,
                 "since": since,

@@ -15,7 +15,9 @@ from rich.live import Live
 from ..client.lock_client import LockClient
 from ..client.record import LockRecord, ask, pages_of
 from ..client.session import run, session_of
+from ..errors import LockError
 from . import show
+from .exits import say
 
 _AROUND = 4  # lines of a screen that are not locks
 
@@ -80,13 +82,18 @@ class Listing(NamedTuple):
     def watch(self, interval: float) -> None:
         """Show the locks again and again until Ctrl-C: in place on a terminal, one after the other in a pipe.
 
-        As JSON, each list is one array on a line of its own.
+        As JSON, each list is one array on a line of its own. A reading that fails is told, and tried again. What the
+        first request is refused for is raised: a wrong table, a missing permission.
         """
         try:
-            if not self.as_json and sys.stdout.isatty():
-                self._watch_on_terminal(interval)
+            next(self._pages(), None)
             while True:
-                self.print_all(one_line=True)
+                try:
+                    if not self.as_json and sys.stdout.isatty():
+                        self._watch_on_terminal(interval)
+                    self.print_all(one_line=True)
+                except LockError as error:
+                    say(f"{error}. It is tried again", "yellow")
                 time.sleep(interval)
         except KeyboardInterrupt:
             return  # Ctrl-C is the regular way to end a watch

@@ -38,7 +38,10 @@ def state(record: LockRecord) -> str:
     - free
     - completed: a deduplicated event that is done
     - unreadable: an attribute of the lock is damaged or belongs to another schema
+    - never a lock: the row is another program's, or was made for ``only_if_exists``. `list` leaves such rows out
     """
+    if record.is_released and record.version is None and record.fencing_token is None:
+        return "never a lock"
     if record.unreadable:
         return "unreadable"
     if record.is_expired:
@@ -177,13 +180,13 @@ def print_record(record: LockRecord, *, err: bool = False) -> None:
     lines = [(name, text) for name, text in parts if text is not None]
     width = max(len(name) for name, _ in lines)
     for name, text in lines:
-        style = _STYLES[state(record)] if name == "state" else ""
+        style = _STYLES.get(state(record), "red") if name == "state" else ""
         console.print(Text.assemble((f"{name:<{width}}  ", "bold"), (printable(text), style)))
 
 
 def _with_time(record: LockRecord) -> str:
     name, left = state(record), seconds_left(record)
-    if name == "unreadable":
+    if name in ("unreadable", "never a lock"):
         return name
     if is_semaphore(record):
         return f"held by {len(record.holders)}"

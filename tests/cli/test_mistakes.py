@@ -1,0 +1,127 @@
+"""Mistakes on the command line, each with what the user reads."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lambda_lock import LockClient
+from lambda_lock.cli.history import Watcher
+from rig.engine import Ministack
+from rig.wire import Wire
+
+from .conftest import Rows, Run, Start, Terminal
+
+FOREVER = float("inf")
+
+
+@pytest.mark.parametrize("options", [[], ["--wait", "5"], ["--lease", "30", "--no-ttl"]])
+def test_run_without_a_key_runs_nothing(run_apart: Run, rows: Rows, options: list[str]) -> None:
+    result = run_apart("run", *options, "--", "echo", "hi")
+    assert result.returncode == 2
+    assert "the key is missing: write lambda-lock run KEY -- COMMAND..." in result.stderr
+    assert result.stdout == ""
+    assert rows.get("echo") is None
+
+
+def test_run_takes_what_comes_after_the_dashes_as_it_is(run_apart: Run) -> None:
+    assert run_apart("run", "a", "--", "echo", "--", "hi").stdout == "-- hi\n"
+    assert run_apart("run", "--wait", "5", "a", "echo", "--", "hi").stdout == "hi\n"
+
+
+def test_run_goes_on_at_once_with_the_lock_of_an_earlier_run_that_died(run_apart: Run, rows: Rows, table: str) -> None:
+    with LockClient(table) as client:
+        died = client.acquire("nightly", holder="build-7", lease_duration=600)
+        client.close(release=False)
+    command = ("--", "sh", "-c", "echo $LAMBDA_LOCK_OWNER")
+    assert run_apart("run", "nightly", "--wait", "0", *command).returncode == 75
+    result = run_apart("run", "nightly", "--wait", "0", "--holder", "build-7", *command)
+    assert result.returncode == 0
+    assert result.stdout.startswith(f"{died.owner}/")
+    assert not rows.is_held("nightly")
+
+
+def test_ls_watch_survives_a_table_that_does_not_answer(start: Start, wire: Wire, rows: Rows) -> None:
+    rows.put_held("first")
+    process = start("ls", "--watch", "--interval", "0.1", "--json")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert [lock["key"] for lock in json.loads(process.stdout.readline())] == ["first"]
+    wire.drop_request("Scan", times=FOREVER)
+    said = process.stderr.readline()
+    assert said.startswith("lambda-lock: ")
+    assert said.endswith(" It is tried again\n")
+    rows.put_held("second")
+    wire.clear()
+    while len(locks := json.loads(process.stdout.readline())) < 2:
+        pass
+    assert [lock["key"] for lock in locks] == ["first", "second"]
+
+
+def test_ls_watch_on_a_terminal_survives_it_too(terminal: type[Terminal], wire: Wire, rows: Rows) -> None:
+    rows.put_held("first")
+    shown = terminal("ls", "--watch", "--interval", "0.2")  # type: ignore[arg-type,call-arg]
+    shown.wait_for("first")
+    wire.answer(400, "AccessDeniedException", "Scan")
+    shown.wait_for("It is tried again")
+    rows.put_held("second")
+    shown.wait_for("second")
+    shown.type("\x03")
+    assert shown.wait() == 0
+    assert "Traceback" not in shown.text
+
+
+def test_ls_watch_of_a_table_that_is_not_there_ends(run: Run) -> None:
+    result = run("ls", "--watch", "--table", "no-such-table")
+    assert result.returncode == 78
+    assert "no-such-table" in result.stderr
+
+
+def test_a_table_that_exists_is_said_to_exist_and_to_fit(run: Run, table: str) -> None:
+    assert run("table", "create", f"{table}-new").returncode == 0
+    result = run("table", "create", f"{table}-new")
+    assert result.returncode == 78
+    assert f"table '{table}-new' exists already: nothing is created" in result.stderr
+    assert "it is suitable for locks as it is" in result.stderr
+
+
+def test_a_table_that_exists_and_does_not_fit_is_told_with_all_its_faults(
+    run: Run, engine: Ministack, table: str
+) -> None:
+    name = engine.create_table(f"{table}-odd", partition_key="id")
+    result = run("table", "create", name)
+    assert result.returncode == 78
+    assert f"table '{name}' exists already: nothing is created" in result.stderr
+    assert f"table '{name}' is not suitable for locks: its partition key is 'id', not 'key'" in result.stderr
+
+
+def test_a_row_that_never_was_a_lock_is_said_to_be_none(run: Run, rows: Rows) -> None:
+    rows.put("invoice 1", total={"N": "42"})
+    shown = run("get", "invoice 1")
+    assert shown.returncode == 0
+    assert "never a lock" in shown.stdout
+    assert json.loads(run("get", "invoice 1", "--json").stdout)["state"] == "never a lock"
+    assert run("ls").stdout == ""
+
+
+def test_a_lock_and_a_semaphore_that_are_free_are_no_such_rows(run: Run, table: str) -> None:
+    with LockClient(table) as client:
+        client.acquire("lock").release()
+        client.acquire("semaphore", permits=2).release()
+    for key in ("lock", "semaphore"):
+        assert json.loads(run("get", key, "--json").stdout)["state"] == "free"
+
+
+def test_events_on_the_dashboard_are_in_the_order_of_their_times(table: str, rows: Rows) -> None:
+    with LockClient(table) as client:
+        watcher = Watcher(client, interval=1.0)
+        watcher.read()
+        for key, began in (("a", 1), ("b", 9), ("c", 5), ("d", 12)):
+            rows.put_held(key, owner=key, expires_in=20 - began, nonce=f"{began:032d}")
+        watcher.read()
+        events = watcher.answer({})["events"]
+    times = [event["at"] for event in events]
+    assert len(times) == 4
+    assert times == sorted(times, reverse=True)
+    assert [event["key"] for event in events] == ["a", "c", "b", "d"]
