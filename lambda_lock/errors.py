@@ -83,15 +83,15 @@ class LockNotGrantedError(LockError):
         the oldest grant first; () if no reply named one.
     waited: how long the call waited, in seconds.
     retry_after: an estimate of the seconds until it is this caller's turn, from how long the last holder held the lock
-        and how many wait. If that is not known, the seconds until the holder's lease ends unless it is renewed. None if
-        that is not known either.
+        and how many wait. If that is not known, the seconds until the holder's lease ends unless it is renewed. An int
+        of 1 or more, as the header Retry-After and a visibility timeout take it. None if that is not known either.
     too_late: True if the invocation's deadline was the reason, not contention.
     ahead: the number of waiters that were before this one, 0 to 64; None if that is not known.
 
     Example::
 
         except LockNotGrantedError as error:
-            return {"statusCode": 409, "headers": {"Retry-After": str(ceil(error.retry_after or 1))}}
+            return {"statusCode": 409, "headers": {"Retry-After": str(error.retry_after or 1)}}
     """
 
     def __init__(

@@ -98,10 +98,11 @@ def process_sqs(
     refresh_period: the longest pause between two polls, in seconds, 0.01 or more; None: the client's.
     client: the LockClient; None: default_client(), which reads LAMBDA_LOCK_TABLE.
     retry_visibility: seconds after which returned messages become visible again, instead of the rest of the queue's
-        visibility timeout; 0 to 43,200 (SQS API reference, ChangeMessageVisibility), fractions are dropped. Or a
-        function of the record and its error that returns this number. The error is None for a record that was not
-        started. If the function returns None, or with the default None, the queue's visibility timeout stays. Needs
-        boto3, and the permission sqs:ChangeMessageVisibility on the queue.
+        visibility timeout; 0 to 43,200 (SQS API reference, ChangeMessageVisibility), fractions are dropped, and what
+        is above 0 is at least 1. "retry_after": when it may be the turn of a message whose lock or event is held; the
+        others keep the queue's. Or a function of the record and its error that returns a number of seconds. The error
+        is None for a record that was not started. If the function returns None, or with the default None, the queue's
+        visibility timeout stays. Needs boto3, and the permission sqs:ChangeMessageVisibility on the queue.
 
     Returns the messageIds of the records that come back, as batchItemFailures. A record comes back
 
@@ -271,7 +272,9 @@ class _Batch:
         lease_duration: float | None = None,
         refresh_period: float | None = None,
         client: LockClient | None = None,
+        **unknown: Never,
     ) -> None:
+        checks.options("sqs_batch", _Batch.__init__, unknown)
         if isinstance(record_handler, type) or not callable(record_handler):
             raise TypeError(f"record_handler must be a function of one record, got {record_handler!r}")
         check_function(record_handler, source.decorator or source.function)

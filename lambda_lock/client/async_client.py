@@ -12,7 +12,8 @@ from .async_lock import AsyncLock, AsyncMultiLock, AsyncRunner
 from .closing import close
 from .lock_client import LockClient
 from .multi_lock import MultiLock
-from .session import Client, init_of, session_of
+from .session import Client, Entered, init_of, session_of
+from .taking import not_taken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _adopt: Method[AsyncLock] = _plain.adopt
 _resume: Method[AsyncLock] = _plain.resume
 
 
-class Acquiring(Coroutine["Any", "Any", "E"]):
+class Acquiring(Entered, Coroutine["Any", "Any", "E"]):
     """A coroutine that ends with a lock. ``async with`` awaits it, and releases the lock at the end of the block.
 
     Example::
@@ -67,8 +68,18 @@ class Acquiring(Coroutine["Any", "Any", "E"]):
     def close(self) -> None:
         self._coroutine.close()
 
+    def __bool__(self) -> bool:
+        raise TypeError(f"this is no answer yet, because nothing was awaited: write `await` before {self!r}")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(f"no {name!r} here, because nothing was awaited: write `await` before {self!r}")
+
     async def __aenter__(self) -> E:
         self._lock = await self._coroutine
+        if self._lock is None:
+            raise TypeError("try_acquire gave None, which `async with` cannot enter: ask first, or write acquire")
         return self._lock
 
     async def __aexit__(
@@ -136,8 +147,7 @@ class AsyncLockClient(Client):
         try:
             return await self.acquire(key, wait=wait, **options)
         except LockNotGrantedError as error:
-            if error.too_late:
-                raise
+            not_taken(error)
             return None
 
     @entered_too
@@ -165,8 +175,7 @@ class AsyncLockClient(Client):
         try:
             return await self.acquire_all(keys, wait=wait, sort_key=sort_key, **options)
         except LockNotGrantedError as error:
-            if error.too_late:
-                raise
+            not_taken(error)
             return None
 
     @entered_too
@@ -270,3 +279,7 @@ class AsyncLockClient(Client):
             if taking.granted and pid == os.getpid():  # else, as in LockClient, the lock is the parent's
                 await self._runner.settle(taking.give_back)
             raise
+
+
+for _name in ("try_acquire", "try_acquire_all"):  # so that one that nobody awaits says so, and is not just true
+    setattr(AsyncLockClient, _name, entered_too(getattr(AsyncLockClient, _name)))

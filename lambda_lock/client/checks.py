@@ -11,6 +11,7 @@ from ..core.row import LONGEST_PERMIT, MOST_PERMITS
 from ..core.schema import Schema
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.log import logger
+from ..runtime.drive import is_item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ _LONG_LEASE = 3600.0  # seconds; a longer lease may have been meant in milliseco
 PARTITION_KEY_LIMIT = 2048  # bytes, "Quotas in Amazon DynamoDB"
 SORT_KEY_LIMIT = 1024
 _ACTIONS = frozenset({"Put", "Update", "Delete", "ConditionCheck"})
+_PARTS = ("Item", "Key", "ExpressionAttributeValues")  # of a write in a transaction, that are DynamoDB JSON
 _warned = False
 
 
@@ -45,6 +47,14 @@ def real_threads() -> None:
                 "is renewed from a real thread. Take locks in a process without it, such as gunicorn's workers of "
                 "class gthread, or with AsyncLockClient on asyncio"
             )
+
+
+def options(method: str, function: object, unknown: Mapping[str, object]) -> None:
+    """Raise TypeError if there are options that ``function`` does not have. method: what errors call it."""
+    if unknown:
+        from .meant import unknown_option
+
+        raise unknown_option(method, function, unknown)
 
 
 def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
@@ -95,7 +105,8 @@ def seconds(name: str, value: object, *, least: float, most: float = MAX_LEASE, 
     if endless and value == float("inf"):
         return value
     if not least <= value <= most:
-        raise LockArgumentError(f"{name}={value!r} is out of range: pass {least:g} to {most:g} seconds")
+        days = f" ({most / 86_400:.15g} days)" if most > 86_400 else ""
+        raise LockArgumentError(f"{name}={value!r} is out of range: pass {least:g} to {most:.15g} seconds{days}")
     return float(value)
 
 
@@ -124,7 +135,7 @@ def lease_duration(value: object) -> float:
     if lease > _LONG_LEASE and not _warned:
         _warned = True
         logger.warning(
-            "lease_duration=%g is in seconds: if a holder dies, everyone else waits for %.1f hours. "
+            "lease_duration=%.15g is in seconds: if a holder dies, everyone else waits for %.1f hours. "
             "If you meant milliseconds, pass %g",
             lease,
             lease / 3600,
@@ -299,7 +310,15 @@ def transact_items(items: object, locks: int = 1) -> list[dict[str, Any]]:
                 f"item {number} of the commit must be {{'Put' | 'Update' | 'Delete' | 'ConditionCheck': {{…}}}}, but "
                 f"it {found}"
             )
-    return [on_the_wire(item) for item in items]
+    wired = [on_the_wire(item) for item in items]
+    for number, item in enumerate(wired):
+        (write,) = item.values()
+        if not isinstance(write, dict) or not all(is_item(write.get(part, {})) for part in _PARTS):
+            raise LockArgumentError(
+                f"item {number} of the commit has a plain Python value in its {', '.join(_PARTS)}: write DynamoDB "
+                "JSON, as in {'S': 'text'} or {'N': '7'}, or let boto3.dynamodb.types.TypeSerializer do so"
+            )
+    return wired
 
 
 def on_the_wire(value: Any) -> Any:

@@ -110,10 +110,11 @@ class HeldLock(LastActs):
         if self.is_held():
             return
         holder = self.hold.holder
-        state = "was released" if self.hold.ended and not self.hold.lost else "is lost"
+        ended = self.hold.ended and not self.hold.lost
+        state = "was released" if ended else f"is lost; {holder} has it now" if holder else "is lost"
+        advice = "Ask before its release" if ended else "Stop here: its new holder may be doing the same work"
         raise LockLostError(
-            f"lock {self.key!r} {state}{f'; {holder} has it now' if holder else ''}. Stop here: its new holder may "
-            "be doing the same work",
+            f"lock {self.key!r} {state}. {advice}",
             key=self.key,
             holder=holder,
         )

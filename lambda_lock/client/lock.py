@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress  # the Lambda runtime has it loaded
 
 from ..errors import LockAlreadyReleasedError
+from .session import Entered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     Callback: TypeAlias = Callable[["Lock"], object]
 
 
-class Handle:
+class Handle(Entered):
     """What `Lock` and `AsyncLock` have in common: everything that sends no request."""
 
     def __init__(self, held: HeldLock) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 
 from ..errors import LockNotGrantedError
+from . import checks
 from .lock import Lock
-from .options import order, unknown_option
+from .options import order
 from .session import Client, init_of
-from .taking import Fresh, entered_before
+from .taking import Fresh, entered_before, not_taken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -119,8 +120,7 @@ class LockClient(Client):
 
         Example: ``with client.acquire("invoice#7", wait=10) as lock: ...``
         """
-        if unknown:
-            raise unknown_option("acquire", unknown)
+        checks.options("acquire", LockClient.acquire, unknown)
         if reentrant and holder is None:
             again = entered_before(self._session, key, sort_key, permits)
             if again is not None:
@@ -170,8 +170,7 @@ class LockClient(Client):
         try:
             return self.acquire(key, wait=wait, **options)
         except LockNotGrantedError as error:
-            if error.too_late:
-                raise
+            not_taken(error)
             return None
 
     def acquire_all(
@@ -212,8 +211,7 @@ class LockClient(Client):
 
         Example: ``with client.acquire_all(["account#1", "account#2"], wait=10) as locks: ...``
         """
-        if unknown:
-            raise unknown_option("acquire_all", unknown)
+        checks.options("acquire_all", LockClient.acquire_all, unknown)
         from .multi_lock import Several, names
 
         found = names(keys)
@@ -249,8 +247,7 @@ class LockClient(Client):
         try:
             return self.acquire_all(keys, wait=wait, sort_key=sort_key, **options)
         except LockNotGrantedError as error:
-            if error.too_late:
-                raise
+            not_taken(error)
             return None
 
     def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:

@@ -20,7 +20,7 @@ from .held import HeldLock
 from .last_act import LastActs
 from .lock import Lock
 from .renewer import leave_to_lease
-from .session import Explained
+from .session import Entered, Explained
 from .taking import Fresh, give_back
 
 TYPE_CHECKING = False
@@ -338,7 +338,7 @@ class Group(LastActs):
             member.end()
 
 
-class MultiHandle:
+class MultiHandle(Entered):
     """What `MultiLock` and `AsyncMultiLock` have in common: everything that sends no request."""
 
     def __init__(self, group: Group) -> None:

@@ -213,17 +213,6 @@ def order(
     return wanted, kept, cancel_check
 
 
-def unknown_option(method: str, options: Mapping[str, object]) -> TypeError:
-    """The error for options that ``method`` does not have. It knows what threading.Lock calls a wait."""
-    name, value = next(iter(options.items()))
-    remedy = ""
-    if name == "timeout":
-        remedy = f": pass wait={value!r}, in seconds"
-    elif name == "blocking":
-        remedy = ": pass wait=0 to try once, or wait=inf to wait without end"
-    return TypeError(f"{method}() got an unexpected keyword argument {name!r}{remedy}")
-
-
 def _check_holder(
     holder: object, key: str, permits: int | None, delete_on_release: bool, replace: bool, reentrant: bool
 ) -> None:
@@ -288,7 +277,7 @@ def _limited(
     most = max(left - kept, 0.0)
     if wait is not None and wait <= most:
         return wait, None
-    what = f"The wait was at most {most:.1f} s" if wait is None else f"wait={wait:g} was cut to {most:.1f} s"
+    what = f"The wait was at most {most:.1f} s" if wait is None else f"wait={wait:.15g} was cut to {most:.1f} s"
     for_work = f"reserve={reserve:g}" if reserve is not None else f"{kept:.1f} s (reserve: a quarter, at least 1 s)"
     smaller = "Pass a smaller reserve=, raise" if kept else "Raise"
     return most, (

@@ -6,7 +6,7 @@ from ..core import handover, resume
 from ..core.row import TOKEN_DIGITS, base_of
 from ..errors import LockArgumentError, LockConfigurationError
 from . import checks
-from .options import order, unknown_option
+from .options import order
 from .taking import Fresh
 
 TYPE_CHECKING = False
@@ -83,8 +83,7 @@ def taken(
 
     The owner of its order is an attempt's; for an adopt by string, it is the hold's.
     """
-    if unknown:
-        raise unknown_option(method, unknown)
+    checks.options(method, taken, unknown)
     hold, by_parts = named(session, method, string, key, sort_key, owner, fencing_token)
     by_string = method == "adopt" and not by_parts
     made = order(
@@ -120,8 +119,7 @@ def released(
     **unknown: Never,
 ) -> Operation[bool]:
     """The operation of `LockClient.release`."""
-    if unknown:
-        raise unknown_option("release", unknown)
+    checks.options("release", released, unknown)
     hold, _ = named(session, "release", string, key, sort_key, owner, fencing_token)
     if lease_duration is not None:
         checks.lease_duration(lease_duration)

@@ -22,6 +22,7 @@ from ..runtime.first_use import FirstUse
 from ..runtime.signalsafe import Flag
 from ..runtime.timeline import SYSTEM, Timeline
 from ..runtime.under_way import UnderWay, given_back
+from . import checks
 from .settings import Settings
 
 TYPE_CHECKING = False
@@ -277,6 +278,10 @@ def _none() -> None:
     return None
 
 
+#: The holds of all clients, by process and owner: an acquire that is refused tells its caller if one is in its way.
+HELD_HERE: weakref.WeakValueDictionary[tuple[int, str | None], Hold] = weakref.WeakValueDictionary()
+
+
 class OpenLocks:
     """The locks that a client has acquired and not released yet: holds, each with its HeldLock once there is one.
 
@@ -297,6 +302,7 @@ class OpenLocks:
         before.
         """
         self._entries[hold] = _Entry(pid)
+        HELD_HERE[pid, hold.owner] = hold
 
     def attach(self, hold: Hold, held: Any) -> None:
         """Note the HeldLock of a hold. This does nothing if close() has released the hold meanwhile."""
@@ -362,7 +368,28 @@ class Explained:
             error.about(self._place.key)
 
 
-class Client:
+class Entered:
+    """Says so if one enters it with ``with`` instead of ``async with``, or the other way round.
+
+    Each class has the methods of the right way. An ``async with`` of what is entered with ``with`` ends it first, as
+    the block would have.
+    """
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # type checkers are to say so, too
+
+        def __enter__(self) -> None:
+            raise TypeError(f"with {type(self).__name__}: nothing was awaited. Write `async with` instead of `with`")
+
+        def __aenter__(self) -> None:
+            self.__exit__(None, None, None)
+            raise TypeError(f"async with {type(self).__name__}: write `with`, or use an AsyncLockClient")
+
+        __exit__ = __aexit__ = None
+
+
+class Client(Entered):
     """What `LockClient` and `AsyncLockClient` have in common: a session, and how they run what is asked of it."""
 
     _session: Session
@@ -377,6 +404,15 @@ class Client:
 
         def _take(self, taking: Any) -> Any:
             """The lock of a `Taking`. An async client returns an awaitable."""
+
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            from .meant import meant
+
+            ours = "" if name[:1] == "_" else meant(name, dir(type(self)))
+            remedy = f": did you mean {ours}?" if ours else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{remedy}")
 
     def _begin(self, session: Session) -> None:
         self._session = session
@@ -401,6 +437,8 @@ def init_of(client: str) -> Any:
     init.__qualname__ = f"{client}.__init__"
 
     def begin(self: Client, *args: Any, **settings: Any) -> None:
+        unknown = settings.keys() - listed.__kwdefaults__.keys() - {"table"}
+        checks.options(init.__qualname__, init, {name: settings[name] for name in unknown})
         made = Settings.__new__(Settings)
         init(made, *args, **settings)
         self._begin(Session(made))

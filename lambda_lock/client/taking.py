@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from ..core import acquire as core
 from ..core import keep
 from ..core.outcome import ServiceError
@@ -17,7 +20,7 @@ from ..runtime.drive import check_process
 from .held import HeldLock
 from .lock import Lock, held_by
 from .renewer import leave_to_lease, line_of_execution
-from .session import Explained
+from .session import HELD_HERE, Explained
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,11 +53,12 @@ if TYPE_CHECKING:
         def give_back(self) -> None: ...
 
 
-#: What is said of a lock that is held here: its holder waits for itself, unless another thread or task has it.
+#: What is said of a lock that this very process holds. Who waits for itself does so in vain.
 _OWN = (
-    "It is this very client that holds it: release that lock first, or pass reentrant=True if the same thread or task "
-    "may enter again"
+    "It is this very client that holds it, in this very thread or task: release that lock first, or pass "
+    "reentrant=True to enter it again"
 )
+_HERE = "It is this very process that holds it, by another client, thread or task. One client is enough for a process"
 
 
 class Fresh:
@@ -98,7 +102,7 @@ class Fresh:
         try:
             self._register((yield from self._grant(reading)))
         except (DuplicateEventError, LockNotGrantedError) as error:
-            tell_refused(self._session, error, self._place_of(error), cancelled=self._cancelled)
+            tell_refused(self._session, error, self._place_of(error), self._kept.line, cancelled=self._cancelled)
             raise
         except (ServiceError, TransportError, LockConfigurationError) as error:
             told: Exception = error
@@ -169,6 +173,23 @@ class Fresh:
         held.renewer.tell("granted", "lock %r was granted")
 
 
+def not_taken(error: LockNotGrantedError) -> None:
+    """Return None for the lock that ``error`` refuses, as try_acquire does to its caller.
+
+    Raises ``error`` if too little time was left. Raises TypeError if the caller enters what it is given without a look:
+    ``with client.try_acquire(…)`` would end with an error that names nothing.
+    """
+    from opcode import opname
+
+    if error.too_late:
+        raise error
+    caller = sys._getframe(1).f_back
+    following = b"" if caller is None else caller.f_code.co_code[caller.f_lasti + 2 :: 2]
+    first, second = [*(opname[code] for code in following if code), "", ""][:2]  # 0 is an inline cache of the call's
+    if first == "BEFORE_WITH" or second == "LOAD_SPECIAL":  # until Python 3.13, and since 3.14
+        raise TypeError(f"try_acquire gave None, which `with` cannot enter: ask first, or write acquire. {error}")
+
+
 class Again:
     """Enters a lock that this line of execution holds already. Sends nothing."""
 
@@ -213,15 +234,20 @@ def entered_before(
 
 
 def tell_refused(
-    session: Session, error: DuplicateEventError | LockNotGrantedError, place: Place, *, cancelled: bool
+    session: Session, error: DuplicateEventError | LockNotGrantedError, place: Place, line: object, *, cancelled: bool
 ) -> None:
-    """Tell that an acquire ended without its lock, and its caller if this very client holds it."""
+    """Tell that an acquire ended without its lock, and its caller if this very process holds it.
+
+    line: the thread and task of the caller.
+    """
     holder, event = None, "duplicate"
     if isinstance(error, LockNotGrantedError):
         holder = error.holder
-        own = holder is not None and any(hold.owner == holder for hold in session.open_locks.holds())
-        if own and place.permits is None:
-            error.add(_OWN)
+        if error.retry_after is not None:
+            error.retry_after = max(1, int(-(-error.retry_after // 1)))  # as headers and visibility timeouts take it
+        if place.permits is None and (os.getpid(), holder) in HELD_HERE:
+            lines = [held.options.line for held in session.open_locks.handled() if held.hold.owner == holder]
+            error.add(_OWN if line in lines else _HERE)
         event = "too_late" if error.too_late else "cancelled" if cancelled else "not_granted"
     session.observer.tell(event, lambda: error, place.table, "%s", error, key=place.key, holder=holder)
 

@@ -24,7 +24,7 @@ from .guard import Call, CurrentLocks, Guard, check_times
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
-    from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
+    from typing import Any, Literal, Never, ParamSpec, TypeVar, Unpack, overload
 
     from ..client.async_client import AsyncLockClient
     from ..client.async_lock import AsyncLock
@@ -194,6 +194,7 @@ def deduplicate(
     validate: Sequence[str] | None = None,
     cache_size: int = 0,
     on_duplicate: Any = "return",
+    **unknown: Never,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Run the decorated function once for each event: not while it runs elsewhere, and not again once it is done.
 
@@ -252,7 +253,7 @@ def deduplicate(
         @deduplicate("{id}", result="json")
         def handler(event, context): ...
     """
-    refuse_bare(key, "deduplicate")
+    refuse_bare(key, deduplicate, unknown)
     check_answer("on_not_granted", on_not_granted, ("raise", "skip"))
     check_answer("on_duplicate", on_duplicate, ("return", "raise"))
     check_answer("on_bad_key", on_bad_key, ("raise",))
@@ -292,7 +293,7 @@ def deduplicate(
             duplicate = None if known is None else known.find(session, key)
             if duplicate is not None:
                 session.check_open()
-                tell_refused(session, duplicate, session.settings.place(key, sort_key), cancelled=False)
+                tell_refused(session, duplicate, session.settings.place(key, sort_key), None, cancelled=False)
                 raise duplicate
             taking: Any = entered_before(session, key, sort_key, None, event=True) if reentrant else None
             if taking is None:

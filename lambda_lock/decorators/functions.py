@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools  # the Lambda runtime has it loaded
 import sys
 
+from ..client import checks
 from ..keys.arguments import Parameters, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 _GENERATOR, _COROUTINE = 0x20, 0x80 | 0x100  # flags of a code object, as inspect names them
@@ -104,13 +105,15 @@ def is_async(func: object) -> bool:
     return bool(_flags(func) & _COROUTINE) or getattr(func, "is_awaited", False) is True
 
 
-def refuse_bare(key: object, decorator: str) -> None:
-    """Raise TypeError if the decorator was written without parentheses, so that ``key`` is the decorated function.
+def refuse_bare(key: object, decorator: Any, unknown: Mapping[str, object]) -> None:
+    """Raise TypeError for options that ``decorator`` does not have, and if it was written without parentheses, so that
+    ``key`` is the decorated function.
 
     A function that is being decorated was defined in the calling scope, but is not bound to its name there yet. A
     function that makes keys is bound, or it is a lambda, or it comes from elsewhere. Only the decorator itself may call
     this.
     """
+    checks.options(decorator.__name__, decorator, unknown)
     if not isinstance(key, (classmethod, staticmethod, type)):
         name = getattr(key, "__name__", "<lambda>")
         if not callable(key) or name == "<lambda>":
@@ -124,7 +127,7 @@ def refuse_bare(key: object, decorator: str) -> None:
         if getattr(key, "__qualname__", None) != scope + name or frame.f_locals.get(name) is key:
             return
     raise TypeError(
-        f"@{decorator} needs a key: write @{decorator}('order-{{id}}'), "
+        f"@{decorator.__name__} needs a key: write @{decorator.__name__}('order-{{id}}'), "
         "where id is a parameter of the function or a field of its event"
     )
 

@@ -54,7 +54,8 @@ class CurrentLocks:
         """The innermost lock. Raises TypeError if it is not of ``kind``. A stand-in is of every kind."""
         entries = self.entries.get()
         if not entries:
-            raise LookupError(f"no @{self.decorator} function is running in this thread or task")
+            where = "this thread or task: pass its lock to threads that it starts, or run them in a copy of its context"
+            raise LookupError(f"no @{self.decorator} function is running in {where} (contextvars.copy_context)")
         targets, lock = entries[-1]
         if kind is not None and targets and not isinstance(lock, kind):
             raise TypeError(f"the innermost lock is a {type(lock).__name__}, not a {kind.__name__}")

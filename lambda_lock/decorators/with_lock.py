@@ -13,7 +13,7 @@ from .guard import CurrentLocks, Guard, check_times, key_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
-    from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
+    from typing import Any, Literal, Never, ParamSpec, TypeVar, Unpack, overload
 
     from ..client.async_client import AsyncLockClient
     from ..client.async_lock import AsyncLock, AsyncMultiLock
@@ -128,6 +128,7 @@ def with_lock(
     on_lost: Any = None,
     on_not_granted: Any = "raise",
     on_unavailable: Literal["raise", "run"] = "raise",
+    **unknown: Never,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Run the decorated function only while it holds a lock.
 
@@ -183,7 +184,7 @@ def with_lock(
         @with_lock("order#{order_id}")
         def charge(order_id: str) -> None: ...
     """
-    refuse_bare(key, "with_lock")
+    refuse_bare(key, with_lock, unknown)
     check_answer("on_not_granted", on_not_granted, ("raise", "skip"))
     keys: Any = key  # of several locks, or the key of one
     several = isinstance(keys, (list, tuple)) and key_jmespath is None

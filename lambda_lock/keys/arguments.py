@@ -100,14 +100,14 @@ class Parameters:
         """Whether the parameters accept a call with exactly ``count`` positional arguments and nothing else."""
         return (count <= len(self._positions) or self._varargs is not None) and self._required <= self._first(count)
 
-    def take_calls_of(self, other: Parameters, added: str) -> bool:
-        """Whether the parameters accept some call that ``other`` accepts, with the keyword ``added`` as well."""
+    def take_calls_of(self, other: Parameters, *added: str) -> bool:
+        """Whether the parameters accept some call that ``other`` accepts, with the keywords ``added`` as well."""
         most = max(len(other._positions), len(self._positions) if other._varargs else 0)
         if self._varargs is None:
             most = min(most, len(self._positions))
         for count in range(most + 1):
             filled, passed = self._first(count), other._first(count)  # by position
-            given = other._required - passed | {added}  # by keyword, at least
+            given = other._required - passed | set(added)  # by keyword, at least
             if (
                 filled.isdisjoint(given)
                 and (given <= self._named or self._varkeywords is not None)
@@ -226,8 +226,10 @@ def scalar_text(value: object) -> str:
             raise Unusable("the value is a datetime that UTC has no year for: pass it as a str") from None
     if isinstance(value, date):
         return value.isoformat()
+    has_parts = isinstance(value, (Mapping, list, tuple, set, frozenset)) or declared_fields(value) is not None
     raise Unusable(
         f"the value is {found_text(value)}: a key can contain non-empty strs, numbers, dates, UUIDs and Enum members"
+        + (". Choose a field or an element of it, or pass payload_hash() as key=" if has_parts else "")
     )
 
 

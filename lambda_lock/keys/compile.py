@@ -33,9 +33,9 @@ def compile_key(func: Callable[..., Any], key: Key | None, key_jmespath: str | N
 
     The builder raises KeyTemplateError if no key can be built from a call's arguments.
 
-    Raises TypeError if none or both are given, or if the one given has the wrong type. Raises KeyTemplateError for an
-    error in the template or the expression, and LockConfigurationError if key_jmespath needs a package that is not
-    installed.
+    Raises TypeError if none or both are given, if the one given has the wrong type, or if a function cannot take the
+    arguments of ``func``. Raises KeyTemplateError for an error in the template or the expression, and
+    LockConfigurationError if key_jmespath needs a package that is not installed.
     """
     if (key is None) == (key_jmespath is None):
         raise TypeError("pass exactly one of key= (a template or a function) and key_jmespath= (an expression)")
@@ -54,6 +54,8 @@ def compile_key(func: Callable[..., Any], key: Key | None, key_jmespath: str | N
         return key.compiled(Parameters(func), function)
     if not callable(key):
         raise TypeError(f"key= must be a str or a function that returns one, got {type(key).__name__}")
+    if not Parameters(key, follow_wrapped=False).take_calls_of(Parameters(func, follow_wrapped=False)):
+        raise TypeError(f"key= is called with the arguments of {function}(): give {name_of(key)}() the same parameters")
     make, made_by = key, f"the key function {name_of(key)}() of {function}()"
     return lambda args, kwargs: check_key(make(*args, **kwargs), made_by)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 #: What a template can have of a Lambda context, in a parameter named context.
 _OF_CONTEXT = ("tenant_id", "function_name", "function_version", "invoked_function_arn", "aws_request_id")
+_OF_BATCHES = ". Of a batch, let @sqs_batch() or process_stream() call a function of one record (lambda_lock.batch)"
 _BRACKETS = frozenset("[]{}")
 _BETWEEN = "#"  # put between fields that are adjacent in a template
 
@@ -64,9 +65,12 @@ class Field:
         steps = [step.removesuffix("]") for step in closed]
         is_sound = all(part and _BRACKETS.isdisjoint(part) for part in (name, *steps)) and "." not in name
         if not is_sound or not all(step.endswith("]") for step in closed) or text != text.strip():
+            import re
+
+            example = re.sub(r"\.(\w+)", r"[\1]", text) if "." in text else "detail[customer_id]"
             raise Unusable(
                 f"the field {{{text}}} cannot be read: write a name followed by [name] or [index], "
-                "as in {detail[customer_id]}. A template cannot read attributes: use a function for key= instead",
+                f"as in {{{example}}}. A template cannot read attributes: use a function for key= instead",
                 text,
             )
         if name.isdecimal():
@@ -126,7 +130,7 @@ def _step(value: object, step: str) -> object:
         value = raw_event(value)
     if isinstance(value, Mapping):
         if step not in value:  # checked first, because looking it up in a defaultdict would add the entry
-            raise Unusable(f"has no [{step}]; {_has(value)}")
+            raise Unusable(f"has no [{step}]; {_has(value)}{_OF_BATCHES if 'Records' in value else ''}")
         return value[step]
     if isinstance(value, Sequence):
         if not step.isdecimal():
@@ -136,7 +140,10 @@ def _step(value: object, step: str) -> object:
         return value[int(step)]
     fields = declared_fields(value)
     if fields is None:
-        raise Unusable(f"is {found_text(value)}, which has no fields: [{step}] cannot be looked up")
+        raise Unusable(
+            f"is {found_text(value)}, which has no fields: [{step}] cannot be looked up. To read an attribute, "
+            "pass a function of the call's arguments as key="
+        )
     if step not in fields:
         raise Unusable(f"has no field [{step}]; {_has(fields)}")
     return getattr(value, step)

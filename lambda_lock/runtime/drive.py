@@ -109,7 +109,7 @@ def _answers(operation: str, request: dict[str, Any], outcome: Any) -> bool:
         return "ConditionExpression" in request and _shows(request, outcome.item)
     if operation in ("Scan", "Query"):
         page = outcome.item
-        return isinstance(page, dict) and isinstance(page.get("Items"), list) and all(map(_is_item, page["Items"]))
+        return isinstance(page, dict) and isinstance(page.get("Items"), list) and all(map(is_item, page["Items"]))
     if outcome.item is None:
         return request.get("ReturnValues") != "ALL_NEW"
     return operation == "TransactWriteItems" or _shows(request, outcome.item)
@@ -123,14 +123,14 @@ def _shows(write: dict[str, Any], item: Any) -> bool:
     if item is None:
         return True
     keys = {name: key for name, key in write.get("Key", {}).items() if "S" in key}
-    return _is_item(item) and keys.items() <= item.items()
+    return is_item(item) and keys.items() <= item.items()
 
 
 _SCALARS = {"S": str, "N": str, "B": str, "BOOL": bool, "NULL": bool}
 _MOST_NESTED = 32  # DynamoDB nests no deeper (Developer Guide, "Quotas")
 
 
-def _is_item(item: Any, depth: int = 0) -> bool:
+def is_item(item: Any, depth: int = 0) -> bool:
     """Whether this is an item in DynamoDB's JSON, or the content of a map. That of texts and numbers is not checked."""
     if not isinstance(item, dict) or (item and depth > _MOST_NESTED):
         return False
@@ -141,11 +141,11 @@ def _is_item(item: Any, depth: int = 0) -> bool:
             if kind in _SCALARS:
                 is_right = isinstance(content, _SCALARS[kind])
             elif kind == "M":
-                is_right = _is_item(content, depth + 1)
+                is_right = is_item(content, depth + 1)
             elif not isinstance(content, list):
                 is_right = False
             elif kind == "L":
-                is_right = _is_item(dict(enumerate(content)), depth + 1)
+                is_right = is_item(dict(enumerate(content)), depth + 1)
             else:
                 is_right = kind in ("SS", "NS", "BS") and all(isinstance(inner, str) for inner in content)
             if not is_right:

@@ -25,6 +25,7 @@ _MADE_BY_US = frozenset(
     {"AsyncLock", "AsyncMultiLock", "DurableLock", "InMemory", "Lock", "LockRecord", "Memory", "MultiLock"}
 )
 _SHOWN_DECORATORS = frozenset({"overload", "property", "classmethod", "staticmethod", "contextmanager"})
+_ONLY_RAISES = "Entered"  # a base class whose methods say that they are the wrong ones
 _MADE = {"init_of": ("client.settings", "Settings")}  # what makes an __init__, and the class whose __init__ it copies
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -170,6 +171,8 @@ class _Writer:
         assert isinstance(node, ast.ClassDef)
         for base in node.bases:
             inherited = _find(found.module, base.id) if isinstance(base, ast.Name) else None
+            if isinstance(base, ast.Name) and base.id == _ONLY_RAISES:
+                continue
             is_class = inherited and inherited.nodes and isinstance(inherited.nodes[0], ast.ClassDef)
             if inherited and is_class and (inherited.module, ast.unparse(base)) not in self._homes:
                 members |= self._members(inherited)

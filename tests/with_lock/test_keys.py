@@ -546,12 +546,12 @@ def test_a_key_function_gets_the_calls_own_arguments() -> None:
 @pytest.mark.parametrize("value", ["", None, 5, b"x", ["a"]])
 def test_a_key_function_must_return_a_non_empty_str(value: Any) -> None:
     with pytest.raises(KeyTemplateError, match=r"key function .* must be a non-empty str"):
-        key_of(lambda event: value, EVENT)
+        key_of(lambda event, context: value, EVENT, None)
 
 
 def test_an_error_in_a_key_function_comes_through() -> None:
     with pytest.raises(KeyError, match="nope"):
-        key_of(lambda event: event["nope"], EVENT)
+        key_of(lambda event, context: event["nope"], EVENT, None)
 
 
 # --- JMESPath -----------------------------------------------------------------------------------------------------
