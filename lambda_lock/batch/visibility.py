@@ -15,13 +15,14 @@ from ..observe.log import logger, shown, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypeAlias
+    from typing import Any, Literal, TypeAlias
 
     from .source import Record
 
     #: Seconds from now, or a function of the record and its error that returns them. The error is None for a record
-    #: that was not started. If the function returns None, the queue's visibility timeout stays.
-    RetryVisibility: TypeAlias = float | Callable[[Record, Exception | None], float | None]
+    #: that was not started. If the function returns None, the queue's visibility timeout stays. "retry_after": the
+    #: error's own estimate, for messages whose lock or event was held.
+    RetryVisibility: TypeAlias = float | Literal["retry_after"] | Callable[[Record, Exception | None], float | None]
 
 _MOST = 43_200.0  # seconds, twelve hours: SQS API reference, ChangeMessageVisibility
 _BATCH = 10
@@ -35,6 +36,8 @@ class Visibility:
     """
 
     def __init__(self, wanted: RetryVisibility) -> None:
+        if wanted == "retry_after":
+            wanted = lambda _, error: getattr(error, "retry_after", None)  # noqa: E731 - None: it was not contention
         if not callable(wanted):
             checks.seconds("retry_visibility", wanted, least=0.0, most=_MOST)
         try:
@@ -72,10 +75,10 @@ class Visibility:
 
     def _seconds(self, record: Record, error: Exception | None) -> int | None:
         if not callable(self._wanted):
-            return int(self._wanted)
+            return _whole(self._wanted)
         try:
             seconds = self._wanted(record, error)
-            return None if seconds is None else int(checks.seconds("retry_visibility", seconds, least=0.0, most=_MOST))
+            return None if seconds is None else _whole(seconds)
         except Exception:  # noqa: BLE001 - the application's function failed, but the batch already has its outcome
             logger.exception(  # not a warning: the application has a bug
                 "retry_visibility= failed for message %s. The message comes back after the queue's visibility timeout",
@@ -83,6 +86,12 @@ class Visibility:
                 extra={"lock_event": "visibility_failed"},
             )
             return None
+
+
+def _whole(value: float) -> int:
+    """Whole seconds, and 1 for a part of one, which is not to make the message visible at once. Raises as checks do."""
+    seconds = checks.seconds("retry_visibility", value, least=0.0, most=_MOST)
+    return int(max(seconds, seconds > 0))
 
 
 @functools.cache

@@ -132,6 +132,36 @@ def test_one_client_serves_all_batches(queue: RealQueue, monkeypatch: pytest.Mon
     assert made == ["sqs"]
 
 
+def test_a_contended_message_comes_back_when_it_may_be_its_turn(
+    queue: RealQueue, wire: Wire, other: LockClient
+) -> None:
+    queue.send(0, 1)
+    event = queue.receive()
+    with other.acquire("order#1"):
+        answer = process_sqs(
+            event, Done(0).handler, context=Context(), lock_key="order#{body[n]}", retry_visibility="retry_after"
+        )
+    assert returned(answer, event) == [0, 1]
+    ((seconds,),) = changes(wire)  # the one that failed keeps the queue's time
+    assert 1 <= seconds <= 22
+
+
+def test_a_message_is_never_visible_at_once_because_of_a_fast_holder(
+    queue: RealQueue, wire: Wire, other: LockClient
+) -> None:
+    other.acquire("order#0").release()  # which was held for a moment
+    queue.send(0)
+    event = queue.receive()
+    with other.acquire("order#0"):
+        for wanted in ("retry_after", lambda _, error: 0.15):
+            choice: Any = wanted
+            answer = process_sqs(
+                event, Done().handler, context=Context(), lock_key="order#{body[n]}", retry_visibility=choice
+            )
+            assert returned(answer, event) == [0]
+    assert changes(wire) == [[1], [1]]
+
+
 def test_it_may_be_a_function_of_the_record_and_its_error(
     queue: RealQueue, wire: Wire, other: LockClient, hands: Hands
 ) -> None:
