@@ -166,8 +166,9 @@ build: $(DEV) ## Build the wheel and the sdist into dist/
 	@ls dist
 
 .PHONY: layer
-layer: $(DEV) ## Build a Lambda layer, build/lambda-lock-layer.zip, for each Python on the PATH (ARGS=python3.13: for that one)
-	@$(BIN)/python -I lambda_lock/cdk/layer_files.py build/lambda-lock-layer.zip $(ARGS)
+# Needs a plain Python alone, and none of the environments above, whose installation takes minutes.
+layer: ## Build a Lambda layer, build/lambda-lock-layer.zip, for each Python on the PATH (ARGS=python3.13: for that one)
+	@$(PYTHON) -I lambda_lock/cdk/layer_files.py build/lambda-lock-layer.zip $(ARGS)
 
 .PHONY: clean
 clean: ## Remove everything that make has created

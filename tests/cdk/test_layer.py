@@ -272,3 +272,12 @@ def test_the_program_without_a_file_to_write_says_how_to_use_it() -> None:
     done = subprocess.run([sys.executable, layer_files.__file__], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("usage: ")
+
+
+def test_make_layer_installs_nothing() -> None:
+    """It takes seconds also in a fresh checkout: the environments of the other targets take minutes."""
+    planned = subprocess.run(
+        ["make", "--always-make", "--dry-run", "layer"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    (command,) = planned.stdout.splitlines()
+    assert "lambda_lock/cdk/layer_files.py build/lambda-lock-layer.zip" in command
