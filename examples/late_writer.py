@@ -8,7 +8,8 @@ frozen Lambda environment or a long pause of the machine. Its lease ends. The se
 releases the lock. Then the first continues.
 
 With a plain put it writes 150, and the subtraction of 30 is lost. With `commit` DynamoDB refuses the late write. The
-first starts again, reads 70 and writes 120. The plain put needs boto3. The table is created if it does not exist.
+first starts again, reads 70 and writes 120. The plain put needs boto3. The balance is in a table of its own beside that
+of the locks. Both are created if they do not exist.
 """
 
 from __future__ import annotations
@@ -25,15 +26,17 @@ from lambda_lock import Lock, LockClient, LockLostError
 from lambda_lock.table import create_table, table_exists
 
 TABLE = os.environ.get("LAMBDA_LOCK_TABLE", "locks")
+BALANCES = f"{TABLE}-balances"
+KEY = {"account": {"S": "anna"}}
 LEASE = 3.0  # seconds; short, so that the example does not take long
 
 
 def balance_item(amount: int) -> dict[str, Any]:
-    return {"TableName": TABLE, "Item": {"key": {"S": "balance"}, "amount": {"N": str(amount)}}}
+    return {"TableName": BALANCES, "Item": {**KEY, "amount": {"N": str(amount)}}}
 
 
 def read_balance() -> int:
-    reply = boto3.client("dynamodb").get_item(TableName=TABLE, Key={"key": {"S": "balance"}}, ConsistentRead=True)
+    reply = boto3.client("dynamodb").get_item(TableName=BALANCES, Key=KEY, ConsistentRead=True)
     return int(reply["Item"]["amount"]["N"])
 
 
@@ -85,6 +88,8 @@ def play(how: str) -> int:
 def main() -> None:
     if not table_exists(TABLE):
         create_table(TABLE)
+    if not table_exists(BALANCES):
+        create_table(BALANCES, partition_key_name="account", ttl=None)
     print("With a plain put:")
     print(f"  100 + 50 - 30 = {play('plain')}: 30 are gone")
     print("With commit:")

@@ -3,7 +3,8 @@
     python examples/leader_election.py candidate NAME    # start several, then stop one with Ctrl-C, or kill it
     python examples/leader_election.py measure           # starts three, and kills the leader several times
 
-Both need LAMBDA_LOCK_TABLE and AWS's usual variables. The work of the leaders is in the row ``leader#journal``.
+Both need LAMBDA_LOCK_TABLE and AWS's usual variables. The leaders work in a table of their own, whose name ends in
+``-journal``: it is created if it does not exist.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
-from lambda_lock import Lock, LockClient, LockLostError
+from lambda_lock import Lock, LockClient, LockConfigurationError, LockLostError
+from lambda_lock.table import create_table, table_exists
 
 KEY = "leader"
-JOURNAL = {"key": {"S": "leader#journal"}}
+JOURNAL = {"key": {"S": "journal"}}
 STEP = 0.1  # seconds of work between two checks of the lock
 
 
@@ -108,12 +110,21 @@ def check_journal(entries: Sequence[tuple[int, str]]) -> int:
     return len(set(entries))
 
 
+def journal_table() -> str:
+    """The table of what the leaders do, beside that of the locks. It is created if it does not exist."""
+    name = f"{os.environ['LAMBDA_LOCK_TABLE']}-journal"
+    if not table_exists(name):
+        with contextlib.suppress(LockConfigurationError):  # another candidate creates it at this moment
+            create_table(name, ttl=None)
+    return name
+
+
 def _dynamodb() -> Any:
     return boto3.client("dynamodb", region_name=os.environ.get("AWS_REGION"))  # boto3 itself does not read AWS_REGION
 
 
 def run_candidate(name: str, lease: float) -> None:
-    dynamodb, table = _dynamodb(), os.environ["LAMBDA_LOCK_TABLE"]
+    dynamodb, table = _dynamodb(), journal_table()
 
     def say(what: str) -> None:
         print(name, what, flush=True)
@@ -172,7 +183,7 @@ class Candidates:
 
 def measure(count: int, lease: float, rounds: int) -> list[float]:
     """Kill the leader ``rounds`` times. Returns the seconds from each SIGKILL until the next leader reports."""
-    dynamodb, table = _dynamodb(), os.environ["LAMBDA_LOCK_TABLE"]
+    dynamodb, table = _dynamodb(), journal_table()
     seconds = []
     with Candidates(count, lease) as candidates:
         name, _ = candidates.wait_for("leads")

@@ -4,8 +4,8 @@
 
 Each transfer takes the locks of both accounts, reads both balances, and writes both in one transaction. DynamoDB
 refuses it if one of the locks was lost. The processes name the accounts in any order. If they took one lock after the
-other in that order, two of them would soon wait for each other. Balances are read with boto3, and are in the table of
-the locks, which is created if it does not exist.
+other in that order, two of them would soon wait for each other. Balances are read with boto3, and are in a table of
+their own beside that of the locks. Both are created if they do not exist.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from lambda_lock import LockClient
 from lambda_lock.table import create_table, table_exists
 
 TABLE = os.environ.get("LAMBDA_LOCK_TABLE", "locks")
+BALANCES = f"{TABLE}-balances"
 ACCOUNTS = ("anna", "ben", "carla", "dave")
 START, PROCESSES, TRANSFERS = 100, 4, 10
 
 
 def balance_item(account: str, amount: int) -> dict[str, Any]:
-    return {"TableName": TABLE, "Item": {"key": {"S": f"balance#{account}"}, "amount": {"N": str(amount)}}}
+    return {"TableName": BALANCES, "Item": {"account": {"S": account}, "amount": {"N": str(amount)}}}
 
 
 def read_balance(dynamodb: Any, account: str) -> int:
-    key = {"key": {"S": f"balance#{account}"}}
-    return int(dynamodb.get_item(TableName=TABLE, Key=key, ConsistentRead=True)["Item"]["amount"]["N"])
+    key = {"account": {"S": account}}
+    return int(dynamodb.get_item(TableName=BALANCES, Key=key, ConsistentRead=True)["Item"]["amount"]["N"])
 
 
 def transfer(client: LockClient, dynamodb: Any, source: str, target: str, amount: int) -> None:
@@ -57,6 +58,8 @@ def main() -> None:
     dynamodb = boto3.client("dynamodb")
     if not table_exists(TABLE):
         create_table(TABLE)
+    if not table_exists(BALANCES):
+        create_table(BALANCES, partition_key_name="account", ttl=None)
     for account in ACCOUNTS:
         dynamodb.put_item(**balance_item(account, START))
     processes = [subprocess.Popen([sys.executable, __file__, "work"]) for _ in range(PROCESSES)]

@@ -38,19 +38,25 @@ _SNIPPETS = [
 ]
 
 
+#: Tables of the snippets' own rows, which are never in the table of the locks.
+_OF_THE_APPLICATION = ("accounts", "invoices", "journal", "pages", "payments", "receipts")
+
+
 @pytest.fixture
 def tables(engine: Ministack, table: str) -> Iterator[None]:
-    """The table "locks", which snippets use besides the one in LAMBDA_LOCK_TABLE.
+    """The table "locks", which snippets use besides the one in LAMBDA_LOCK_TABLE, and those of the application.
 
     Tables that snippets create are deleted at the end.
     """
     engine.create_table("locks")
+    for name in _OF_THE_APPLICATION:
+        engine.create_table(name, "id")
     before = _table_names(engine)
     set_default_client(None)
     yield
     default_client().close()
     set_default_client(None)
-    for name in _table_names(engine) - (before - {"locks"}):
+    for name in _table_names(engine) - (before - {"locks", *_OF_THE_APPLICATION}):
         engine.delete_table(name)
 
 
@@ -86,6 +92,14 @@ def test_a_snippet_runs_as_it_stands(page: Path, code: str, then: str) -> None:
         for made in list(names.values()):
             if isinstance(made, LockClient):
                 made.close(release=False)
+
+
+@pytest.mark.parametrize("file", [*_PAGES, *sorted((ROOT / "examples").glob("*.py"))], ids=lambda file: file.name)
+def test_no_example_writes_rows_of_its_own_into_the_table_of_the_locks(file: Path) -> None:
+    text = file.read_text()
+    assert not re.search(
+        r"""["']?TableName["']?\s*[:=]\s*(["']locks["']|TABLE\b|os\.environ\["LAMBDA_LOCK_TABLE)""", text
+    )
 
 
 def test_the_readme_has_snippets_to_run() -> None:

@@ -32,7 +32,7 @@ def candidates(table: str) -> Iterator[Candidates]:
 
 
 def journal(table: str) -> list[tuple[int, str]]:
-    return read_journal(boto3.client("dynamodb"), table)
+    return read_journal(boto3.client("dynamodb"), f"{table}-journal")
 
 
 def test_failover_a_leader_killed_at_work_is_replaced_and_never_are_there_two(table: str) -> None:
