@@ -127,6 +127,26 @@ class LockTimeoutError(LockNotGrantedError):
     """
 
 
+class RateLimitedError(LockError):
+    """A rate limit has no start within the wait. Nothing was taken.
+
+    retry_after: the seconds until this start would have been free, 0 or more. Others may come first.
+    waited: how long the call waited, in seconds.
+
+    Example::
+
+        except RateLimitedError as error:
+            return {"statusCode": 429, "headers": {"Retry-After": str(ceil(error.retry_after))}}
+    """
+
+    def __init__(
+        self, message: str = "", *, key: str | None = None, retry_after: float = 0.0, waited: float = 0.0
+    ) -> None:
+        super().__init__(message, key=key)
+        self.retry_after = retry_after
+        self.waited = waited
+
+
 class LockLostError(LockError):
     """The lock is no longer ours: its validity ended, or DynamoDB refused a write.
 

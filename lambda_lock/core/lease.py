@@ -124,7 +124,8 @@ class ServerTime:
     __slots__ = ("_anchor", "_newest")
 
     def __init__(self) -> None:
-        self._newest: tuple[int, float] | None = None  # Date, and elapsed time before its request was sent
+        # Date, the elapsed time before its request was sent, and the monotonic time of its receipt
+        self._newest: tuple[int, float, float] | None = None
         self._anchor: tuple[float, float, bool] | None = (
             None  # epoch seconds, at this monotonic time, from a quick trip
         )
@@ -136,7 +137,7 @@ class ServerTime:
     def note(self, date: int | None, sent: ClockReading, received: ClockReading) -> None:
         if date is None:
             return
-        self._newest = (date, sent.elapsed)
+        self._newest = (date, sent.elapsed, received.monotonic)
         if received.elapsed - sent.elapsed < _ROUND_TRIP:
             self._anchor = (date + 0.5, (sent.monotonic + received.monotonic) / 2, True)
         elif self._anchor is None or not self._anchor[2]:
@@ -153,8 +154,19 @@ class ServerTime:
         """As `now`, but not late after a freeze. `now` uses the monotonic clock, which a freeze may stop."""
         if self._newest is None:
             return reading.wall
-        date, sent = self._newest
+        date, sent, _ = self._newest
         return max(self.now(reading), date + 0.5 + reading.elapsed - sent)
+
+    def bounds(self, reading: ClockReading) -> tuple[float, float, float] | None:
+        """Return between which two times DynamoDB's is, in epoch seconds, and how old the newest Date is, in seconds.
+
+        None while no Date is known.
+        """
+        if self._newest is None:
+            return None
+        date, sent, received = self._newest
+        age = reading.elapsed - sent
+        return date + reading.monotonic - received, date + 1 + age, age
 
 
 def expiry_ms(now: float, lease_ms: int) -> int:

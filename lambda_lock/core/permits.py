@@ -39,7 +39,7 @@ from ..errors import LockFormatError
 from . import lease
 from .lease import Holder
 from .requests import Place, Update
-from .row import LONGEST_PERMIT, MOST_PERMITS, SEAL, TOKEN_DIGITS, Row, expiry_of, read_row, text_of, whole_of
+from .row import LONGEST_PERMIT, MOST_PERMITS, SEAL, TOKEN_DIGITS, Row, expiry_of, kind_of, read_row, text_of, whole_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -305,10 +305,11 @@ class PermitPlace(Place):
         schema = self.schema
         read_row(item, schema, self.key)
         item = item or {}
-        if schema.version in item and text_of(item, schema.version) != SEAL:
+        version = text_of(item, schema.version)
+        if schema.version in item and version != SEAL:
             raise LockFormatError(
-                f"{self.key!r} is a lock, not a semaphore: it was acquired without permits=. Acquire it without "
-                f"permits= here as well, give the semaphore another key, or delete the row once nobody works under it",
+                f"{self.key!r} is {kind_of(version)}, not a semaphore: it was taken without permits=. Take it without "
+                "permits= here as well, give the semaphore another key, or delete the row once nobody works under it",
                 key=self.key,
             )
         maps = [_map(item, name) for name in (schema.permits, schema.permit_tokens)]

@@ -152,11 +152,13 @@ class Entropy:
 
 
 class Memory:
-    """What one client remembers between calls: DynamoDB's time, and what it has observed of other holders."""
+    """What one client remembers between calls: DynamoDB's time, and what it has observed of holders and rate limits."""
 
     def __init__(self, observation_cache_size: int) -> None:
         self.server = lease.ServerTime()
         self.observations = lease.Observations(observation_cache_size)
+        # Of rate limits: the newest nextAt, when it was seen, and whether the busy form was right (rate.py).
+        self.rates: dict[object, tuple[int, float, bool]] = {}
 
 
 class AcquireRequest:

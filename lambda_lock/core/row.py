@@ -24,9 +24,17 @@ if TYPE_CHECKING:
     from .schema import Schema
 
 SEAL = "semaphore"  # the version, owner and lease of a semaphore's row: held, for a time that no client can read
+RATE = "rate"  # those of a rate limit's row (rate.py)
+#: What is no lock, by its version, and what to do about it.
+_NO_LOCKS = {
+    SEAL: "a semaphore, not a lock: it was acquired with permits=. Pass permits= to acquire as well (a list of keys "
+    "takes locks only)",
+    RATE: "a rate limit, not a lock: it was taken by rate_limit. Leave it to that",
+}
 RELEASED = "1"  # `isReleased` must have no other value: the Java client grants only this one, the Go client hangs on it
 _VERSION_PREFIX = "L1:"
 _HEX = frozenset("0123456789abcdef")
+_NEXT_DIGITS = 18  # of a rate limit's nextAt. In microseconds, that is the year 33658
 TOKEN_DIGITS = 37  # DynamoDB's numbers have 38 digits, and the next grant adds one to the token
 _DAY_MS = 86_400_000
 _HANDOVER = 0.05  # seconds between two holders
@@ -101,7 +109,7 @@ class Row:
 
     def holders(self) -> tuple[Holder, ...]:
         """Return who holds the lock: nobody, if it is free."""
-        if self.is_free:
+        if self.is_free or self.version == RATE:
             return ()
         return (Holder(self.owner, None if self.expiry_ms is None else self.expiry_ms / 1000, self.token),)
 
@@ -189,12 +197,8 @@ class Row:
 
     def require_lease(self, key: str) -> int:
         """Return the lease in ms. Raises LockFormatError if it cannot be read: such a row is never taken over."""
-        if self.version == SEAL:
-            raise LockFormatError(
-                f"{key!r} is a semaphore, not a lock: it was acquired with permits=. Pass permits= to acquire as well "
-                "(a list of keys takes locks only), or give the lock another key",
-                key=key,
-            )
+        if self.version in _NO_LOCKS:
+            raise LockFormatError(f"{key!r} is {_NO_LOCKS[self.version]}, or give the lock another key", key=key)
         if self.lease_ms is None:
             schema = self.schema
             raise LockFormatError(
@@ -220,6 +224,16 @@ class Row:
             key=key,
         )
 
+    @property
+    def rate(self) -> str | None:
+        """How often a rate limit starts: ``limit/per/burst``. None for what is no rate limit."""
+        return (text_of(self.item, self.schema.rate or "") or "?") if self.version == RATE else None
+
+    @property
+    def next_at(self) -> int | None:
+        """The nextAt of a rate limit, in microseconds (rate.py). None if it cannot be read, or is absent."""
+        return whole_of(self.item, self.schema.next_at or "", _NEXT_DIGITS)
+
     def held_ms(self) -> int | None:
         """Return how long the last holder held the lock, in ms. None if that is not known, or is over a day."""
         name = self.schema.held_ms
@@ -235,9 +249,16 @@ class Row:
         schema = self.schema
         values = {schema.token: self.token, schema.completed_until: self.completed_until}
         names = [name for name, value in values.items() if value is None and name in self.item]
-        if not self.is_free and self.lease_ms is None and self.version != SEAL:
+        if not self.is_free and self.lease_ms is None and self.version not in _NO_LOCKS:
             names.insert(0, schema.lease)
+        if self.rate is not None and self.next_at is None:
+            names.insert(0, schema.next_at or "")
         return tuple(names)
+
+
+def kind_of(version: str | None) -> str:
+    """Return what a row with this version is, for errors: "a lock", "a semaphore" or "a rate limit"."""
+    return _NO_LOCKS.get(version or "", "a lock").partition(",")[0]
 
 
 def read_row(item: Item | None, schema: Schema, key: str) -> Row | None:

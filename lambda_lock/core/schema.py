@@ -38,6 +38,10 @@ class Schema:
     held_ms: the attribute with the time that the last holder held the lock; None if there is no queue.
     permits: the attribute with the holders of a semaphore; None if this schema has no semaphores.
     permit_tokens: the attribute with their fencing tokens; None if this schema has no semaphores.
+    next_at: the attribute with the time from which a rate limit's next start is free; None if this schema has no rate
+        limits.
+    last_take: the attribute with the name of the newest take of a start; None if this schema has no rate limits.
+    rate: the attribute that says how often; None if this schema has no rate limits.
 
     Raises LockArgumentError for an unknown field, an unknown lease_format, or two fields with the same attribute name.
 
@@ -65,6 +69,9 @@ class Schema:
     held_ms: str | None
     permits: str | None
     permit_tokens: str | None
+    next_at: str | None
+    last_take: str | None
+    rate: str | None
 
     __slots__ = tuple(sorted(__annotations__))
 
@@ -224,10 +231,13 @@ JAVA = Schema(
     held_ms="heldMs",
     permits="permits",
     permit_tokens="permitTokens",
+    next_at="nextAt",
+    last_take="lastTake",
+    rate="rate",
 )
 #: The schema of the Go client, cirello.io/dynamolock. It has no queue: a Go client that waits writes the columns of its
-#: first poll back.
-GO = JAVA.replace(name="GO", lease_format="go", waiters=None, held_ms=None)
+#: first poll back. For the same reason it has no rate limits.
+GO = JAVA.replace(name="GO", lease_format="go", waiters=None, held_ms=None, next_at=None, last_take=None, rate=None)
 #: The schema of python-dynamodb-lock, which deletes a row on release and always gives it an expiry_time.
 PYTHON = Schema(
     name="PYTHON",
@@ -249,4 +259,7 @@ PYTHON = Schema(
     held_ms=None,
     permits=None,
     permit_tokens=None,
+    next_at=None,
+    last_take=None,
+    rate=None,
 )

@@ -21,6 +21,7 @@ from lambda_lock.core import (
     permits,
     protocol,
     queue,
+    rate,
     requests,
     resume,
     row,
@@ -39,6 +40,7 @@ _UNSAFE = ("overlap", "robbed")
 _NOT_ONCE = ("done again", "done twice")
 _ORDER = ("out of order", "thrown out")
 _TOO_MANY = (*_UNSAFE, "crowd of entries")
+_OFTEN = ("too often", "far ahead", "stuck", "nothing taken")
 _EVENTS = "events-passing events-late events"
 _FORGETS = "forgets-late forgets forgets-given-up"
 
@@ -1017,5 +1019,86 @@ MUTATIONS: dict[str, Mutation] = {
         "holds-zombies holds-adopted", 150, edit(handover.Adoption.see, _ADOPTS_ATTEMPT),
         redundant="it would fence the attempt as a resume does. The rule keeps a string that comes twice from ending "
         "the attempt that has it",
+    ),
+    # Rate limits (core/rate.py)
+    "a start by the wall clock alone": Mutation(
+        "rates-clocks", 40,
+        edit(rate.Start.now, "low if high - low > _APART else min(max(self.reading.wall, low), high) → "
+        "self.reading.wall"), shows=_OFTEN,
+    ),
+    "a time of DynamoDB taken as known after a freeze": Mutation(
+        "rates-freezes rates-clocks", 200, edit(rate.Start.is_time_known, "found[1] - found[0] <= _APART → True"),
+        shows=_OFTEN,
+    ),
+    "a time that may be far ahead after a read": Mutation(
+        "rates-stepped rates-clocks", 150, edit(rate.Start.now, "low if high - low > _APART else → "), shows=_OFTEN,
+    ),
+    "an old Date trusted": Mutation(
+        "rates-one-a-day rates-clocks", 100, edit(rate.Start.is_time_known, "found[2] <= _OLD → True"), shows=_OFTEN,
+        redundant="clocks drift by 0.9 ms in a second here, which patience covers while Dates come with each start",
+    ),
+    "an idle take while another start is due": Mutation(
+        "rates-calm", 20,
+        edit(rate.Start.request, "AND #next <= :now → AND (#next <= :now OR #next > :now)"), shows=_OFTEN,
+    ),
+    "a busy take of the unused past": Mutation(
+        "rates-calm", 40, edit(rate.Start.request, '"#next > :now" → "(#next > :now OR #next <= :now)"'), shows=_OFTEN,
+    ),
+    "a busy take however long it has to wait": Mutation(
+        "rates-late rates-clocks", 40,
+        edit(rate.Start.request, '"#next <= :latest" → "(#next <= :latest OR #next > :latest)"'),
+        shows=("far ahead", "ttl"),
+    ),
+    "a start before it is due": Mutation(
+        "rates-calm", 20, edit(rate.Start.is_in_time, "if left < 1e-6: → if True:"), shows=_OFTEN,
+    ),
+    "a start that is due by elapsed time": Mutation(
+        "rates-stepped rates-late", 400,
+        edit(rate.Start.is_in_time, "due - (self.reading.monotonic - sent.monotonic) → "
+        "due - (self.reading.elapsed - sent.elapsed)"), shows=_OFTEN,
+    ),
+    "a start that is due by the time since its answer": Mutation(
+        "rates-slow rates-rare", 200, edit(rate.Start.slot, "return sent, → return self.reading,"), shows=_OFTEN,
+    ),
+    "a start however late it is": Mutation(
+        "rates-freezes rates-rare", 100,
+        edit(rate.Start.is_in_time, "- due <= self.limit.patience → - due <= 1e9"), shows=_OFTEN,
+    ),
+    "lateness by the monotonic clock": Mutation(
+        "rates-freezes", 200,
+        edit(rate.Start.is_in_time, "while self.reading.elapsed - sent.elapsed → "
+        "while self.reading.monotonic - sent.monotonic"), shows=_OFTEN,
+    ),
+    "a start given back without its name": Mutation(
+        "rates-rare rates-late", 60,
+        edit(rate.Start.give_back, '"#last = :last" → "(#last = :last OR attribute_exists(#version))"'), shows=_OFTEN,
+    ),
+    "a start given back by the number that it left": Mutation(
+        "rates-rare rates-late", 300,
+        edit(rate.Start.give_back, 'update.require("#last = :last", last={"S": name}) → '
+        'update.require("#next = :left", left={"N": str(self.memory.rates[self.place.where][0])})'), shows=_OFTEN,
+    ),
+    "a give-back that leaves the name of the last take": Mutation(
+        "rates-rare", 300,
+        edit(rate.Start.give_back, 'update.removes.append("#last") → pass'), shows=_OFTEN,
+    ),
+    "a take that was given back counted as a grant": Mutation(
+        "rates-rare", 150, edit(rate.Start.give_back, "self.sent = {} → "), shows=_OFTEN,
+        redundant="it takes a copy of the take that lands after its give-back, a refusal that shows it before others "
+        "come, and after the start a copy of the give-back, too",
+    ),
+    "takes of one name": Mutation(
+        "rates-late rates-rare", 300,
+        edit(rate.Start.take, "name = self.entropy.nonce()[:_NAME] → name = 'the same'"), shows=_OFTEN,
+    ),
+    "several starts rounded down to whole microseconds each": Mutation(
+        "rates-large", 20, edit(rate.Limit.__init__, "-(-n * micros // limit) → n * (micros // limit)"), shows=_OFTEN,
+    ),
+    "a burst beyond what nextAt may run ahead": Mutation(
+        "rates-calm rates", 60, edit(rate.Limit.__init__, "burst * micros // limit → (burst + 2) * micros // limit"),
+        shows=_OFTEN,
+    ),
+    "a row that goes while it is needed": Mutation(
+        "rates-calm", 20, put(rate, "KEPT", 60), shows="ttl",
     ),
 }  # fmt: skip

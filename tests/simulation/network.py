@@ -224,6 +224,8 @@ def is_release(action: Send) -> bool:
     goes above no version."""
     request = action.request
     if action.operation == "UpdateItem":
+        if request["UpdateExpression"].startswith("SET #next = #next - "):  # a start of a rate limit
+            return True
         return "ReturnValues" not in request and " < " not in request.get("ConditionExpression", "")
     return action.operation == "DeleteItem"
 
@@ -238,7 +240,9 @@ def describe(action: Send) -> str:
         return f"put {request['Item'].get('recordVersionNumber', {}).get('S')}"
     values = [next(iter(value.values())) for value in request.get("ExpressionAttributeValues", {}).values()]
     update = request.get("UpdateExpression", "delete")
-    if "if_not_exists" in update:
+    if "#next" in update:
+        kind = "give-back" if " - " in update else "take"
+    elif "if_not_exists" in update:
         kind = "claim" if "attribute_not_exists" in request["ConditionExpression"] else "take-over"
     elif action.operation == "DeleteItem":
         kind = "delete"

@@ -31,6 +31,7 @@ from .forger import begin
 from .holds import Execution
 from .mutations import MUTATIONS, broken
 from .permits import entries
+from .rates import RateClient, start_once_more
 from .schedule import BIASES, WEIGHTS, Settings, draw_bias, draw_lease, settings_for
 from .world import EndlessError, Life, Process, World
 
@@ -98,7 +99,7 @@ def simulate(
         begin(world, key)
     for _ in range(rng.choice(settings.clients)):
         world.counts["processes"] += 1
-        Client(world, f"p{world.counts['processes']}", keys, kind)
+        (RateClient if settings.rates else Client)(world, f"p{world.counts['processes']}", keys, kind)
     for _ in range(rng.choice(settings.executions)):
         Execution(world, keys, kind)
     clocks = None
@@ -128,6 +129,9 @@ def _try_once_more(world: World, key: str) -> None:
     process = Process(world, "last")
     process.spared, process.steady = True, True
     world.settings.freeze = world.settings.dateless = 0.0
+    if world.settings.rates:
+        start_once_more(world, key)
+        return
     row = read_row(world.table.get(key), JAVA, key)
     patience = 0.0
     if world.permits:

@@ -90,6 +90,11 @@ class Settings:
     forgets = 0.0  # of the turns forget an event
     polls = 8.0  # of long leases: a wait's refresh period is at most this part of a lease
     grants = 6
+    rates: tuple[tuple[int, float, int], ...] = ()  # limit, per and burst, if all keys are rate limits
+    several_starts = 0.0  # of the starts are more than one, where the burst allows it
+    reset = 0.0  # of the starts are followed by somebody who deletes the row
+    rate_waits = (0.0, 0.0, 1.0, 5.0, 20.0)  # seconds
+    hurry = 1.5  # how many starts are asked for, as a multiple of the limit
 
     def __init__(self, **changes: Any) -> None:
         for name, value in changes.items():
@@ -133,6 +138,11 @@ _HOLDS = _bias(
 _ZOMBIES = _bias(zombies=0.5, twice=0.25, deadline=0.2)
 _LATE = _bias(lost=0.04, reply_lost=0.08, double=0.12, late=0.15, slow=0.1)
 
+_RATES = _bias(
+    _KEPT, rates=((10, 1.0, 1), (10, 1.0, 1), (3, 1.0, 1), (7, 60.0, 2), (10, 1.0, 5)), keys=(1,), clients=(3, 5, 8),
+    grants=120, die=0.01, several_starts=0.3, interrupt=0.03, give_up=0.02,
+)  # fmt: skip
+_RIGHT = _bias(skews=("right",), step=0.0)
 _CORRECTIONS = _bias(
     lost=0.05, reply_lost=0.15, double=0.15, late=0.3, slow=0.1, skews=("edge",), freeze=0.01, step=0.0, die=0.6,
     no_heartbeat=0.6, fail_fast=0.1, give_up=0.02,
@@ -467,6 +477,37 @@ BIASES: dict[str, dict[str, Any]] = {
     "interrupted-adopted": _bias(
         _HOLDS, interrupt=0.7, give_up=0.0, adopt=0.95, park=1.0, by_string=0.9, die=0.0, executions=(2, 3),
         release_again=0.6,
+    ),
+    "rates": _RATES,
+    "rates-calm": _bias(_CLEAN, _RATES, _RIGHT, die=0.0, interrupt=0.0),
+    "rates-clocks": _bias(
+        _CLEAN, _RATES, skews=("minutes", "right", "fast", "slow"), step=0.05, die=0.05, interrupt=0.0,
+    ),
+    "rates-freezes": _bias(_CLEAN, _RATES, freeze=0.05, skews=("right",), step=0.02),
+    "rates-late": _bias(_LATE, _RATES, late_give_backs=0.3, interrupt=0.2, give_up=0.1, skews=("right", "near")),
+    "rates-slow": _bias(_RATES, slow=0.3, skews=("right",)),
+    # Many requests that the network holds up, and then lets go.
+    "rates-given-back": _bias(
+        _LATE, _RATES, _RIGHT, interrupt=0.4, give_up=0.3, freeze=0.03, late_give_backs=0.4, clients=(8,), hurry=3.0,
+        rate_waits=(2.0, 5.0), grants=250, rates=((5, 1.0, 1), (10, 1.0, 1)),
+    ),
+    # So far apart that a single start too many shows.
+    "rates-rare": _bias(
+        _LATE, _RATES, _RIGHT, rates=((1, 60.0, 1), (2, 120.0, 1)), rate_waits=(0.0, 30.0, 120.0), grants=60, hurry=3.0,
+        interrupt=0.2, give_up=0.3, double=0.25, late_give_backs=0.2, reply_lost=0.2, clients=(3, 5),
+    ),
+    # Waits during which the wall clock is stepped.
+    "rates-stepped": _bias(
+        _CLEAN, _RATES, rates=((1, 60.0, 1), (7, 60.0, 1)), rate_waits=(30.0, 120.0), grants=60, hurry=3.0, step=0.3,
+        skews=("right",), interrupt=0.0, die=0.0,
+    ),
+    "rates-reset": _bias(_RATES, reset=0.05),
+    "rates-one-a-day": _bias(
+        _RATES, rates=((1, 86_400.0, 1), (7, 3600.0, 1)), grants=40, rate_waits=(0.0, 3600.0, 86_400.0),
+    ),
+    "rates-crowd": _bias(_CLEAN, _RATES, _RIGHT, clients=(30,), grants=400, hurry=1.1, rates=((50, 1.0, 1),)),
+    "rates-large": _bias(
+        _RATES, rates=((50_000_000, 60.0, 1_000_000),), several_starts=1.0, clients=(5,), grants=200,
     ),
     "odd": _bias(dateless=0.02, answered_twice=0.05),
     "events": _EVENTS,

@@ -42,6 +42,10 @@ def judge_of(world: World) -> Judge:
         from .permits import PermitJudge
 
         return PermitJudge(world)
+    if world.settings.rates:
+        from .rates import RateJudge
+
+        return RateJudge(world)
     if world.settings.executions != (0,):
         from .holds import HoldJudge
 

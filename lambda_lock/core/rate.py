@@ -1,0 +1,309 @@
+"""Rate limits: never too often, in order, without polling. Loaded only by those who use one.
+
+The generic cell rate algorithm (GCRA) in one row. ``nextAt`` is its theoretical arrival time, in whole microseconds of
+DynamoDB's time. T = per / limit is the time from one start to the next. A take of n starts costs C = n T, rounded up,
+and B = burst T, rounded down, is how far nextAt may run ahead of a start. A take that is made at ``now`` and leaves
+nextAt is *due* at max(now, nextAt - B). The version, owner and lease of the row are `RATE`: held, with a lease that no
+client can read. *Sealed* is a row with this version that is not released.
+
+| request   | condition                                                   | effect                                    |
+|-----------|-------------------------------------------------------------|-------------------------------------------|
+| busy      | sealed; now < nextAt <= latest                              | nextAt + C                                |
+| idle      | no version (of any schema), token or map; or sealed, and    | sealed, nextAt = now + C                  |
+|           | nextAt <= now                                               |                                           |
+| give back | sealed, the last take is mine                               | nextAt - C, no last take                  |
+
+The rules
+---------
+1. **now** is the wall clock if DynamoDB's time can be that (`ServerTime.bounds`), else the nearer bound. If the bounds
+   are over 2 s apart, as after a freeze, or the Date is over 5 minutes old, the row is read first. If they are still
+   apart, since the read was slow or the clock jumped meanwhile, now is the lower one. A now that is slow gives out what
+   was not used, and one who really was frozen is late (rule 4). A fast one would make everybody wait.
+2. **Which form.** Busy if the nextAt that was seen last lies ahead, else the form that was right last time. A refusal
+   shows the row, and the next form follows from it, with a new now. After STEPS writes in a row there is a pause.
+3. **latest** = now + wait + B - C. What nextAt is beyond it is refused at once, and nothing is taken. For 5 s, and no
+   longer, the same nextAt refuses without a request: the row may be deleted, or a take given back.
+4. **Start** when due, by the monotonic clock, counted from the send. Who is over `Limit.patience` late by elapsed time
+   does not start: it gives the slot back and takes again, while its wait lasts or the first decision. So neither a thaw
+   nor a network that lets held requests go makes all of them start at once.
+5. **No answer**: take again, under a new name and with a new now. A copy that lands uses up a slot in which nobody
+   runs: fewer starts, never more. A row that shows a take of mine as the last one, not given back, is a grant.
+6. **Give back** once, best effort, and by the name: with the number alone, a second copy would free a slot that is in
+   use, because the next take may leave the same number. What was sent to be given back never counts as a grant again.
+
+So starts in any W true seconds are at most (W + E) / T + burst. E is the difference of two callers' errors in
+DynamoDB's time, and `Limit.patience`. Proof: a take that runs found x. It is due at max(x, now) at the latest, and
+leaves C more than that, and nextAt <= due + B. All other changes only add to nextAt, or take from it what nobody runs
+in.
+"""
+
+from __future__ import annotations
+
+from ..errors import LockFormatError, RateLimitedError
+from . import lease
+from .outcome import ConditionFailed, Reply, another_answer, undated
+from .protocol import SEND, STEPS, Send, Wait, exchange, is_ambiguous, may_pass, undone
+from .requests import Content, Update, read
+from .row import RATE, kind_of, read_row, text_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from .lease import ClockReading
+    from .outcome import Item, Outcome
+    from .protocol import AcquireRequest, Entropy, Memory, Steps
+    from .requests import Place, Request
+
+    #: A slot: the look before its take was sent, and how many seconds after that it is due.
+    Slot: TypeAlias = tuple[ClockReading, float]
+
+KEPT = 86_400  # seconds that a row is kept at least after its nextAt
+LONGEST_WAIT = 86_400.0  # seconds
+_NAME = 8  # characters of a take's name
+_APART = 2.0  # seconds between the bounds of DynamoDB's time: more is a freeze, or a slow reply
+_OLD = 300.0  # seconds; an older Date says too little, because clocks drift
+_REFUSES = 5.0  # seconds for which a nextAt that was seen refuses without a request
+_WORTH_SENDING = 0.25  # seconds; if less is left of a decision, nothing more is sent
+_MOST = 10_000  # rate limits that one client remembers
+_NOTHING = ("", 0)
+
+
+class Limit:
+    """How often: ``limit`` starts in ``per`` seconds, of which ``burst`` may come at once. Of these, n are wanted.
+
+    cost, room: C and B in microseconds. patience: how many seconds after it is due a start may be.
+    """
+
+    def __init__(self, limit: int, per: float, burst: int, n: int) -> None:
+        micros = round(per * 1e6)
+        self.cost = -(-n * micros // limit)
+        self.room = burst * micros // limit
+        self.patience = max(0.5, per / limit / 10)
+        self.text = f"{limit}/{per:.15g}/{burst}"
+        self.said = f"{limit} per {per:g} s, one every {per / limit:.3g} s"
+
+
+class Start:
+    """One start. Its steps are `steps`.
+
+    wanted: says where, how long to wait, for how long to try without an answer, and how long the row is kept.
+    differs: called with the rate of another caller (as in ``Limit.text``) that is not the same.
+    sent: the takes that may have landed and were not given back, by name, each with its now and the look before it.
+    shown: the last take in the row that was seen last, and its nextAt.
+    """
+
+    def __init__(
+        self,
+        wanted: AcquireRequest,
+        limit: Limit,
+        memory: Memory,
+        entropy: Entropy,
+        reading: ClockReading,
+        differs: Callable[[str], None],
+    ) -> None:
+        self.wanted = wanted
+        self.place = wanted.place
+        self.limit = limit
+        self.memory = memory
+        self.entropy = entropy
+        self.reading = reading
+        self.differs = differs
+        self.started = reading.elapsed
+        self.last = max(wanted.wait_until, reading.elapsed + wanted.decision)
+        self.sent: dict[str, tuple[int, ClockReading]] = {}
+        self.shown = _NOTHING
+
+    def steps(self) -> Steps[float]:
+        """Take a slot and wait until it is due. Return how many seconds that took.
+
+        Raises RateLimitedError if no start is free within the wait, LockFormatError for the row of a lock or semaphore,
+        and the transport's TransportError or ServiceError if DynamoDB gave no answer within a decision. If an error
+        leaves, a take that may have landed is given back.
+        """
+        return undone(self.run(), lambda _: self.give_back())
+
+    def run(self) -> Steps[float]:
+        while True:
+            slot = yield from self.take()
+            if (yield from self.is_in_time(slot)):
+                return self.reading.elapsed - self.started
+            yield from self.give_back()
+            if self.reading.elapsed > self.last:
+                raise self.limited("its slot passed while this process or DynamoDB stood still")
+
+    def is_in_time(self, slot: Slot) -> Steps[bool]:
+        """Wait until a slot is due. Return False if it is too late to start in it (rule 4)."""
+        sent, due = slot
+        while self.reading.elapsed - sent.elapsed - due <= self.limit.patience:
+            left = due - (self.reading.monotonic - sent.monotonic)
+            if left < 1e-6:  # nextAt counts microseconds
+                return True
+            self.reading = (yield Wait(min(left, self.wanted.refresh_period))).reading
+        return False
+
+    def take(self) -> Steps[Slot]:
+        """Take a slot, by rules 1 to 3 and 5."""
+        until = self.reading.elapsed + self.wanted.decision
+        tries = writes = 0
+        while True:
+            if not self.is_time_known():
+                yield from self.look(until)
+            now = self.now()
+            next_at, seen, busy = self.memory.rates.get(self.place.where, (0, 0.0, False))
+            wait = max(self.wanted.wait_until - self.reading.elapsed, 0.0)
+            latest = now + int(wait * 1e6) + self.limit.room - self.limit.cost
+            if self.shown[0] in self.sent and self.shown[1] <= latest + self.limit.cost:
+                return self.slot(*self.shown)
+            if next_at > latest and self.reading.elapsed - seen <= _REFUSES:
+                raise self.limited()
+            busy = busy or next_at > now
+            name = self.entropy.nonce()[:_NAME]
+            self.sent[name] = now, self.reading
+            outcome = yield from self.send(self.request(name, now, latest, busy), until - self.reading.elapsed)
+            if isinstance(outcome, Reply):
+                self.see(outcome.item, busy)
+                if self.shown[0] == name and self.shown[1] <= latest + self.limit.cost:
+                    return self.slot(*self.shown)
+                outcome = another_answer("UpdateItem")
+            if isinstance(outcome, ConditionFailed):
+                self.see(outcome.item)
+                if self.shown[0] != name:
+                    del self.sent[name]
+                writes += 1
+                if writes % STEPS:
+                    continue
+                outcome = self.limited("other starts came first, again and again")
+            elif not is_ambiguous(outcome):
+                del self.sent[name]
+            if not may_pass(outcome) and not isinstance(outcome, RateLimitedError):
+                raise outcome
+            pause = lease.backoff(tries, 1.0, self.entropy.jitter())
+            if self.reading.elapsed + pause + _WORTH_SENDING > until:
+                raise outcome
+            tries += 1
+            self.reading = (yield Wait(pause)).reading
+
+    def slot(self, name: str, next_at: int) -> Slot:
+        """The slot of a take that left ``next_at``. From here on no other take of mine counts."""
+        now, sent = self.sent[name]
+        self.sent = {name: (now, sent)}
+        return sent, max(next_at - self.limit.room - now, 0) / 1e6
+
+    def give_back(self) -> Steps[None]:
+        """Give back the newest take that may have landed, once (rule 6)."""
+        if not self.sent:
+            return
+        name = list(self.sent)[-1]
+        self.sent = {}
+        update = _RateUpdate(self.place)
+        update.sets.append("#next = #next - :cost")
+        update.removes.append("#last")
+        update.require(update.sealed, version={"S": RATE}, cost={"N": str(self.limit.cost)})
+        update.require("#last = :last", last={"S": name})
+        outcome = yield from self.send(update.request(ReturnValues="ALL_NEW"), self.wanted.decision)
+        if isinstance(outcome, (Reply, ConditionFailed)):
+            self.see(outcome.item)
+
+    # -- requests and what they show
+
+    def send(self, request: Request, left: float) -> Steps[Outcome]:
+        sent = self.reading
+        event = yield Send(*request, min(SEND, max(left, _WORTH_SENDING)))
+        self.reading, outcome = event.reading, event.outcome
+        assert outcome is not None
+        self.memory.server.note(getattr(outcome, "date", None), sent, self.reading)
+        return outcome
+
+    def look(self, until: float) -> Steps[None]:
+        """Read the row, to learn DynamoDB's time."""
+        outcome, _, self.reading = yield from exchange(read(self.place), self.memory, self.entropy, self.reading, until)
+        if not isinstance(outcome, Reply):
+            raise outcome
+        self.see(outcome.item)
+
+    def request(self, name: str, now: int, latest: int, busy: bool) -> Request:
+        """A take, in one of its two forms."""
+        update, limit, ttl = _RateUpdate(self.place), self.limit, self.wanted.content.ttl
+        update.values |= {":version": {"S": RATE}, ":last": {"S": name}, ":rate": {"S": limit.text}}
+        update.values[":now"] = {"N": str(now)}
+        if busy:
+            update.sets.append("#next = #next + :cost")
+            update.require(update.sealed, cost={"N": str(limit.cost)})
+            update.require("#next > :now")
+            update.require("#next <= :latest", latest={"N": str(latest)})
+        else:
+            update.sets += ["#owner = :version", "#version = :version", "#lease = :version", "#next = :next"]
+            update.values[":next"] = {"N": str(now + limit.cost)}
+            nobody = [f"attribute_not_exists({name})" for name in ("#version", "#token", "#permits")]
+            free = " AND ".join([*nobody, update.no_foreign_version()])
+            update.require(f"({free} OR {update.sealed} AND #next <= :now)")
+            update.removes.append("#released")
+        update.sets += ["#last = :last", "#rate = :rate"]
+        # The busy form does not know the nextAt that it leaves, only the latest one.
+        update.store(Content(ttl=None if ttl is None else max(ttl, KEPT)), (latest + limit.cost) // 1000)
+        return update.request(ReturnValues="ALL_NEW")
+
+    def see(self, item: Item | None, busy: bool | None = None) -> None:
+        """Note what the row shows. Raises LockFormatError for what is not a rate limit's.
+
+        busy: the form by which it was just written. None: the next form follows from the row.
+        """
+        schema, key, next_at = self.place.schema, self.place.key, 0
+        self.shown = _NOTHING
+        row = read_row(item, schema, key)
+        if row is not None and (row.version is not None or row.token is not None or schema.permits in row.item):
+            if row.version != RATE or row.next_at is None or row.released:
+                kind = "a damaged rate limit" if row.version == RATE else f"{kind_of(row.version)}, not a rate limit"
+                raise LockFormatError(
+                    f"{key!r} is {kind}. Give the rate limit another key, or delete the row once nobody works under it",
+                    key=key,
+                )
+            next_at = row.next_at
+            self.shown = text_of(row.item, schema.last_take or "") or "", next_at
+            if row.rate != self.limit.text:
+                self.differs(str(row.rate))
+        rates, where = self.memory.rates, self.place.where
+        rates.pop(where, None)
+        rates[where] = next_at, self.reading.elapsed, next_at > self.now() if busy is None else busy
+        if len(rates) > _MOST:
+            rates.pop(next(iter(list(rates))), None)  # a copy, because another thread may add entries meanwhile
+
+    # -- time
+
+    def is_time_known(self) -> bool:
+        found = self.memory.server.bounds(self.reading)
+        return found is not None and found[1] - found[0] <= _APART and found[2] <= _OLD
+
+    def now(self) -> int:
+        """DynamoDB's time by rule 1, in microseconds."""
+        found = self.memory.server.bounds(self.reading)
+        if found is None:
+            raise undated(self.place.key)
+        low, high, _ = found
+        return int((low if high - low > _APART else min(max(self.reading.wall, low), high)) * 1e6)
+
+    def limited(self, why: str = "") -> RateLimitedError:
+        limit, waits = self.limit, self.wanted.waits
+        after = max(self.memory.rates[self.place.where][0] + limit.cost - limit.room - self.now(), 0) / 1e6
+        why = why or ("no start is free within the wait" if waits else "no start is free now")
+        advice = self.wanted.advice or "Wait longer, or try again then. burst=N lets N start at once"
+        return RateLimitedError(
+            f"rate limit {self.place.key!r} ({limit.said}): {why}, the next one is in {after:.3g} s. {advice}",
+            key=self.place.key,
+            retry_after=after,
+            waited=self.reading.elapsed - self.started,
+        )
+
+
+class _RateUpdate(Update):
+    """Builds a write to a rate limit's row. ``#permits`` is the map that makes a row a semaphore's."""
+
+    sealed = "#version = :version AND attribute_not_exists(#released)"
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        schema = place.schema
+        fields = {"#next": schema.next_at, "#last": schema.last_take, "#rate": schema.rate, "#permits": schema.permits}
+        self.names |= {placeholder: name for placeholder, name in fields.items() if name is not None}
