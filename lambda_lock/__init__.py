@@ -1,4 +1,4 @@
-"""Never two at once, never twice: locks and deduplication for Python on AWS Lambda, in one DynamoDB table.
+"""Never two at once, never twice, never too often: for Python on AWS Lambda, in one DynamoDB table.
 
 Public names load on first use, so that code that a function does not use does not slow its cold start.
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .core.schema import GO, JAVA, PYTHON, Schema
     from .decorators.deduplicate import current_dedup, deduplicate
     from .decorators.environment import default_client, set_default_client
+    from .decorators.rate_limit import rate_limit
     from .decorators.stopping import release_on_sigterm
     from .decorators.with_lock import current_lock, with_lock
     from .errors import (
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         LockTimeoutError,
         OwnerMismatchError,
         PayloadMismatchError,
+        RateLimitedError,
         SessionMonitorNotSetError,
         TransportError,
     )
@@ -62,6 +64,7 @@ _WHERE = {
     "core.schema": ("GO", "JAVA", "PYTHON", "Schema"),
     "decorators.deduplicate": ("current_dedup", "deduplicate"),
     "decorators.environment": ("default_client", "set_default_client"),
+    "decorators.rate_limit": ("rate_limit",),
     "decorators.stopping": ("release_on_sigterm",),
     "decorators.with_lock": ("current_lock", "with_lock"),
     "keys.payload_hash": ("payload_hash",),
@@ -94,6 +97,7 @@ __all__ = [
     "MultiLock",
     "OwnerMismatchError",
     "PayloadMismatchError",
+    "RateLimitedError",
     "Schema",
     "SessionMonitorNotSetError",
     "TransportError",
@@ -103,6 +107,7 @@ __all__ = [
     "deduplicate",
     "default_client",
     "payload_hash",
+    "rate_limit",
     "register_lambda_context",
     "release_on_sigterm",
     "set_default_client",

@@ -114,7 +114,9 @@ class AsyncLockClient(Client):
             ...
     """
 
-    if not TYPE_CHECKING:
+    if TYPE_CHECKING:
+        _seconds: Coroutine[Any, Any, float]
+    else:
         __init__ = init_of("AsyncLockClient")
 
     def _begin(self, session: Session) -> None:
@@ -217,7 +219,7 @@ class AsyncLockClient(Client):
         from .forgetting import forget
 
         session = self._session
-        return await self._runner.run(forget(session, key, scope, sort_key, wait, context), session.check_open)
+        return await self._run(forget(session, key, scope, sort_key, wait, context), session.check_open)
 
     async def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
         """`LockClient.get`, awaited.
@@ -266,8 +268,8 @@ class AsyncLockClient(Client):
     ) -> None:
         await self.close()
 
-    async def _run(self, operation: Operation[T]) -> T:
-        return await self._runner.run(operation)
+    async def _run(self, operation: Operation[T], after_wait: Callable[[], None] | None = None, /) -> T:
+        return await self._runner.run(operation, after_wait)
 
     async def _take(self, taking: Taking[Any]) -> AsyncLock | AsyncMultiLock:
         pid = os.getpid()

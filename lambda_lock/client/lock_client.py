@@ -40,7 +40,9 @@ class LockClient(Client):
             ...
     """
 
-    if not TYPE_CHECKING:
+    if TYPE_CHECKING:
+        _seconds: float
+    else:
         __init__ = init_of("LockClient")
 
     def acquire(
@@ -103,8 +105,7 @@ class LockClient(Client):
             a name each. Under one name the second takes the lock from the first, which is refused only at its next
             renewal or `hand_over`, also within one process. Such an acquire never queues. Not together with permits,
             replace, delete_on_release or reentrant. None: anybody's.
-        context: the Lambda context, for the time it has left. None: the context of the enclosing decorator, or the one
-            passed to `register_lambda_context`.
+        context: the Lambda context, for the time it has left. None: that of the enclosing decorator, or as registered.
 
         Returns the Lock.
 
@@ -445,7 +446,7 @@ class LockClient(Client):
         """
         from .forgetting import forget
 
-        return self._session.run(*forget(self._session, key, scope, sort_key, wait, context), self._session.check_open)
+        return self._run(forget(self._session, key, scope, sort_key, wait, context), self._session.check_open)
 
     def held(self) -> tuple[Lock, ...]:
         """The locks of this client that are held now, in this process.
@@ -482,8 +483,8 @@ class LockClient(Client):
     ) -> None:
         self.close()
 
-    def _run(self, operation: Operation[T]) -> T:
-        return self._session.run(*operation)
+    def _run(self, operation: Operation[T], after_wait: Callable[[], None] | None = None, /) -> T:
+        return self._session.run(*operation, after_wait)
 
     def _take(self, taking: Taking[T]) -> T:
         pid = os.getpid()

@@ -14,7 +14,7 @@ from contextlib import suppress
 from ..core import protocol
 from ..core.outcome import unusable
 from ..core.requests import Place, decode_data, encode_data
-from ..core.row import SEAL, Row
+from ..core.row import RATE, SEAL, Row
 from ..errors import LockArgumentError, LockConfigurationError, LockFormatError, printable
 from . import checks
 
@@ -290,30 +290,29 @@ def decode_result(text: object, key: str | None, serializer: Any = None) -> obje
 class LockRecord:
     """A lock's row, read without acquiring the lock. It is frozen: it describes the lock at ``read_at``.
 
-    The row of a semaphore has ``holders`` instead of an owner, a version, a lease and an expiry, which are None.
+    A semaphore has ``holders``, and a rate limit ``rate``: their owner, version, lease and expiry are None.
 
     key: the lock's key.
     sort_key: its sort key; None if the table has none.
     owner: the owner that holds the lock, or held it last; None if the row names none.
-    holders: who holds the lock now, or the permits of a semaphore, the oldest grant first: a tuple of Holder (owner,
+    holders: who holds the lock now, or permits of a semaphore, the oldest grant first: a tuple of Holder (owner,
         expires_at, fencing_token). () if the lock is free or its stored expiry has passed.
-    data: the application's bytes; None if there are none.
-    attributes: the application's additional attributes, as plain Python values.
+    data, attributes: the application's bytes (None: none), and its additional attributes as plain Python values.
     version: the version in the row; None if no client has ever held the lock.
     lease_duration: the lease in seconds; None if it is absent or cannot be read.
     expires_at: the stored expiry in epoch seconds; None for a row that another client library wrote.
     read_at: the Date of the reply in epoch seconds; None if the reply had none.
-    fencing_token: the fencing token of the last grant; None if it is absent or cannot be read.
+    fencing_token: that of the last grant; None if it is absent or cannot be read.
     is_held: whether anybody holds the lock now, or any permit of the semaphore: whether there are ``holders``. A permit
         may be free all the same: a semaphore has N of them, and only its callers know N.
     is_released: whether the lock is free. For a semaphore: whether nobody holds a permit, as far as they can be read.
     is_expired: whether the lock is held but its stored expiry has passed by DynamoDB's clock.
     completed_until: the time until which a completed event counts as done, in epoch seconds; None if there is none.
-    result: the JSON text that a completed event stored; None if there is none.
+    result: the JSON text that it stored; None if there is none.
     waiters: the number of acquires that wait in the queue, without those whose places have expired by ``read_at``.
-    unreadable: the names of the attributes that cannot be read, such as a lease of another schema or of zero, or a
-        token that is not a whole number; () if all can be read. Their values are None here, or absent from
-        ``attributes``. An acquire that depends on one of them raises LockFormatError.
+    rate, next_at: of a rate limit: ``limit/per/burst``, and until when it is taken, in epoch seconds; otherwise None.
+    unreadable: the names of the attributes that cannot be read, such as a lease of another schema or of zero; () if all
+        can be read. They are None here, or absent from ``attributes``, and an acquire may raise LockFormatError.
 
     Example::
 
@@ -338,10 +337,13 @@ class LockRecord:
     completed_until: int | None
     result: str | None
     waiters: int
+    rate: str | None
+    next_at: float | None
     unreadable: tuple[str, ...]
 
     def __init__(self, row: Row, place: Place, read_at: int | None) -> None:
-        item, schema, is_semaphore = row.item, place.schema, row.version == SEAL
+        item, schema = row.item, place.schema
+        is_semaphore, is_shared = row.version == SEAL, row.version in (SEAL, RATE)
         data, attributes = row_data(item, place), row_attributes(item, place)
         own = {*schema.attribute_names(), *place.key_names}
         unreadable = [*row.unreadable(), *(name for name in item if name not in own and name not in attributes)]
@@ -363,20 +365,22 @@ class LockRecord:
         vars(self).update(
             key=place.key,
             sort_key=place.sort_key,
-            owner=None if is_semaphore else row.owner,
+            owner=None if is_shared else row.owner,
             data=data,
             attributes=attributes,
-            version=None if is_semaphore else row.version,
+            version=None if is_shared else row.version,
             lease_duration=None if row.lease_ms is None else row.lease_ms / 1000,
             expires_at=expires_at,
             read_at=read_at,
             fencing_token=row.token,
             holders=holders,
-            is_released=is_free,
+            is_released=is_free or row.version == RATE,
             is_expired=not row.is_free and read_at is not None and expires_at is not None and read_at >= expires_at,
             completed_until=row.completed_until,
             result=result_parts(item.get(schema.result, {}).get("S"))[0],
             waiters=row.waiting(read_at),
+            rate=row.rate,
+            next_at=None if row.next_at is None else row.next_at / 1e6,
             unreadable=tuple(unreadable),
         )
 

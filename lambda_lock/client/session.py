@@ -29,7 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
-    from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+    from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
     from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
@@ -41,14 +41,24 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P")
     T = TypeVar("T")
+    T_co = TypeVar("T_co", covariant=True)
     #: What a method asks of DynamoDB: the lock that errors name, and its steps.
     Operation: TypeAlias = tuple[Place, Callable[[ClockReading], Steps[T]]]
+
+    class Running(Protocol[T_co]):
+        """A client, by how it returns a number of seconds: as a float, or as what is awaited for one."""
+
+        _session: Session
+
+        @property
+        def _seconds(self) -> T_co: ...
+        def _run(self, operation: Operation[Any], after_wait: Callable[[], None] | None = None, /) -> Any: ...
 
     def takes(init: Callable[Concatenate[Settings, P], None]) -> Callable[..., Callable[Concatenate[Any, P], None]]:
         """What it decorates takes the arguments of ``init``."""
 
 
-_MOST_TOLD = 100  # locks
+_MOST_TOLD = 100  # events of rows
 
 
 class Session:
@@ -67,7 +77,7 @@ class Session:
         self._next_slot = 0.0
         self._renewals: Renewals | None = None
         self._chosen: HttpsTransport | BotoTransport | None = None
-        self._told_unreadable: set[tuple[str, str | None]] = set()
+        self._told: set[object] = set()
         self._mocked: Mocked[HttpsTransport | BotoTransport] | None = None
         self._prepared: tuple[int, HttpsTransport | BotoTransport] | None = None  # with its environment
 
@@ -226,15 +236,18 @@ class Session:
         return slot
 
     def tell_unreadable_waiters(self, place: Place) -> None:
-        """Log that a row's waiters cannot be read: once for each lock, and for a bounded number of locks."""
-        if place.where in self._told_unreadable or len(self._told_unreadable) >= _MOST_TOLD:
-            return
-        self._told_unreadable.add(place.where)
+        """Log that a row's waiters cannot be read."""
         message = (
             f"the attribute {place.schema.waiters} of lock {place.key!r} is not a list of at most {MOST_WAITERS} "
             "places: the lock is taken without the queue. Remove the attribute, or pass queue=False if it is yours"
         )
-        tell(self.log, "waiters_unreadable", "%s", message, key=place.key)
+        self.tell_once("waiters_unreadable", place, message)
+
+    def tell_once(self, event: str, place: Place, message: str) -> None:
+        """Log what is wrong with a row: once for each event and key, and for a bounded number of them."""
+        if (event, place.where) not in self._told and len(self._told) < _MOST_TOLD:
+            self._told.add((event, place.where))
+            tell(self.log, event, "%s", message, key=place.key)
 
     # -- its end ----------------------------------------------------------------------------------------------------
 
@@ -399,8 +412,8 @@ class Client(Entered):
         @takes(Settings.__init__)
         def __init__(self) -> None: ...
 
-        def _run(self, operation: Operation[Any]) -> Any:
-            """The result of an operation. An async client returns an awaitable."""
+        def _run(self, operation: Operation[Any], after_wait: Callable[[], None] | None = None, /) -> Any:
+            """The result of an operation. An async client returns an awaitable. after_wait: as for `Session.run`."""
 
         def _take(self, taking: Any) -> Any:
             """The lock of a `Taking`. An async client returns an awaitable."""
@@ -416,6 +429,42 @@ class Client(Entered):
 
     def _begin(self, session: Session) -> None:
         self._session = session
+
+    def rate_limit(
+        self: Running[T_co],
+        key: str,
+        limit: int,
+        *,
+        per: float = 1.0,
+        burst: int = 1,
+        n: int = 1,
+        wait: float | None = None,
+        reserve: float | None = None,
+        sort_key: str | None = None,
+        context: object = None,
+    ) -> T_co:
+        """Wait for a start of the rate limit ``key``: at most ``limit`` in ``per`` seconds, in order.
+
+        key, sort_key, reserve, context: as for `LockClient.acquire`. A key is a rate limit or a lock, never both.
+        limit: starts, 1 or more. Pass the same limit, per and burst everywhere.
+        per: seconds, above 0: at most one start in a microsecond, and a year for ``burst`` of them.
+        burst: how many may start at once after a pause, 1 or more. Only 1 keeps the limit: with more, up to
+            limit + burst - 1 start in some ``per`` seconds.
+        n: how many starts this call is, 1 to ``burst``.
+        wait: seconds to wait, 0 to 86,400. None: as for `acquire`. 0: start now or not at all.
+
+        Returns how many seconds it waited. Begin at once: the slot does not wait.
+        Raises RateLimitedError at once if no start is free within the wait, LockNotGrantedError if less than a second
+        is left, LockFormatError for the row of a lock or semaphore, LockConfigurationError also for the schemas GO and
+        PYTHON, and otherwise what `acquire` raises. Who is interrupted gives the start back.
+
+        Example: ``client.rate_limit("api", 10)``
+        """
+        from .rate_limiting import rate_limit
+
+        session, times = self._session, {"reserve": reserve, "sort_key": sort_key, "context": context}
+        waited: T_co = self._run(rate_limit(session, key, limit, per, burst, n, wait, **times), session.check_open)
+        return waited
 
     @property
     def transport(self) -> Transport:

@@ -58,9 +58,9 @@ class Settings:
         says.
     clock: an object with monotonic(), boottime(), wall() and sleep(seconds), for tests. None: the system's clocks.
     logger: None: ``logging.getLogger("lambda_lock")``.
-    hooks: objects with any of the methods on_granted(lock), on_lost(lock), on_released(lock), on_not_granted(error) and
-        on_duplicate(error). They are called in the order of the events, on a daemon thread. No lock waits for a hook or
-        fails because of one: what a hook raises is logged.
+    hooks: objects with any of the methods on_granted(lock), on_lost(lock), on_released(lock), on_not_granted(error),
+        on_duplicate(error) and on_rate_limited(error). They are called in the order of the events, on a daemon thread.
+        No lock waits for a hook or fails because of one: what a hook raises is logged.
 
     Raises LockArgumentError or TypeError for bad input. Errors about the table, the Region and the credentials are
     raised at the first use.

@@ -105,16 +105,7 @@ class Fresh:
             tell_refused(self._session, error, self._place_of(error), self._kept.line, cancelled=self._cancelled)
             raise
         except (ServiceError, TransportError, LockConfigurationError) as error:
-            told: Exception = error
-            place = self.place
-            reason = "no_answer" if isinstance(error, TransportError) else "misconfigured"
-            if isinstance(error, ServiceError):
-                from .explain import explain
-
-                reason, told = explain(error, place)
-            message = "lock %r was not acquired, because DynamoDB could not be used: %s"
-            tell = self._session.observer.tell
-            tell("failed", None, place.table, message, place.key, told, key=place.key, reason=reason)
+            tell_failed(self._session, self.place, error)
             with Explained(self.place):
                 raise
 
@@ -250,6 +241,21 @@ def tell_refused(
             error.add(_OWN if line in lines else _HERE)
         event = "too_late" if error.too_late else "cancelled" if cancelled else "not_granted"
     session.observer.tell(event, lambda: error, place.table, "%s", error, key=place.key, holder=holder)
+
+
+def tell_failed(session: Session, place: Place, error: Exception) -> None:
+    """Tell that nothing was acquired, because DynamoDB could not be used. Other errors are not told."""
+    told = error
+    if isinstance(error, ServiceError):
+        from .explain import explain
+
+        reason, told = explain(error, place)
+    elif isinstance(error, (TransportError, LockConfigurationError)):
+        reason = "no_answer" if isinstance(error, TransportError) else "misconfigured"
+    else:
+        return
+    message = "lock %r was not acquired, because DynamoDB could not be used: %s"
+    session.observer.tell("failed", None, place.table, message, place.key, told, key=place.key, reason=reason)
 
 
 def give_back(session: Session, hold: Hold) -> None:

@@ -49,15 +49,11 @@ from .row import RATE, kind_of, read_row, text_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeAlias
 
     from .lease import ClockReading
     from .outcome import Item, Outcome
     from .protocol import AcquireRequest, Entropy, Memory, Steps
-    from .requests import Place, Request
-
-    #: A slot: the look before its take was sent, and how many seconds after that it is due.
-    Slot: TypeAlias = tuple[ClockReading, float]
+    from .requests import Request
 
 KEPT = 86_400  # seconds that a row is kept at least after its nextAt
 LONGEST_WAIT = 86_400.0  # seconds
@@ -111,7 +107,6 @@ class Start:
         self.reading = reading
         self.differs = differs
         self.started = reading.elapsed
-        self.last = max(wanted.wait_until, reading.elapsed + wanted.decision)
         self.sent: dict[str, tuple[int, ClockReading]] = {}
         self.shown = _NOTHING
 
@@ -130,10 +125,10 @@ class Start:
             if (yield from self.is_in_time(slot)):
                 return self.reading.elapsed - self.started
             yield from self.give_back()
-            if self.reading.elapsed > self.last:
+            if self.reading.elapsed > max(self.wanted.wait_until, self.started + self.wanted.decision):
                 raise self.limited("its slot passed while this process or DynamoDB stood still")
 
-    def is_in_time(self, slot: Slot) -> Steps[bool]:
+    def is_in_time(self, slot: tuple[ClockReading, float]) -> Steps[bool]:
         """Wait until a slot is due. Return False if it is too late to start in it (rule 4)."""
         sent, due = slot
         while self.reading.elapsed - sent.elapsed - due <= self.limit.patience:
@@ -143,10 +138,12 @@ class Start:
             self.reading = (yield Wait(min(left, self.wanted.refresh_period))).reading
         return False
 
-    def take(self) -> Steps[Slot]:
-        """Take a slot, by rules 1 to 3 and 5."""
+    def take(self) -> Steps[tuple[ClockReading, float]]:
+        """Take a slot, by rules 1 to 3 and 5. Return the look before its take was sent, and in how many seconds from
+        then it is due.
+        """
         until = self.reading.elapsed + self.wanted.decision
-        tries = writes = 0
+        writes = 0
         while True:
             if not self.is_time_known():
                 yield from self.look(until)
@@ -161,6 +158,7 @@ class Start:
             busy = busy or next_at > now
             name = self.entropy.nonce()[:_NAME]
             self.sent[name] = now, self.reading
+            writes += 1
             outcome = yield from self.send(self.request(name, now, latest, busy), until - self.reading.elapsed)
             if isinstance(outcome, Reply):
                 self.see(outcome.item, busy)
@@ -171,7 +169,6 @@ class Start:
                 self.see(outcome.item)
                 if self.shown[0] != name:
                     del self.sent[name]
-                writes += 1
                 if writes % STEPS:
                     continue
                 outcome = self.limited("other starts came first, again and again")
@@ -179,13 +176,12 @@ class Start:
                 del self.sent[name]
             if not may_pass(outcome) and not isinstance(outcome, RateLimitedError):
                 raise outcome
-            pause = lease.backoff(tries, 1.0, self.entropy.jitter())
+            pause = lease.backoff(writes, 1.0, self.entropy.jitter())
             if self.reading.elapsed + pause + _WORTH_SENDING > until:
                 raise outcome
-            tries += 1
             self.reading = (yield Wait(pause)).reading
 
-    def slot(self, name: str, next_at: int) -> Slot:
+    def slot(self, name: str, next_at: int) -> tuple[ClockReading, float]:
         """The slot of a take that left ``next_at``. From here on no other take of mine counts."""
         now, sent = self.sent[name]
         self.sent = {name: (now, sent)}
@@ -198,10 +194,10 @@ class Start:
         name = list(self.sent)[-1]
         self.sent = {}
         update = _RateUpdate(self.place)
-        update.sets.append("#next = #next - :cost")
-        update.removes.append("#last")
-        update.require(update.sealed, version={"S": RATE}, cost={"N": str(self.limit.cost)})
-        update.require("#last = :last", last={"S": name})
+        update.sets.append("#next_at = #next_at - :cost")
+        update.values[":cost"] = {"N": str(self.limit.cost)}
+        update.removes.append("#last_take")
+        update.expect(version={"S": RATE}, released=None, last_take={"S": name})
         outcome = yield from self.send(update.request(ReturnValues="ALL_NEW"), self.wanted.decision)
         if isinstance(outcome, (Reply, ConditionFailed)):
             self.see(outcome.item)
@@ -225,24 +221,22 @@ class Start:
 
     def request(self, name: str, now: int, latest: int, busy: bool) -> Request:
         """A take, in one of its two forms."""
-        update, limit, ttl = _RateUpdate(self.place), self.limit, self.wanted.content.ttl
-        update.values |= {":version": {"S": RATE}, ":last": {"S": name}, ":rate": {"S": limit.text}}
-        update.values[":now"] = {"N": str(now)}
+        update, cost, ttl = _RateUpdate(self.place), self.limit.cost, self.wanted.content.ttl
+        update.set(last_take={"S": name}, rate={"S": self.limit.text})
         if busy:
-            update.sets.append("#next = #next + :cost")
-            update.require(update.sealed, cost={"N": str(limit.cost)})
-            update.require("#next > :now")
-            update.require("#next <= :latest", latest={"N": str(latest)})
+            update.sets.append("#next_at = #next_at + :cost")
+            update.expect(version={"S": RATE}, released=None)
+            update.require("#next_at > :now", now={"N": str(now)}, cost={"N": str(cost)})
+            update.require("#next_at <= :latest", latest={"N": str(latest)})
         else:
-            update.sets += ["#owner = :version", "#version = :version", "#lease = :version", "#next = :next"]
-            update.values[":next"] = {"N": str(now + limit.cost)}
-            nobody = [f"attribute_not_exists({name})" for name in ("#version", "#token", "#permits")]
+            update.set(owner={"S": RATE}, version={"S": RATE}, lease={"S": RATE}, next_at={"N": str(now + cost)})
+            nobody = [f"attribute_not_exists(#{field})" for field in ("version", "token", "permits")]
             free = " AND ".join([*nobody, update.no_foreign_version()])
-            update.require(f"({free} OR {update.sealed} AND #next <= :now)")
+            sealed = "#version = :version AND attribute_not_exists(#released)"
+            update.require(f"({free} OR {sealed} AND #next_at <= :now)", now={"N": str(now)})
             update.removes.append("#released")
-        update.sets += ["#last = :last", "#rate = :rate"]
         # The busy form does not know the nextAt that it leaves, only the latest one.
-        update.store(Content(ttl=None if ttl is None else max(ttl, KEPT)), (latest + limit.cost) // 1000)
+        update.store(Content(ttl=None if ttl is None else max(ttl, KEPT)), (latest + cost) // 1000)
         return update.request(ReturnValues="ALL_NEW")
 
     def see(self, item: Item | None, busy: bool | None = None) -> None:
@@ -256,10 +250,7 @@ class Start:
         if row is not None and (row.version is not None or row.token is not None or schema.permits in row.item):
             if row.version != RATE or row.next_at is None or row.released:
                 kind = "a damaged rate limit" if row.version == RATE else f"{kind_of(row.version)}, not a rate limit"
-                raise LockFormatError(
-                    f"{key!r} is {kind}. Give the rate limit another key, or delete the row once nobody works under it",
-                    key=key,
-                )
+                raise LockFormatError(f"{key!r} is {kind}: give the rate limit another key, or delete the row", key=key)
             next_at = row.next_at
             self.shown = text_of(row.item, schema.last_take or "") or "", next_at
             if row.rate != self.limit.text:
@@ -284,10 +275,9 @@ class Start:
         low, high, _ = found
         return int((low if high - low > _APART else min(max(self.reading.wall, low), high)) * 1e6)
 
-    def limited(self, why: str = "") -> RateLimitedError:
-        limit, waits = self.limit, self.wanted.waits
+    def limited(self, why: str = "no start is free within the wait") -> RateLimitedError:
+        limit = self.limit
         after = max(self.memory.rates[self.place.where][0] + limit.cost - limit.room - self.now(), 0) / 1e6
-        why = why or ("no start is free within the wait" if waits else "no start is free now")
         advice = self.wanted.advice or "Wait longer, or try again then. burst=N lets N start at once"
         return RateLimitedError(
             f"rate limit {self.place.key!r} ({limit.said}): {why}, the next one is in {after:.3g} s. {advice}",
@@ -298,12 +288,6 @@ class Start:
 
 
 class _RateUpdate(Update):
-    """Builds a write to a rate limit's row. ``#permits`` is the map that makes a row a semaphore's."""
+    """Builds a write to a rate limit's row. ``permits`` is the map that makes a row a semaphore's."""
 
-    sealed = "#version = :version AND attribute_not_exists(#released)"
-
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        schema = place.schema
-        fields = {"#next": schema.next_at, "#last": schema.last_take, "#rate": schema.rate, "#permits": schema.permits}
-        self.names |= {placeholder: name for placeholder, name in fields.items() if name is not None}
+    named = (*Update.named, "last_take", "next_at", "permits", "rate")

@@ -69,19 +69,17 @@ def decode_data(text: str) -> bytes:
     return a2b_base64(text)
 
 
-#: The fields of a schema that expressions name. None of them begins with another one.
-_NAMED = (
-    *("completed_until", "data", "held_ms", "lease", "owner", "released"),
-    *("result", "token", "ttl", "version", "waiters"),
-)
-
-
 class Update:
     """Builds a write to a slot: here, to a row that has one holder.
 
     Its expressions name an attribute by the schema's field, as in ``#owner = :owner``: DynamoDB reserves 573 words.
     """
 
+    #: The fields of a schema that expressions name. None of them begins with another one.
+    named: tuple[str, ...] = (
+        *("completed_until", "data", "held_ms", "lease", "owner", "released"),
+        *("result", "token", "ttl", "version", "waiters"),
+    )
     rises = "#version < :version"  # the condition that the version in the row is below the one that `hold` writes
 
     def __init__(self, place: Place) -> None:
@@ -149,7 +147,7 @@ class Update:
         update = " ".join([clause + ", ".join(parts) for clause, parts in clauses if parts])
         condition = " AND ".join(self.condition)
         text = f"{condition} {update}"
-        names = {f"#{field}": getattr(place.schema, field) for field in _NAMED if f"#{field}" in text}
+        names = {f"#{field}": getattr(place.schema, field) for field in self.named if f"#{field}" in text}
         names |= {placeholder: name for placeholder, name in self.names.items() if placeholder in text}
         request = {
             "TableName": place.table,

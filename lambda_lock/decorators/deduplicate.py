@@ -288,7 +288,8 @@ def deduplicate(
 
             known = Completed(cache_size)
 
-        def acquire_event(client: Any, key: str) -> Any:
+        def acquire_event(call: Call) -> Any:
+            client, key = call.client, call.key
             session = session_of(client)
             duplicate = None if known is None else known.find(session, key)
             if duplicate is not None:

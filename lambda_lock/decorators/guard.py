@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     #: is known whether the lock was held until then.
     LastAct: TypeAlias = tuple[Callable[[], Any], str, Callable[[bool], None]]
 
-_REFUSED = (errors.LockNotGrantedError, errors.DuplicateEventError)
+_REFUSED = (errors.LockNotGrantedError, errors.DuplicateEventError, errors.RateLimitedError)
 
 
 _KINDS: list[CurrentLocks] = []  # all of them are asked: with scope="" the row of an event may be a lock's as well
@@ -109,10 +109,11 @@ class Call:
 
 
 class Guard:
-    """What with_lock and deduplicate share. They differ in how the lock is acquired, and in what success means for it.
+    """What with_lock, deduplicate and rate_limit share. They differ in how the lock is acquired, and in what success
+    means for it.
 
-    build_key: gives a call's key or keys. acquire: gives the lock of a client and a key, from an async client an
-    awaitable. on_not_granted: "raise", "skip", or a function of the call's own arguments and ``error=``.
+    build_key: gives a call's key or keys. acquire: gives the lock of a call, from an async client an awaitable.
+    on_not_granted: "raise", "skip", or a function of the call's own arguments and ``error=``.
     bad_key: the errors about a key that `answered` answers. Otherwise they are raised.
     """
 
@@ -124,7 +125,7 @@ class Guard:
         func: Callable[..., Any],
         client: Any,
         build_key: Callable[[tuple[Any, ...], dict[str, Any]], Any],
-        acquire: Callable[[Any, Any], Any],
+        acquire: Callable[[Call], Any],
         *,
         lease_duration: float | None,
         permits: int | None,
@@ -164,7 +165,7 @@ class Guard:
                     return self.answered(call, error)
                 if lock is None:
                     try:
-                        lock = self.acquire(call.client, call.key)
+                        lock = self.acquire(call)
                     except _REFUSED as error:
                         return self.answered(call, error)
                     except TransportError as error:
@@ -207,7 +208,7 @@ class Guard:
                     return await answer if hasattr(answer, "__await__") else answer
                 if lock is None:
                     try:
-                        lock = await self.acquire(call.client, call.key)
+                        lock = await self.acquire(call)
                     except _REFUSED as error:
                         answer = self.answered(call, error)
                         return await answer if hasattr(answer, "__await__") else answer
@@ -257,7 +258,7 @@ class Guard:
 
     def last_act(self, call: Call, lock: Any, result: object) -> LastAct:
         """How the lock ends after the function returned ``result``. Sends nothing."""
-        raise NotImplementedError
+        return lock.release, NOT_RELEASED, lambda _: None
 
     def answered(self, call: Call, error: LockError) -> Any:
         """What the call returns when its lock was not granted. Raises ``error`` if it is to be raised."""

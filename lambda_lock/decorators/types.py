@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypedDict, TypeVar, overload
 
 from ..client.async_client import AsyncLockClient
 from ..client.lock_client import LockClient
@@ -110,6 +110,18 @@ if TYPE_CHECKING:  # DecoratorOptions exists for checkers only
         """What the overloads of with_lock for a list of keys have in common."""
 
         wait: float | None
+        sort_key: str | None
+        client: LockClient | AsyncLockClient | None
+        on_unavailable: Literal["raise", "run"]
+
+    class RateOptions(TypedDict, total=False):
+        """What the overloads of rate_limit have in common."""
+
+        per: float
+        burst: int
+        n: int | Callable[..., int]
+        wait: float | None
+        reserve: float | None
         sort_key: str | None
         client: LockClient | AsyncLockClient | None
         on_unavailable: Literal["raise", "run"]

@@ -190,9 +190,9 @@ def with_lock(
     several = isinstance(keys, (list, tuple)) and key_jmespath is None
     of_one: dict[str, Any] = {} if several else {"permits": permits, "reentrant": reentrant}
 
-    def acquire(client: Any, key: Any) -> Any:
-        return (client.acquire_all if several else client.acquire)(
-            key,
+    def acquire(call: Call) -> Any:
+        return (call.client.acquire_all if several else call.client.acquire)(
+            call.key,
             wait=wait,
             reserve=reserve,
             lease_duration=lease_duration,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-EVENTS = ("granted", "lost", "released", "not_granted", "duplicate")
+EVENTS = ("granted", "lost", "released", "not_granted", "duplicate", "rate_limited")
 _MOST = 1000  # events that wait for a hook. A hook that hangs must not keep all locks in memory, and so renewed
 _COROUTINE = 0x80  # flag of a code object, as inspect names it
 

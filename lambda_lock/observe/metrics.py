@@ -23,11 +23,13 @@ POWERTOOLS = "powertools"  # instead of a namespace: metrics are added to those 
 GROUP_VARIABLE = "LAMBDA_LOCK_METRICS_GROUP"  # what metrics are counted by instead of the function, such as a team
 UNGROUPED = "none"  # instead of a group: by nothing but the table
 WAITED = "LockWaited"  # how long an acquire waited, granted or not
+RATE_WAITED = "RateWaited"  # how long a start of a rate limit waited, or was waited for
 HELD = "LockHeld"  # from the grant's first request to the release
 NAMESPACE = "lambda_lock"  # the value that LockTable.connect sets it to
 NOT_GRANTED = "LockNotGranted"  # contention, which is normal
 FAILED = "LockFailed"  # an acquire that failed because DynamoDB could not be used, which is no contention
 LOST = "LockLost"  # a holder lost its lock, so two may have worked at the same time
+RATE_LIMITED = "RateLimited"  # a start that was not free within its wait
 DUPLICATE = "DuplicateEvent"  # an event that was done before, and was not done again
 UNAVAILABLE = "LockUnavailable"  # a call that ran without its lock (on_unavailable="run")
 TABLE_DIMENSION = "Table"  # the table's name
@@ -39,6 +41,7 @@ COUNTED = {  # by event
     "failed": FAILED,
     "lost": LOST,
     "duplicate": DUPLICATE,
+    "rate_limited": RATE_LIMITED,
     "unavailable": UNAVAILABLE,
 }
 

@@ -14,9 +14,9 @@ import os
 import sys
 import time
 
-from ..errors import CommitRefusedError, DuplicateEventError, LockLostError, LockNotGrantedError
+from .. import errors
 from .log import extras, tell
-from .metrics import HELD, WAITED, write
+from .metrics import HELD, RATE_WAITED, WAITED, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,12 +33,14 @@ VARIABLE = "LAMBDA_LOCK_TRACING"  # "no-keys": without the keys of locks. "off":
 _FAULTS = ("lost", "failed")  # outcomes that a trace shows as an error. Contention is none
 _SHOWN = 3  # keys of several locks
 _OUTCOMES = (
-    (CommitRefusedError, "released"),  # the application's own conditions did not hold. The lock was given back
-    (DuplicateEventError, "duplicate"),
-    (LockNotGrantedError, "not_granted"),
-    (LockLostError, "lost"),
+    (errors.CommitRefusedError, "released"),  # the application's own conditions did not hold. The lock was given back
+    (errors.DuplicateEventError, "duplicate"),
+    (errors.LockNotGrantedError, "not_granted"),
+    (errors.RateLimitedError, "rate_limited"),
+    (errors.LockLostError, "lost"),
     (Exception, "failed"),
 )
+_WAITED = ("granted", "not_granted", "started", "rate_limited")  # outcomes of waits whose time is a metric
 
 
 def timed(
@@ -54,9 +56,9 @@ def timed(
 ) -> Steps[T]:
     """The steps of an acquire or of a last act, and then the traces and times of it and of the hold that it ends.
 
-    what: "acquire" or "release". ended: gives the outcome and the fencing token for the result of steps that raised no
-        error. token: that of other outcomes. since: when the hold began, in elapsed seconds; None: that is not known
-        here, or no hold ends.
+    what: "acquire", "release" or "rate". ended: gives the outcome and the fencing token for the result of steps that
+        raised no error. token: that of other outcomes. since: when the hold began, in elapsed seconds; None: that is
+        not known here, or no hold ends.
     """
     outcome = "interrupted"
     try:
@@ -94,7 +96,8 @@ def measured(
 ) -> None:
     """Write a trace of what has ended, and metrics of its time.
 
-    what: "acquire", "hold" or "release". began_ago, ended_ago: seconds. about: its outcome, and the fencing token.
+    what: "acquire", "hold", "release" or "rate". began_ago, ended_ago: seconds. about: its outcome, and the fencing
+        token.
 
     Raises nothing: an error is logged.
     """
@@ -113,8 +116,11 @@ def measured(
             write_to(found, f"lock {what}", began, ended, fields, failed)
         except Exception as error:  # noqa: BLE001 - a failing tracer of the application must not affect a lock
             tell(observer.log, "trace_failed", "no trace was written of lock %r: %r", key, error, cause=error, key=key)
-    if observer.times and (what == "hold" or (what == "acquire" and outcome in ("granted", "not_granted"))):
-        metric, milliseconds = HELD if what == "hold" else WAITED, round((began_ago - ended_ago) * 1000, 3)
+    if observer.times and (what == "hold" or outcome in _WAITED):
+        metric, milliseconds = (
+            {"hold": HELD, "rate": RATE_WAITED}.get(what, WAITED),
+            round((began_ago - ended_ago) * 1000, 3),
+        )
         wall, properties = observer.timeline.clock.wall(), extras(outcome, {"key": key})
         write(metric, milliseconds, "Milliseconds", table, wall, properties, observer.log)
 

@@ -7,10 +7,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from lambda_lock import GO, JAVA, PYTHON, Schema
-from lambda_lock.core import permits, requests, tickets
+from lambda_lock.core import permits, rate, requests, tickets
+from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.permits import PermitPlace
+from lambda_lock.core.protocol import AcquireRequest, Entropy, Memory
 from lambda_lock.core.requests import Completion, Content, Grant, Place, QueueCondition
-from lambda_lock.core.row import RELEASED, SEAL, Row, make_version
+from lambda_lock.core.row import RATE, RELEASED, SEAL, Row, make_version
 from lambda_lock.decorators.disabled import unguarded_item
 
 from .databases import Case, Item, Request
@@ -30,6 +32,7 @@ TIMES = (1_800_000_000_000, 1_800_000_020_000, 1_800_000_040_500)  # epoch ms
 VERSIONS = tuple(make_version(time, nonce) for time in TIMES for nonce in NONCES)
 TOKENS = (0, 1, 7, 1_800_000_000_000, 10**37)
 PLACES_IN_LINE = ("aaaaaaaa", "bbbbbbbb", "é")
+NEXT = (1_800_000_000_000_000, 1_800_000_000_000_001, 1_800_000_008_571_429)  # epoch microseconds
 LEASES = (1000, 20_000, 90_500)
 
 owners = st.sampled_from(OWNERS)
@@ -84,6 +87,10 @@ def rows(draw: st.DrawFn, place: Place) -> Item:
         held = draw(st.dictionaries(st.sampled_from(NONCES), entries, max_size=3))
         row[schema.permits] = {"M": held}
         row[schema.permit_tokens] = {"M": {nonce: {"N": str(draw(tokens))} for nonce in held}}
+    if schema.rate is not None and not seal and draw(st.integers(0, 3)) == 3:
+        row |= {name: {"S": RATE} for name in (schema.owner, schema.version, schema.lease)}
+        row[schema.rate], row[schema.next_at] = {"S": "7/60/2"}, {"N": str(draw(st.sampled_from(NEXT)))}
+        row[schema.last_take] = draw(st.sampled_from([None, {"S": "aaaaaaaa"}]))
     odd = sorted(name for name in row if name is not None)
     for name in draw(st.lists(st.sampled_from(odd), max_size=2, unique=True)):
         row[name] = draw(st.none() | values)
@@ -195,6 +202,25 @@ def permit_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def rate_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
+    """The same for a rate limit's row."""
+    wanted = AcquireRequest(place, "", 1000, draw(contents))
+    memory, entropy = Memory(1), Entropy(lambda: "0" * 32, lambda: 0.5)
+    start = rate.Start(wanted, rate.Limit(7, 60.0, 2, 1), memory, entropy, ClockReading(0, 0, 0), lambda _: None)
+    names = ["aaaaaaaa", "bbbbbbbb"]
+    start.sent = {draw(st.sampled_from(names)): (0, start.reading)}
+    now, latest = draw(st.sampled_from(NEXT)), draw(st.sampled_from(NEXT))
+
+    def give_back() -> Request:
+        send = next(start.give_back())
+        return send.operation, send.request  # type: ignore[union-attr]
+
+    return {
+        "take a start": lambda: start.request(draw(st.sampled_from(names)), now, latest, draw(flags)),
+        "give a start back": give_back,
+    }
+
+
 def _commit(place: Place, owner: str, token: int, last: Request, draw: st.DrawFn) -> Request:
     """Writes of the application together with the lock's last write."""
     guard = _beside(place).transact_item(owner, token)
@@ -226,7 +252,11 @@ def cases(draw: st.DrawFn) -> Case:
     found: list[Request] = [("PutItem", {"TableName": place.table, "Item": row})] if draw(st.integers(0, 9)) else []
     for _ in range(draw(st.integers(1, 3))):
         build = lock_requests
-        if place.schema.permits is not None and (SEAL in str(row.get(place.schema.version)) or draw(flags)):
+        if place.schema.rate is not None and (
+            row.get(place.schema.version) == {"S": RATE} or not draw(st.integers(0, 3))
+        ):
+            build = rate_requests
+        elif place.schema.permits is not None and (SEAL in str(row.get(place.schema.version)) or draw(flags)):
             build = permit_requests
         ways = build(place, row, draw)
         found.append(ways[draw(st.sampled_from(sorted(ways)))]())

@@ -1039,14 +1039,15 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "an idle take while another start is due": Mutation(
         "rates-calm", 20,
-        edit(rate.Start.request, "AND #next <= :now → AND (#next <= :now OR #next > :now)"), shows=_OFTEN,
+        edit(rate.Start.request, "AND #next_at <= :now → AND (#next_at <= :now OR #next_at > :now)"), shows=_OFTEN,
     ),
     "a busy take of the unused past": Mutation(
-        "rates-calm", 40, edit(rate.Start.request, '"#next > :now" → "(#next > :now OR #next <= :now)"'), shows=_OFTEN,
+        "rates-calm", 40, edit(rate.Start.request, '"#next_at > :now" → "(#next_at > :now OR #next_at <= :now)"'),
+        shows=_OFTEN,
     ),
     "a busy take however long it has to wait": Mutation(
         "rates-late rates-clocks", 40,
-        edit(rate.Start.request, '"#next <= :latest" → "(#next <= :latest OR #next > :latest)"'),
+        edit(rate.Start.request, '"#next_at <= :latest" → "(#next_at <= :latest OR #next_at > :latest)"'),
         shows=("far ahead", "ttl"),
     ),
     "a start before it is due": Mutation(
@@ -1071,16 +1072,17 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a start given back without its name": Mutation(
         "rates-rare rates-late", 60,
-        edit(rate.Start.give_back, '"#last = :last" → "(#last = :last OR attribute_exists(#version))"'), shows=_OFTEN,
+        edit(rate.Start.give_back, "released=None, last_take={\"S\": name}) → "
+        "released=None)"), shows=_OFTEN,
     ),
     "a start given back by the number that it left": Mutation(
         "rates-rare rates-late", 300,
-        edit(rate.Start.give_back, 'update.require("#last = :last", last={"S": name}) → '
-        'update.require("#next = :left", left={"N": str(self.memory.rates[self.place.where][0])})'), shows=_OFTEN,
+        edit(rate.Start.give_back, 'last_take={"S": name} → '
+        'next_at={"N": str(self.memory.rates[self.place.where][0])}'), shows=_OFTEN,
     ),
     "a give-back that leaves the name of the last take": Mutation(
         "rates-rare", 300,
-        edit(rate.Start.give_back, 'update.removes.append("#last") → pass'), shows=_OFTEN,
+        edit(rate.Start.give_back, 'update.removes.append("#last_take") → pass'), shows=_OFTEN,
     ),
     "a take that was given back counted as a grant": Mutation(
         "rates-rare", 150, edit(rate.Start.give_back, "self.sent = {} → "), shows=_OFTEN,

@@ -224,7 +224,7 @@ def is_release(action: Send) -> bool:
     goes above no version."""
     request = action.request
     if action.operation == "UpdateItem":
-        if request["UpdateExpression"].startswith("SET #next = #next - "):  # a start of a rate limit
+        if request["UpdateExpression"].startswith("SET #next_at = #next_at - "):  # a start of a rate limit
             return True
         return "ReturnValues" not in request and " < " not in request.get("ConditionExpression", "")
     return action.operation == "DeleteItem"
@@ -240,7 +240,7 @@ def describe(action: Send) -> str:
         return f"put {request['Item'].get('recordVersionNumber', {}).get('S')}"
     values = [next(iter(value.values())) for value in request.get("ExpressionAttributeValues", {}).values()]
     update = request.get("UpdateExpression", "delete")
-    if "#next" in update:
+    if "#next_at" in update:
         kind = "give-back" if " - " in update else "take"
     elif "if_not_exists" in update:
         kind = "claim" if "attribute_not_exists" in request["ConditionExpression"] else "take-over"

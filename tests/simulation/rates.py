@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _TRIP = 2.0  # seconds between the bounds of DynamoDB's time at most; if they are further apart, the row is read first
 _SLOW = 2.3  # seconds that a slow read may add to that
+_NEXT_AT, _LAST_TAKE = str(JAVA.next_at), str(JAVA.last_take)
 _LATE = 1.0  # seconds beyond its wait that a start may take if nothing went wrong
 
 
@@ -60,12 +61,12 @@ class RateJudge(Judge):
         after = self.world.table.get(key)
         if after is None:
             return
-        name = after.get(JAVA.last_take, {}).get("S")
-        if name is not None and name != (before or {}).get(JAVA.last_take, {}).get("S"):
+        name = after.get(_LAST_TAKE, {}).get("S")
+        if name is not None and name != (before or {}).get(_LAST_TAKE, {}).get("S"):
             self.landed[key, name] = self.rows[key]
-        next_at, now = int(after[JAVA.next_at]["N"]) / 1e6, EPOCH + self.world.now
+        next_at, now = int(after[_NEXT_AT]["N"]) / 1e6, EPOCH + self.world.now
         most = max(self.world.settings.rate_waits) + (self.burst + 1) * self.spacing + _TRIP + _SLOW + 1.0
-        if next_at > now + most and (before is None or next_at > int(before[JAVA.next_at]["N"]) / 1e6):
+        if next_at > now + most and (before is None or next_at > int(before[_NEXT_AT]["N"]) / 1e6):
             self.fail("far ahead", f"{process.name} left nextAt of {key} {next_at - now:.1f} s ahead")
         if int(after[JAVA.ttl]["N"]) < next_at + 86_399:
             self.fail("ttl", f"the row of {key} may go {next_at - int(after[JAVA.ttl]['N']):.0f} s after its nextAt")
@@ -193,10 +194,10 @@ def start_once_more(world: World, key: str) -> None:
     """After all that, the limit is not stuck: who waits long enough starts."""
     judge: RateJudge = world.judge  # type: ignore[assignment]
     row = world.table.get(key)
-    ahead = 0.0 if row is None else int(row[JAVA.next_at]["N"]) / 1e6 - EPOCH - world.now
+    ahead = 0.0 if row is None else int(row[_NEXT_AT]["N"]) / 1e6 - EPOCH - world.now
     wait = max(ahead, 0.0) + judge.spacing + _TRIP
     world.settings.freeze = world.settings.step = world.settings.give_up = world.settings.interrupt = 0.0
-    world.settings.skews = ("right",)
+    world.settings.skews = ("right",) * 6
     client = RateClient(world, "last", [key], "")
     client.process.spared = client.process.steady = True
     before = world.counts["starts"]

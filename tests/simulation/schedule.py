@@ -507,7 +507,8 @@ BIASES: dict[str, dict[str, Any]] = {
     ),
     "rates-crowd": _bias(_CLEAN, _RATES, _RIGHT, clients=(30,), grants=400, hurry=1.1, rates=((50, 1.0, 1),)),
     "rates-large": _bias(
-        _RATES, rates=((50_000_000, 60.0, 1_000_000),), several_starts=1.0, clients=(5,), grants=200,
+        _CLEAN, _RATES, _RIGHT, rates=((50_000_000, 60.0, 1_000_000),), several_starts=1.0, clients=(8,), grants=250,
+        hurry=5.0, rate_waits=(10.0, 20.0),
     ),
     "odd": _bias(dateless=0.02, answered_twice=0.05),
     "events": _EVENTS,

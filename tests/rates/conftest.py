@@ -1,0 +1,8 @@
+"""Clients on the real engine, and a look at the rows behind their backs."""
+
+from __future__ import annotations
+
+from tests.support.clients import client, impatient, make, wired
+from tests.support.rows import rows
+
+__all__ = ["client", "impatient", "make", "rows", "wired"]

@@ -1,0 +1,168 @@
+"""@rate_limit: keys, answers, errors when decorating, outages, and the switch that disables all locks."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    AsyncLockClient,
+    KeyTemplateError,
+    LockArgumentError,
+    LockClient,
+    RateLimitedError,
+    TransportError,
+    deduplicate,
+    rate_limit,
+    with_lock,
+)
+from lambda_lock.testing import in_memory, lambda_context
+from lambda_lock.testing.memory import Memory
+
+pytestmark = pytest.mark.usefixtures("memory")
+
+
+@pytest.fixture
+def memory() -> Any:
+    with in_memory() as found:
+        yield found
+
+
+class Api:
+    @rate_limit("api#{account}#{region}", 1, per=60, wait=0)
+    def call(self, account: str, region: str = "eu") -> str:
+        """Calls it."""
+        return f"{account} in {region}"
+
+
+def test_each_key_has_a_limit_of_its_own_also_for_methods() -> None:
+    api = Api()
+    assert api.call("a") == "a in eu"
+    assert api.call("a", region="us") == "a in us"
+    with pytest.raises(RateLimitedError) as refused:
+        api.call("a")
+    assert refused.value.key == "api#a#eu"
+    assert Api.call.__doc__ == "Calls it."
+    assert list(inspect.signature(Api.call).parameters) == ["self", "account", "region"]
+
+
+def test_a_handler_is_limited_by_a_field_of_its_event() -> None:
+    @rate_limit("customer#{detail[id]}", 1, per=60, on_limited="skip")
+    def handler(event: dict[str, Any], context: object) -> str:
+        return "done"
+
+    context = lambda_context(remaining=10)
+    assert handler({"detail": {"id": 1}}, context) == "done"
+    assert handler({"detail": {"id": 1}}, context) is None
+    assert handler({"detail": {"id": 2}}, context) == "done"
+    with pytest.raises(KeyTemplateError):
+        handler({"detail": {}}, context)
+
+
+def test_a_function_answers_with_the_calls_own_arguments() -> None:
+    def later(account: str, error: RateLimitedError) -> str:
+        return f"{account}: {error.retry_after:.0f}"
+
+    @rate_limit(lambda account: f"f#{account}", 1, per=60, wait=0, on_limited=later)
+    def call(account: str) -> str:
+        return account
+
+    assert call("a") == "a"
+    assert call("a") in ("a: 60", "a: 59")
+
+
+def test_an_error_of_the_function_itself_is_no_answer() -> None:
+    @rate_limit("outer", 1000, burst=5, on_limited="skip")
+    def call() -> None:
+        raise RateLimitedError("of an inner one")
+
+    with pytest.raises(RateLimitedError, match="inner"):
+        call()
+
+
+def test_an_async_function_is_limited_by_an_async_client() -> None:
+    client = AsyncLockClient("locks")
+
+    @rate_limit("async", 1, per=60, wait=0, client=client, on_limited="skip")
+    async def call() -> int:
+        return 1
+
+    async def main() -> None:
+        assert await call() == 1
+        assert await call() is None
+        await client.close()
+
+    asyncio.run(main())
+
+
+def test_n_may_depend_on_the_call() -> None:
+    @rate_limit("tokens", 100, per=60, burst=50, n=lambda text: len(text), wait=0, on_limited="skip")
+    def send(text: str) -> int:
+        return len(text)
+
+    assert send("x" * 50) == 50
+    assert send("x" * 50) is None
+    with pytest.raises(LockArgumentError, match="n=51 is more than burst=50"):
+        send("x" * 51)
+
+
+def test_what_cannot_be_limited_is_refused_when_decorating() -> None:
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'limit'"):
+
+        @rate_limit  # type: ignore[call-overload]
+        def bare() -> None: ...
+
+    with pytest.raises(TypeError, match="on_limited= must be 'raise', 'skip' or a function"):
+        rate_limit("a", 1, on_limited="return")  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="a generator"):
+
+        @rate_limit("a", 1)
+        def generator() -> Any:
+            yield 1
+
+    with pytest.raises(TypeError, match="needs an AsyncLockClient"):
+
+        @rate_limit("a", 1, client=LockClient("locks"))
+        async def call() -> None: ...
+
+    with pytest.raises(LockArgumentError, match="limit=0 is out of range"):
+        rate_limit("a", 0)(lambda: None)
+
+
+@pytest.mark.parametrize("outer", [with_lock("lock"), deduplicate("event")])
+def test_it_is_the_innermost_decorator(outer: Any) -> None:
+    with pytest.raises(TypeError, match="write @rate_limit below @with_lock and @deduplicate"):
+        rate_limit("a", 1)(outer(lambda: None))
+    assert outer(rate_limit("a", 10)(lambda: 1))() == 1
+
+
+def test_the_switch_runs_everything_at_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
+
+    @rate_limit("a", 1, per=60, wait=0)
+    def call() -> int:
+        return 1
+
+    assert [call() for _ in range(3)] == [1, 1, 1]
+    assert "LAMBDA_LOCK_DISABLED is set" in caplog.text
+
+
+def test_an_outage_is_raised_or_runs_the_function(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+    client = LockClient("locks", decision_time=0.25)
+
+    @rate_limit("a", 1, per=60, wait=0, client=client)
+    def raises() -> int:
+        return 1
+
+    @rate_limit("a", 1, per=60, wait=0, client=client, on_unavailable="run")
+    def runs() -> int:
+        return 1
+
+    memory.fail("unreachable", times=100)
+    with pytest.raises(TransportError):
+        raises()
+    assert runs() == 1
+    assert 'on_unavailable="run"' in caplog.text

@@ -1,0 +1,204 @@
+"""client.rate_limit on a real engine: what it sends, what it refuses, and what others see of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    GO,
+    PYTHON,
+    AsyncLockClient,
+    ClientClosedError,
+    LockArgumentError,
+    LockClient,
+    LockConfigurationError,
+    LockFormatError,
+    LockNotGrantedError,
+    RateLimitedError,
+)
+from lambda_lock.testing import lambda_context
+from rig.wire import Wire
+from tests.support.clients import Make
+from tests.support.rows import Rows
+from tests.support.waiting import wait_until
+
+
+def operations(wire: Wire) -> list[str]:
+    return [request.operation for request in wire.requests]
+
+
+def test_a_cold_process_reads_once_and_each_start_is_one_write(wire: Wire, wired: LockClient) -> None:
+    wired.rate_limit("api", 1000)
+    wired.rate_limit("api", 1000, wait=10)
+    assert operations(wire)[0] == "GetItem"
+    assert set(operations(wire)[1:]) == {"UpdateItem"}
+
+
+def test_a_refusal_says_when_the_next_start_is_and_is_not_sent_again(wire: Wire, wired: LockClient) -> None:
+    wired.rate_limit("api", 1, per=86_400)
+    count = len(wire.requests)
+    with pytest.raises(RateLimitedError, match="1 per 86400 s") as refused:
+        wired.rate_limit("api", 1, per=86_400, wait=0)
+    assert len(wire.requests) == count
+    assert refused.value.key == "api"
+    assert 86_000 < refused.value.retry_after <= 86_400
+    assert refused.value.waited < 60
+
+
+def test_several_starts_are_taken_at_once(client: LockClient, rows: Rows) -> None:
+    client.rate_limit("tokens", 50_000_000, per=60, burst=1_000_000, n=400_000)
+    client.rate_limit("tokens", 50_000_000, per=60, burst=1_000_000, n=400_000)
+    record = client.get("tokens")
+    assert record is not None
+    assert record.rate == "50000000/60/1000000"
+
+
+def test_a_record_shows_a_rate_limit_that_nobody_holds(client: LockClient) -> None:
+    client.rate_limit("api", 7, per=3600)
+    record = client.get("api")
+    assert record is not None
+    assert (record.rate, record.is_held, record.is_released, record.holders) == ("7/3600/1", False, True, ())
+    assert (record.owner, record.version, record.lease_duration, record.unreadable) == (None, None, None, ())
+    assert record.next_at is not None
+    assert record.read_at is not None
+    assert 400 < record.next_at - record.read_at <= 520
+    assert [record.key for record in client.list()] == ["api"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"limit": 0}, "limit=0 is out of range"),
+        ({"limit": 1.5}, "limit must be an int"),
+        ({"limit": True}, "limit must be an int"),
+        ({"per": 0}, "per=0 is out of range"),
+        ({"limit": 1_000_001}, "more than one in a microsecond"),
+        ({"burst": 0}, "burst=0 is out of range"),
+        ({"burst": 2, "n": 3}, r"n=3 is more than burst=2"),
+        ({"per": 86_400, "burst": 4000}, "more than a year"),
+        ({"wait": 86_401}, "wait=86401 is out of range"),
+        ({"wait": float("inf")}, "wait=inf is out of range"),
+        ({"wait": -1}, "wait=-1 is out of range"),
+        ({"key": ""}, "key is empty"),
+    ],
+)
+def test_bad_input_is_named_before_anything_is_sent(
+    wire: Wire, wired: LockClient, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises((LockArgumentError, TypeError), match=message):
+        wired.rate_limit(**{"key": "api", "limit": 1, **options})
+    assert not wire.requests
+
+
+@pytest.mark.parametrize("schema", [GO, PYTHON])
+def test_the_schemas_of_other_libraries_have_no_rate_limits(make: Make, schema: Any) -> None:
+    client = make(schema=schema, partition_key_name="key")
+    with pytest.raises(LockConfigurationError, match=f"the schema {schema.name} has no rate limits"):
+        client.rate_limit("api", 1, sort_key=None)
+
+
+def test_a_key_is_a_lock_a_semaphore_or_a_rate_limit(client: LockClient) -> None:
+    client.acquire("lock").release()
+    client.acquire("semaphore", permits=2)
+    client.rate_limit("rate", 1)
+    for key in ("lock", "semaphore"):
+        with pytest.raises(LockFormatError, match=f"'{key}' is a {key}, not a rate limit"):
+            client.rate_limit(key, 1)
+    with pytest.raises(LockFormatError, match="'rate' is a rate limit, not a lock"):
+        client.acquire("rate")
+    with pytest.raises(LockFormatError, match="'rate' is a rate limit, not a lock"):
+        client.acquire("rate", replace=True)
+    with pytest.raises(LockFormatError, match="'rate' is a rate limit, not a lock"):
+        client.acquire("rate", holder="execution")
+    with pytest.raises(LockFormatError, match="'rate' is a rate limit, not a lock"):
+        client.acquire_all(["another", "rate"])
+    with pytest.raises(LockFormatError, match="'rate' is a rate limit, not a semaphore"):
+        client.acquire("rate", permits=2)
+    with pytest.raises(LockFormatError, match="'rate' is a rate limit, not a lock"):
+        client.forget("rate")
+
+
+def test_the_wait_ends_with_the_invocation(client: LockClient) -> None:
+    client.rate_limit("api", 1, per=3600)
+    with pytest.raises(RateLimitedError, match=r"The wait was at most .* the invocation had"):
+        client.rate_limit("api", 1, per=3600, context=lambda_context(remaining=10))
+    with pytest.raises(LockNotGrantedError) as refused:
+        client.rate_limit("another", 1, context=lambda_context(remaining=0.5))
+    assert refused.value.too_late
+
+
+def test_closing_the_client_ends_a_wait_and_gives_the_start_back(make: Make) -> None:
+    client, other, ended = make(), make(), []
+
+    def wait() -> None:
+        try:
+            client.rate_limit("api", 1, per=60, wait=600)
+        except ClientClosedError as error:
+            ended.append(error)
+
+    client.rate_limit("api", 1, per=60)
+    before = other.get("api")
+    assert before is not None
+    thread = threading.Thread(target=wait)
+    thread.start()
+    wait_until(lambda: (other.get("api") or before).next_at != before.next_at)
+    client.close()
+    thread.join(30)
+    assert ended
+    assert (other.get("api") or before).next_at == before.next_at
+
+
+def test_a_cancelled_task_gives_its_start_back(table: str) -> None:
+    async def main() -> None:
+        async with AsyncLockClient() as client:
+            assert await client.rate_limit("api", 1, per=60) < 60
+            before = await client.get("api")
+            task: asyncio.Task[float] = asyncio.create_task(client.rate_limit("api", 1, per=60, wait=600))
+            while (await client.get("api")) == before or (await client.get("api")).next_at == before.next_at:  # type: ignore[union-attr]
+                await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert (await client.get("api")).next_at == before.next_at  # type: ignore[union-attr]
+
+    asyncio.run(main())
+
+
+def test_starts_and_refusals_are_told(
+    make: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: list[RateLimitedError] = []
+
+    class Hook:
+        def on_rate_limited(self, error: RateLimitedError) -> None:
+            told.append(error)
+
+    monkeypatch.setenv("LAMBDA_LOCK_METRICS", "test")
+    monkeypatch.setenv("LAMBDA_LOCK_METRICS_TIMES", "1")
+    caplog.set_level(logging.DEBUG, "lambda_lock")
+    client = make(hooks=[Hook()])
+    client.rate_limit("api", 1, per=60)
+    with pytest.raises(RateLimitedError):
+        client.rate_limit("api", 1, per=60, wait=0)
+    wait_until(lambda: len(told) == 1)
+    events = [vars(record)["lock_event"] for record in caplog.records if hasattr(record, "lock_event")]
+    assert events == ["started", "rate_limited"]
+    printed = capsys.readouterr().out
+    assert '"RateLimited": 1' in printed
+    assert printed.count('"RateWaited"') == 4  # once as a name and once with its value, for each
+
+
+def test_another_rate_elsewhere_is_warned_about_once(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    make().rate_limit("api", 100)
+    client = make()
+    for _ in range(3):
+        client.rate_limit("api", 10, wait=10)
+        make().rate_limit("api", 100, wait=10)
+    warned = [record for record in caplog.records if vars(record).get("lock_event") == "rate_differs"]
+    assert [vars(record)["lock_key"] for record in warned].count("api") <= 4  # each client says it once
+    assert "10/1/1 (limit/per/burst) here and 100/1/1 elsewhere" in caplog.text
