@@ -13,7 +13,7 @@ from ..decorators.deduplicate import DAY, deduplicate
 from ..decorators.functions import check_function, is_async
 from ..decorators.guard import check_result
 from ..decorators.with_lock import with_lock
-from ..errors import LockArgumentError, LockConfigurationError, LockNotGrantedError
+from ..errors import LockArgumentError, LockConfigurationError, LockNotGrantedError, RateLimitedError
 from ..keys.arguments import Parameters, name_of
 from ..keys.compile import Compiled, compile_key
 from ..observe.log import logger, tell
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         """The options that all batches share. process_sqs describes them."""
 
         lock_key: Keys | None
+        rate: tuple[Key, int, float] | None
         max_workers: int
         window: float
         scope: str | None
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         client: LockClient | None
 
 
+_CONTENDED = (LockNotGrantedError, RateLimitedError)  # what the client has logged
 _LEAST_LEFT = 1.0  # seconds: with less time left, no record is started
 _HEADROOM = 1.5  # a record is started if the longest one so far would fit this many times into the time left
 
@@ -83,6 +85,10 @@ def process_sqs(
         deduplication id is unique for five minutes only.
     lock_key: says which records must not run at the same time. A template, a function or payload_hash(), as for
         dedup_key; a list of these: several locks at once, as for with_lock; None: no lock.
+    rate: a key, a limit and seconds (per): at most so many records start in so many seconds, over all functions that
+        use the key (see rate_limit; the key is a template or function, as for lock_key). A record that cannot start in
+        the time left, less ``reserve``, comes back when its turn is: that needs what retry_visibility needs. None: no
+        rate limit.
     max_workers: the number of records that run at the same time, in threads; 1 or more. Records that have a lock key,
         an event or a FIFO message group in common run one after another, in their order.
     wait: seconds to wait for a record's lock or event, 0 or more; 0: try once; None: as for with_lock. The wait uses up
@@ -123,9 +129,9 @@ def process_sqs(
     record_handler that is async, a generator or a class, or that cannot be called with one record. KeyTemplateError
     for a template that cannot be read. LockConfigurationError if retry_visibility is given and boto3 is not installed.
     """
-    return _Batch(QueueSource(), record_handler, dedup_key, _visibility(retry_visibility), **options).run(
-        event, context
-    )
+    return _Batch(
+        QueueSource(), record_handler, dedup_key, _visibility(retry_visibility, options.get("rate")), **options
+    ).run(event, context)
 
 
 def process_stream(
@@ -166,7 +172,7 @@ def sqs_batch(
     event and context. It returns and raises what process_sqs does. Wrong settings are raised when decorating.
     """
     _refuse_bare(bare, "sqs_batch", "order#{body[id]}")
-    return _decorator(QueueSource(), dedup_key, _visibility(retry_visibility), options)
+    return _decorator(QueueSource(), dedup_key, _visibility(retry_visibility, options.get("rate")), options)
 
 
 def process_kafka(
@@ -243,12 +249,14 @@ def _decorator(
     return decorate
 
 
-def _visibility(wanted: RetryVisibility | None) -> Visibility | None:
-    if wanted is None:
+def _visibility(wanted: RetryVisibility | None, rate: Any) -> Visibility | None:
+    if wanted is None and rate is None:
         return None
     from .visibility import Visibility
 
-    return Visibility(wanted)
+    if rate is not None and (not isinstance(rate, tuple) or len(rate) != 3):
+        raise TypeError(f"rate= must be (key, limit, per), such as ('api', 10, 1), got {rate!r}")
+    return Visibility(wanted, None if rate is None else rate[1:])
 
 
 class _Batch:
@@ -262,6 +270,7 @@ class _Batch:
         visibility: Visibility | None = None,
         *,
         lock_key: Keys | None = None,
+        rate: tuple[Key, int, float] | None = None,
         max_workers: int = 1,
         window: float = DAY,
         scope: str | None = None,
@@ -301,20 +310,19 @@ class _Batch:
             is_function = callable(key) and not isinstance(key, Compiled)
             return source.of_view(key) if is_function else key
 
+        if rate is not None:  # innermost, because a slot waits for nothing
+            from ..decorators.rate_limit import rate_limit
+
+            key, limit, per = rate
+            self.handler = rate_limit(of_view(key), limit, per=per, reserve=reserve, client=client)(self.handler)
+        times: dict[str, Any] = {"wait": wait, "reserve": reserve}
+        times |= {"lease_duration": lease_duration, "refresh_period": refresh_period}
         if lock_key is not None:
             keys: Any = lock_key if isinstance(lock_key, (list, tuple)) else [lock_key]
             keys = [of_view(key) for key in keys]
             lock_key = keys if isinstance(lock_key, (list, tuple)) else keys[0]
             self.in_common += [("lock", compile_key(record_handler, key, None)) for key in keys]
-            locked = with_lock(
-                lock_key,
-                client=client,
-                wait=wait,
-                reserve=reserve,
-                lease_duration=lease_duration,
-                refresh_period=refresh_period,
-            )
-            self.handler = locked(self.handler)
+            self.handler = with_lock(lock_key, client=client, **times)(self.handler)
         if dedup_key is not None:  # outermost, because a duplicate needs no lock
             dedup_key = of_view(dedup_key)
             self.in_common.append(("event", compile_key(record_handler, dedup_key, None)))
@@ -325,10 +333,7 @@ class _Batch:
                 result=result,
                 validate=validate,
                 client=client,
-                wait=wait,
-                reserve=reserve,
-                lease_duration=lease_duration,
-                refresh_period=refresh_period,
+                **times,
             )
             self.handler = once(self.handler)
 
@@ -352,7 +357,7 @@ class _Batch:
             invocation.leave(token)
         if run.failed:
             errors = list(run.failed.values())
-            contended = sum(isinstance(error, LockNotGrantedError) for error in errors)
+            contended = sum(isinstance(error, _CONTENDED) for error in errors)
             idle = sum(error is None for error in errors)
             message = "%d of %d records come back: %d contended, %d failed, %d not started"
             failed = len(errors) - contended - idle
@@ -426,7 +431,7 @@ class _Run:
                 check_result(handler(source.view(record)), handler, source.decorator or source.function)
             except Exception as error:  # noqa: BLE001 - after any error this record comes back and the others continue
                 self.fail(index, order, error)
-                if not isinstance(error, LockNotGrantedError):  # contention: the client has logged it
+                if not isinstance(error, _CONTENDED):
                     identifier = source.identifier(record)
                     message = "record %s failed and comes back: %s"
                     tell(logger, "record_failed", message, identifier, error, cause=error, record=identifier)

@@ -7,10 +7,12 @@ Changing that needs the permission sqs:ChangeMessageVisibility on the queue.
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable
+from math import ceil
 
 from ..client import checks
-from ..errors import LockConfigurationError
+from ..errors import LockConfigurationError, RateLimitedError
 from ..observe.log import logger, shown, tell
 
 TYPE_CHECKING = False
@@ -25,37 +27,43 @@ if TYPE_CHECKING:
     RetryVisibility: TypeAlias = float | Literal["retry_after"] | Callable[[Record, Exception | None], float | None]
 
 _MOST = 43_200.0  # seconds, twelve hours: SQS API reference, ChangeMessageVisibility
+_MOST_AFTER = 42_300  # the same, less 15 minutes: it counts from the receive, and an invocation lasts no longer
 _BATCH = 10
 
 
 class Visibility:
     """Changes the visibility of returned messages.
 
+    rate: limit and per of the batch's rate limit. Messages that it refused come back when their turn is, one after
+        another. None: there is none.
+
     Raises TypeError for a value that is neither a number nor a function, LockArgumentError for a time out of range, and
     LockConfigurationError if boto3 is not installed.
     """
 
-    def __init__(self, wanted: RetryVisibility) -> None:
+    def __init__(self, wanted: RetryVisibility | None, rate: tuple[int, float] | None = None) -> None:
         if wanted == "retry_after":
             wanted = lambda _, error: getattr(error, "retry_after", None)  # noqa: E731 - None: it was not contention
-        if not callable(wanted):
+        if wanted is not None and not callable(wanted):
             checks.seconds("retry_visibility", wanted, least=0.0, most=_MOST)
         try:
             import boto3  # noqa: F401 - a missing boto3 must not go unnoticed until the first message is returned
         except ImportError as error:
             raise LockConfigurationError(
                 "retry_visibility= needs boto3: install lambda-lock[boto3] (Lambda's Python runtime has it), or leave "
-                "out retry_visibility= to keep the queue's visibility timeout"
+                "out retry_visibility= to keep the queue's visibility timeout. The same goes for rate="
             ) from error
         self._wanted = wanted
+        self._rate = rate
 
     def change(self, returned: list[tuple[Record, Exception | None]]) -> None:
         """Change the visibility of the ``returned`` messages. Errors are logged: the messages come back anyway."""
         try:
+            refused: Counter[str | None] = Counter()
             entries = [
                 {"Id": str(index), "ReceiptHandle": record["receiptHandle"], "VisibilityTimeout": seconds}
                 for index, (record, error) in enumerate(returned)
-                if (seconds := self._seconds(record, error)) is not None
+                if (seconds := self._seconds(record, error, refused)) is not None
             ]
             for start in range(0, len(entries), _BATCH):
                 arn = returned[0][0]["eventSourceARN"]
@@ -73,9 +81,13 @@ class Visibility:
             )
             tell(logger, "visibility_failed", message, type(error).__name__, error)
 
-    def _seconds(self, record: Record, error: Exception | None) -> int | None:
+    def _seconds(self, record: Record, error: Exception | None, refused: Counter[str | None]) -> int | None:
+        if self._rate is not None and isinstance(error, RateLimitedError):
+            limit, per = self._rate
+            refused[error.key] += 1
+            return min(ceil(error.retry_after + (refused[error.key] - 1) * per / limit), _MOST_AFTER)
         if not callable(self._wanted):
-            return _whole(self._wanted)
+            return None if self._wanted is None else _whole(self._wanted)
         try:
             seconds = self._wanted(record, error)
             return None if seconds is None else _whole(seconds)

@@ -1,0 +1,129 @@
+"""sqs_batch(rate=): records start at a rate, and what cannot start in the time left comes back when its turn is."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockArgumentError, LockClient, LockConfigurationError
+from lambda_lock.batch import process_sqs, sqs_batch
+from lambda_lock.batch.visibility import sqs_client
+from rig import events
+from rig.wire import Wire
+from tests.support.context import Context
+
+ARN = "arn:aws:sqs:us-east-1:000000000000:orders"
+MINUTE = ("api", 1, 60)
+
+
+@pytest.fixture(autouse=True)
+def _new_sqs_client() -> Iterator[None]:
+    sqs_client.cache_clear()
+    yield
+    sqs_client.cache_clear()
+
+
+def batch(*names: str) -> dict[str, Any]:
+    sample = events.load("sqs")["Records"][0]
+    return {
+        "Records": [
+            sample
+            | {"messageId": name, "receiptHandle": name, "body": json.dumps({"account": name}), "eventSourceARN": ARN}
+            for name in names
+        ]
+    }
+
+
+class FakeQueue:
+    """Notes which visibility a batch asks for. What a real queue makes of it is in tests/batch/test_visibility.py."""
+
+    def __init__(self) -> None:
+        self.meta = self
+        self.endpoint_url = "http://queue"
+        self.seconds: dict[str, int] = {}
+
+    def change_message_visibility_batch(self, *, QueueUrl: str, Entries: Any) -> dict[str, Any]:  # noqa: N803
+        self.seconds |= {entry["ReceiptHandle"]: entry["VisibilityTimeout"] for entry in Entries}
+        return {}
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch) -> FakeQueue:
+    made = FakeQueue()
+    monkeypatch.setattr("lambda_lock.batch.visibility.sqs_client", lambda region: made)
+    return made
+
+
+def test_what_cannot_start_in_the_time_left_comes_back_one_after_another(
+    client: LockClient, queue: FakeQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    done: list[str] = []
+    caplog.set_level(logging.INFO, "lambda_lock")
+
+    @sqs_batch(rate=MINUTE, client=client)
+    def handler(record: Any) -> None:
+        done.append(record["messageId"])
+
+    answer = handler(batch("a", "b", "c", "d"), Context(20))
+    assert done == ["a"]
+    assert [failure["itemIdentifier"] for failure in answer["batchItemFailures"]] == ["b", "c", "d"]
+    first, second, third = (queue.seconds[name] for name in "bcd")
+    assert 50 <= first <= 60
+    assert (second - first, third - second) == (60, 60)
+    assert "3 of 4 records come back: 3 contended, 0 failed, 0 not started" in caplog.text
+
+
+def test_records_that_can_start_in_time_wait_for_it(client: LockClient, queue: FakeQueue) -> None:
+    done: list[str] = []
+
+    @sqs_batch(rate=("api", 20, 1), client=client, max_workers=2)
+    def handler(record: Any) -> None:
+        done.append(record["messageId"])
+
+    assert handler(batch("a", "b", "c"), Context(30)) == {"batchItemFailures": []}
+    assert sorted(done) == ["a", "b", "c"]
+    assert not queue.seconds
+
+
+def test_each_key_has_a_rate_of_its_own_and_duplicates_and_locks_take_none(
+    wire: Wire, wired: LockClient, queue: FakeQueue
+) -> None:
+    done: list[str] = []
+
+    @sqs_batch(rate=("api#{body[account]}", 1, 60), lock_key="account#{body[account]}", client=wired)
+    def handler(record: Any) -> None:
+        done.append(record["messageId"])
+
+    assert handler(batch("a", "b"), Context(30)) == {"batchItemFailures": []}
+    assert handler(batch("a", "b"), Context(30)) == {"batchItemFailures": []}, "duplicates take no start"
+    assert done == ["a", "b"]
+
+
+def test_other_returned_records_keep_their_own_visibility(client: LockClient, queue: FakeQueue) -> None:
+    @sqs_batch(rate=MINUTE, retry_visibility=7, client=client)
+    def handler(record: Any) -> None:
+        raise RuntimeError("no")
+
+    handler(batch("a", "b"), Context(20))
+    assert queue.seconds["a"] == 7
+    assert queue.seconds["b"] > 40
+
+
+def test_a_slot_beyond_what_sqs_allows_is_the_longest_that_it_allows(client: LockClient, queue: FakeQueue) -> None:
+    event = batch("a", "b", "c")
+    process_sqs(event, lambda record: None, context=Context(20), rate=("api", 1, 86_400), client=client)
+    assert queue.seconds == {"b": 42_300, "c": 42_300}
+
+
+def test_a_rate_that_makes_no_sense_is_refused_when_decorating(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(LockArgumentError, match="limit=0 is out of range"):
+        sqs_batch(rate=("api", 0, 1))(lambda record: None)
+    with pytest.raises(TypeError, match=r"rate= must be \(key, limit, per\)"):
+        sqs_batch(rate=("api", 10))(lambda record: None)  # type: ignore[arg-type]
+    monkeypatch.setitem(__import__("sys").modules, "boto3", None)
+    with pytest.raises(LockConfigurationError, match="The same goes for rate="):
+        sqs_batch(rate=MINUTE)
