@@ -147,7 +147,7 @@ def get(shared: Shared, key: str, sort_key: str | None) -> None:
     \b
     Examples:
       lambda-lock get nightly-report
-      lambda-lock get nightly-report --json | jq -r .state   # held, expired, free, completed, unreadable
+      lambda-lock get nightly-report --json | jq -r .state   # held, expired, free, completed, rate, unreadable
     """
     with shared.client() as client:
         record = client.get(key, sort_key=sort_key)
@@ -244,7 +244,7 @@ def release(shared: Shared, key: str, sort_key: str | None, force: bool, yes: bo
     lease that is too long to wait for. Stop the holder first: until it notices the release, two may be working at once.
 
     Shows the holder and asks you to type the key. Releases exactly the version shown and nothing newer: a lock that was
-    renewed or taken in the meantime is left alone.
+    renewed or taken in the meantime is left alone. The row of a rate limit is deleted, and its backlog with it.
 
     \b
     Examples:
@@ -260,7 +260,7 @@ def release(shared: Shared, key: str, sort_key: str | None, force: bool, yes: bo
         record = client.get(key, sort_key=sort_key)
         if record is None:
             raise _no_such_lock(key)
-        if record.is_released:
+        if record.is_released and record.rate is None:
             shared.report({"released": False, "lock": show.as_dict(record)}, f"lock {key!r} is not held")
             return
         if show.is_semaphore(record):
@@ -276,6 +276,8 @@ def release(shared: Shared, key: str, sort_key: str | None, force: bool, yes: bo
         found = force_release(client, record)
     if found is None:
         said = f"released lock {key!r}, which was held by {record.owner}"
+        if record.rate is not None:
+            said = f"deleted the row of rate limit {key!r}, and its backlog"
         shared.report({"released": True, "lock": show.as_dict(record)}, said)
         return
     if found.is_free:
@@ -292,7 +294,9 @@ def release(shared: Shared, key: str, sort_key: str | None, force: bool, yes: bo
 
 def _confirm(record: LockRecord) -> None:
     show.print_record(record, err=True)
-    if not record.is_expired:
+    if record.rate is not None:
+        say("the limit begins anew: who waits for a start now will start beside the new ones", "yellow")
+    elif not record.is_expired:
         say("the holder may still be working: until it notices the release, two may be working at once", "yellow")
     try:
         typed = click.prompt("Type the key to release it", prompt_suffix=": ", err=True)

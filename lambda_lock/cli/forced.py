@@ -8,12 +8,14 @@ from ..client.session import session_of
 from ..core import protocol, requests
 from ..core.lease import ClockReading
 from ..core.outcome import ConditionFailed, Reply
-from ..core.row import Row
+from ..core.row import RATE, Row
 from ..errors import TransportError
 
 
 def force_release(client: LockClient, record: LockRecord) -> Row | None:
     """Release the lock as it stands in ``record``, under its version: never a newer holder, never a renewed lock.
+
+    The row of a rate limit is deleted: marked as released, it would be a free lock.
 
     Returns None if the lock was released. Otherwise it returns the row that is there instead. A row without a version
     means that there is no row. The time to live stays as it is, since the row may be another client's. Raises what
@@ -22,11 +24,12 @@ def force_release(client: LockClient, record: LockRecord) -> Row | None:
     session = session_of(client)
     place = session.settings.place(record.key, record.sort_key)
     update = requests.Update(place)
-    update.expect(version={"S": record.version})
-    if place.schema.released is not None:
+    update.expect(version={"S": record.version or RATE})
+    deletes = place.schema.released is None or record.rate is not None
+    if not deletes:
         update.expect(released=None)
         update.end()
-    request = update.request("DeleteItem" if place.schema.released is None else "UpdateItem")
+    request = update.request("DeleteItem" if deletes else "UpdateItem")
 
     def steps(reading: ClockReading) -> protocol.Steps[Row | None]:
         outcome, unclear, _ = yield from protocol.exchange(

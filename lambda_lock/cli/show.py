@@ -20,12 +20,13 @@ from ..client.record import LockRecord
 from ..core.requests import encode_data
 from ..errors import printable
 
-_STYLES = {"held": "green", "expired": "yellow", "free": "dim", "completed": "cyan", "unreadable": "red"}
+_STYLES = {"held": "green", "expired": "yellow", "free": "dim", "completed": "cyan", "unreadable": "red", "rate": "dim"}
 STATES = tuple(_STYLES)  # the words of `state`
 _HOLDER_FIELDS = ("owner", "expires_at", "fencing_token")
 _FIELDS = (
     *("key", "sort_key", "state", "owner", "holders", "fencing_token", "lease_duration", "seconds_left", "expires_at"),
     *("read_at", "version", "data", "attributes", "completed_until", "result", "waiters", "unreadable"),
+    *("rate", "next_at"),
 )
 _NONCE_SHOWN = 6  # digits of an owner's nonce in the table: enough to tell two owners apart at a glance
 
@@ -37,6 +38,7 @@ def state(record: LockRecord) -> str:
     - expired: held, but its stored expiry has passed
     - free
     - completed: a deduplicated event that is done
+    - rate: a rate limit, which nobody holds
     - unreadable: an attribute of the lock is damaged or belongs to another schema
     - never a lock: the row is another program's, or was made for ``only_if_exists``. `list` leaves such rows out
     """
@@ -44,6 +46,8 @@ def state(record: LockRecord) -> str:
         return "never a lock"
     if record.unreadable:
         return "unreadable"
+    if record.rate is not None:
+        return "rate"
     if record.is_expired:
         return "expired"
     if not record.is_released:
@@ -171,6 +175,8 @@ def print_record(record: LockRecord, *, err: bool = False) -> None:
         ("expires", _moment(record.expires_at) if held else None),
         ("fencing token", _text(record.fencing_token) or None),
         ("waiting", str(record.waiters) if record.waiters else None),
+        ("rate", record.rate and "{} per {} s, burst {}".format(*f"{record.rate}/?/?".split("/"))),
+        ("taken until", _moment(record.next_at)),
         ("completed until", _moment(record.completed_until)),
         ("result", record.result),
         ("data", None if record.data is None else _readable(record.data)),
@@ -186,7 +192,7 @@ def print_record(record: LockRecord, *, err: bool = False) -> None:
 
 def _with_time(record: LockRecord) -> str:
     name, left = state(record), seconds_left(record)
-    if name in ("unreadable", "never a lock"):
+    if name in ("unreadable", "never a lock", "rate"):
         return name
     if is_semaphore(record):
         return f"held by {len(record.holders)}"

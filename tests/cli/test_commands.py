@@ -524,3 +524,39 @@ def test_the_installed_command_is_this_one() -> None:
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["scripts"] == {"lambda-lock": "lambda_lock.cli:main"}
+
+
+# rate limits
+
+
+def test_a_rate_limit_is_shown_and_listed_and_nobody_holds_it(run: Run) -> None:
+    with LockClient() as client:
+        client.rate_limit("api", 7, per=3600)
+    shown = run("get", "api")
+    assert "7 per 3600 s, burst 1" in shown.stdout
+    assert "taken until" in shown.stdout
+    assert parsed(run("get", "api", "--json"))["state"] == "rate"
+    (listed,) = parsed(run("ls", "--json"))
+    assert (listed["state"], listed["rate"], listed["holders"]) == ("rate", "7/3600/1", [])
+    assert parsed(run("ls", "--held", "--json")) == []
+    assert parsed(run("ls", "--state", "rate", "--json")) == [listed]
+
+
+def test_a_forced_release_deletes_the_row_of_a_rate_limit(run: Run, rows: Rows) -> None:
+    with LockClient() as client:
+        client.rate_limit("api", 1, per=86_400)
+    refused = run("release", "api", "--force", stdin="no\n")
+    assert refused.returncode == 1
+    assert "the limit begins anew" in refused.stderr
+    assert rows.get("api") is not None
+    done = run("release", "api", "--force", "--yes")
+    assert (done.returncode, rows.get("api")) == (0, None)
+    assert "deleted the row of rate limit 'api'" in done.stderr + done.stdout
+
+
+def test_no_command_runs_under_a_key_that_is_a_rate_limit(run_apart: Run) -> None:
+    with LockClient() as client:
+        client.rate_limit("api", 1)
+    refused = run_apart("run", "api", "--", "true")
+    assert refused.returncode == 78
+    assert "'api' is a rate limit, not a lock" in refused.stderr
