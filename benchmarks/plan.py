@@ -48,6 +48,7 @@ BENCHMARKS = (
     Benchmark("packaging"),
     Benchmark("idempotency"),
     Benchmark("costs"),
+    Benchmark("rates"),
     Benchmark("heartbeats", section="benchmarks.heartbeats.report"),
     Benchmark("scale", section="benchmarks.scale.report"),
 )

@@ -1,0 +1,1 @@
+"""Rate limits beside other ways to keep a rate, in virtual time."""

@@ -1,0 +1,20 @@
+"""The table and the picture of docs/rate-limits.md are of a run, which is the same on every machine."""
+
+from __future__ import annotations
+
+from benchmarks.rates.__main__ import measure
+from benchmarks.rates.report import BEGIN, END, PAGE, PICTURE, table
+
+
+def test_the_table_and_the_picture_in_the_docs_are_of_a_run() -> None:
+    result, drawn = measure()
+    assert f"{BEGIN}{table(result)}{END}" in PAGE.read_text(), "write them by python -m benchmarks.rates --docs"
+    assert PICTURE.read_text() == drawn
+
+
+def test_our_limiter_keeps_the_limit_and_the_shortest_waits() -> None:
+    limiters = measure()[0]["limiters"]
+    for load in range(2):
+        ours, *others = [runs[load] for runs in limiters.values()]
+        assert ours["most"] <= 11
+        assert ours["longest"] < min(other["longest"] for other in others)
