@@ -1,4 +1,4 @@
-"""Never two at once, never twice, never too often: for Python on AWS Lambda, in one DynamoDB table.
+"""Never two at once, never twice, never too often: locks and rates for Python on AWS Lambda, in one DynamoDB table.
 
 Public names load on first use, so that code that a function does not use does not slow its cold start.
 
