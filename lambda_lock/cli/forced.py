@@ -28,7 +28,7 @@ def force_release(client: LockClient, record: LockRecord) -> Row | None:
     deletes = place.schema.released is None or record.rate is not None
     if not deletes:
         update.expect(released=None)
-        update.end()
+        update.end(record.owner or "")
     request = update.request("DeleteItem" if deletes else "UpdateItem")
 
     def steps(reading: ClockReading) -> protocol.Steps[Row | None]:

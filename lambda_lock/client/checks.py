@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence  # loaded by every Pytho
 
 from ..core.lease import MIN_LEASE
 from ..core.requests import encode_data
-from ..core.row import LONGEST_PERMIT, MOST_PERMITS
+from ..core.row import LONGEST_LEASE, MOST_PERMITS
 from ..core.schema import Schema
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.log import logger
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..core.requests import Place
     from ..transport import Transport
 
-MAX_LEASE = 365 * 86_400.0  # seconds; keeps expiries at 13 digits, and no caller waits longer for a dead holder
+_LONGEST = 365 * 86_400.0  # seconds of anything but a lease
 _LONG_LEASE = 3600.0  # seconds; a longer lease may have been meant in milliseconds
 PARTITION_KEY_LIMIT = 2048  # bytes, "Quotas in Amazon DynamoDB"
 SORT_KEY_LIMIT = 1024
@@ -98,7 +98,7 @@ def several_keys(keys: object, most: int) -> list[str]:
     return list(found)
 
 
-def seconds(name: str, value: object, *, least: float, most: float = MAX_LEASE, endless: bool = False) -> float:
+def seconds(name: str, value: object, *, least: float, most: float = _LONGEST, endless: bool = False) -> float:
     """Check a number of seconds, from ``least`` to ``most``. ``endless`` allows inf as well."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be a number of seconds, not {value!r} ({type(value).__name__})")
@@ -131,7 +131,7 @@ def rate(name: str, value: object) -> float | None:
 
 def lease_duration(value: object) -> float:
     global _warned
-    lease = seconds("lease_duration", value, least=MIN_LEASE)
+    lease = seconds("lease_duration", value, least=MIN_LEASE, most=LONGEST_LEASE)
     if lease > _LONG_LEASE and not _warned:
         _warned = True
         logger.warning(
@@ -208,7 +208,7 @@ def permit_count(value: object, key: str | None = None) -> None:
         )
 
 
-def permits(value: object, place: Place, lease: float, delete_on_release: bool, replace: bool) -> None:
+def permits(value: object, place: Place, delete_on_release: bool = False, replace: bool = False) -> None:
     """Check how many may hold at once, and that the other options make sense for a semaphore."""
     permit_count(value, place.key)
     schema = place.schema
@@ -232,17 +232,6 @@ def permits(value: object, place: Place, lease: float, delete_on_release: bool, 
                 f"Leave {option} out",
                 key=place.key,
             )
-    permit_lease(lease, place.key)
-
-
-def permit_lease(lease: float, key: str | None = None) -> None:
-    """Refuse a lease of a permit that is longer than a day: the row's time to live counts on that."""
-    if lease > LONGEST_PERMIT:
-        raise LockArgumentError(
-            f"lease_duration={lease:g} is too long for a semaphore: pass at most {LONGEST_PERMIT:g} seconds. Renewals "
-            "keep a permit for as long as it is needed",
-            key=key,
-        )
 
 
 def attribute_name(name: str, value: object) -> str:

@@ -161,8 +161,6 @@ class HeldLock(LastActs):
         lease_ms = None
         if lease_duration is not None:
             lease_ms = int(checks.lease_duration(lease_duration) * 1000)
-            if self.hold.place.permits is not None:
-                checks.permit_lease(lease_duration, self.key)
             checks.heartbeat_period(self.options.heartbeat_period, lease_duration)
         self.check_open()
 
@@ -295,12 +293,6 @@ class HeldLock(LastActs):
             raise LockConfigurationError(
                 f"event {self.key!r} cannot be handed over: the process that adopts it could not complete it. Hand "
                 "over a lock of @with_lock, or let the function that finishes the event deduplicate it",
-                key=self.key,
-            )
-        if self.hold.place.permits is not None:
-            raise LockConfigurationError(
-                f"a permit of semaphore {self.key!r} cannot be handed over. Release it, and acquire one where the work "
-                "goes on; or hand over a lock",
                 key=self.key,
             )
         memory, entropy = self.session.memory, self.session.entropy

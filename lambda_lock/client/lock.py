@@ -257,8 +257,8 @@ class Lock(Handle):
         Raises LockLostError if the lock was no longer held, LockFormatError if its row is damaged,
         LockAlreadyReleasedError, OwnerMismatchError, TransportError or LockConfigurationError as `release` does, and
         LockArgumentError or TypeError for bad input. Also raises LockConfigurationError, and the lock stays held, for
-        the event of @deduplicate (the process that adopts it could not complete it), for a lock that deletes its row,
-        and for a permit.
+        the event of @deduplicate (the process that adopts it could not complete it), and for a lock that deletes its
+        row.
 
         Example: ``queue.send_message(MessageBody=lock.hand_over(lease_duration=300))``
         """

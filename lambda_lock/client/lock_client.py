@@ -90,7 +90,7 @@ class LockClient(Client):
             wait under 0.25 s, of an event, or with replace, delete_on_release or only_if_exists never queues.
         permits: let at most this many hold the key at once, 1 to 100. Each caller compares with its own number, so pass
             the same everywhere. None: a lock, which one holds. A key is a lock or a semaphore, never both, and
-            ``permits=1`` is a semaphore. Not together with replace or delete_on_release, nor with a lease over a day.
+            ``permits=1`` is a semaphore. Not together with replace or delete_on_release.
         reentrant: if the same thread or task already holds the lock, return the same Lock. It is then released by as
             many releases as there were acquires.
         safe_time: seconds before the end of validity at which ``on_danger`` is called, above 0 and below the lease.
@@ -103,8 +103,8 @@ class LockClient(Client):
             with its hold at once, as `resume` does, and store nothing: pass it only where that attempt is known to be
             dead, and never any client's ``owner_prefix``. What runs at the same time, such as the items of a Map, needs
             a name each. Under one name the second takes the lock from the first, which is refused only at its next
-            renewal or `hand_over`, also within one process. Such an acquire never queues. Not together with permits,
-            replace, delete_on_release or reentrant. None: anybody's.
+            renewal or `hand_over`, also within one process. A holder has one permit of a semaphore at most. Such an
+            acquire never queues. Not together with replace, delete_on_release or reentrant. None: anybody's.
         context: the Lambda context, for the time it has left. None: that of the enclosing decorator, or as registered.
 
         Returns the Lock.
@@ -300,6 +300,7 @@ class LockClient(Client):
         sort_key: str | None = None,
         owner: str | None = None,
         fencing_token: int | None = None,
+        permits: int | None = None,
         lease_duration: float | None = None,
         safe_time: float | None = None,
         on_danger: Callback | None = None,
@@ -309,9 +310,7 @@ class LockClient(Client):
         """Continue a lock that was handed over. The fencing token rises by one, so a string is adopted once.
 
         token: the string that `Lock.hand_over` returned. None: the parts name the lock.
-        key, sort_key: of the lock, if there is no string.
-        owner: the lock's owner, if there is no string.
-        fencing_token: the lock's fencing token, 0 or more, if there is no string.
+        key, sort_key, owner, fencing_token, permits: the lock's, if there is no string. permits: None for a lock.
         lease_duration: seconds, 1 or more. None: as handed over; without a string the client's. The lease ends with
             this invocation.
         safe_time, on_danger, on_lost, context: as for `acquire`.
@@ -335,6 +334,7 @@ class LockClient(Client):
                 sort_key=sort_key,
                 owner=owner,
                 fencing_token=fencing_token,
+                permits=permits,
                 lease_duration=lease_duration,
                 safe_time=safe_time,
                 on_danger=on_danger,
@@ -351,6 +351,7 @@ class LockClient(Client):
         sort_key: str | None = None,
         owner: str | None = None,
         fencing_token: int | None = None,
+        permits: int | None = None,
         lease_duration: float | None = None,
         safe_time: float | None = None,
         on_danger: Callback | None = None,
@@ -363,9 +364,8 @@ class LockClient(Client):
         be dead: if it lives, both believe that they hold the lock until its next renewal (docs/holds.md).
 
         string: what `Lock.hand_over` returned. None: the parts name the hold.
-        key, sort_key: of the lock, if there is no string.
+        key, sort_key, fencing_token, permits: the hold's, if there is no string. permits: None for a lock.
         owner: the owner of any handle of the hold, if there is no string.
-        fencing_token: the hold's fencing token, 0 or more, if there is no string.
         lease_duration: seconds, 1 or more. None: as handed over; without a string the client's. The lease in the row
             does not end with this invocation, but the Lock is not held beyond it.
         safe_time, on_danger, on_lost, context: as for `acquire`.
@@ -391,6 +391,7 @@ class LockClient(Client):
                 sort_key=sort_key,
                 owner=owner,
                 fencing_token=fencing_token,
+                permits=permits,
                 lease_duration=lease_duration,
                 safe_time=safe_time,
                 on_danger=on_danger,
@@ -406,11 +407,11 @@ class LockClient(Client):
         which an attempt that is no longer the newest cannot do.
 
         string: what `Lock.hand_over` returned. None: the parts name the hold.
-        parts: key, sort_key, owner and fencing_token, if there is no string, as for `resume`. lease_duration (seconds,
-            1 or more) is not used: so the parts are the same for both.
+        parts: key, sort_key, owner, fencing_token and permits, if there is no string, as for `resume`. lease_duration
+            (seconds, 1 or more) is not used: so the parts are the same for both.
 
-        Returns True if the hold is released, now or before. Returns False if the lock is not held under this string
-        any more: it was released and taken by others, adopted, or lost before.
+        Returns True if the hold is released, now or before. Returns False if it is not held under this string any more:
+        it was released and taken by others, adopted or lost before; a permit, also if it was released before.
 
         Raises TransportError(ambiguous=True) if the outcome is unknown (call it again), TransportError if DynamoDB
         refused, LockConfigurationError also for the schema PYTHON, LockFormatError for a string that is damaged or

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         sort_key: str | None
         owner: str | None
         fencing_token: int | None
+        permits: int | None
         lease_duration: float | None
 
     class HoldOptions(HoldParts, total=False):
@@ -135,7 +136,7 @@ def order(
     settings = session.settings
     place = settings.place(key, sort_key)
     if holder is not None:
-        _check_holder(holder, key, permits, delete_on_release, replace, reentrant)
+        _check_holder(holder, key, delete_on_release, replace, reentrant)
         prefix, queue = f"{holder}#", False
     if lease_duration is None:
         lease_duration, period = settings.lease_duration, settings.heartbeat_period
@@ -148,7 +149,7 @@ def order(
         safe_time = checks.safe_time(safe_time, lease_duration)
     kept = KeepOptions(lease_duration, period, safe_time, on_danger, on_lost)
     if permits is not None:
-        checks.permits(permits, place, lease_duration, delete_on_release, replace)
+        checks.permits(permits, place, delete_on_release, replace)
     if on_danger is not None and safe_time is None:
         raise LockArgumentError(f"on_danger would never be called for lock {key!r}: pass safe_time= as well", key=key)
     content = content_of(place, settings.ttl, data, replace_data, attributes)
@@ -183,8 +184,10 @@ def order(
         prefix = prefix or f"{settings.owner_prefix or invocation.owner_prefix(found)}#"
         owner = prefix + session.entropy.nonce()
     if permits is not None:
-        from ..core.permits import PermitPlace
+        from ..core.permits import PermitPlace, name_of
 
+        if holder is not None:  # an attempt of the one hold that the holder has
+            owner = f"{holder}#{name_of(holder)}/{session.entropy.nonce()}"
         place = PermitPlace(place, permits, owner)
     if window is not None and delete_on_release:
         raise LockConfigurationError(
@@ -213,9 +216,7 @@ def order(
     return wanted, kept, cancel_check
 
 
-def _check_holder(
-    holder: object, key: str, permits: int | None, delete_on_release: bool, replace: bool, reentrant: bool
-) -> None:
+def _check_holder(holder: object, key: str, delete_on_release: bool, replace: bool, reentrant: bool) -> None:
     """Check the name of a holder, and that the other options make sense for a hold that is resumed."""
     if not isinstance(holder, str):
         raise TypeError(f"holder must be a str, not {holder!r} ({type(holder).__name__})")
@@ -225,7 +226,6 @@ def _check_holder(
         )
     checks.key_text("holder", holder, _HOLDER_LIMIT)
     for option, value, why in (
-        ("permits", permits, "a permit is not resumed"),
         ("delete_on_release", delete_on_release, "a late copy of its claim could bring a deleted row back"),
         ("replace", replace, "a hold that is resumed keeps its row"),
         ("reentrant", reentrant, "each attempt is a handle of its own"),

@@ -351,13 +351,15 @@ class LockRecord:
             unreadable.append(schema.data)
         holders, expires_at = row.holders(), None if row.expiry_ms is None else row.expiry_ms / 1000
         if is_semaphore:
-            from ..core.permits import entries_of, holder_of, read_entry
+            from ..core.permits import entries_of, hold_of, holder_of, read_entry
 
-            holders = tuple(holder_of(nonce, entry) for nonce, entry in entries_of(item, schema).items())
+            holders = tuple(holder_of(name, entry) for name, entry in entries_of(item, schema).items())
             permits, tokens = (item.get(name or "", {}).get("M") for name in (schema.permits, schema.permit_tokens))
             if schema.permits is not None and (permits is None or not all(map(read_entry, permits.values()))):
                 unreadable.append(schema.permits)
-            if schema.permit_tokens is not None and (tokens is None or tokens.keys() != (permits or tokens).keys()):
+            if schema.permit_tokens is not None and (
+                tokens is None or sorted(tokens) != sorted(map(hold_of, permits or tokens))
+            ):
                 unreadable.append(schema.permit_tokens)
         if read_at is not None:
             holders = tuple(each for each in holders if each.expires_at is None or read_at < each.expires_at)

@@ -31,9 +31,10 @@ def named(
     sort_key: str | None,
     owner: str | None,
     fencing_token: int | None,
+    permits: int | None,
 ) -> tuple[Handover, bool]:
     """Return the hold that a string or its parts name, and whether it was parts. The lease of parts may be 0: none."""
-    parts = {"key": key, "sort_key": sort_key, "owner": owner, "fencing_token": fencing_token}
+    parts = {"key": key, "owner": owner, "fencing_token": fencing_token, "sort_key": sort_key, "permits": permits}
     given = [f"{name}=" for name, value in parts.items() if value is not None]
     if string is not None and given:
         raise LockArgumentError(
@@ -43,7 +44,7 @@ def named(
     if not given:
         return handover.read_handover(string, table, method), False
     if key is None or owner is None or fencing_token is None:
-        missing = [f"{name}=" for name, value in parts.items() if value is None and name != "sort_key"]
+        missing = [f"{name}=" for name, value in list(parts.items())[:3] if value is None]
         raise LockArgumentError(
             f"{method} was not given {', '.join(missing)}: a hold without its string is named by key=, owner= and "
             "fencing_token= together"
@@ -57,9 +58,11 @@ def named(
     checks.whole("fencing_token", fencing_token, least=0)
     if fencing_token >= 10**TOKEN_DIGITS:
         raise LockArgumentError(f"fencing_token={fencing_token!r} is out of range: pass lock.fencing_token", key=key)
+    if permits is not None:
+        checks.permit_count(permits, key)
     base = base_of(owner)
     assert base is not None
-    return handover.Handover(table, key, sort_key, base, fencing_token, 0), True
+    return handover.Handover(table, key, sort_key, base, fencing_token, 0, permits), True
 
 
 def taken(
@@ -72,6 +75,7 @@ def taken(
     sort_key: str | None = None,
     owner: str | None = None,
     fencing_token: int | None = None,
+    permits: int | None = None,
     lease_duration: float | None = None,
     safe_time: float | None = None,
     on_danger: Callback | None = None,
@@ -84,7 +88,7 @@ def taken(
     The owner of its order is an attempt's; for an adopt by string, it is the hold's.
     """
     checks.options(method, taken, unknown)
-    hold, by_parts = named(session, method, string, key, sort_key, owner, fencing_token)
+    hold, by_parts = named(session, method, string, key, sort_key, owner, fencing_token, permits)
     by_string = method == "adopt" and not by_parts
     made = order(
         session,
@@ -94,6 +98,7 @@ def taken(
         f"{hold.owner}/",
         wait=0,
         sort_key=hold.sort_key,
+        permits=hold.permits,
         lease_duration=hold.lease_ms / 1000 if lease_duration is None and not by_parts else lease_duration,
         safe_time=safe_time,
         on_danger=on_danger,
@@ -115,16 +120,22 @@ def released(
     sort_key: str | None = None,
     owner: str | None = None,
     fencing_token: int | None = None,
+    permits: int | None = None,
     lease_duration: float | None = None,
     **unknown: Never,
 ) -> Operation[bool]:
     """The operation of `LockClient.release`."""
     checks.options("release", released, unknown)
-    hold, _ = named(session, "release", string, key, sort_key, owner, fencing_token)
+    hold, _ = named(session, "release", string, key, sort_key, owner, fencing_token, permits)
     if lease_duration is not None:
         checks.lease_duration(lease_duration)
     place = session.settings.place(hold.key, hold.sort_key)
     _check_kept(place)
+    if hold.permits is not None:
+        from ..core.permits import PermitPlace
+
+        checks.permits(hold.permits, place)
+        place = PermitPlace(place, hold.permits, hold.owner)
     session.check_open()
 
     def steps(reading: ClockReading) -> Steps[bool]:

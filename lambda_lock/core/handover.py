@@ -29,7 +29,7 @@ from .keep import is_mine, not_there
 from .outcome import ConditionFailed, Reply
 from .protocol import DECISION, STEPS, exchange, is_ambiguous, row_of
 from .requests import bare_name
-from .row import base_of, is_attempt
+from .row import MOST_PERMITS, base_of, is_attempt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,15 +46,28 @@ _FORMAT = "LH1"
 
 
 class Handover:
-    """The content of a handover string: the lock, and the owner and token that it is held under."""
+    """The content of a handover string: the lock, and the owner and token that it is held under.
 
-    def __init__(self, table: str, key: str, sort_key: str | None, owner: str, token: int, lease_ms: int) -> None:
+    permits: N of a semaphore; None for a lock.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        key: str,
+        sort_key: str | None,
+        owner: str,
+        token: int,
+        lease_ms: int,
+        permits: int | None = None,
+    ) -> None:
         self.table = table
         self.key = key
         self.sort_key = sort_key
         self.owner = owner
         self.token = token
         self.lease_ms = lease_ms
+        self.permits = permits
 
 
 def write_handover(hold: Hold) -> str:
@@ -62,7 +75,7 @@ def write_handover(hold: Hold) -> str:
     place = hold.place
     owner = base_of(hold.owner)
     fields = [bare_name(place.table), place.key, place.sort_key, owner, hold.token, hold.lease_ms]
-    return _encoded(fields)
+    return _encoded(fields if place.permits is None else [*fields, place.permits])
 
 
 def _encoded(fields: list[Any]) -> str:
@@ -102,15 +115,15 @@ def read_handover(string: object, table: str, method: str = "adopt") -> Handover
 
 
 def _checked(fields: Any) -> list[Any]:
-    kinds: tuple[Any, ...] = (str, str, (str, type(None)), str, int, int)
-    if not isinstance(fields, list) or len(fields) != len(kinds):
+    kinds: tuple[Any, ...] = (str, str, (str, type(None)), str, int, int, int)
+    if not isinstance(fields, list) or not 0 <= len(kinds) - len(fields) <= 1:  # without N: a lock
         raise ValueError("its fields are not those of a lock")
     if not all(
-        isinstance(field, kind) and not isinstance(field, bool) for field, kind in zip(fields, kinds, strict=True)
+        isinstance(field, kind) and not isinstance(field, bool) for field, kind in zip(fields, kinds, strict=False)
     ):
         raise ValueError("its fields are not those of a lock")
-    if not (0 <= fields[4] < 10**37 and 0 < fields[5] < 10**15):
-        raise ValueError("its token or lease is out of range")
+    if not (0 <= fields[4] < 10**37 and 0 < fields[5] < 10**15 and 1 <= (fields[6:] or [1])[0] <= MOST_PERMITS):
+        raise ValueError("its token, lease or number of permits is out of range")
     return fields
 
 
@@ -184,11 +197,13 @@ class Adoption(Acquisition):
         self.base = self.seen = base_of(wanted.owner)
 
     def first(self) -> Next:
-        return Take() if self.memory.server.is_known else Read()
+        return Take() if self.memory.server.is_known and self.wanted.place.permits is None else Read()
 
     def see(self, item: Item | None, date: int | None) -> Next:
         place = self.wanted.place
         row = place.row(item)
+        if row is not None:
+            row.require_lock(place.key)
         if row is not None and not row.is_free and row.version in self.sent:
             return self.own(row, row.version, date)
         mine = row is not None and row.owner in (self.base, parked(self.wanted.owner)) and row.token == self.token

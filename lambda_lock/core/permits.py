@@ -1,34 +1,48 @@
 """Semaphores: at most N holders of one key. Loaded only by those who pass ``permits=N``.
 
-A semaphore is one row with two maps. ``permits`` has an entry for each holder, by the nonce of its owner:
-``<version>:<lease ms>:<owner prefix>``. ``permitTokens`` has the fencing token of each. The version, owner and lease of
-the row itself are the SEAL: held, with a lease that no client can read. So every client that takes locks refuses it.
+A semaphore is one row with two maps. ``permits`` has an entry for each holder: ``<version>:<lease ms>:<owner prefix>``.
+``permitTokens`` has the fencing token of each. The version, owner and lease of the row itself are the SEAL: held, with
+a lease that no client can read. So every client that takes locks refuses it.
 
-| request | condition                                                                      | effect                    |
-|---------|--------------------------------------------------------------------------------|---------------------------|
-| first   | no version (of any schema), no token, no map                                   | seals, maps with my entry |
-| claim   | sealed; no entry of mine; the dead entries as observed; size < N + their count | they go, mine comes       |
-| correct | my entry has the version sent                                                  | new version and token     |
-| renew   | my token; my entry < the new one                                               | new version               |
-| release | my token (to give up: my entry has the version sent)                           | mine goes                 |
+A permit is a hold as resume.py has it. Its base owner is ``<prefix>#<name>``. The name is a nonce. For ``holder=h`` it
+is made of h (`name_of`), so all acquisitions of h claim under one name, and each as an attempt of its own. A token is
+kept by the name of the *hold*. An entry is kept by that of the *attempt*: ``<name>``, ``<name>/<32 hex>``, or parked
+``<name>/``. So the two maps look alike until a permit is resumed.
+
+| request      | condition                                                            | effect                         |
+|--------------|----------------------------------------------------------------------|--------------------------------|
+| first        | no version (of any schema), no token, no map                         | seals, maps with my entry      |
+| claim        | sealed; no token of my hold; the dead entries as observed;           | they go with their holds'      |
+|              | size < N + their count                                               | tokens, mine comes             |
+| correct      | my entry has the version sent                                        | new version and token          |
+| renew        | the token of my hold; my entry < the new one                         | new version                    |
+| resume, park | the token of my hold; the entry seen < the new one                   | the entry seen goes, mine comes|
+| adopt        | the same                                                             | and the next token             |
+| release      | the token of my hold; my entry is there (to give up: has the version | both go                        |
+|              | sent)                                                                |                                |
 
 Why there are never more than N valid holders, if all callers pass the same N
 ------------------------------------------------------------------------------
 1. **Each valid holder has an entry.** Only its own release removes it, or a claim that found it dead, by the same rules
    as for a lock: its holder's validity is over. The claim requires the dead entry as observed, and each renewal changes
-   it.
+   it. A resume or a handover replaces it by one with a later expiry, and ends its handle (resume.py).
 2. **There are never more than N entries.** Only a claim adds one. It requires that fewer than N are left, and DynamoDB
    evaluates condition and write as one step. The size counts also when dead entries are replaced, because others may
-   have let in more meanwhile.
-3. **An entry is added once for each claim that lands while there is no entry of mine.** Without this, a late copy of a
-   claim could turn a renewed entry back to its old expiry, and the holder would be replaced while it is valid.
-4. **Rules 3 to 10 of protocol.py hold entry by entry**, because owner and token identify one holder for ever. A copy of
-   a claim that lands after its holder's release brings another token. It is an entry without a holder until its expiry.
+   have let in more meanwhile. A resume replaces one entry by another: the size stays, and N is not looked at.
+3. **An entry is added once for each claim that lands while there is no token of its hold.** The token stays as long as
+   the hold, whatever its attempts are called. With a condition on the entry alone, a late copy of a claim could turn a
+   renewed entry back to its old expiry, or have a permit for nobody beside the attempt that has resumed its hold.
+4. **Rules 3 to 10 of protocol.py hold entry by entry**, because owner and token identify one handle for ever. Each
+   request of an earlier attempt names an entry that is gone. A copy of a claim that lands after its holder's release
+   brings another token. It is an entry without a holder until its expiry, or until the next acquire of the same holder
+   finds and resumes it.
 5. **The end of validity is lost**, also with hold_on_unavailable: the entry may have been replaced meanwhile.
 6. **The maps are never removed while they are empty**, and a row without maps is claimed by "first" alone.
-7. **The row outlives its entries.** Claims and renewals set the ttl at least KEPT past their expiry, and a permit's
-   lease is at most a day. So DynamoDB never deletes an entry that is valid. A release leaves the ttl as it is, because
-   it may come late.
+7. **The row outlives its entries.** All writes but releases set the ttl at least KEPT past their own expiry, and no
+   lease is as long as that. So DynamoDB never deletes an entry that is valid, whoever wrote the ttl last. A release
+   leaves the ttl as it is, because it may come late. A version of this library that keeps rows for a shorter time would
+   endanger the entries of others. So KEPT has to rise a version before the longest lease does.
+8. **One entry for each token, always.** A row with two entries of one hold was not written by us.
 
 A row with a version that is not the SEAL is a lock's, and a semaphore never touches it.
 """
@@ -39,7 +53,7 @@ from ..errors import LockFormatError
 from . import lease
 from .lease import Holder
 from .requests import Place, Update
-from .row import LONGEST_PERMIT, MOST_PERMITS, SEAL, TOKEN_DIGITS, Row, expiry_of, kind_of, read_row, text_of, whole_of
+from .row import LONGEST_LEASE, MOST_PERMITS, SEAL, TOKEN_DIGITS, Row, expiry_of, kind_of, read_row, text_of, whole_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,9 +64,21 @@ if TYPE_CHECKING:
     from .requests import Grant, QueueCondition
     from .schema import Schema
 
-KEPT = 2 * 86_400  # seconds that a row is kept past an expiry: the longest lease, and a day for copies that come late
+KEPT = int(LONGEST_LEASE) + 86_400  # seconds that a row is kept past an expiry: the longest lease, and a day for clocks
 _VERSION_LENGTH = 49
 _NAMED = 5  # holders that an error names
+
+
+def name_of(holder: str) -> str:
+    """Return the name of a holder's hold: 32 hex digits that follow from the holder."""
+    from hashlib import sha256  # only those who pass holder= need it
+
+    return sha256(holder.encode()).hexdigest()[:32]
+
+
+def hold_of(attempt: str) -> str:
+    """Return the name of the hold that an entry belongs to."""
+    return attempt.partition("/")[0]
 
 
 class Entry:
@@ -80,26 +106,26 @@ def read_entry(value: Any, token: int | None = None) -> Entry | None:
     version = text[:_VERSION_LENGTH]
     lease, colon, prefix = text[_VERSION_LENGTH + 1 :].partition(":")
     expiry_ms = expiry_of(version)
-    if expiry_ms is None or not colon or not (lease.isascii() and lease.isdigit()) or len(lease) > 8:
+    if expiry_ms is None or not colon or not (lease.isascii() and lease.isdigit()) or len(lease) > 11:
         return None
     lease_ms = int(lease)
-    if not 0 < lease_ms <= LONGEST_PERMIT * 1000:
+    if not 0 < lease_ms <= LONGEST_LEASE * 1000:
         return None
     return Entry(text, version, expiry_ms, lease_ms, prefix, token)
 
 
 def entries_of(item: Item, schema: Schema) -> dict[str, Entry | None]:
-    """Return the entries of a semaphore's row by nonce, the oldest grant first. None for one that cannot be read."""
+    """Return the entries of a semaphore's row by attempt, the oldest grant first. None for one that cannot be read."""
     permits, tokens = _map(item, schema.permits) or {}, _map(item, schema.permit_tokens) or {}
-    found = {nonce: read_entry(value, whole_of(tokens, nonce, TOKEN_DIGITS)) for nonce, value in permits.items()}
+    found = {name: read_entry(value, whole_of(tokens, hold_of(name), TOKEN_DIGITS)) for name, value in permits.items()}
     return dict(sorted(found.items(), key=lambda one: (one[1] and one[1].token) or 0))
 
 
-def holder_of(nonce: str, entry: Entry | None) -> Holder:
+def holder_of(attempt: str, entry: Entry | None) -> Holder:
     """Return who an entry says holds a permit."""
     if entry is None:
         return Holder(None, None, None)
-    return Holder(f"{entry.prefix}#{nonce}", entry.expiry_ms / 1000, entry.token)
+    return Holder(f"{entry.prefix}#{attempt}", entry.expiry_ms / 1000, entry.token)
 
 
 def _map(item: Item, name: str | None) -> dict[str, Any] | None:
@@ -108,10 +134,12 @@ def _map(item: Item, name: str | None) -> dict[str, Any] | None:
 
 
 class PermitRow(Row):
-    """A semaphore's row, as one of its callers sees it: version, owner, lease, expiry and token are those of its entry.
+    """A semaphore's row, as one hold sees it: version, owner, lease, expiry and token are those of its entry, whichever
+    attempt has it.
 
     permits: the caller's N.
-    entries: all entries by nonce, the oldest grant first. None for one that cannot be read.
+    name: the hold's. own: the names of the attempts that have an entry of it: one at most, unless the row is damaged.
+    entries: all entries by attempt, the oldest grant first. None for one that cannot be read.
     is_held: whether the row is a semaphore's. If not, it belongs to nobody yet.
     seen, dead: of the entries of others, what was observed of each, and those that may be replaced. `may_take_over`
         sets them.
@@ -119,21 +147,23 @@ class PermitRow(Row):
 
     seen: dict[str, Observation]  # type: ignore[assignment]
 
-    def __init__(self, item: Item, schema: Schema, nonce: str, permits: int) -> None:
+    def __init__(self, item: Item, schema: Schema, name: str, permits: int) -> None:
         super().__init__(item, schema)
         self.is_held = self.version is not None
         self.released = False
         self.taken_over = None
         self.permits = permits
-        self.nonce = nonce
+        self.name = name
         self.entries = entries_of(item, schema)
+        self.own = [attempt for attempt in self.entries if hold_of(attempt) == name]
         self.dead: dict[str, Entry] = {}
         self.seen = {}
-        mine = self.entries.get(nonce)
+        attempt = self.own[0] if self.own else name
+        mine = self.entries.get(attempt)
         self.is_free = mine is None
         self.version = self.owner = self.lease_ms = self.expiry_ms = self.token = None
         if mine is not None:
-            self.owner = f"{mine.prefix}#{nonce}"
+            self.owner = f"{mine.prefix}#{attempt}"
             self.version, self.lease_ms, self.expiry_ms = mine.version, mine.lease_ms, mine.expiry_ms
             self.token = mine.token
 
@@ -144,34 +174,38 @@ class PermitRow(Row):
 
     def holders(self) -> tuple[Holder, ...]:
         """Return who holds the permits: all but the dead."""
-        return tuple(holder_of(nonce, entry) for nonce, entry in self.entries.items() if nonce not in self.dead)
+        return tuple(holder_of(name, entry) for name, entry in self.entries.items() if name not in self.dead)
 
     def may_take_over(
         self, where: tuple[str, str | None], observations: Observations, reading: ClockReading, date: int | None
     ) -> bool:
-        """Find the entries that may be replaced: by the Date, or unchanged for their lease. Never mine.
+        """Find the entries that may be replaced: by the Date, or unchanged for their lease. Never that of my hold.
 
-        Return whether a permit is free. Raises LockFormatError if none is, and an entry cannot be read: it is never
-        replaced, so its permit would never be free.
+        Return whether a permit is free, and my hold has none: another attempt of it may. Raises LockFormatError if none
+        is, and an entry cannot be read: it is never replaced, so its permit would never be free.
         """
         known = observations.of_entries((where, "permits"), self.entries)
-        for nonce, entry in self.entries.items():
-            if entry is None or nonce == self.nonce:
+        for name, entry in self.entries.items():
+            if entry is None or name in self.own:
                 continue
-            seen = self.seen[nonce] = known.note(nonce, entry, entry.lease_ms, reading, date)
+            seen = self.seen[name] = known.note(name, entry, entry.lease_ms, reading, date)
             if lease.may_take_over(entry, seen, reading, date):
-                self.dead[nonce] = entry
-        if self.free > 0:
-            return True
-        if None in self.entries.values():
-            nonce = next(nonce for nonce, entry in self.entries.items() if entry is None)
-            schema = self.schema
-            raise LockFormatError(
-                f"the row of semaphore {where[0]!r} has an entry in {schema.permits} that cannot be read: {nonce!r}. "
-                f"Remove it from {schema.permits} and {schema.permit_tokens} once nobody works under it",
-                key=where[0],
-            )
+                self.dead[name] = entry
+        if self.own or self.free > 0:
+            return not self.own
+        for name, entry in self.entries.items():
+            if entry is None:
+                raise self.bad_entries(where[0], "an entry", "that cannot be read", name)
         return False
+
+    def bad_entries(self, key: str, what: str, why: str, *names: str) -> LockFormatError:
+        """Return the error for entries that we did not write."""
+        permits, tokens = self.schema.permits, self.schema.permit_tokens
+        return LockFormatError(
+            f"the row of semaphore {key!r} has {what} in {permits} {why}: {', '.join(map(repr, names))}. Remove what "
+            f"is wrong from {permits} and {tokens} once nobody works under it",
+            key=key,
+        )
 
     def is_free_for_all(self, date: int | None) -> bool:
         """Whether a permit is there for the taking as everybody sees it: by the Date alone."""
@@ -183,10 +217,10 @@ class PermitRow(Row):
     def ends(self, now: float, reading: ClockReading) -> list[float]:
         """Return in how many seconds each permit is there for the taking without its holder."""
         ends = []
-        for nonce, entry in self.entries.items():
-            if entry is not None and nonce in self.seen and nonce not in self.dead:
+        for name, entry in self.entries.items():
+            if entry is not None and name in self.seen and name not in self.dead:
                 # As for a lock's: a Date reaches the expiry at the next full second.
-                ends.append(min(self.seen[nonce].seconds_left(reading.monotonic), -(-entry.expiry_ms // 1000) - now))
+                ends.append(min(self.seen[name].seconds_left(reading.monotonic), -(-entry.expiry_ms // 1000) - now))
         return ends
 
     def lease_left(self, now: float, reading: ClockReading, date: int | None) -> float | None:
@@ -199,6 +233,8 @@ class PermitRow(Row):
         return "has a free permit" if self.free > 0 else None
 
     def state(self) -> str:
+        if self.own:
+            return f"has a permit of this hold already, under {self.owner}"
         owners = [holder.owner or "somebody" for holder in self.holders()]
         more = f" and {len(owners) - _NAMED} more" if len(owners) > _NAMED else ""
         return f"has no free permit: {len(owners)} of {self.permits} are held, by {', '.join(owners[:_NAMED])}{more}"
@@ -207,19 +243,26 @@ class PermitRow(Row):
 class PermitUpdate(Update):
     """Builds an update of my entry, or one that depends on it.
 
-    ``#p`` and ``#t`` are the maps, and ``#mine`` my nonce in both. They are short, because an expression of 4 KB may
+    ``#p`` and ``#t`` are the maps, and ``#mine`` the name of my hold. They are short, because an expression of 4 KB may
     name a hundred entries.
     """
 
     place: PermitPlace
-    rises = "#p.#mine < :entry"
 
     def __init__(self, place: PermitPlace) -> None:
         super().__init__(place)
         schema = place.schema
         assert schema.permits is not None, "this schema has no semaphores"
         assert schema.permit_tokens is not None
-        self.names |= {"#p": schema.permits, "#t": schema.permit_tokens, "#mine": place.nonce}
+        self.names |= {"#p": schema.permits, "#t": schema.permit_tokens, "#mine": place.name}
+
+    def entry(self, owner: str) -> str:
+        """Return the path of an attempt's entry."""
+        attempt = owner.rpartition("#")[2]
+        for placeholder, name in self.names.items():
+            if name == attempt:
+                return f"#p.{placeholder}"
+        return f"#p.{self.name(attempt)}"
 
     def take(self, grant: Grant, row: Row | None, observed: str | None, queue: QueueCondition | None) -> None:
         """Write my entry, with the next token: the row's and mine. The dead entries must be as observed, and go.
@@ -232,8 +275,8 @@ class PermitUpdate(Update):
             seal, token = {"S": SEAL}, {"N": str(grant.seed_ms + 1)}
             self.set(owner=seal, version=seal, lease=seal)
             self.sets += ["#p = :entries", "#t = :tokens"]
-            mine = write_entry(grant.version, grant.lease_ms, place.prefix)
-            self.values |= {":entries": {"M": {place.nonce: mine}}, ":tokens": {"M": {place.nonce: token}}}
+            mine = {grant.owner.rpartition("#")[2]: write_entry(grant.version, grant.lease_ms, place.prefix)}
+            self.values |= {":entries": {"M": mine}, ":tokens": {"M": {place.name: token}}}
             self.set(token=token)
             if schema.released is not None:
                 self.removes.append("#released")
@@ -242,40 +285,52 @@ class PermitUpdate(Update):
             self.expect(token=None)
             self.condition += ["attribute_not_exists(#p)", "attribute_not_exists(#t)"]
             return
-        self.hold(grant.version, grant.lease_ms)
-        raised = "if_not_exists(#token, :seed) + :one"
-        self.sets += [f"#t.#mine = {raised}", f"#token = {raised}"]
-        self.values |= {":seed": {"N": str(grant.seed_ms)}, ":one": {"N": "1"}}
+        self.hold(grant, grant.owner)
+        self.next_token(grant)
         if observed is not None:
-            self._expect_version(observed)
+            self._expect_version(grant.owner, observed)
             return
         self.expect(version={"S": SEAL})
-        self.require("attribute_not_exists(#p.#mine)")
+        self.require("attribute_not_exists(#t.#mine)")
         dead = row.dead if isinstance(row, PermitRow) else {}
-        for nonce, entry in dead.items():
-            name = self.name(nonce)
+        for attempt, entry in dead.items():
+            name, hold = self.name(attempt), hold_of(attempt)
             self.require(f"#p.{name} = :{name[1:]}", **{name[1:]: {"S": entry.text}})
-            self.removes += [f"#p.{name}", f"#t.{name}"]
+            self.removes += [f"#p.{name}", f"#t.{name if hold == attempt else self.name(hold)}"]
         most = place.permits - (0 if queue is None else queue.behind) + len(dead)
         self.require("size(#p) < :most", most={"N": str(most)})
 
-    def hold(self, version: str, lease_ms: int, owner: str | None = None) -> None:
-        """Write my entry, which has version, lease and owner in one."""
-        self.sets.append("#p.#mine = :entry")
-        self.values[":entry"] = write_entry(version, lease_ms, self.place.prefix)
+    def hold(self, grant: Grant, seen: str | None) -> None:
+        """Write the grant's entry, which has version and lease in one, in the place of the one seen."""
+        assert seen is not None
+        self.sets.append(f"{self.entry(grant.owner)} = :entry")
+        self.values[":entry"] = write_entry(grant.version, grant.lease_ms, self.place.prefix)
+        if seen != grant.owner:  # one path cannot be set and removed in one request
+            self.removes.append(self.entry(seen))
+
+    def rise(self, grant: Grant, seen: str) -> None:
+        self.hold(grant, seen)
+        self.require(f"{self.entry(seen)} < :entry")
+
+    def next_token(self, grant: Grant) -> None:
+        """Write the next token: that of the row and of my hold."""
+        super().next_token(grant)
+        self.sets.append("#t.#mine = if_not_exists(#token, :seed) + :one")
 
     def mine(self, owner: str, token: int | None, version: str | None = None) -> None:
-        """Require that my entry has this token or version. Its name is the owner's."""
+        """Require the token of my hold, and that the owner's entry is there, or has this version."""
         if token is not None:
             self.require("#t.#mine = :is_token", is_token={"N": str(token)})
-        if version is not None:
-            self._expect_version(version)
+        if version is None:
+            self.require(f"attribute_exists({self.entry(owner)})")
+        else:
+            self._expect_version(owner, version)
 
-    def _expect_version(self, version: str) -> None:
-        self.require("begins_with(#p.#mine, :is_version)", is_version={"S": f"{version}:"})
+    def _expect_version(self, owner: str, version: str) -> None:
+        self.require(f"begins_with({self.entry(owner)}, :is_version)", is_version={"S": f"{version}:"})
 
-    def end(self) -> None:
-        self.removes += ["#p.#mine", "#t.#mine"]
+    def end(self, owner: str) -> None:
+        self.removes += [self.entry(owner), "#t.#mine"]
 
     def ttl(self, expiry_ms: int, completed_until: int | None, ttl: int | None) -> dict[str, Any] | None:
         """Return a time to live with which the row outlives every entry that it may have (rule 7)."""
@@ -284,9 +339,9 @@ class PermitUpdate(Update):
 
 
 class PermitPlace(Place):
-    """Where a permit is: an entry of a semaphore's row, by the nonce of its owner."""
+    """Where a permit is: a hold's entry in a semaphore's row, under the name of whichever attempt has it."""
 
-    __slots__ = ("nonce", "permits", "prefix")
+    __slots__ = ("name", "permits", "prefix")
 
     noun = "semaphore"
     permits: int
@@ -294,14 +349,16 @@ class PermitPlace(Place):
     update_type = PermitUpdate  # type: ignore[assignment]
 
     def __init__(self, place: Place, permits: int, owner: str) -> None:
-        """place: the row. permits: N. owner: ``prefix#nonce``."""
+        """place: the row. permits: N. owner: that of any attempt of the hold."""
         for name in Place.__slots__:
             setattr(self, name, getattr(place, name))
         self.permits = permits
-        self.prefix, _, self.nonce = owner.rpartition("#")
+        self.prefix, _, attempt = owner.rpartition("#")
+        self.name = hold_of(attempt)
 
     def row(self, item: Item | None) -> PermitRow:
-        """Return the row of an item. Raises LockFormatError for a lock's row, and for one that is damaged."""
+        """Return the row of an item. Raises LockFormatError for a lock's row, and for one that is damaged: also if two
+        entries are of one hold, or if that of this hold cannot be read."""
         schema = self.schema
         read_row(item, schema, self.key)
         item = item or {}
@@ -326,7 +383,14 @@ class PermitPlace(Place):
                 "entries. The row is left alone; delete it once nobody works under it",
                 key=self.key,
             )
-        return self.view(item)
+        row = self.view(item)
+        first: dict[str, str] = {}  # attempts, by hold
+        for attempt in row.entries:
+            if first.setdefault(hold_of(attempt), attempt) != attempt:
+                raise row.bad_entries(self.key, "two entries", "of one hold", first[hold_of(attempt)], attempt)
+        if row.own and row.token is None:
+            raise row.bad_entries(self.key, "an entry of this holder", "that cannot be read, or has no token", *row.own)
+        return row
 
     def view(self, item: Item) -> PermitRow:
-        return PermitRow(item, self.schema, self.nonce, self.permits)
+        return PermitRow(item, self.schema, self.name, self.permits)

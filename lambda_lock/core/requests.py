@@ -80,7 +80,6 @@ class Update:
         *("completed_until", "data", "held_ms", "lease", "owner", "released"),
         *("result", "token", "ttl", "version", "waiters"),
     )
-    rises = "#version < :version"  # the condition that the version in the row is below the one that `hold` writes
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -172,9 +171,8 @@ class Update:
         row: the row observed, if any. queue: what is required of those who wait.
         """
         schema = self.place.schema
-        self.hold(grant.version, grant.lease_ms, grant.owner)
-        self.sets.append("#token = if_not_exists(#token, :seed) + :one")
-        self.values |= {":seed": {"N": str(grant.seed_ms)}, ":one": {"N": "1"}}
+        self.hold(grant, None)
+        self.next_token(grant)
         if schema.released is not None:
             self.removes.append("#released")
         if observed is not None:
@@ -192,10 +190,20 @@ class Update:
         names = [self.name(name) for name in self.place.schema.foreign_versions]
         return " AND ".join([f"attribute_not_exists({name})" for name in names])
 
-    def hold(self, version: str, lease_ms: int, owner: str | None = None) -> None:
-        """Write a version and lease, and an owner if it changes."""
-        fields = {} if owner is None else {"owner": {"S": owner}}
-        self.set(**fields, version={"S": version}, lease=self.place.schema.write_lease(lease_ms))
+    def hold(self, grant: Grant, seen: str | None) -> None:
+        """Write the version and lease of a grant, and its owner unless that is the one seen in the slot."""
+        fields = {} if seen == grant.owner else {"owner": {"S": grant.owner}}
+        self.set(**fields, version={"S": grant.version}, lease=self.place.schema.write_lease(grant.lease_ms))
+
+    def rise(self, grant: Grant, seen: str) -> None:
+        """Go on with the hold that the owner seen has: write a later version than the one in the slot."""
+        self.hold(grant, seen)
+        self.require("#version < :version")
+
+    def next_token(self, grant: Grant) -> None:
+        """Write the next token."""
+        self.sets.append("#token = if_not_exists(#token, :seed) + :one")
+        self.values |= {":seed": {"N": str(grant.seed_ms)}, ":one": {"N": "1"}}
 
     def mine(self, owner: str, token: int | None, version: str | None = None) -> None:
         """Require that the slot is held under this owner, and this token or version."""
@@ -208,8 +216,8 @@ class Update:
             fields["released"] = None
         self.expect(**fields)
 
-    def end(self) -> None:
-        """Release the slot."""
+    def end(self, owner: str) -> None:
+        """Release the slot that ``owner`` holds."""
         self.set(released={"S": RELEASED})
 
     def ttl(self, expiry_ms: int, completed_until: int | None, ttl: int | None) -> dict[str, Any] | None:
@@ -431,13 +439,11 @@ def renew(
     next_token: raise the token.
     """
     update = place.update_type(place)
-    update.hold(grant.version, grant.lease_ms, None if seen in (None, grant.owner) else grant.owner)
+    update.rise(grant, seen or grant.owner)
     if next_token:
-        update.sets.append("#token = #token + :one")
-        update.values[":one"] = {"N": "1"}
+        update.next_token(grant)
     update.store(content, grant.expiry_ms, completed_until, delete_data)
     update.mine(seen or grant.owner, token)
-    update.require(update.rises)
     return update.request() if seen is None else update.request(ReturnValues="ALL_NEW")
 
 
@@ -465,7 +471,7 @@ def release(
     update.mine(owner, token, version)
     if place.seal is None and (delete or place.schema.released is None):
         return update.request("DeleteItem")
-    update.end()
+    update.end(owner)
     if completion is not None:
         completed_until = completion.until
         update.set(completed_until={"N": str(completion.until)})

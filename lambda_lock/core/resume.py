@@ -9,7 +9,8 @@ to those of protocol.py:
    zombie is refused, and rule 9 of protocol.py never takes a later attempt for a late copy of a claim.
 2. **A resume is one conditional write**: owner = the one seen, token = T, not released, version < the new one. The
    owner becomes the attempt's; the token stays. Seen is ``o`` at first. While no Date is known, the row is read first,
-   and nothing is written if that tells none either.
+   and nothing is written if that tells none either. That of a permit is always read first: its entry may have any name,
+   and a refused write is charged by the whole row.
    If a refusal shows the hold, the next try takes the owner shown and goes above its version, within one decision. The
    hold is: base ``o``, token exactly T, not released, an expiry that parses. For anything else, the hold is lost. A
    higher token is not the hold: a late copy of the claim has one. If each try finds another attempt, resume gives up.
@@ -20,11 +21,13 @@ to those of protocol.py:
 4. **A resume that is given up or fails releases nothing.** The next one goes over it. A late copy finds another owner,
    token or version, and is refused; or it lands on a parked row, and the next resume goes over that.
 5. **Release by string** asks for ``o``, then for the owner shown, within one decision. It asks no attempt. So it is
-   only for those who know that the work is over.
+   only for those who know that the work is over. A permit's row is read first here, too. Its release leaves no trace:
+   what is gone after a send without an answer counts as released, and a second call tells that nothing is held.
 6. **Acquire by holder** is an ordinary acquisition, until it is shown a row that is not released and whose owner, up to
    its last "#", is the holder. Then it gives up its own claims (rule 5 of protocol.py) and resumes that hold, which it
    does not give up. If that hold is lost, it goes on. A claim that it gave up and is shown after all is no grant; it is
-   corrected (rule 4 of protocol.py) or released.
+   corrected (rule 4 of protocol.py) or released. In a semaphore, the entries of others do not matter: it finds what is
+   kept under the holder's name (permits.py), and its claims are refused while there is anything.
 
 The newest attempt to land excludes all others of its hold by rule 1, and everybody else like any holder: a resume
 requires that the row is still the hold's, and never writes an expiry below the one that it finds.
@@ -79,7 +82,7 @@ def resume(
     seen, newest_ms = base_of(owner), 0
     sent: dict[str, requests.Grant] = {}  # by version
     shown: set[str | None] = set()  # the owners in the answers
-    if row is None and not memory.server.is_known:
+    if row is None and (place.permits is not None or not memory.server.is_known):
         outcome, _, reading = yield from exchange(requests.read(place), memory, entropy, reading, until)
         if not isinstance(outcome, Reply):
             raise outcome
@@ -142,12 +145,14 @@ def resume(
 def _row_of_hold(place: Place, item: Item | None, owner: str, token: int) -> Row:
     """Return the row of the hold that ``owner`` is an attempt of. Raises LockLostError for any other row."""
     row = place.row(item)
-    if row is None or not _is_of_hold(row, owner, token) or row.is_free or row.expiry_ms is None:
+    if row is None or not _is_of_hold(row, place, owner, token) or row.is_free or row.expiry_ms is None:
         raise not_there(place.key, row)
     return row
 
 
-def _is_of_hold(row: Row, owner: str, token: int) -> bool:
+def _is_of_hold(row: Row, place: Place, owner: str, token: int) -> bool:
+    """Return whether a row is the hold's. Raises LockFormatError for a semaphore's, if the hold is a lock's."""
+    row.require_lock(place.key)
     return base_of(row.owner) == base_of(owner) and row.token == token
 
 
@@ -161,6 +166,14 @@ def release(
     if nothing was done.
     """
     seen, until, unclear = base_of(owner) or owner, reading.elapsed + DECISION, False
+    if place.permits is not None:
+        outcome, _, reading = yield from exchange(requests.read(place), memory, entropy, reading, until)
+        if not isinstance(outcome, Reply):
+            raise outcome
+        row = place.row(outcome.item)
+        if row is None or row.owner is None or not _is_of_hold(row, place, owner, token):
+            return False
+        seen = row.owner
     for _ in range(STEPS):
         request = requests.release(place, owner=seen, token=token, content=requests.Content())
         outcome, ambiguous, reading = yield from exchange(request, memory, entropy, reading, until)
@@ -175,8 +188,8 @@ def release(
             )
             raise unknown(f"{what} it to its lease", place.key, outcome)
         row = row_of(outcome, place)
-        if row is None or not _is_of_hold(row, owner, token):
-            return False
+        if row is None or not _is_of_hold(row, place, owner, token):
+            return unclear and place.permits is not None
         if row.is_free:
             return True
         if row.expiry_ms is None or row.owner is None:

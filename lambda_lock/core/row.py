@@ -41,7 +41,7 @@ _HANDOVER = 0.05  # seconds between two holders
 _MS_DIGITS = 14  # of epoch ms, and of the ms that a lock was held
 MOST_WAITERS = 64
 MOST_PERMITS = 100
-LONGEST_PERMIT = 86_400.0  # seconds of a permit's lease: the time to live of a semaphore's row counts on it
+LONGEST_LEASE = 366 * 86_400.0  # seconds; keeps expiries at 13 digits. A semaphore's time to live counts on it
 _LONGEST_TICKET = 64  # characters; ours have 14
 TICKET_NAME = 8  # characters of a ticket; the other 6 are its expiry
 LONGEST_BELIEVED = 35  # seconds from now to a ticket's expiry: the longest lease of a ticket, and 5 s for wrong clocks
@@ -197,8 +197,7 @@ class Row:
 
     def require_lease(self, key: str) -> int:
         """Return the lease in ms. Raises LockFormatError if it cannot be read: such a row is never taken over."""
-        if self.version in _NO_LOCKS:
-            raise LockFormatError(f"{key!r} is {_NO_LOCKS[self.version]}, or give the lock another key", key=key)
+        self.require_lock(key)
         if self.lease_ms is None:
             schema = self.schema
             raise LockFormatError(
@@ -208,6 +207,11 @@ class Row:
                 key=key,
             )
         return self.lease_ms
+
+    def require_lock(self, key: str) -> None:
+        """Raise LockFormatError if this is a semaphore's row, or a rate limit's, read as that of a lock."""
+        if self.version in _NO_LOCKS:
+            raise LockFormatError(f"{key!r} is {_NO_LOCKS[self.version]}, or give the lock another key", key=key)
 
     def require_token(self, key: str) -> int:
         """Return the fencing token. Raises LockFormatError if it cannot be read: the next grant could not add to it."""

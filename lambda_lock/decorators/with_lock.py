@@ -210,7 +210,6 @@ def with_lock(
         check_times(wait, reserve, lease_duration, refresh_period)
         if permits is not None:
             checks.permit_count(permits)
-            checks.permit_lease(lease_duration or 0.0)
         if several and reentrant:
             raise TypeError("reentrant=True is for a single key: several locks are not entered again")
         if several and permits is not None:

@@ -257,7 +257,7 @@ def test_a_release_takes_the_own_entry_alone_and_leaves_the_maps_and_the_ttl() -
     assert int(driver.row["heldMs"]["N"]) == pytest.approx(3000, abs=20)
 
 
-def test_the_row_is_kept_for_two_days_past_every_expiry_whatever_the_ttl() -> None:
+def test_the_row_is_kept_for_a_year_and_a_day_past_every_expiry_whatever_the_ttl() -> None:
     driver = Admitted()
     hold = driver.acquire()  # its client's ttl is 60 s
     assert int(driver.row["ttl"]["N"]) == -(-hold.expiry_ms // 1000) + KEPT
@@ -421,7 +421,7 @@ VERSION = f"L1:1800000000000:{'0' * 32}"
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x" * 60, VERSION, f"{VERSION}:0:me", f"{VERSION}:86400001:me", f"{VERSION}:-5:me", f"{VERSION}:5"]
+    "text", ["", "x" * 60, VERSION, f"{VERSION}:0:me", f"{VERSION}:31622400001:me", f"{VERSION}:-5:me", f"{VERSION}:5"]
 )
 def test_an_entry_that_cannot_be_read_is_never_replaced_and_an_error_once_all_are_held(text: str) -> None:
     driver = Admitted()

@@ -438,7 +438,6 @@ WRONG: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("acquire", {"key": "a", "holder": ""}, LockArgumentError, "holder is empty"),
     ("acquire", {"key": "a", "holder": 7}, TypeError, "holder"),
     ("acquire", {"key": "a", "holder": "h" * 513}, LockArgumentError, "513 bytes"),
-    ("acquire", {"key": "a", "holder": "h", "permits": 2}, LockArgumentError, "permits=2"),
     ("acquire", {"key": "a", "holder": "h", "replace": True}, LockArgumentError, "replace=True"),
     ("acquire", {"key": "a", "holder": "h", "delete_on_release": True}, LockArgumentError, "delete_on_release=True"),
     ("acquire", {"key": "a", "holder": "h", "reentrant": True}, LockArgumentError, "reentrant=True"),

@@ -118,7 +118,9 @@ class Client:
     def adopt(self, string: str) -> Part[OurHolding | None]:
         given = handover.read_handover(string, "locks")
         wanted = self.draw_wish()
-        wanted.place, wanted.owner, wanted.lease_ms = place_of(given.key), given.owner, given.lease_ms
+        place = place_of(given.key)
+        wanted.place = place if given.permits is None else PermitPlace(place, given.permits, given.owner)
+        wanted.owner, wanted.lease_ms = given.owner, given.lease_ms
         wanted.waits, wanted.wait_until, wanted.replace, wanted.window, wanted.queue = False, 0.0, False, None, None
         watcher = Adopter(self.world, self.process, wanted, given.token)
         self.world.trace(self.process.name, f"adopts {given.key} of {given.owner} (token {given.token})")

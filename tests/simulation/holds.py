@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lambda_lock.core import acquire, handover, lease, resume
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
+from lambda_lock.core.permits import PermitPlace, name_of
 from lambda_lock.core.protocol import AcquireRequest, Send, Wait
+from lambda_lock.core.requests import Place
 from lambda_lock.core.row import Row, base_of, expiry_of, is_attempt
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockLostError, TransportError
@@ -43,7 +45,7 @@ class HoldJudge(Judge):
         self._kept: list[Any] = []  # these requests, so that no other one gets one of their ids
         self._asked: dict[int, int] = {}  # the tokens of the holds that wishes resume
         self._gone: set[_HoldName] = set()  # holds that were released or taken over
-        self._reaped: dict[str, _HoldName] = {}  # by key, until the next write
+        self._reaped: dict[str, set[_HoldName]] = {}  # by key, until the next write
         self._revived: set[str] = set()  # versions that resumed one of these
         self._landed: dict[_HoldName, list[AcquireRequest | None]] = {}  # by hold, in this order
         self._writers: dict[str | None, AcquireRequest | None] = {}  # by version: which wish's request wrote it
@@ -66,37 +68,51 @@ class HoldJudge(Judge):
         landed = self._landed.get((holding.key, base_of(holding.hold.owner), holding.hold.token), [])
         return holding.wanted in landed and landed[-1] is not holding.wanted
 
+    def shown(self, item: Any) -> dict[str | None, Row]:
+        """The holds that an item shows, by their base owners."""
+        row = Row(item or {}, JAVA)
+        return {} if row.is_free else {base_of(row.owner): row}
+
+    def holder_waiter(self, process: Process, wanted: AcquireRequest) -> Waiter:
+        return HolderWaiter(self.world, process, wanted)
+
     def wrote(self, process: Process, action: Send, before: Any, key: str) -> None:
-        old, new = Row(before or {}, JAVA), Row(self.world.table.get(key) or {}, JAVA)
+        olds, news = self.shown(before), self.shown(self.world.table.get(key))
         release = self._release(action)
-        if release is not None and self.is_fenced(release.holding) and not self._is_late_claim(old, release.holding):
+        if release is not None and self.is_fenced(release.holding) and not self._is_late_claim(olds, release.holding):
             self.fail("zombie", f"{release.holding} released {key}, which a later attempt had")
+        old_names, new_names = self._names(key, olds), self._names(key, news)
         if id(action.request) in self._requests:
-            self._writers.setdefault(new.version, self._requests[id(action.request)])
-            # An acquisition may get two holds: one by a late copy of its claim. So the token counts, too.
-            holds = {(key, base_of(new.owner), new.token)}
-            if not old.is_free and base_of(old.owner) == base_of(new.owner):
-                holds.add((key, base_of(old.owner), old.token))
-            for hold in holds:
-                self._landed.setdefault(hold, []).append(self._requests[id(action.request)])
-        if not old.is_free and not new.is_free and base_of(old.owner) == base_of(new.owner) and old.owner != new.owner:
-            self._passed_on(key, old, new)
-        reaped = self._reaped.pop(key, None)
-        if reaped is not None and reaped != (key, base_of(new.owner), new.token):
-            self._gone.add(reaped)
-        if not old.is_free and (new.is_free or base_of(new.owner) != base_of(old.owner) or new.token != old.token):
-            self._gone.add((key, base_of(old.owner), old.token))
+            wanted, landed = self._requests[id(action.request)], set()
+            for base, new in news.items():
+                old = olds.get(base)
+                if old is None or old.version != new.version:
+                    self._writers.setdefault(new.version, wanted)
+                    # An acquisition may get two holds: one by a late copy of its claim. So the token counts, too.
+                    landed |= {(key, base, new.token)} | ({(key, base, old.token)} if old else set())
+            if wanted is None:
+                landed |= old_names - new_names
+            for hold in landed:
+                self._landed.setdefault(hold, []).append(wanted)
+        for base in olds.keys() & news.keys():
+            if olds[base].owner != news[base].owner:
+                self._passed_on(key, olds[base], news[base])
+        self._gone |= (self._reaped.pop(key, set()) | old_names) - new_names
         super().wrote(process, action, before, key)
+
+    def _names(self, key: str, holds: dict[str | None, Row]) -> set[_HoldName]:
+        return {(key, base, row.token) for base, row in holds.items()}
 
     def reaped(self, key: str, before: Any) -> None:
         """If the next write is a late copy of the hold's own claim, it has the hold again: nobody came in between."""
-        row = Row(before, JAVA)
-        self._reaped[key] = (key, base_of(row.owner), row.token)
+        self._reaped[key] = self._names(key, self.shown(before))
         super().reaped(key, before)
 
-    def _is_late_claim(self, row: Row, holding: OurHolding) -> bool:
-        """Whether the row is a copy of the handle's own claim that landed after its hold was over: nobody has it."""
-        return row.token != holding.hold.token and self._writers.get(row.version) is holding.wanted
+    def _is_late_claim(self, holds: dict[str | None, Row], holding: OurHolding) -> bool:
+        """Whether the row has a copy of the handle's own claim that landed after its hold was over: nobody has it."""
+        row = holds.get(base_of(holding.hold.owner))
+        is_another = row is not None and row.token != holding.hold.token
+        return is_another and row is not None and self._writers.get(row.version) is holding.wanted
 
     def _passed_on(self, key: str, old: Row, new: Row) -> None:
         """A resume or a parking landed."""
@@ -131,7 +147,7 @@ class HoldJudge(Judge):
         """What was resumed is the hold that was asked for, without anybody in between."""
         if not isinstance(holding, OurHolding) or id(holding.wanted) not in self._asked:
             return
-        token, landed = self._asked[id(holding.wanted)], Row(holding.hold.item, JAVA)
+        token, landed = self._asked[id(holding.wanted)], holding.hold.place.view(holding.hold.item)
         if holding.hold.token != token:
             self.fail("revived", f"{holding} was resumed by a string with token {token}")
         if landed.version in self._revived:
@@ -164,7 +180,7 @@ class HoldJudge(Judge):
         ):
             self.fail("release", f"release of {holding} was True, and its hold is still held")
 
-    def released_by_string(self, key: str, owner: str, token: int, done: bool, errand: Errand) -> None:
+    def released_by_string(self, key: str, owner: str, token: int, done: bool, errand: ByString) -> None:
         if self.changed.get(key, 0.0) >= errand.sent:
             return
         if self.has(key, owner, token):
@@ -174,9 +190,9 @@ class HoldJudge(Judge):
             self.fail("release", f"release of {owner} by string was False, and it is released")
 
     def has(self, key: str, owner: str, token: int) -> bool:
-        """Whether the row is the hold's, held."""
-        row = Row(self.world.table.get(key) or {}, JAVA)
-        return not row.is_free and row.token == token and base_of(row.owner) == base_of(owner)
+        """Whether the hold is held."""
+        row = self.shown(self.world.table.get(key)).get(base_of(owner))
+        return row is not None and row.token == token
 
 
 class Resumer(Waiter):
@@ -209,8 +225,9 @@ class HolderWaiter(Waiter):
 
     def sends(self, action: Send) -> None:
         super().sends(action)
-        names = [value.get("S") for value in action.request.get("ExpressionAttributeValues", {}).values()]
-        if gives_back(action) and self.wanted.owner not in names:
+        names = {value.get("S") for value in action.request.get("ExpressionAttributeValues", {}).values()}
+        names |= set(action.request.get("ExpressionAttributeNames", {}).values())  # a permit's entry is named there
+        if gives_back(action) and not names & {self.wanted.owner, self.wanted.owner.rpartition("#")[2]}:
             self.world.judge.fail("gave back", f"{self.wanted.owner} released {self.key}, which it resumes")
 
     def _is_its_own(self) -> bool:
@@ -225,10 +242,15 @@ class HolderWaiter(Waiter):
 
 
 class ByString(Errand):
-    """Watches one release by string."""
+    """Watches one release by string. requests: the ids of those that it has sent."""
+
+    def __init__(self, world: World, process: Process, key: str) -> None:
+        super().__init__(world, process, key)
+        self.requests: set[int] = set()
 
     def sends(self, action: Send) -> None:
         super().sends(action)
+        self.requests.add(id(action.request))
         self.world.judge.takes(None, action)
 
 
@@ -376,20 +398,28 @@ class Attempt(clients.Client):
 
     # -- beginning
 
+    def place(self, owner: str) -> Place:
+        place = clients.place_of(self.execution.key)
+        return PermitPlace(place, self.world.permits, owner) if self.world.permits else place
+
     def wish_for(self, owner: str) -> AcquireRequest:
         wanted = self.draw_wish()
-        wanted.place, wanted.owner = clients.place_of(self.execution.key), owner
+        wanted.place, wanted.owner = self.place(owner), owner
         wanted.delete_on_release, wanted.replace, wanted.window, wanted.queue = False, False, None, None
         return wanted
 
     def acquire_first(self) -> Part[OurHolding | None]:
         execution, world = self.execution, self.world
-        holder = execution.holder if execution.named else self.name
-        wanted = self.wish_for(f"{holder}#{world.entropy.nonce()[:8]}")
-        kind = HolderWaiter if execution.named else Waiter
+        holder, name = (execution.holder if execution.named else self.name), world.entropy.nonce()[:8]
+        if execution.named and world.permits:
+            name = f"{name_of(holder)}/{name}"
+        wanted = self.wish_for(f"{holder}#{name}")
+        judge = world.judge
+        assert isinstance(judge, HoldJudge)
+        watcher = (judge.holder_waiter if execution.named else judge.waiter)(self.process, wanted)
         how = resume.acquire if execution.named else acquire.acquire
         holding = yield from self.take(
-            wanted, kind(world, self.process, wanted), lambda reading: how(wanted, self.memory, world.entropy, reading)
+            wanted, watcher, lambda reading: how(wanted, self.memory, world.entropy, reading)
         )
         if holding is None:
             execution.failed(self)
@@ -484,9 +514,7 @@ class Attempt(clients.Client):
         world, process, execution = self.world, self.process, self.execution
         watcher = self.task.watcher = ByString(world, process, execution.key)
         world.trace(process.name, f"releases {owner} (token {token}) by string")
-        steps = resume.release(
-            clients.place_of(execution.key), owner, token, self.memory, world.entropy, process.reading()
-        )
+        steps = resume.release(self.place(owner), owner, token, self.memory, world.entropy, process.reading())
         try:
             done = yield from driven(process, self.task, steps, "release by string")
         except THROWN:

@@ -352,7 +352,7 @@ class Judge:
 
     def _is_parked(self, holding: OurHolding, row: Any) -> bool:
         """Whether the hold is parked, by a handover that was interrupted."""
-        hold, shown = holding.hold, Row(row or {}, JAVA)
+        hold, shown = holding.hold, holding.hold.place.view(row or {})
         if hold.resumed or not hold.handed_over or shown.is_free or self.is_fenced(holding):
             return False
         return shown.token == hold.token and shown.owner == f"{base_of(hold.owner)}/"
@@ -647,7 +647,9 @@ class Waiter(Errand):
         return since is not None and self.process.peek() - since > DECISION - 1.5
 
     def _row(self) -> Row | None:
-        return _row_of(self.world.table.get(self.key))
+        """What the row shows of the lock, or of the permit of this waiter's hold."""
+        item = self.world.table.get(self.key)
+        return _row_of(item) if item is None or self.wanted.place.permits is None else self.wanted.place.view(item)
 
 
 class Adopter(Waiter):

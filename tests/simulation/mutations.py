@@ -32,7 +32,7 @@ from lambda_lock.core import (
 )
 from tests.prove.mistakes import Change, edit, planted, put, together, wrap
 
-from . import clients, clocks, network
+from . import clients, clocks, holds, network
 from .interrupts import THROWN
 from .schedule import Settings
 
@@ -140,6 +140,10 @@ def _is_release(*arguments: Any, **more: Any) -> bool:
 
 def _is_permit(place: Any, *_: Any, **more: Any) -> bool:
     return place.permits is not None
+
+
+def _is_permit_resume(place: Any, *_: Any, **more: Any) -> bool:
+    return place.permits is not None and _is_resume(**more)
 
 
 def _is_permit_correction(place: Any, *_: Any, observed: Any = None, **more: Any) -> bool:
@@ -339,6 +343,12 @@ if value is None: → if field == "completed_until" and value is not None:
             self.condition.append("attribute_exists(#completed_until)")
         elif value is None:"""
 _OWN_NAME = edit(resume.resume, "place, owner, until = → wanted.owner = base_of(wanted.owner); place, owner, until =")
+_ANY_ROW = edit(
+    resume.resume,
+    "if row.owner != owner or row.version not in sent: → row.owner, row.version = owner, next(iter(sent))\n"
+    "        if False:",
+)
+_FIRST_NAME = "seen = row.owner\n        if reading → return False\n        if reading"
 _UNGUARDED_COMMIT = _last_part(_unguarded)
 _NO_RELEASE = edit(
     transaction.commit,
@@ -545,7 +555,7 @@ MUTATIONS: dict[str, Mutation] = {
         edit(handover.Adoption.see, " and row.token == self.token → "), shows=(*_UNSAFE, "adopted twice"),
     ),
     "an adoption that does not raise the token": Mutation(
-        "handing-over handing-over-late", 60, edit(requests.renew, '{"N": "1"} → {"N": "0"}'),
+        "handing-over handing-over-late", 60, edit(requests.renew, "if next_token: → if False:"),
         shows=(*_UNSAFE, "adopted twice"),
     ),
     "an adoption of what is released": Mutation(
@@ -846,7 +856,7 @@ MUTATIONS: dict[str, Mutation] = {
     # Semaphores
     "a permit claimed though there is an entry of mine": Mutation(
         "permits-late permits-corrections", 400,
-        edit(permits.PermitUpdate.take, 'self.require("attribute_not_exists(#p.#mine)") → '),
+        edit(permits.PermitUpdate.take, 'self.require("attribute_not_exists(#t.#mine)") → '),
         shows=(*_TOO_MANY, "token", "left behind", "release"),
     ),
     "a size that counts for nothing if dead permits are replaced": Mutation(
@@ -965,14 +975,14 @@ MUTATIONS: dict[str, Mutation] = {
         "holds-late holds-zombies-late", 600, _without("renew", _is_resume, "<"), shows=("expiry", *_UNSAFE),
     ),
     "any row of the hold counted as a grant": Mutation(
-        "holds-zombies holds-twice", 400, edit(resume.resume, "if row.owner != owner or row.version not in sent: → "
-        "row.owner, row.version = owner, next(iter(sent))\n        if False:"),
+        "holds-zombies holds-twice", 400, _ANY_ROW,
     ),
     "the validity of a resume counted from its reply": Mutation(
         "holds-slow", 1500, edit(resume.resume, "valid_until = grant.started + → valid_until = reading.elapsed +"),
     ),
     "a resume by a wall clock that may be fast": Mutation(
-        "holds-clocks", 60, edit(resume.resume, "if row is None and not memory.server.is_known: → if False:",
+        "holds-clocks", 60,
+        edit(resume.resume, "place.permits is not None or not memory.server.is_known → False",
         "if not memory.server.is_known: → if False:"), shows="expiry",
     ),
     "a resume that is given up and released": Mutation(
@@ -992,7 +1002,7 @@ MUTATIONS: dict[str, Mutation] = {
         "holds-zombies-late holds-twice", 1500, put(keep, "base_of", lambda owner: owner), shows="release",
     ),
     "a release by string that asks for the first name only": Mutation(
-        "holds holds-calm", 60, edit(resume.release, "seen = row.owner → return False"), shows="release",
+        "holds holds-calm", 60, edit(resume.release, _FIRST_NAME), shows="release",
     ),
     "a release by string without the token": Mutation(
         "holds-adopted holds-claims", 1500, _without("release", _is_release_by_string, "fencingToken"),
@@ -1102,5 +1112,72 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a row that goes while it is needed": Mutation(
         "rates-calm", 20, put(rate, "KEPT", 60), shows="ttl",
+    ),
+    # Permits that outlive an invocation
+    "a permit claimed though its hold has a token": Mutation(
+        "permit-holds-claims permit-holds-late", 150, edit(permits.PermitUpdate.take,
+        'self.require("attribute_not_exists(#t.#mine)") → '
+        'self.require(f"attribute_not_exists({self.entry(grant.owner)})")'), shows=("maps", "zombie", *_TOO_MANY),
+    ),
+    "a permit released under its token alone": Mutation(
+        "permit-holds-zombies-calm permit-holds-zombies-late", 60, edit(permits.PermitUpdate.mine,
+        'self.require(f"attribute_exists({self.entry(owner)})") → self.entry(owner)'), shows=("maps", "zombie"),
+    ),
+    "a permit resumed without the entry seen": Mutation(
+        "permit-holds-zombies permit-holds-twice", 60, _weaker("renew", lambda part: "#p." in part, _is_permit_resume),
+        shows=("maps", *_TOO_MANY),
+    ),
+    "a permit resumed without the token of its hold": Mutation(
+        "permit-holds-twice permit-holds-zombies-calm", 200,
+        _weaker("renew", lambda part: "#t." in part, _is_permit_resume),
+        shows=("expiry", "revived", "maps", *_TOO_MANY),
+    ),
+    "a permit's resume or renewal that may turn the expiry back": Mutation(
+        "permit-holds-late permit-holds-zombies-late", 400,
+        edit(permits.PermitUpdate.rise, 'self.require(f"{self.entry(seen)} < :entry") → '),
+        shows=("expiry", *_TOO_MANY),
+    ),
+    "attempts of a permit that all bear the name of its hold": Mutation(
+        "permit-holds-zombies-calm permit-holds-zombies-late", 400, _OWN_NAME, shows=("zombie", *_TOO_MANY),
+    ),
+    "a permit that an attempt hands over parked under the first handle's name": Mutation(
+        "permit-holds-zombies permit-holds-zombies-late", 400, put(handover, "parked", row.base_of),
+        shows=("zombie", *_TOO_MANY),
+    ),
+    "a holder that claims under another name each time": Mutation(
+        "permit-holds-twice permit-holds-dying", 150,
+        put(holds, "name_of", lambda _: f"{random.getrandbits(128):032x}"), shows="two permits",
+    ),
+    "any entry of the hold counted as a grant": Mutation(
+        "permit-holds-zombies permit-holds-twice", 400, _ANY_ROW, shows=_TOO_MANY,
+    ),
+    "a permit adopted without a new token": Mutation(
+        "permit-holds-adopted permit-holds-zombies-adopted", 150, edit(requests.renew, "if next_token: → if False:"),
+        shows=("revived", "adopted twice", *_TOO_MANY),
+    ),
+    "the token of a dead permit left in its map": Mutation(
+        "permit-holds-dying", 40, edit(permits.PermitUpdate.take,
+        'self.removes += [f"#p.{name}", → self.removes += [f"#p.{name}"] or ['), shows="maps",
+    ),
+    "a dead entry that takes the token of its attempt along": Mutation(
+        "permit-holds-dying", 40,
+        edit(permits.PermitUpdate.take, "hold_of(attempt) → attempt"), shows="maps",
+    ),
+    "the token of a released permit left in its map": Mutation(
+        "permit-holds", 40, edit(permits.PermitUpdate.end, ', "#t.#mine"] → ]'), shows="maps",
+    ),
+    "the entry seen left beside that of the attempt that resumes it": Mutation(
+        "permit-holds", 40, edit(permits.PermitUpdate.hold, "if seen != grant.owner: → if False:"), shows="maps",
+    ),
+    "a permit released by string that its call does not count as its own": Mutation(
+        "permit-holds-late permit-holds-zombies-released", 400,
+        edit(resume.release, "return unclear and place.permits is not None → return False"), shows="release",
+    ),
+    "the validity of a permit's resume counted from its reply": Mutation(
+        "permit-holds-slow", 1500,
+        edit(resume.resume, "valid_until = grant.started + → valid_until = reading.elapsed +"),
+    ),
+    "a permit's row kept for two days beside leases of weeks": Mutation(
+        "permit-holds-weeks", 40, put(permits, "KEPT", 2 * 86_400), shows=("ttl", *_UNSAFE),
     ),
 }  # fmt: skip

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core import lease
 from lambda_lock.core.outcome import ConditionFailed, Reply
-from lambda_lock.core.permits import Entry, PermitPlace, entries_of, write_entry
+from lambda_lock.core.permits import Entry, entries_of, hold_of, write_entry
 from lambda_lock.core.queue import LONGEST_NAP
 from lambda_lock.core.row import MOST_PERMITS, SEAL, make_version
 from lambda_lock.core.schema import JAVA
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from .world import Process, World
 
 
-def nonce_of(wanted: AcquireRequest) -> str:
-    assert isinstance(wanted.place, PermitPlace)
-    return wanted.place.nonce
+def attempt_of(owner: str) -> str:
+    """The name of an owner's entry."""
+    return owner.rpartition("#")[2]
 
 
 def permits_of(wanted: AcquireRequest) -> int:
@@ -33,12 +33,12 @@ def permits_of(wanted: AcquireRequest) -> int:
 
 
 @remembered
-def by_nonce(item: Any) -> dict[str, Entry]:
-    return {nonce: entry for nonce, entry in entries_of(item or {}, JAVA).items() if entry is not None}
+def by_attempt(item: Any) -> dict[str, Entry]:
+    return {name: entry for name, entry in entries_of(item or {}, JAVA).items() if entry is not None}
 
 
 def entries(world: World, key: str) -> list[Entry]:
-    return list(by_nonce(world.table.get(key)).values())
+    return list(by_attempt(world.table.get(key)).values())
 
 
 def sealed(item: dict[str, Any], world: World) -> dict[str, Any]:
@@ -60,10 +60,11 @@ def sealed(item: dict[str, Any], world: World) -> dict[str, Any]:
 class PermitHolding(OurHolding):
     def owns(self, item: Any) -> bool:
         tokens = (item or {}).get("permitTokens", {}).get("M", {})
-        return self.has_an_entry(item) and tokens.get(nonce_of(self.wanted)) == {"N": str(self.hold.token)}
+        name = hold_of(attempt_of(self.hold.owner))
+        return self.has_an_entry(item) and tokens.get(name) == {"N": str(self.hold.token)}
 
     def has_an_entry(self, item: Any) -> bool:
-        return nonce_of(self.wanted) in (item or {}).get("permits", {}).get("M", {})
+        return attempt_of(self.hold.owner) in (item or {}).get("permits", {}).get("M", {})
 
 
 class Crowd:
@@ -92,11 +93,11 @@ class PermitJudge(Judge):
     def wrote(self, process: Process, action: Send, before: Any, key: str) -> None:
         super().wrote(process, action, before, key)
         after: Any = self.world.table.get(key) or {}
-        old, new = by_nonce(before), by_nonce(after)
+        old, new = by_attempt(before), by_attempt(after)
         tokens = after.get("permitTokens", {}).get("M", {})
-        if new.keys() != tokens.keys() or "permits" not in after:
+        if sorted(map(hold_of, new)) != sorted(tokens) or "permits" not in after:
             self.fail("maps", f"the maps of {key} differ: {new.keys()} and {tokens.keys()}")
-        added = new.keys() - old.keys()
+        added = set(map(hold_of, new)) - set(map(hold_of, old))
         if len(added) > 1 or (added and len(new) > self._most(action)):
             self.fail("crowd of entries", f"{process.name} added {added} to {key}, which has {len(new)} now")
         until = max((entry.expiry_ms / 1000 for entry in new.values()), default=0.0)
@@ -150,7 +151,7 @@ class PermitJudge(Judge):
         super().thawed(process)
         for holding in process.holdings:
             crowds = self._crowds.pop(id(holding), [])
-            if holding.over or not holding.is_held(process.peek()):
+            if holding.over or not holding.is_held(process.peek()) or self.is_fenced(holding):
                 continue
             for crowd in crowds:
                 crowd.needed -= 1
@@ -173,7 +174,7 @@ class PermitWaiter(Waiter):
         if isinstance(outcome, (Reply, ConditionFailed)):
             item = outcome.item or {}
             self.strayed = self.strayed or waits_cannot_be_read(item)
-            mine = by_nonce(item).get(nonce_of(self.wanted))
+            mine = by_attempt(item).get(attempt_of(self.wanted.owner))
             if mine is not None:
                 self._may_be_there.add(mine.version)
             return
@@ -197,7 +198,7 @@ class PermitWaiter(Waiter):
         return since if excess < 0 else sorted(ends)[excess]
 
     def _landed(self) -> str | None:
-        mine = by_nonce(self.world.table.get(self.key)).get(nonce_of(self.wanted))
+        mine = by_attempt(self.world.table.get(self.key)).get(attempt_of(self.wanted.owner))
         return None if mine is None else mine.version
 
 
@@ -209,8 +210,8 @@ class PermitLine(Line):
         return 0.0  # the size is a condition of each claim
 
     def _is_grant(self, waiter: Waiter, before: Any, after: Any) -> bool:
-        nonce = nonce_of(waiter.wanted)
-        return nonce in by_nonce(after) and nonce not in by_nonce(before)
+        name = attempt_of(waiter.wanted.owner)
+        return name in by_attempt(after) and name not in by_attempt(before)
 
     def _left(self, key: str, waiter: Waiter) -> int:
         return max(permits_of(waiter.wanted) - len(entries(self.world, key)), 0)

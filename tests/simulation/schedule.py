@@ -136,6 +136,10 @@ _HOLDS = _bias(
     leases=("second", "short", "short", "medium"), grants=12, commit=0.15,
 )  # fmt: skip
 _ZOMBIES = _bias(zombies=0.5, twice=0.25, deadline=0.2)
+_PERMIT_HOLDS = _bias(
+    _PERMITS, executions=(2, 3, 4), clients=(1, 2, 3), permits=(1, 2, 2, 3), hand_over=0.05, commit=0.15, queue=0.3,
+    leases=("second", "short", "short", "medium"), grants=14,
+)  # fmt: skip
 _LATE = _bias(lost=0.04, reply_lost=0.08, double=0.12, late=0.15, slow=0.1)
 
 _RATES = _bias(
@@ -429,6 +433,53 @@ BIASES: dict[str, dict[str, Any]] = {
         _HOLDS, _LATE, _ZOMBIES, adopt=0.6, park=0.95, release_again=0.6, by_string=0.8, leases=("second", "short"),
     ),
     "holds-twice": _bias(_HOLDS, _LATE, _ZOMBIES, twice=0.8, acquire_again=0.4, by_holder=0.95),
+    "permit-holds": _PERMIT_HOLDS,
+    "permit-holds-calm": _bias(_CLEAN, _PERMIT_HOLDS, die=0.15),
+    # Late claims, resumes, handovers and releases, of processes that are dead by then.
+    "permit-holds-late": _bias(_PERMIT_HOLDS, _LATE, give_up=0.15, die=0.2, park=0.8),
+    "permit-holds-dying": _bias(_PERMIT_HOLDS, die=0.4, leases=("second", "short")),
+    "permit-holds-freezes": _bias(
+        _PERMIT_HOLDS, freeze=0.12, step=0.12, no_heartbeat=0.5, leases=("second", "short"),
+    ),
+    # New processes with wrong clocks, which know no Date yet.
+    "permit-holds-clocks": _bias(
+        _PERMIT_HOLDS, skews=("fast", "slow", "minutes"), die=0.4, freeze=0.01, deadline=0.5,
+    ),
+    "permit-holds-zombies": _bias(_PERMIT_HOLDS, _ZOMBIES),
+    "permit-holds-zombies-late": _bias(_PERMIT_HOLDS, _LATE, _ZOMBIES, park=0.7, reheartbeat=0.8, pair=0.6),
+    # Nothing goes wrong but that the dead live on: they renew with shorter leases, release, park and commit.
+    "permit-holds-zombies-calm": _bias(
+        _CLEAN, _PERMIT_HOLDS, _ZOMBIES, die=0.0, reheartbeat=1.0, other_lease=0.9, no_heartbeat=0.5, commit=0.4,
+    ),
+    "permit-holds-zombies-frozen": _bias(
+        _PERMIT_HOLDS, _ZOMBIES, freeze=0.12, step=0.1, no_heartbeat=0.6, leases=("second", "short"),
+    ),
+    # Strings that are released while attempts live, and again when others have the permits.
+    "permit-holds-zombies-released": _bias(
+        _PERMIT_HOLDS, _LATE, _ZOMBIES, by_string=0.95, release_again=0.9, park=0.3, die=0.05,
+    ),
+    # Copies of claims that land late, while their holds are resumed and after they were released.
+    "permit-holds-claims": _bias(
+        _CLEAN, _PERMIT_HOLDS, double=0.5, die=0.6, leases=("second",), clients=(0, 1), executions=(1, 2),
+        by_string=0.1, deadline=0.0, by_holder=0.5, acquire_again=0.05, skews=("right",), permits=(2, 3),
+    ),
+    "permit-holds-slow": _bias(
+        _PERMIT_HOLDS, slow=0.5, no_heartbeat=0.9, die=0.2, skews=("right", "slow", "near"), freeze=0.01,
+        leases=("second", "short"),
+    ),
+    "permit-holds-adopted": _bias(
+        _PERMIT_HOLDS, adopt=0.6, park=0.95, release_again=0.8, die=0.05, leases=("second", "short"),
+    ),
+    "permit-holds-zombies-adopted": _bias(
+        _PERMIT_HOLDS, _LATE, _ZOMBIES, adopt=0.6, park=0.95, release_again=0.6, by_string=0.8,
+        leases=("second", "short"),
+    ),
+    "permit-holds-twice": _bias(_PERMIT_HOLDS, _LATE, _ZOMBIES, twice=0.8, acquire_again=0.4, by_holder=0.95),
+    # Leases of seconds beside leases of weeks, in rows that go while nobody uses them.
+    "permit-holds-weeks": _bias(_PERMIT_HOLDS, _REAPED, leases=("weeks",), permits=(2, 3), park=0.8, queue=0.0),
+    "interrupted-permit-holds": _bias(
+        _PERMIT_HOLDS, _LATE, interrupt=0.4, give_up=0.0, adopt=0.4, park=0.8, reheartbeat=0.5, die=0.02,
+    ),
     "interrupted": _bias(interrupt=0.6, give_up=0.0, hand_over=0.25, commit=0.25, reheartbeat=0.7),
     # A clock 2.5 to 6 s fast in each new process, and give-backs that come when others have the lock.
     "given-back-late": _bias(
@@ -436,6 +487,9 @@ BIASES: dict[str, dict[str, Any]] = {
     ),
     "given-back-late-queue": _bias(_QUEUE, _GIVEN_BACK_LATE, clients=(4, 6), grants=14, fail_fast=0.1),
     "given-back-late-permits": _bias(_PERMITS, _GIVEN_BACK_LATE, reheartbeat=0.5),
+    "given-back-late-permit-holds": _bias(
+        _PERMIT_HOLDS, _GIVEN_BACK_LATE, _ZOMBIES, die=0.3, by_string=0.7, park=0.8, adopt=0.4,
+    ),
     "given-back-late-holds": _bias(_HOLDS, _GIVEN_BACK_LATE, die=0.3, by_string=0.7, park=0.8),
     "seconds-fast": _bias(_LATE, skews=("seconds",), die=0.5, no_heartbeat=0.6, freeze=0.01, step=0.0),
     # Two threads that renew one handle at once.
@@ -571,6 +625,8 @@ def draw_lease(rng: random.Random, kind: str) -> float:
         return rng.uniform(2, 12)
     if kind == "quarter":
         return 900.0
+    if kind == "weeks":
+        return rng.choice((1.0, rng.uniform(2, 12), rng.uniform(7, 21) * 86_400))
     if kind == "medium":
         return rng.choice((20.0, rng.uniform(10, 120)))
     if kind == "long":

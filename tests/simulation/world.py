@@ -38,6 +38,10 @@ class EndlessError(Exception):
 
 
 def judge_of(world: World) -> Judge:
+    if world.settings.permits and world.settings.executions != (0,):
+        from .permit_holds import PermitHoldJudge
+
+        return PermitHoldJudge(world)
     if world.settings.permits:
         from .permits import PermitJudge
 
