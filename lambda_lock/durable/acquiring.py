@@ -25,7 +25,8 @@ from .. import errors
 from ..errors import LockError, LockNotGrantedError, LockTimeoutError, TransportError
 from .holds import DurableHold, Holds
 
-_GROWTH = 0.1  # a pause is a tenth of the time waited so far: a year of waiting takes about 500 tries
+_GROWTH = 0.01  # a pause is a hundredth of the time waited so far: a year takes 1,100 tries of 3,000. With a tenth,
+# who has waited longest would look least
 _LONGEST_PAUSE = 86_400  # seconds
 _LONGEST_ARN = 400  # characters; a holder may have 512 bytes
 _LABEL = 200  # characters of the keys in an operation's name, which may have 256
@@ -114,7 +115,7 @@ def _acquire_one(context: DurableContext, hold: DurableHold, holder: str, pollin
             raise
         raise kind(error.message or "", key=hold.key) from error
     if "owner" not in state:
-        raise _refused(state, hold.key, polling)
+        raise _refused(state, hold, polling)
     hold.begin(state["owner"], state["token"])
     return {"since": state["since"], "waited": state["waited"]}
 
@@ -126,15 +127,18 @@ def _next(state: State, _: int) -> WaitForConditionDecision:
     return WaitForConditionDecision.continue_waiting(Duration(pause))
 
 
-def _refused(state: State, key: str, polling: Polling) -> LockError:
+def _refused(state: State, hold: DurableHold, polling: Polling) -> LockError:
+    key = hold.key
     if state["outage"]:
         return TransportError(True, state["refusal"], key=key)
     holder, waited, refusal = state["holder"], state["waited"], state["refusal"]
     if not polling.wait:
         return LockNotGrantedError(refusal, key=key, holder=holder, waited=waited)
+    held = f"lock {key!r} {f'is held by {holder}' if holder else 'was not free'}"
+    if hold.permits is not None:
+        held = f"semaphore {key!r} had no free permit"
     return LockTimeoutError(
-        f"lock {key!r} {f'is held by {holder}' if holder else 'was not free'}, even after {waited:.0f} s of waiting. "
-        "Pass durable_lock a longer wait=, or let the caller try again",
+        f"{held}, even after {waited:.0f} s of waiting. Pass durable_lock a longer wait=, or let the caller try again",
         key=key,
         holder=holder,
         waited=waited,

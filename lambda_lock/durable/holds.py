@@ -31,12 +31,16 @@ class HoldLostError(LockLostError):
 
 
 class DurableHold:
-    """One hold, from its acquire to its release. It is found again by its owner and token, which are checkpointed."""
+    """One hold, from its acquire to its release. It is found again by its owner and token, which are checkpointed.
 
-    def __init__(self, client: LockClient, key: str, lease_duration: float) -> None:
+    permits: N, for a permit of a semaphore; None for a lock.
+    """
+
+    def __init__(self, client: LockClient, key: str, lease_duration: float, permits: int | None = None) -> None:
         self.client = client
         self.key = key
         self.lease_duration = lease_duration
+        self.permits = permits
         self.owner = ""
         self.token = -1
         self._attempt: Lock | None = None
@@ -48,7 +52,12 @@ class DurableHold:
     def acquire(self, holder: str) -> None:
         """Take the lock, or go on with what ``holder`` has of it. Raises what LockClient.acquire raises with wait=0."""
         attempt = self.client.acquire(
-            self.key, holder=holder, wait=0, lease_duration=self.lease_duration, context=_UNENDING
+            self.key,
+            holder=holder,
+            wait=0,
+            lease_duration=self.lease_duration,
+            permits=self.permits,
+            context=_UNENDING,
         )
         self.begin(base_of(attempt.owner) or attempt.owner, attempt.fencing_token)
         self._attempt = attempt
@@ -128,7 +137,9 @@ class DurableHold:
                     return False
                 if self._attempt is not None:
                     return self._attempt.release()
-                return self.client.release(key=self.key, owner=self.owner, fencing_token=self.token)
+                return self.client.release(
+                    key=self.key, owner=self.owner, fencing_token=self.token, permits=self.permits
+                )
             finally:
                 self._abandon()
 
@@ -164,6 +175,7 @@ class DurableHold:
                 key=self.key,
                 owner=self.owner,
                 fencing_token=self.token,
+                permits=self.permits,
                 lease_duration=self.lease_duration,
                 context=_UNENDING,
             )

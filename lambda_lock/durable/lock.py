@@ -42,8 +42,14 @@ class Options(TypedDict, total=False):
     client: LockClient | None
 
 
+class PermitOptions(Options, total=False):
+    """What `durable_lock` takes for a single key."""
+
+    permits: int | None
+
+
 @overload
-def durable_lock(context: DurableContext, key: str, **options: Unpack[Options]) -> DurableLock: ...
+def durable_lock(context: DurableContext, key: str, **options: Unpack[PermitOptions]) -> DurableLock: ...
 @overload
 def durable_lock(
     context: DurableContext, key: list[str] | tuple[str, ...], **options: Unpack[Options]
@@ -55,6 +61,7 @@ def durable_lock(
     lease_duration: float,
     wait: float | None = None,
     poll: float = 60,
+    permits: int | None = None,
     client: LockClient | None = None,
 ) -> DurableLock | DurableMultiLock:
     """Hold the lock ``key`` in a ``with`` block of a durable function, over suspensions, replays and killed attempts.
@@ -66,9 +73,11 @@ def durable_lock(
         and pauses of the execution. If a function is killed for good, others wait that long.
     wait: seconds to wait for the lock, or for all, 0 or more. 0: try each once. None and inf: until the execution times
         out. While it waits, the execution is suspended.
-    poll: seconds between two tries, 1 or more. After ten times as many seconds, pauses become a tenth of the time
-        waited, at most a day. While other locks are held, by the same block or by those around it, a pause is at least
-        5 s shorter than their leases, but never under 1 s, and each try renews them.
+    poll: seconds between two tries, 1 or more. After a hundred times as many seconds, pauses become a hundredth of the
+        time waited, at most a day. While other locks are held, by the same block or by those around it, a pause is at
+        least 5 s shorter than their leases, but never under 1 s, and each try renews them.
+    permits: hold a permit of the semaphore ``key``, of which this many are held at once: 1 to 100. Pass the same
+        everywhere. Each block has a permit of its own. Of a single key only. None: a lock.
     client: the LockClient. None: default_client(), which reads LAMBDA_LOCK_TABLE.
 
     Returns the DurableLock, for several keys the DurableMultiLock. It acquires when its block is entered, in one
@@ -104,8 +113,12 @@ def durable_lock(
     lease_duration = checks.lease_duration(lease_duration)
     checks.optional_seconds("wait", wait, endless=True)
     poll = checks.seconds("poll", poll, least=1.0)
+    if permits is not None:
+        checks.permit_count(permits)
+        if several:
+            raise TypeError(f"permits={permits} is for a single key: each lock of a list has one holder")
     client = client or default_client()
-    holds = Holds([DurableHold(client, each, lease_duration) for each in keys])
+    holds = Holds([DurableHold(client, each, lease_duration, permits) for each in keys])
     return (DurableMultiLock if several else DurableLock)(context, holds, wait, poll)
 
 
@@ -225,12 +238,13 @@ class Block:
     def __enter__(self) -> Self:
         self._check("not entered")
         self._around = _entered.get(())
-        around = {(id(hold.client), hold.key) for block in self._around for hold in block._holds.all}
+        around = [(id(hold.client), hold.key) for block in self._around for hold in block._holds.all]
         for hold in self._holds.all:
-            if (id(hold.client), hold.key) in around:
+            if around.count((id(hold.client), hold.key)) >= (hold.permits or 1):
+                what = "lock" if hold.permits is None else f"{hold.permits} permits of"
                 raise LockConfigurationError(
-                    f"this execution has the lock {hold.key!r} already, in a block around this one, and would wait for "
-                    "itself: give the inner block another key",
+                    f"this execution has the {what} {hold.key!r} already, in a block around this one, and would wait "
+                    "for itself: give the inner block another key",
                     key=hold.key,
                 )
         self._state = "entered"

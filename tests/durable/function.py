@@ -17,7 +17,7 @@ from aws_durable_execution_sdk_python import durable_execution
 from aws_durable_execution_sdk_python.config import Duration
 from aws_durable_execution_sdk_python.context import DurableContext
 
-from lambda_lock.durable import durable_lock
+from lambda_lock.durable import DurableLock, durable_lock
 from lambda_lock.durable.holds import DurableHold
 
 FOLDER = Path(os.environ["FUNCTION_FOLDER"])
@@ -60,6 +60,10 @@ def die_after(method: str, event: dict[str, Any]) -> None:
     setattr(DurableHold, method, acting)
 
 
+def _tokens(lock: Any) -> Any:
+    return lock.fencing_token if isinstance(lock, DurableLock) else lock.fencing_tokens
+
+
 @durable_execution
 def handler(event: dict[str, Any], context: DurableContext) -> list[dict[str, int]]:
     for method in ("acquire", "renew_and_end", "release"):
@@ -70,12 +74,15 @@ def handler(event: dict[str, Any], context: DurableContext) -> list[dict[str, in
         die_once(word, event)
 
     tokens = []
-    with durable_lock(context, event.get("keys", ["a"]), lease_duration=3600) as lock:
-        tokens.append(lock.fencing_tokens)
+    block: Any = durable_lock(context, event.get("keys", ["a"]), lease_duration=3600)
+    if "permits" in event:
+        block = durable_lock(context, "a", permits=event["permits"], lease_duration=3600)
+    with block as lock:
+        tokens.append(_tokens(lock))
         lock.step(lambda _: work("one"), name="one")
         lock.wait(Duration.from_seconds(1))
         lock.step(lambda _: work("two"), name="two")
-        tokens.append(lock.fencing_tokens)
+        tokens.append(_tokens(lock))
         if event.get("for ever"):
             context.create_callback(name="never").result()
     return tokens

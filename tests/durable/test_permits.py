@@ -1,0 +1,98 @@
+"""At most N executions at once: a permit over suspensions, replays and killed attempts."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aws_durable_execution_sdk_python.config import Duration
+from aws_durable_execution_sdk_python.context import DurableContext
+
+from lambda_lock import LockArgumentError, LockClient, LockConfigurationError, LockTimeoutError
+from lambda_lock.durable import durable_lock
+from tests.support.rows import Rows
+
+from .executions import Executions, deploy
+from .service import Service, service
+
+__all__ = ["deploy", "service"]
+Deploy = Callable[..., Executions]
+SECOND = Duration.from_seconds(1)
+HOUR = 3600
+
+
+def entries(rows: Rows) -> list[str]:
+    return list(rows["a"]["permits"]["M"])
+
+
+def test_a_block_keeps_one_permit_over_its_suspensions_and_others_have_the_rest(
+    deploy: Deploy, client: LockClient, rows: Rows
+) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def handler(event: Any, context: DurableContext) -> int:
+        with durable_lock(context, "a", permits=2, lease_duration=HOUR, client=client) as lock:
+            lock.step(lambda _: seen.append((lock.fencing_token, len(entries(rows)))))
+            lock.wait(SECOND)
+            with client.acquire("a", permits=2, wait=0):
+                assert client.try_acquire("a", permits=2) is None
+            lock.step(lambda _: lock.transact_item() and seen.append((lock.fencing_token, len(entries(rows)))))
+            return lock.fencing_token
+
+    token = deploy(handler).run()
+    assert seen == [(token, 1), (token, 1)]
+    assert entries(rows) == []
+
+
+def test_two_blocks_have_two_permits_and_one_more_than_there_are_would_wait_for_itself(
+    deploy: Deploy, client: LockClient, rows: Rows
+) -> None:
+    def handler(event: Any, context: DurableContext) -> int:
+        block: dict[str, Any] = {"permits": 2, "lease_duration": HOUR, "client": client}
+        with durable_lock(context, "a", **block), durable_lock(context, "a", **block):
+            held = len(entries(rows))
+            with pytest.raises(LockConfigurationError, match="has the 2 permits of 'a' already"):
+                durable_lock(context, "a", **block).__enter__()
+            return held
+
+    assert deploy(handler).run() == 2
+    assert entries(rows) == []
+
+
+def test_a_wait_for_a_permit_that_runs_out_says_so(deploy: Deploy, client: LockClient) -> None:
+    held = [client.acquire("a", permits=2, lease_duration=HOUR) for _ in range(2)]
+
+    def handler(event: Any, context: DurableContext) -> str:
+        try:
+            with durable_lock(context, "a", permits=2, lease_duration=HOUR, wait=150, client=client):
+                return "entered"
+        except LockTimeoutError as error:
+            return str(error)
+
+    assert "semaphore 'a' had no free permit, even after 15" in deploy(handler).run()
+    assert all(lock.release() for lock in held)
+
+
+def test_permits_are_for_one_key_and_in_range(deploy: Deploy, client: LockClient) -> None:
+    def handler(event: Any, context: DurableContext) -> None:
+        with pytest.raises(LockArgumentError, match="permits=0 is out of range"):
+            durable_lock(context, "a", permits=0, lease_duration=HOUR, client=client)
+        keys: Any = ["a", "b"]
+        with pytest.raises(TypeError, match="permits=2 is for a single key"):
+            durable_lock(context, keys, permits=2, lease_duration=HOUR, client=client)
+
+    deploy(handler).run()
+
+
+@pytest.mark.parametrize("kill", ["acquire a", "one", "renew_and_end a", "two", "release a"])
+def test_an_execution_goes_on_with_its_permit_in_another_process(
+    service: Service, client: LockClient, rows: Rows, kill: str
+) -> None:
+    other = client.acquire("a", permits=2, lease_duration=HOUR)
+    first, last = service.end(service.start({"kill": kill, "permits": 2}))
+    assert first == last
+    assert service.exits.count(-signal.SIGKILL) == 1
+    assert entries(rows) == [other.owner.rpartition("#")[2]]
+    assert other.release()
